@@ -1,7 +1,9 @@
 """Cells: engines over slices of the subscriptions, which a driver feeds with one sequenced log.
 
     shared_directory    the files that driver and cells exchange, written once and durably
-    sealed_log          the log after sequencing: documents with identities, controls
+    sealed_log          the log after sequencing: entries of documents or of controls
+    controls            changes of what cells evaluate, as entries of the log
+    compacted_controls  what is left of controls behind all snapshots
     placement           the cell of each subscription, and the silent copies of publishers
     grid                the numbers of cells, of slices and groups; the share of a value
     designated_joins    the join by which documents of a subscription are divided, and its group
@@ -10,6 +12,7 @@
     catalog_log         changes of the driver's catalog as controls of the log
     cell_assignment     which cells there are, their split and merge
     cell_ancestry       the cells from which a cell was split off
+    cell_controls       the controls that a cell knows ahead of their entries
     sequencer           identity, version and clock of documents, once for all cells
     cell_host           one cell: restores its engine, replays the log, answers
     cell_task           the task of a cell for one batch, its answer, its load

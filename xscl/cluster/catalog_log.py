@@ -14,17 +14,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from feeds.faultpoints import reached
-from xscl.cluster.grid_subscriptions import GridSubscriptions
-from xscl.cluster.placement import Choose, needed_copies
-from xscl.cluster.sealed_log import (
+from xscl.cluster.controls import (
     Control,
     CopyPublisher,
     DeclareStream,
     Edit,
     Register,
     Remove,
-    SealedLog,
 )
+from xscl.cluster.grid_subscriptions import GridSubscriptions
+from xscl.cluster.placement import Choose, needed_copies
+from xscl.cluster.sealed_log import SealedLog
 from xscl.cluster.sequencer import SEQUENCED
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from xscl.cluster.sealed_log import Control, Split
+from xscl.cluster.controls import Control, Split
 from xscl.documents.results import Subscription
 
 

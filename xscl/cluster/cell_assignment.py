@@ -12,9 +12,10 @@ from functools import cache
 from feeds.faultpoints import reached
 from templates.model.relations import INFINITE
 from xscl.cluster.catalog_log import kept_documents
+from xscl.cluster.controls import Control, Merge, Register, Split
 from xscl.cluster.grid import Grid
 from xscl.cluster.placement import halved
-from xscl.cluster.sealed_log import Control, Merge, Register, SealedLog, Split
+from xscl.cluster.sealed_log import SealedLog
 from xscl.cluster.sequencer import SEQUENCED
 from xscl.cluster.shared_directory import CellsStay, UnknownCell
 from xscl.documents.results import Subscription

@@ -22,12 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from feeds.faultpoints import reached
-from xscl.cluster.cell_ancestry import CellAncestry
+from xscl.cluster.cell_controls import CellControls
 from xscl.cluster.cell_task import CellAnswer, CellLoad, CellTask, Place
-from xscl.cluster.emission_filter import EmissionFilter
-from xscl.cluster.findings import Findings
-from xscl.cluster.relations_export import exported, packed
-from xscl.cluster.sealed_log import (
+from xscl.cluster.controls import (
     Control,
     CopyPublisher,
     DeclareStream,
@@ -37,12 +34,13 @@ from xscl.cluster.sealed_log import (
     Merge,
     Register,
     Remove,
-    SealedLog,
-    SequencedDocuments,
     Skip,
     Split,
-    ipc_bytes,
 )
+from xscl.cluster.emission_filter import EmissionFilter
+from xscl.cluster.findings import Findings
+from xscl.cluster.relations_export import exported, packed
+from xscl.cluster.sealed_log import SealedLog, SequencedDocuments, ipc_bytes
 from xscl.cluster.shared_directory import SharedDirectory
 from xscl.documents.results import XSCL
 from xscl.engine.facade import Engine
@@ -79,7 +77,7 @@ class CellHost:
         self._answers: set[str] = set()  # keys of the subscriptions whose matches are answered
         self._copied: set[tuple[str, int]] = set()  # publishers and where they were registered
         self._skipped: dict[int, frozenset[int]] = {}  # numbers of documents by their entries
-        self._ancestry = CellAncestry(cell)
+        self._controls = CellControls(cell, self._sealed)
         self._streams: frozenset[str] = frozenset()  # of which all documents are read
         self._on_grid: dict[str, Register] = {}  # subscriptions of the grid by their keys
         self._waits = False  # some operator waits for time to pass
@@ -242,7 +240,7 @@ class CellHost:
                     engine.edit(key, query, language=language, updates=updates, paused=paused)
             case Split():
                 copied = [key for key, _ in self._copied]
-                lost = self._ancestry.lost(number, control, engine.subscriptions, copied)
+                lost = self._controls.ancestry.lost(number, control, engine.subscriptions, copied)
                 engine.host.catalog.unsubscribe_many(lost)
             case Remove(key):
                 if engine.subscription(key) is not None:
@@ -262,7 +260,7 @@ class CellHost:
         here = [
             one
             for one in given
-            if self._ancestry.at(number) in (*one.answering, *one.silent)
+            if self._controls.ancestry.at(number) in (*one.answering, *one.silent)
             or (one.key, number) in self._copied
         ]
         for (language, updates, first), some in groupby(
@@ -307,19 +305,8 @@ class CellHost:
 
         It has evaluated no document that a later entry skips.
         """
-        controls = [
-            (number, one) for number, some in self._sealed.controls(0, task.upto) for one in some
-        ]
-        self._ancestry = CellAncestry(self._cell, controls)
-        copies = {
-            (one.key, one.registered): number
-            for number, one in controls
-            if isinstance(one, CopyPublisher) and one.cell == self._ancestry.at(number)
-        }
-        skipped: dict[int, frozenset[int]] = {}
-        for _, one in controls:
-            if isinstance(one, Skip):
-                skipped[one.entry] = skipped.get(one.entry, frozenset()).union(one.numbers)
+        self._controls.read(task.upto, task.epoch)
+        copies, skipped = self._controls.copies, self._controls.skipped
         evaluated = (number for number in skipped if number <= self._entry)
         is_usable = (
             self._entry <= task.after

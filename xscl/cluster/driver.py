@@ -37,6 +37,7 @@ from xscl.cluster.cell_task import (
     CellTask,
     Place,
 )
+from xscl.cluster.controls import Control, Erase, Flush, Skip
 from xscl.cluster.designated_joins import Designate
 from xscl.cluster.grid import Grid
 from xscl.cluster.grid_subscriptions import GridSubscriptions
@@ -44,7 +45,7 @@ from xscl.cluster.group_results import unite_results
 from xscl.cluster.placement import Choose, Placement
 from xscl.cluster.relations_export import unpacked
 from xscl.cluster.relations_union import unite_relations
-from xscl.cluster.sealed_log import Control, Erase, Flush, SealedLog, SequencedDocuments, Skip
+from xscl.cluster.sealed_log import SealedLog, SequencedDocuments
 from xscl.cluster.sequencer import SEQUENCED, Sequencer
 from xscl.cluster.shared_directory import CellsFailed, CellsStay, ClusterError, SharedDirectory
 from xscl.documents.retention import SERVICE

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from xscl.cluster.controls import Register
 from xscl.cluster.designated_joins import Designate, Designated, Designation, equalities
 from xscl.cluster.document_routing import SAMPLE, Router, kept_values
 from xscl.cluster.grid import Grid
-from xscl.cluster.sealed_log import Register
 from xscl.documents.results import Subscription
 from xscl.engine.host import EngineHost
 from xscl.store.store import Store

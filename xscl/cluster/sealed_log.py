@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -19,6 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from feeds.documents import DocumentColumns
+from xscl.cluster.compacted_controls import CompactedControls, NumberedControls, compacted
+from xscl.cluster.controls import Control, Remove, decode, encode, names_streams
 from xscl.cluster.grid import Routes
 from xscl.cluster.shared_directory import ClusterError, SharedDirectory
 from xscl.documents.document_log import DocumentIdentity
@@ -96,147 +98,10 @@ class SequencedDocuments:
         return tuple(Beat(at, int(clock)) for at, clock in enumerate(self.clocks))
 
 
-@dataclass(frozen=True, slots=True)
-class DeclareStream:
-    """The declaration of a stream, for all cells; `attributes` are its leaves with their types."""
-
-    name: str
-    lateness: int
-    live: bool
-    attributes: dict[str, str] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Register:
-    """A registration: the cell that answers with its matches, and those with a silent copy.
-
-    Cells know a subscription by its key, which no other change of the catalog affects.  It sees
-    documents from the number `since` on.  With `first` it has a history that begins with that
-    document: its matches before `since`, and before the time `clock`, are in the driver, and the
-    documents are beside the entry.  One on the grid is in all cells of a group, `width` cells from
-    `cell` on, and its designated join is `by` these definitions.
-    """
-
-    key: str
-    query: str
-    language: str
-    updates: bool
-    since: int
-    cell: int
-    silent: tuple[int, ...] = ()
-    first: int | None = None
-    clock: int = 0
-    width: int = 1
-    by: tuple[str, str] | None = None
-
-    @property
-    def answering(self) -> range:
-        """The cells that answer with its matches."""
-        return range(self.cell, self.cell + self.width)
-
-
-@dataclass(frozen=True, slots=True)
-class CopyPublisher:
-    """A silent copy of a subscription that was registered in an earlier entry.
-
-    The cell's state is made from the log anew, as if the copy had been there since `registered`.
-    """
-
-    key: str
-    cell: int
-    registered: int
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """An edit, a pause or a resumption: the new query of a subscription, in all cells that have it.
-
-    Another query sees documents from the number `since` on.
-    """
-
-    key: str
-    query: str
-    language: str
-    updates: bool
-    paused: bool
-    since: int
-
-
-@dataclass(frozen=True, slots=True)
-class Remove:
-    """The removal of a subscription, wherever it is, with all that read what only it publishes."""
-
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """A new cell, `target`, that was the cell `source` up to this entry; nothing else is in it.
-
-    From here on it answers with the matches of `keys`, and `source` with those of its others.  Both
-    have the `publishers`, silent where the other one answers with their matches.
-    """
-
-    source: int
-    target: int
-    keys: tuple[str, ...]
-    publishers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """The end of the cell `source`: `target` answers with the matches of its subscriptions.
-
-    `target` has silent copies of `keys`.  The others are registered there in the same entry, with
-    the past that they have had.
-    """
-
-    source: int
-    target: int
-    keys: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Skip:
-    """Documents of an earlier entry that no cell evaluates, by their numbers.
-
-    They end the processes that read them.  No answer to that entry was committed before this one.
-    """
-
-    entry: int
-    numbers: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Erase:
-    """The end of all streams with a prefix, which no subscription reads, and of their documents."""
-
-    prefix: str
-
-
-@dataclass(frozen=True, slots=True)
-class Flush:
-    """The end of the input: all epochs close, and all deadlines pass."""
-
-
-Control: TypeAlias = (
-    DeclareStream | Register | CopyPublisher | Edit | Remove | Split | Merge | Skip | Erase | Flush
-)
 Entry: TypeAlias = SequencedDocuments | tuple[Control, ...]
 
-_KINDS: dict[str, type[Control]] = {
-    "stream": DeclareStream,
-    "register": Register,
-    "copy": CopyPublisher,
-    "edit": Edit,
-    "remove": Remove,
-    "split": Split,
-    "merge": Merge,
-    "skip": Skip,
-    "erase": Erase,
-    "flush": Flush,
-}
-_NAMES = {kind: name for name, kind in _KINDS.items()}
+COMPACTED_AT = 256
+"""Entries of controls behind the snapshots that are compacted together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,15 +118,14 @@ class SealedLog:
             self.shared.place(documents, _encoded(entry))
         else:
             documents.unlink(missing_ok=True)
-            rows = [{"kind": _NAMES[type(one)], **asdict(one)} for one in entry]
-            self.shared.place(controls, json.dumps(rows, ensure_ascii=False).encode())
+            self.shared.place(controls, encode(entry))
 
     def read(self, number: int) -> Entry:
         """Return an entry; raises ClusterError if it is lost or damaged."""
         documents, controls = self._paths(number)
         try:
             if controls.exists():
-                return tuple(map(_control, json.loads(controls.read_bytes())))
+                return decode(controls.read_bytes())
             return _decoded(documents.read_bytes())
         except FileNotFoundError as error:
             raise ClusterError(
@@ -280,14 +144,21 @@ class SealedLog:
         entries = map(self.read, several if len(several) > 1 else ())
         return [one.moment for one in entries if isinstance(one, SequencedDocuments)]
 
-    def controls(self, after: int, upto: int) -> list[tuple[int, tuple[Control, ...]]]:
-        """Return the entries of controls between two entries, the last one included."""
-        found = (
-            (number, self.read(number))
-            for number in range(after + 1, upto + 1)
-            if self._paths(number)[1].exists()
-        )
-        return [(number, entry) for number, entry in found if isinstance(entry, tuple)]
+    def controls(self, after: int, upto: int) -> list[NumberedControls]:
+        """Return the entries of controls after one entry and up to another one.
+
+        Those that were compacted have what is left of them.
+        """
+        compacted = self._compacted
+        while True:
+            last = compacted.newest()
+            found = compacted.read(last) if after < last else []
+            single = range(max(after, last) + 1, upto + 1)
+            paths = ((number, self._paths(number)[1]) for number in single)
+            entries = ((number, self.read(number)) for number, path in paths if path.exists())
+            found += [(number, one) for number, one in entries if isinstance(one, tuple)]
+            if compacted.newest() == last:  # else entries may have been deleted meanwhile
+                return [(number, some) for number, some in found if after < number <= upto]
 
     def write_history(self, number: int, documents: pa.Table) -> None:
         """Write the documents of the histories of an entry, before the entry."""
@@ -310,10 +181,16 @@ class SealedLog:
         """
         registered = self.controls(0, upto)
         gone = {one.key for _, some in registered for one in some if isinstance(one, Remove)}
-        for number, entry in registered:
-            kept = tuple(one for one in entry if not _is_of(one, prefix, gone))
-            if len(kept) < len(entry):
-                self.write(number, kept)
+        kept = [
+            (number, tuple(one for one in entry if not names_streams(one, prefix, gone)))
+            for number, entry in registered
+        ]
+        last = self._compacted.newest()
+        if kept != registered and last:
+            self._compacted.write(last, (one for one in kept if one[0] <= last))
+        for (number, entry), (_, stays) in zip(registered, kept, strict=True):
+            if number > last and len(stays) < len(entry):
+                self.write(number, stays)
         for number in range(1, upto + 1):
             if self._paths(number)[0].exists():
                 documents = self.read(number)
@@ -331,14 +208,32 @@ class SealedLog:
                     self.write_history(number, rows.filter(pa.array(stays, pa.bool_())))
 
     def trim(self, upto: int) -> None:
-        """Delete the documents of the entries up to one, which no cell will repeat.
+        """Delete the entries up to one, which no cell will repeat.
 
-        Controls stay: a cell that is restored reads all of them.
+        Controls are compacted first, as soon as there are many: restored cells read them.
         """
-        for kind in ("arrow", "history"):
-            for path in (self.shared.path / "sealed").glob(f"*.{kind}"):
-                if not path.name.startswith(".") and int(path.stem) <= upto:
-                    path.unlink(missing_ok=True)
+        controls = self._numbers("json", upto)
+        last = self._compacted.newest()
+        if sum(number > last for number in controls) >= COMPACTED_AT:
+            self._compacted.write(upto, compacted(self.controls(0, upto)))
+            last = upto
+        for number in controls:
+            if number <= last:
+                self._paths(number)[1].unlink(missing_ok=True)
+        for number in self._numbers("arrow", upto):
+            self._paths(number)[0].unlink(missing_ok=True)
+        for number in self._numbers("history", upto):
+            self._history(number).unlink(missing_ok=True)
+
+    @property
+    def _compacted(self) -> CompactedControls:
+        return CompactedControls(self.shared)
+
+    def _numbers(self, kind: str, upto: int) -> list[int]:
+        """Return the numbers of the entries up to one that have a file of a kind."""
+        found = (self.shared.path / "sealed").glob(f"*.{kind}")
+        numbers = (int(path.stem) for path in found if not path.name.startswith("."))
+        return [number for number in numbers if number <= upto]
 
     def _history(self, number: int) -> Path:
         return self.shared.path / "sealed" / f"{number:020d}.history"
@@ -346,21 +241,6 @@ class SealedLog:
     def _paths(self, number: int) -> tuple[Path, Path]:
         sealed = self.shared.path / "sealed"
         return sealed / f"{number:020d}.arrow", sealed / f"{number:020d}.json"
-
-
-def _is_of(control: Control, prefix: str, gone: Collection[str]) -> bool:
-    """Return whether a control declares a stream with a prefix, or registers one that is gone."""
-    if isinstance(control, DeclareStream):
-        return control.name.startswith(prefix)
-    return isinstance(control, Register | Edit) and control.key in gone and prefix in control.query
-
-
-def _control(row: dict[str, object]) -> Control:
-    kind = _KINDS[str(row.pop("kind"))]
-    values = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in row.items()
-    }
-    return kind(**values)  # type: ignore[arg-type]  # as it was written
 
 
 def _encoded(entry: SequencedDocuments) -> bytes:

@@ -25,7 +25,7 @@ from feeds.faultpoints import reached
 from xscl.errors import XsclError
 from xscl.store.atomic_files import synchronise
 
-_PARTS = ("sealed", "results", "relations", "snapshots")
+_PARTS = ("sealed", "controls", "results", "relations", "snapshots")
 
 
 class ClusterError(XsclError):

@@ -13,18 +13,17 @@ import xscl
 from feeds.documents import DocumentColumns
 from tests.xscl.cluster.histories import cluster, delivered
 from xscl.cluster.cell_host import LocalCells
-from xscl.cluster.driver import ClusterDriver
-from xscl.cluster.placement import Choose, Placement
-from xscl.cluster.sealed_log import (
+from xscl.cluster.controls import (
     CopyPublisher,
     DeclareStream,
     Edit,
     Flush,
     Register,
     Remove,
-    SealedLog,
-    SequencedDocuments,
 )
+from xscl.cluster.driver import ClusterDriver
+from xscl.cluster.placement import Choose, Placement
+from xscl.cluster.sealed_log import SealedLog, SequencedDocuments
 from xscl.cluster.shared_directory import ClusterError, SharedDirectory, StaleDriver
 from xscl.documents.document_log import DocumentIdentity
 from xscl.documents.results import Subscription

@@ -23,6 +23,7 @@ from xscl.cluster import (
     catalog_log,
     cell_assignment,
     cell_host,
+    compacted_controls,
     driver,
     sequencer,
     shared_directory,
@@ -179,6 +180,12 @@ def expected(undisturbed: Undisturbed) -> Delivered:
     return undisturbed.delivered
 
 
+MODULES = (
+    *(catalog_log, cell_assignment, cell_host, compacted_controls, driver, sequencer),
+    shared_directory,
+)
+
+
 def crash_at(point: str, passage: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
     """Crash at a passage of a point; the result says whether it came so far."""
     passed = 0
@@ -190,7 +197,7 @@ def crash_at(point: str, passage: int, monkeypatch: pytest.MonkeyPatch) -> Calla
             if passed == passage:
                 raise Crash(point)
 
-    for module in (catalog_log, cell_assignment, cell_host, driver, sequencer, shared_directory):
+    for module in MODULES:
         monkeypatch.setattr(module, "reached", reached)
     return lambda: passed >= passage
 
