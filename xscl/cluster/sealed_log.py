@@ -188,9 +188,9 @@ class SealedLog:
         last = self._compacted.newest()
         if kept != registered and last:
             self._compacted.write(last, (one for one in kept if one[0] <= last))
-        for (number, entry), (_, stays) in zip(registered, kept, strict=True):
-            if number > last and len(stays) < len(entry):
-                self.write(number, stays)
+        for (number, entry), (_, left) in zip(registered, kept, strict=True):
+            if number > last and len(left) < len(entry):
+                self.write(number, left)
         for number in range(1, upto + 1):
             if self._paths(number)[0].exists():
                 documents = self.read(number)

@@ -4,6 +4,10 @@ A persisted partition has a preferred location, so a cell's tasks go where its e
 that executor lives.  The union of the RDDs keeps the locations, so a cell can come, go or move
 without the others.  A streaming source of Python has none, and its cells would move with each
 micro-batch.  An executor needs one core, so that it keeps one Python process.
+
+Spark gives the next task to the executor that is free first.  So a short task would place most
+cells on one executor, and they would stay there.  The task that places a cell therefore lasts a
+while, and waits for executors that still start.
 """
 
 from __future__ import annotations
@@ -31,6 +35,10 @@ TRIES = 8
 """The most attempts to place a cell on another executor; after them it stays."""
 SPREAD = 0.3
 """Seconds that the task of a new place lasts, so that one free executor does not take them all."""
+SETTLED = 1.0
+"""Seconds without a new executor after which the first cells are placed."""
+STARTING = 20.0
+"""The most seconds to wait for that; Spark waits for the first executor itself."""
 
 
 class SparkCells:
@@ -76,19 +84,45 @@ class SparkCells:
 
     def _union(self, cells: frozenset[int]) -> RDD[int]:
         if self._all is None or self._all[0] != cells:
-            for cell in cells.difference(self._cells):
+            new = cells.difference(self._cells)
+            if not self._cells:
+                self._await_executors()
+            for cell in new:
                 self._cells[cell] = self._context.parallelize([cell], 1).persist()
+            if len(new) > 1:
+                placed = self._context.union([self._cells[cell] for cell in new])
+                placed.mapPartitions(_held).count()
             union = self._context.union([self._cells[cell] for cell in sorted(cells)])
             self._all = cells, union
         return self._all[1]
+
+    def _await_executors(self) -> None:
+        """Wait until no more executors come; a master in this process has none."""
+        if str(self._context.master).startswith("local["):
+            return
+        known, began = 0, time.monotonic()
+        since = began
+        while (now := time.monotonic()) - began < STARTING:
+            found = len(self._context._jsc.sc().statusTracker().getExecutorInfos())
+            if found != known:
+                known, since = found, now
+            elif known > 1 and now - since >= SETTLED:  # the driver is one of them
+                break
+            time.sleep(SETTLED / 10)
 
 
 def _run(shared: Path, tasks: dict[int, CellTask], cells: Iterable[int]) -> list[CellAnswer]:
     return [run_here(shared, tasks[cell]) for cell in cells]
 
 
+def _held(cells: Iterable[int]) -> list[int]:
+    """Return the cells that a task places, after a while."""
+    found = list(cells)
+    time.sleep(SPREAD)
+    return found
+
+
 def _those_at(place: Place, cells: Iterable[int]) -> list[int]:
     """Return the cells whose task runs at a place."""
-    found = list(cells)  # Spark ends a Python process, with its engines, that leaves some unread
-    time.sleep(SPREAD)
+    found = _held(cells)  # Spark ends a Python process, with its engines, that leaves some unread
     return found if place.has(socket.gethostname(), os.getpid()) else []

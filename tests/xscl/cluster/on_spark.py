@@ -78,6 +78,7 @@ def moving(context: SparkContext) -> Change:
     def change(driver: ClusterDriver, number: int) -> None:
         if number == 3:
             before.update(_processes(driver))
+            assert len(set(before.values())) == 2, "cells begin on both executors"
             driver.move(1)
         elif number == 4:
             after = _processes(driver)
