@@ -7,7 +7,8 @@ micro-batch.  An executor needs one core, so that it keeps one Python process.
 
 Spark gives the next task to the executor that is free first.  So a short task would place most
 cells on one executor, and they would stay there.  The task that places a cell therefore lasts a
-while, and waits for executors that still start.
+while, and waits for executors that still start.  It has a job of its own: as soon as one task of a
+job has no preferred location, Spark gives the others to any executor of their host, too.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class SparkCells:
         self._context = context
         self._cells: dict[int, RDD[int]] = {}
         self._all: tuple[frozenset[int], RDD[int]] | None = None
+        self._executors = ""  # those of the last job
 
     def run(self, shared: Path, tasks: list[CellTask]) -> list[CellAnswer]:
         """Return the answers to all tasks; raises CellsFailed if a task fails again and again."""
@@ -83,18 +85,28 @@ class SparkCells:
             ) from error
 
     def _union(self, cells: frozenset[int]) -> RDD[int]:
+        if not self._cells:
+            self._await_executors()
+        new = cells.difference(self._cells)
+        for cell in new:
+            self._cells[cell] = self._context.parallelize([cell], 1).persist()
+        if absent := new | cells.intersection(self._lost()):
+            placed = self._context.union([self._cells[cell] for cell in absent])
+            placed.mapPartitions(_held).count()
         if self._all is None or self._all[0] != cells:
-            new = cells.difference(self._cells)
-            if not self._cells:
-                self._await_executors()
-            for cell in new:
-                self._cells[cell] = self._context.parallelize([cell], 1).persist()
-            if len(new) > 1:
-                placed = self._context.union([self._cells[cell] for cell in new])
-                placed.mapPartitions(_held).count()
             union = self._context.union([self._cells[cell] for cell in sorted(cells)])
             self._all = cells, union
         return self._all[1]
+
+    def _lost(self) -> set[int]:
+        """Return the cells whose partition an executor has taken with it, since the last look."""
+        spark = self._context._jsc.sc()
+        executors = str(spark.getExecutorMemoryStatus().keySet())
+        if executors == self._executors:
+            return set()
+        self._executors = executors
+        kept = {one.id() for one in spark.getRDDStorageInfo() if one.numCachedPartitions()}
+        return {cell for cell, partition in self._cells.items() if partition.id() not in kept}
 
     def _await_executors(self) -> None:
         """Wait until no more executors come; a master in this process has none."""
@@ -124,5 +136,5 @@ def _held(cells: Iterable[int]) -> list[int]:
 
 def _those_at(place: Place, cells: Iterable[int]) -> list[int]:
     """Return the cells whose task runs at a place."""
-    found = _held(cells)  # Spark ends a Python process, with its engines, that leaves some unread
+    found = list(cells)  # Spark ends a Python process, with its engines, that leaves some unread
     return found if place.has(socket.gethostname(), os.getpid()) else []
