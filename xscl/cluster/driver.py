@@ -51,6 +51,7 @@ from xscl.cluster.shared_directory import CellsFailed, CellsStay, ClusterError, 
 from xscl.documents.retention import SERVICE
 from xscl.engine.facade import Engine
 from xscl.engine.state import CELLS, EngineState, Role
+from xscl.engine.throughput import Laps
 from xscl.errors import Stopping
 from xscl.ingestion.quarantine import poisonous
 from xscl.inspection.relations import JoinRelations
@@ -131,6 +132,7 @@ class ClusterDriver:
         """Held from the first document of a batch to its commit, outside of the engine's lock."""
         self._failures = 0  # of the cells with the same batch
         self._is_unfinished = False  # documents were sequenced, and not committed
+        self._uncounted = 0  # documents that were sequenced, and are not in the figures of pushes
         self._held_from: dict[int, int] = {}
         self._loads: Mapping[int, CellLoad] = {}
         self._work = deque[Mapping[int, float]](maxlen=LOOKED_AT)  # seconds of cells by batches
@@ -469,7 +471,9 @@ class ClusterDriver:
             with self.engine.host.transactions.lock:  # no registration comes between the two
                 self._append_changes()
                 self._is_unfinished = True
-                self._sequencer.append(documents, batch, poison)
+                laps = Laps(self.engine.host.ingest.pace)
+                self._uncounted += self._sequencer.append(documents, batch, poison)
+                laps.end("accept")
             self.commit()
 
     def flush(self) -> None:
@@ -490,6 +494,7 @@ class ClusterDriver:
                     CellTask(cell, after, upto, self.epoch, self._takes_snapshot(cell, batches))
                     for cell in self.cells
                 ]
+                laps = Laps(self.engine.host.ingest.pace)
                 try:
                     answers = self._asked(tasks)
                 except CellsFailed:
@@ -498,7 +503,8 @@ class ClusterDriver:
                         self._quarantine(after, upto)
                     raise
                 self._failures = 0
-                self._commit(tasks, answers)
+                laps.end("join")
+                self._commit(tasks, answers, laps)
             self._is_unfinished = False
 
     def _quarantine(self, after: int, upto: int) -> None:
@@ -556,7 +562,7 @@ class ClusterDriver:
             raise ClusterError(f"the cells answered {given}, and were asked {asked}")
         return sorted(answers, key=lambda one: one.cell)
 
-    def _commit(self, tasks: Sequence[CellTask], answers: Sequence[CellAnswer]) -> None:
+    def _commit(self, tasks: Sequence[CellTask], answers: Sequence[CellAnswer], laps: Laps) -> None:
         """Commit the answers to all tasks."""
         paths = [self._shared.results_of(one.cell, one.upto) for one in answers]
         given = [self._read(*one) for one in zip(answers, paths, strict=True)]
@@ -572,12 +578,16 @@ class ClusterDriver:
             store.set_meta(**{COMMITTED: upto, _BATCHES: store.meta(_BATCHES) + 1})
             self._note(tasks, answers)
             self._hold_texts(state)
+            laps.end("store")
+        laps.end("commit")
         self._committed, self._relations = upto, None
         reached("cells_committed")
         if any(one.snapshot for one in tasks) and not self._meta(_BATCHES) % self._snapshot_every:
             self._trim()
         self._shared.delete_results(after)
         with host.transactions.lock:
+            host.ingest.count(self._uncounted, host.state, results)
+            self._uncounted = 0
             matches = host.log.expand(results)
         self._on_matches(matches)
 

@@ -38,14 +38,15 @@ class Sequencer:
 
     def append(
         self, documents: Sequence[Document], batch: BatchKey, poison: Collection[int] = ()
-    ) -> bool:
-        """Append the new documents of a batch; return False if the batch was appended before.
+    ) -> int:
+        """Append the new documents of a batch; return their number.
 
-        Those at the places in `poison` are recorded as rejected, unread.
+        None are new if the batch was appended before.  Those at the places in `poison` are recorded
+        as rejected, unread.
         """
         with self._host.transactions.change() as state:
             if not state.ledger.enter(batch):
-                return False
+                return 0
             number = state.store.meta(SEQUENCED) + 1
             read, beats = _without(documents, batch, poison)
             state.documents.reject_poison([documents[at] for at in sorted(poison)])
@@ -75,7 +76,7 @@ class Sequencer:
             self._host.ingest.store_results(state, FOUND.empty_table())
         self.last = number
         reached("sequenced")
-        return True
+        return len(arrivals)
 
 
 def _without(

@@ -242,10 +242,10 @@ class Forgetting:
         )
         return self._documents.next if first is None else max(int(first), horizon.first)
 
-    def _move(self, horizon: _Horizon, clock: int, age: int) -> bool:
-        """Move a horizon to an age; return True if it changed."""
+    def _move(self, horizon: _Horizon, clock: int, age: int, needed: int = INFINITE) -> bool:
+        """Move a horizon to an age, but not past a `needed` document; return True if it changed."""
         before, horizon.looked = horizon.first, clock
-        needed = min(self._needed_from(), self._held_from)
+        needed = min(needed, self._needed_from())
         first = min(self._first_since(clock - age, horizon), needed)
         horizon.first = max(before, first)
         return horizon.first > before
@@ -260,7 +260,9 @@ class Forgetting:
             self._texts.first = self._documents.next
             return again
         return (
-            age is not None and self._texts.due(clock, age) and self._move(self._texts, clock, age)
+            age is not None
+            and self._texts.due(clock, age)
+            and self._move(self._texts, clock, age, self._held_from)
         )
 
     def _are_too_many_bytes(self) -> bool:
@@ -344,7 +346,7 @@ class Forgetting:
     def _forget_documents(self, clock: int) -> None:
         """Delete the rows of old documents of which no version is referenced."""
         assert self._retention.identities is not None
-        if not self._move(self._identities, clock, self._retention.identities):
+        if not self._move(self._identities, clock, self._retention.identities, self._held_from):
             return
         first = self._identities.first
         self._hold(set(self._documents_held()))

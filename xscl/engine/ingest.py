@@ -317,6 +317,11 @@ class Ingest:
         """Write results (`FOUND`) that other engines have found, as those of a push."""
         return self._commit(state, found, late)
 
+    def count(self, documents: int, state: EngineState, results: pa.Table) -> None:
+        """Count documents that others evaluated, and the matches of their results, as a push."""
+        if documents or results.num_rows:
+            self.pace.count(documents, _count_matches(state, results))
+
     def _commit(
         self,
         state: EngineState,

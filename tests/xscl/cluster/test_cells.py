@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -27,6 +29,7 @@ from xscl.cluster.sealed_log import SealedLog, SequencedDocuments
 from xscl.cluster.shared_directory import ClusterError, SharedDirectory, StaleDriver
 from xscl.documents.document_log import DocumentIdentity
 from xscl.documents.results import Subscription
+from xscl.documents.retention import SERVICE
 from xscl.engine.state import Role
 from xscl.store.consumed_offsets import DIRECT, BatchKey
 
@@ -91,6 +94,41 @@ def test_the_clock_passes_with_documents_that_the_cell_does_not_have() -> None:
             engine.flush()
             expected = [list(one.documents) for one in engine.matches("next")]
         assert documents_of(driver, "next") == expected
+
+
+def test_matches_are_evicted_at_the_age_of_one_engine() -> None:
+    """Before the cells have said which documents they need, too."""
+    hour = 3_600_000_000
+    kept = dict[str, list[int]]()
+    retention = replace(SERVICE, matches=2 * hour)
+
+    def fill(engine: xscl.Engine, consume: Callable[[xscl.Document, BatchKey], object]) -> None:
+        engine.retain(retention)
+        engine.subscribe("all", "S//a->x")
+        counts = kept.setdefault(str(engine.host.transactions.settings.role), [])
+        for number in range(1, 9):
+            key = BatchKey(DIRECT, number, number, (), number * hour)
+            consume(document(f"d{number}", number * hour), key)
+            counts.append(len(engine.matches()))
+
+    with xscl.Engine() as engine:
+        fill(engine, lambda one, key: engine.host.ingest.push([one], source=key))
+    with cluster(2, lambda _: 0) as driver:
+        fill(driver.engine, lambda one, key: driver.consume([one], key))
+    (one, several) = kept.values()
+    assert several == one
+    assert max(one) < 8
+
+
+def test_the_driver_counts_documents_and_matches() -> None:
+    """A batch that comes again is no document, and several commits are several pushes."""
+    with cluster(2, lambda _: 0) as driver:
+        driver.engine.subscribe("pairs", SAME)
+        for key in (BatchKey(DIRECT, 1, 1), BatchKey(DIRECT, 1, 1), BatchKey(DIRECT, 2, 2)):
+            driver.consume([document(f"d{key.segment}", key.segment)], key)
+        pace = driver.engine.host.ingest.pace
+        assert (pace.documents, pace.matches) == (2, 1)
+        assert pace.rates().documents_1m > 0
 
 
 def test_malformed_documents_are_recorded_by_the_driver() -> None:

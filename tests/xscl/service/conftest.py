@@ -39,6 +39,10 @@ restores = pytest.mark.skipif(
     CELLS > 0, reason="cells refuse a driver whose store is older than what they have seen"
 )
 """Of tests that go on from a backup while its service went further."""
+one_engine = pytest.mark.skipif(
+    CELLS > 0, reason="the state of joins is in the cells, which do not report it by window"
+)
+"""Of tests of what only the engine knows that evaluates."""
 
 
 @dataclass(frozen=True)

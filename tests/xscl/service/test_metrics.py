@@ -7,7 +7,7 @@ import re
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.xscl.service.conftest import Running, eventually
+from tests.xscl.service.conftest import CELLS, Running, eventually, one_engine
 
 Figures = dict[tuple[str, str], float]
 
@@ -45,20 +45,22 @@ def test_figures_follow_what_happens(operator: httpx.Client, alice: httpx.Client
         return after[name, labels] - before.get((name, labels), 0)
 
     assert gained("xscl_pushed_matches_total") == 2
-    assert gained("xscl_result_rows_total", "smallbatch") == 1
-    assert after["xscl_result_rows_total", "duckdb"] == 0
     assert gained("xscl_requests_total", "POST,/v1/documents/{stream},202") == 2
     assert gained("xscl_requests_total", "POST,/v1/documents/{stream},422") == 1
     assert gained("xscl_requests_total", "GET,/v1/subscriptions/{name},404") == 1
     assert gained("xscl_request_seconds_count", "/v1/documents/{stream}") == 3
     pushes = gained("xscl_pushes_total")
     assert pushes >= 1
-    for stage in ("wait", "accept", "join", "store", "commit"):
+    for stage in ("accept", "join", "store", "commit"):
         assert gained("xscl_push_stage_seconds_count", stage) >= pushes
     assert (after["xscl_subscriptions", ""], after["xscl_joins", ""]) == (2, 1)
     assert after["xscl_sharing", ""] == 2
-    assert after["xscl_state_witnesses", "up to 1 min"] == 2
     assert after["xscl_waiting", ""] == 0
+    if not CELLS:  # else the cells join, and do not report this
+        assert gained("xscl_result_rows_total", "smallbatch") == 1
+        assert after["xscl_result_rows_total", "duckdb"] == 0
+        assert gained("xscl_push_stage_seconds_count", "wait") >= pushes
+        assert after["xscl_state_witnesses", "up to 1 min"] == 2
     assert after["xscl_documents_per_second", "1m"] > 0
     assert after["xscl_dead_letters", "dead"] == 0
 
@@ -86,7 +88,22 @@ def test_w8_no_name_of_a_user_is_in_the_figures(
     assert 'method="other"' in text
 
 
-def test_status_has_rates_and_state_by_window(
+def test_status_has_rates(operator: httpx.Client, alice: httpx.Client, running: Running) -> None:
+    alice.put("/v1/streams/zebra", json={})
+    alice.put("/v1/subscriptions/zebras", json={"query": TWICE})
+    alice.post("/v1/documents/zebra?time=12000000", content="<a>x</a>")
+
+    def rates() -> dict[str, float]:
+        found: dict[str, float] = operator.get("/v1/status").json()["service"]["rates"]
+        return found
+
+    eventually(lambda: rates()["documents_1m"] > 0)
+    assert rates().keys() == {"documents_1m", "documents_5m", "matches_1m", "matches_5m"}
+    assert "rates" not in alice.get("/v1/status").text
+
+
+@one_engine
+def test_status_has_state_by_window(
     operator: httpx.Client, alice: httpx.Client, running: Running
 ) -> None:
     alice.put("/v1/streams/zebra", json={})
@@ -94,7 +111,4 @@ def test_status_has_rates_and_state_by_window(
     alice.post("/v1/documents/zebra?time=12000000", content="<a>x</a>")
     eventually(lambda: bool((running.home.read_status() or {}).get("windows")))
     status = operator.get("/v1/status").json()["service"]
-    assert status["rates"]["documents_1m"] > 0
-    assert status["rates"].keys() == {"documents_1m", "documents_5m", "matches_1m", "matches_5m"}
     assert [window["ticks"] for window in status["windows"]] == [10_000_000]
-    assert "rates" not in alice.get("/v1/status").text
