@@ -43,6 +43,10 @@ one_engine = pytest.mark.skipif(
     CELLS > 0, reason="the state of joins is in the cells, which do not report it by window"
 )
 """Of tests of what only the engine knows that evaluates."""
+evaluates_again = pytest.mark.skipif(
+    CELLS > 0, reason="an engine that opens the store of a driver evaluates no documents"
+)
+"""Of tests that go on with an engine where the service stopped."""
 
 
 @dataclass(frozen=True)
