@@ -283,8 +283,10 @@ class Registration:
         self._planned.unmute(self._subscriptions.resume(name, position))
 
     def save_plan_state(self) -> None:
-        """Write the changes of the state of temporal operators."""
+        """Write the changes of the state of temporal operators; a driver has none."""
         entries, gone = self._dataflow.state_log.pop()
+        if not self._evaluates:
+            return
         if gone:
             self._store.remove("state.core", gone)
         if entries:
@@ -314,6 +316,8 @@ class Registration:
                 self._planned.attach(subscription, self._planned_again(subscription))
         self._dataflow.pairs.install_missing(self._registry.take_changed())
         self.set_prompt()
+        if not self._evaluates:  # an engine without documents may have been one that evaluates
+            return
         entries = self._store.fetch("SELECT number, entry FROM state.core ORDER BY number")
         self._dataflow.state_log.restore([(int(number), bytes(entry)) for number, entry in entries])
 

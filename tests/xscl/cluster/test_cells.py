@@ -256,6 +256,35 @@ def test_a_driver_with_an_older_store_is_refused(tmp_path: Path) -> None:
             ClusterDriver(older, shared, 2, cells)
 
 
+def test_registrations_of_one_engine_without_documents_become_a_cluster(tmp_path: Path) -> None:
+    queries = {
+        "pairs": (SAME, "xscl"),
+        "next": ("S//a->x NEXT{x=y} S//a->y", "xscl"),
+        "rises": ("SELECT * FROM T NEXT{$1.v < $2.v} T", "cel"),
+    }
+
+    def deliver(consume: Callable[[xscl.Document, BatchKey], object]) -> None:
+        for number in range(1, 5):
+            consume(document(f"d{number}", number, str(number % 2)), BatchKey(DIRECT, number))
+            xml = f"<t><v>{number}</v></t>".encode()
+            consume(xscl.Document("T", f"t{number}", number, xml), BatchKey("T", number))
+
+    path = tmp_path / "store.duckdb"
+    for found in (path, tmp_path / "single.duckdb"):
+        with xscl.Engine(found) as engine:
+            engine.stream("T", attributes={"v": float})
+            for name, (query, language) in queries.items():
+                engine.subscribe(name, query, language=language)
+    with xscl.Engine(tmp_path / "single.duckdb") as engine:
+        deliver(lambda one, key: engine.host.ingest.push([one], source=key))
+        expected = delivered(engine)
+    with xscl.Engine(path, role=Role.DRIVER) as engine:
+        driver = ClusterDriver(engine, SharedDirectory(tmp_path / "shared"), 2, LocalCells())
+        deliver(lambda one, key: driver.consume([one], key))
+        assert delivered(engine) == expected
+    assert all(expected[name] for name in queries)
+
+
 def test_an_engine_that_evaluates_is_no_driver(tmp_path: Path) -> None:
     shared, cells = SharedDirectory(tmp_path / "shared"), LocalCells(in_memory=True)
     with xscl.Engine() as engine, pytest.raises(ClusterError, match="does not evaluate"):
