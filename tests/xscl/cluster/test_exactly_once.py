@@ -253,7 +253,11 @@ def test_the_points_of_crashes_are_those_of_the_package() -> None:
     passed = {
         line.split('"')[1] for text in texts for line in text.splitlines() if "reached(" in line
     }
-    assert passed == {*POINTS, "batch_read"}, "batch_read comes before the driver has a batch"
+    elsewhere = {
+        "batch_read",  # before the driver has a batch
+        "controls_compacted",  # `test_log_deletion` crashes there
+    }
+    assert passed == {*POINTS, *elsewhere}
 
 
 # -- Tasks -----------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -11,9 +11,21 @@ import pytest
 import xscl
 from tests.examples import usually
 from tests.xscl.cluster.histories import delivered
-from tests.xscl.cluster.test_exactly_once import JOIN, scratch
+from tests.xscl.cluster.test_exactly_once import JOIN, Crash, opened, scratch
+from xscl.cluster import compacted_controls, sealed_log
 from xscl.cluster.cell_host import LocalCells
 from xscl.cluster.cell_task import CellTask
+from xscl.cluster.compacted_controls import compacted
+from xscl.cluster.controls import (
+    CopyPublisher,
+    DeclareStream,
+    Flush,
+    Merge,
+    Register,
+    Remove,
+    Skip,
+    Split,
+)
 from xscl.cluster.driver import ClusterDriver
 from xscl.cluster.sealed_log import SealedLog, SequencedDocuments
 from xscl.cluster.shared_directory import ClusterError, SharedDirectory
@@ -119,8 +131,106 @@ def test_a_copy_is_made_from_the_snapshot_before_its_publisher() -> None:
         assert len(driver._shared.snapshots(1)) == 1  # now all cells have the publisher
 
 
+def test_controls_behind_the_snapshots_are_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was removed leaves nothing; cells that are lost answer for what is left."""
+    monkeypatch.setattr(sealed_log, "COMPACTED_AT", 4)
+
+    def steps(engine: xscl.Engine, push: Callable[..., None]) -> None:
+        for number in range(1, 13):
+            engine.subscribe(f"all {number}", "S//a->x")
+            push(number)
+            if number > 1:
+                engine.unsubscribe(f"all {number - 1}")
+
+    def controls(driver: ClusterDriver) -> list[str]:
+        found = [driver._shared.path / part for part in ("sealed", "controls")]
+        return [path.read_text() for folder in found for path in folder.glob("*.json")]
+
+    with driving() as (driver, cells):
+
+        def push(*numbers: int) -> None:
+            consume(driver, *numbers)
+            if numbers[-1] % 4 == 0:
+                lose(cells)
+
+        steps(driver.engine, push)
+        assert delivered(driver.engine) == by_one(steps)
+        texts = controls(driver)
+        assert len(texts) < 12
+        assert sum(text.count('"kind": "register"') for text in texts) < 12
+        log = SealedLog(driver._shared)
+        compacted = log._compacted.newest()
+        assert compacted > 1
+        entries = log.controls(0, driver._committed)
+        assert [number for number, _ in entries] == sorted({number for number, _ in entries})
+        assert not log._numbers("json", compacted)
+
+
+def test_a_crash_after_a_compaction_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entries are still there as well; they are deleted with the next ones."""
+    monkeypatch.setattr(sealed_log, "COMPACTED_AT", 4)
+    crashes = 0
+
+    def crash(point: str) -> None:
+        nonlocal crashes
+        if point == "controls_compacted":
+            crashes += 1
+            if crashes == 1:
+                raise Crash(point)
+
+    monkeypatch.setattr(compacted_controls, "reached", crash)
+
+    def step(engine: xscl.Engine, number: int) -> None:
+        engine.subscribe(f"pairs {number}", JOIN)
+        if number > 2:
+            engine.unsubscribe(f"pairs {number - 2}")
+
+    def steps(engine: xscl.Engine, push: Callable[..., None]) -> None:
+        for number in range(1, 15):
+            step(engine, number)
+            push(number)
+
+    cells, number = LocalCells(), 0
+    with scratch() as folder:
+        while number < 14:
+            with suppress(Crash), opened(folder, cells) as driver:
+                while number < 14:
+                    number += 1
+                    step(driver.engine, number)
+                    consume(driver, number)
+            lose(cells)
+        with opened(folder, cells) as driver:
+            assert delivered(driver.engine) == by_one(steps)
+            log = SealedLog(driver._shared)
+            assert not log._numbers("json", log._compacted.newest())
+        cells.close()
+    assert crashes > 1
+
+
+def test_compacted_controls_are_those_that_count() -> None:
+    entries = [
+        (1, (_register("a"), _register("b"), DeclareStream("S", 0, False, None))),
+        (2, (Remove("a"), _register("a", cell=1))),  # a new past, in another cell
+        (4, (Split(0, 2, ("b", "c"), ("c",)), CopyPublisher("c", 1, 0))),
+        (5, (Remove("c"), Flush())),
+        (7, (Merge(2, 1, ("a", "c")), Skip(6, (3,)))),
+    ]
+    assert compacted(entries) == [
+        (1, (_register("b"),)),
+        (2, (_register("a", cell=1),)),
+        (4, (Split(0, 2, ("b",), ()),)),
+        (7, (Merge(2, 1, ("a", "c")),)),
+    ]
+
+
+def _register(key: str, cell: int = 0) -> Register:
+    return Register(key, "S//a->x", "xscl", False, 0, cell)
+
+
 @pytest.mark.parametrize("trimmed", usually([False, True], True))
-def test_nothing_of_erased_streams_stays(trimmed: bool) -> None:
+def test_nothing_of_erased_streams_stays(trimmed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealed_log, "COMPACTED_AT", 1)
+
     def steps(engine: xscl.Engine, push: Callable[..., None]) -> None:
         push(*range(1, 7))
         engine.subscribe("publisher", PUBLISHER)
@@ -145,7 +255,7 @@ def test_nothing_of_erased_streams_stays(trimmed: bool) -> None:
         driver.engine.unsubscribe("_1.past", purge=True)
         driver.engine.host.catalog.erase("_1.")
         assert not any(b"<a>secret</a>" in texts for texts in logged(driver).values())
-        controls = (driver._shared.path / "sealed").glob("*.json")
+        controls = [*driver._shared.path.glob("*/*.json")]
         assert not any("_1.mine" in path.read_text() for path in controls)
         assert min(snapshots(driver)) > before
         assert len(snapshots(driver)) == 2
