@@ -897,6 +897,16 @@ _CLUSTER = (
         (f"{_CELLS}::test_a_publisher_is_copied_with_its_state_when_a_reader_is_elsewhere",),
     ),
     Fault(
+        "controls behind the snapshots are deleted without being compacted",
+        "xscl/cluster/sealed_log.py",
+        "            self._compacted.write(upto, compacted(self.controls(0, upto)))",
+        "            self._compacted.write(upto, ())",
+        (
+            "tests/xscl/cluster/test_log_deletion.py"
+            "::test_controls_behind_the_snapshots_are_compacted",
+        ),
+    ),
+    Fault(
         "each cell of a group answers with all results that it finds",
         "xscl/cluster/emission_filter.py",
         "        return found.filter(pa.array(stays))",
