@@ -85,6 +85,7 @@ class SparkCells:
             ) from error
 
     def _union(self, cells: frozenset[int]) -> RDD[int]:
+        """Return the partitions of cells, each of which has a place."""
         if not self._cells:
             self._await_executors()
         new = cells.difference(self._cells)
