@@ -142,6 +142,8 @@ def serving(
         if failed:
             raise failed[0]
         assert service.address is not None
+        if CELLS:  # requests that need them are told to come again while they start
+            eventually(lambda: failed or service.cells() is not None)
         yield Running(home, service, service.address, first)
     finally:
         service.stop()
