@@ -8,7 +8,7 @@ from xscl.cluster.sealed_log import SealedLog
 
 
 class CellControls:
-    """What the log says up to the entry of a task.  Each entry is read once in an epoch.
+    """The controls up to the entry of a task.  Each entry is read once in an epoch.
 
     A driver that begins may have a log that another one has written differently from some entry on,
     so a new epoch reads everything again.

@@ -41,7 +41,7 @@ class CompactedControls:
         return max(self._files(), default=0)
 
     def read(self, upto: int) -> list[NumberedControls]:
-        """Return what is left of the entries up to one; raises ClusterError if it is damaged."""
+        """Return the compacted entries up to one; raises ClusterError if the file is damaged."""
         path = self._path(upto)
         try:
             lines = [line.partition(b" ") for line in path.read_bytes().splitlines()]
@@ -53,7 +53,7 @@ class CompactedControls:
             ) from error
 
     def write(self, upto: int, entries: Iterable[NumberedControls]) -> None:
-        """Write what is left of the entries up to one, and delete earlier files."""
+        """Write the compacted entries up to one, and delete earlier files."""
         lines = (b"%d %s" % (number, encode(controls)) for number, controls in entries)
         self.shared.place(self._path(upto), b"\n".join(lines))
         reached("controls_compacted")
@@ -70,7 +70,7 @@ class CompactedControls:
 
 
 def compacted(entries: Iterable[NumberedControls]) -> list[NumberedControls]:
-    """Return what a cell at a later snapshot still needs of entries.
+    """Return the controls that a cell at a later snapshot still needs.
 
     Registrations, copies and changes of the assignment stay, but for subscriptions that a later
     control removes.  Streams, edits and erasures are in the snapshot, and skipped documents before

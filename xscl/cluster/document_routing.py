@@ -94,7 +94,7 @@ class Router:
 
 
 def kept_values(store: Store, pairs: Sequence[tuple[str, str]]) -> list[float]:
-    """Return how often two of the newest kept documents share a value, for pairs of paths."""
+    """Return the share of equal values of pairs of paths, in the newest kept documents."""
     rows = store.fetch(
         "SELECT streams, xml FROM state.document JOIN state.text USING (doc)"
         f" ORDER BY doc DESC LIMIT {SAMPLE}"
@@ -112,7 +112,7 @@ def kept_values(store: Store, pairs: Sequence[tuple[str, str]]) -> list[float]:
 def _bound(
     paths: _Paths, streams: Sequence[tuple[str, ...]], read: Iterable[ReadDocument]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
-    """Return what paths bind: places of documents, numbers of paths and values; the values."""
+    """Return the bindings of paths (places of documents, numbers of paths and values), and the values."""
     columns = WitnessColumns(paths.automaton)
     for place, document in enumerate(read):
         columns.add(place, streams[place], document)

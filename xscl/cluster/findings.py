@@ -1,4 +1,4 @@
-"""What a cell finds: the results of its transactions, collected to the answer to a task."""
+"""Findings: the results of a cell's transactions, collected to the answer to a task."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class GridSubscriptions:
         self._gone: set[str] = set()
 
     def _rarity(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
-        """Return how often values are shared, counted again after some documents.
+        """Return the share of equal values of pairs of paths, counted again after some documents.
 
         Many registrations ask for the same pairs.
         """
