@@ -169,7 +169,7 @@ def _control(row: dict[str, object]) -> Control:
 
 
 def names_streams(control: Control, prefix: str, gone: Collection[str]) -> bool:
-    """Return whether a control declares a stream with a prefix, or a removed subscription reads one."""
+    """Return whether a control names a stream with a prefix: by declaration, or in what is gone."""
     if isinstance(control, DeclareStream):
         return control.name.startswith(prefix)
     return isinstance(control, Register | Edit) and control.key in gone and prefix in control.query

@@ -112,7 +112,10 @@ def kept_values(store: Store, pairs: Sequence[tuple[str, str]]) -> list[float]:
 def _bound(
     paths: _Paths, streams: Sequence[tuple[str, ...]], read: Iterable[ReadDocument]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
-    """Return the bindings of paths (places of documents, numbers of paths and values), and the values."""
+    """Return the bindings of paths, and the values.
+
+    A binding has the place of a document, and the numbers of a path and of a value.
+    """
     columns = WitnessColumns(paths.automaton)
     for place, document in enumerate(read):
         columns.add(place, streams[place], document)
