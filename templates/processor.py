@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from templates.batch_join import Apart, BatchJoin, Pushed
 from templates.columns.columns import Column
@@ -123,10 +122,9 @@ class Processor:
         if self._views:
             batch.join(usable, back=back)
         elif witnesses.bindings.num_rows:
-            first = pc.min(times["doc"]).as_py()
             for second in (False, True) if back else (False,):
                 templates = self._registry.members.values()
-                batch.take(joined_over_base(self._state.connection, templates, first, second))
+                batch.take(joined_over_base(self._state.connection, templates, second))
         self._note(times)
         return batch.found()
 

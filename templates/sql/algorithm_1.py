@@ -66,16 +66,13 @@ _TIMES = {
 
 
 def joined_over_base(
-    connection: duckdb.DuckDBPyConnection, templates: Iterable[Members], first: int, back: bool
+    connection: duckdb.DuckDBPyConnection, templates: Iterable[Members], back: bool
 ) -> list[tuple[Members, Columns]]:
     """Return R_out of the templates with two sides, for one pass of a batch (line 2).
 
-    `first` is the first document of the batch; `back`: the batch is the left side.
+    `back`: the batch is the left side.
     """
-    connection.execute(
-        "CREATE OR REPLACE TEMP VIEW old_binding AS"
-        f" SELECT * FROM state.binding WHERE doc < {first};" + _VIEWS
-    )
+    connection.execute(_VIEWS)
     sides = (_BATCH, _OLD) if back else (_KEPT, _BATCH)
     return [
         (one, connection.execute(_query(one, *sides)).fetchnumpy())
@@ -93,6 +90,8 @@ _OLD = Base("old_binding", "base_node", "state.times")
 _BATCH = Base("batch_binding", "batch_node", "batch_times")
 
 _VIEWS = """
+CREATE OR REPLACE TEMP VIEW old_binding AS
+    SELECT * FROM state.binding ANTI JOIN batch_times USING (doc);
 CREATE OR REPLACE TEMP VIEW base_node AS
     SELECT DISTINCT doc, node2 AS node, key FROM state.binding WHERE key IS NOT NULL;
 CREATE OR REPLACE TEMP VIEW batch_node AS

@@ -85,9 +85,8 @@ class Pass:
     `first`.  Otherwise the batch is the right side, and the left side is the whole state, the batch
     included; with `older` only the state before `first`.
 
-    The numbers of the batch's documents from `first` on are those up to its last one.  What has a
-    higher number came before the batch, too: composites of a private engine that replays documents
-    of another one (`xscl.engine.twin`).
+    What is not in the batch came before it, also with a higher number than `first`: composites and
+    published documents of an engine that replays documents of another one.
     """
 
     kept: JoinState
@@ -124,7 +123,7 @@ class Pass:
 
     def _precedes(self, docs: Column) -> Column:
         """Return a mask of the documents in the state before `first`."""
-        before: Column = (docs < self.first) | (docs > self.times["doc"][-1])
+        before: Column = (docs < self.first) | ~among(docs, self.times["doc"])
         return before
 
     def _driven(self, batch: Columns, driven: Driving) -> Iterator[Columns | Dense]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -73,11 +73,19 @@ class Adoption:
         return subscriptions.get(subscriptions.name_of(key))
 
     def _publish(self) -> dict[str, int]:
-        """Accept new published documents; return the numbers of all by their ids."""
-        described = [one for answer in self._answers for one in answer.published]
-        new = {one["id"]: one for one in described if one["xml"] is not None}
+        """Accept new published documents; return the numbers of all by their ids.
+
+        They are numbered in the order in which a cell has published them, as one engine does.  A
+        cell with a reader has all that its publishers publish, so the one with most comes first.
+        """
+        answers = sorted(self._answers, key=lambda one: -len(one.published))
+        described = [one for answer in answers for one in answer.published]
+        new: dict[str, dict[str, Any]] = {}
+        for one in described:
+            if one["xml"] is not None:
+                new.setdefault(one["id"], one)
         if new:
-            rows = sorted(new.values(), key=lambda one: (one["rank"], one["id"]))
+            rows = list(new.values())
             arrivals = self._state.documents.accept(
                 [
                     Document(tuple(r["streams"]), r["given"], r["ts"], r["xml"], r["history"])

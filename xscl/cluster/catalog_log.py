@@ -28,7 +28,6 @@ from xscl.cluster.sealed_log import SealedLog
 from xscl.cluster.sequencer import SEQUENCED
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
-from xscl.inspection.relations import PUBLISHED
 from xscl.store.store import Store
 
 SCHEMA = """
@@ -48,13 +47,13 @@ _COUNTS = "SELECT cell, count(*) FROM state.cluster_member WHERE NOT silent GROU
 
 
 def kept_documents(store: Store, histories: Sequence[Subscription], coming: int) -> pa.Table:
-    """Return the kept documents of histories, without those that subscriptions have published."""
+    """Return the kept documents of histories, those among them that subscriptions published."""
     store.lend("read_streams", pa.table({"name": [n for one in histories for n in one.reads]}))
     return store.arrow(
         "SELECT d.*, t.xml FROM state.document d JOIN state.text t USING (doc)"
         " WHERE list_has_any(d.streams, (SELECT list(name) FROM read_streams))"
         f" AND d.first >= {min(one.since for one in histories)} AND d.doc < {int(coming)}"
-        f" AND NOT {PUBLISHED} ORDER BY d.doc"
+        " ORDER BY d.doc"
     )
 
 

@@ -32,6 +32,7 @@ from xscl.engine.transactions import Transactions
 from xscl.engine.trials import TrialResult, Trials
 from xscl.engine.twin import Twin
 from xscl.errors import Stopping, StoreError, TooLong
+from xscl.inspection.arrival_order import Numbers, kept_documents
 from xscl.inspection.backfill import has_history, witnesses
 from xscl.inspection.replay import Trial
 from xscl.planning.planned_subscriptions import is_leaf
@@ -102,8 +103,15 @@ class Backfills:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the lock of the engine while no backfill runs, for one that may not be cut."""
-        with self._running, self._between_batches(self._ending), self._transactions.lock:
+        with self._running, self.between_batches(), self._transactions.lock:
             yield
+
+    def between_batches(self) -> AbstractContextManager[None]:
+        """Return a context in which no other engine evaluates documents; waiting ends with `end`.
+
+        The engine's lock is entered after it.
+        """
+        return self._between_batches(self._ending)
 
     def complete(
         self, number: int, until: float | None = None, *, is_bounded: bool = False
@@ -250,12 +258,14 @@ class _Run:
                 self._pairs = [pair for pair in pairs if not is_leaf(pair)]
         with closing(self._transactions.connect()) as store, store.translate_errors():
             own = self._in_own_time(store, one)
-            self._replay(store, one, one.since, begun.doc)
+            reached = begun.doc
+            if self._transactions.settings.role is Role.CELL:  # all is past, and numbered apart
+                reached = self._arrived_before(store)
+            self._replay(store, one, one.since, reached)
             self._twin.advance(begun.clock, begun.doc)
             found = Found(self._twin.state.position, own, begun.most)
-            reached = begun.doc
             for _ in range(ROUNDS):
-                following = store.progress("next_doc")
+                following = self._arrived_before(store)
                 if following - reached <= FEW:
                     break
                 self._replay(store, one, reached, following)
@@ -268,6 +278,11 @@ class _Run:
                 return False
             self._cut_over(state, current, reached, found)
         return True
+
+    def _arrived_before(self, store: Store) -> int:
+        """Return a number after those of whole batches: with what each has published."""
+        with self._between_batches(self._ending):
+            return store.progress("next_doc")
 
     def _in_own_time(self, store: Store, one: Subscription) -> Matches | None:
         """Return the matches among what feeds held when first polled, as `try` finds them."""
@@ -282,15 +297,19 @@ class _Run:
 
     def _replay(self, store: Store, one: Subscription, first: int, end: int) -> None:
         """Replay the kept documents from one number to before another, slice by slice."""
-        while first < end:
+        kept = kept_documents(store, one.reads, one.since, first, end)
+        start = 0
+        while start < len(kept):
             if self._ending.is_set():
                 raise Stopping
             store.flush()  # what was pushed during the pause is no cost of the slice
             began, pushes = time.monotonic(), self._transactions.state.pushes
             self._refuse_long(began)
-            following = self._twin.replay(store, first, end, self._size)
-            self._keep_witnesses(store, one, first, following)
-            first = following
+            following = kept.end_of_slice(start, self._size)
+            docs = kept.docs[start:following]
+            self._twin.replay(store, docs)
+            self._keep_witnesses(store, docs)
+            start = following
             took = time.monotonic() - began
             self._worked += took
             is_busy = self._is_busy()
@@ -329,12 +348,11 @@ class _Run:
             if self._ending.wait(min(QUIET / 2, left) if left > 0 else QUIET / 4):
                 return
 
-    def _keep_witnesses(self, store: Store, one: Subscription, first: int, end: int) -> None:
+    def _keep_witnesses(self, store: Store, docs: Numbers) -> None:
         """Add the witnesses of documents to the state of joins."""
         if not self._pairs:
             return
-        trial = Trial("", "", one.reads, first=one.since)
-        for some in list(witnesses(store, trial, self._pairs, first, end)):
+        for some in list(witnesses(store, self._pairs, docs)):
             with self._transactions.change() as state:
                 if self._number in state.subscriptions.backfills:
                     state.processor.keep(some)
@@ -342,12 +360,12 @@ class _Run:
     def _cut_over(self, state: EngineState, one: Subscription, first: int, found: Found) -> None:
         """Replay what has arrived, and take over what the twin has."""
         end = state.documents.coming
-        trial = Trial("", "", one.reads, first=one.since)
+        kept = kept_documents(state.store, one.reads, one.since, first, end)
         if self._pairs:
-            for some in list(witnesses(state.store, trial, self._pairs, first, end)):
+            for some in list(witnesses(state.store, self._pairs, kept.docs)):
                 state.processor.keep(some)
-        while first < end:
-            first = self._twin.replay(state.store, first, end, LARGEST_SLICE)
+        for docs in kept.slices(LARGEST_SLICE):
+            self._twin.replay(state.store, docs)
         self._twin.advance(state.documents.clock, end)
         known = set(state.dataflow.core.plan.operators)
         if self._evaluates or one.relational:

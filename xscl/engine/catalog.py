@@ -142,12 +142,8 @@ class Catalog:
         seconds: float | None = None,
     ) -> None:
         """Register a query as `Engine.subscribe` does."""
-        if (since is not None or history) and not self._reads_past([(name, query)], language):
-            self._subscribe_without_past(name, query, updates, language, since)
-        elif since is not None:
+        if since is not None or history:
             self._subscribe_from(name, query, updates, language, since, seconds)
-        elif history:
-            self._subscribe_from(name, query, updates, language, None, seconds)
         elif language == XSCL:
             self.subscribe_many([(name, query)], updates=updates, numbered=False)
         else:
@@ -167,7 +163,7 @@ class Catalog:
     ) -> None:
         """Register queries by name, all or none; errors name the row, from 1, if `numbered`."""
         pairs = list(pairs)
-        if history and self._reads_past(pairs):
+        if history:
             self._complete(self._begin(pairs, updates, None, numbered=numbered), None)
             return
         with self._transactions.lock, paused_collection():
@@ -333,10 +329,6 @@ class Catalog:
         self, pairs: Sequence[tuple[str, str]], *, updates: bool = False
     ) -> None:
         """Register queries durably, all or none, whose histories are still to be read."""
-        if not self._reads_past(pairs):
-            self.subscribe_many(pairs, updates=updates)
-            self._mark_without_past(name for name, _ in pairs)
-            return
         for number in self._begin(pairs, updates, None, acknowledged=True, numbered=True):
             self.backfills.completion(number)
 
@@ -366,9 +358,6 @@ class Catalog:
         They are those of `since`, or of a history.  Returns the number of the backfill to complete;
         None if it is complete, as it is for a query of events whose rows others may read.
         """
-        if not self._reads_past([(name, query)], language):
-            self._subscribe_without_past(name, query, updates, language, since)
-            return None
         if language == XSCL:
             (number,) = self._begin([(name, query)], updates, since, acknowledged=True)
             self.backfills.completion(number)
@@ -410,45 +399,22 @@ class Catalog:
             return number
         return self._begin_events(name, query, language, updates, 0, first)
 
-    def _reads_past(self, pairs: Sequence[tuple[str, str]], language: str = XSCL) -> bool:
-        """Return whether the past of queries can be read.
+    def _whole_batches(
+        self, pairs: Sequence[tuple[str, str]], numbered: bool
+    ) -> AbstractContextManager[None]:
+        """Return a context between two batches of cells if queries in XSCL read what they publish.
 
-        Other engines number published documents in orders of their own.
+        A history that began within a batch would have its documents, and not yet what is published
+        with them.
         """
         if self._transactions.settings.role is not Role.DRIVER:
-            return True
+            return nullcontext()
         with self._transactions.lock:
-            published: set[str | None] = set()
-            if language == XSCL:
-                compiled = [self._transactions.compiled(query) for _, query in pairs]
-                streams = {stream for one in compiled for stream in one.streams}
-                published.update(one.normal.publish for one in compiled)
-            else:
-                read_by = self._state.registration.read_by
-                streams = {one for name, query in pairs for one in read_by(name, query, language)}
-            published.update(
-                stream for stream in streams if self._state.subscriptions.publishers(stream)
-            )
-            return streams.isdisjoint(published)
-
-    def _subscribe_without_past(
-        self, name: str, text: str, updates: bool, language: str, since: str | int | None
-    ) -> None:
-        """Register a query that begins now, as it reads what cells publish."""
-        if since is not None:
-            raise XsclError(
-                "on a cluster the past of a published stream is not evaluated",
-                hint="register it without since; 'xscl try' shows the matches of the past",
-            )
-        self.subscribe(name, text, updates=updates, language=language)
-        self._mark_without_past([name])
-
-    def _mark_without_past(self, names: Iterable[str]) -> None:
-        """Record that there were documents whose matches some new subscriptions do not have."""
-        if self._state.documents.next > 1:
-            with self._transactions.change() as state:
-                for name in names:
-                    state.subscriptions.mark_without_past(name)
+            compiled = list(self._state.registration.compiled(pairs, numbered))
+            publishers = self._state.subscriptions.publishers
+            if any(publishers(stream) for _, one in compiled for stream in one.streams):
+                return self.backfills.between_batches()
+        return nullcontext()
 
     def _complete(self, numbers: Sequence[int], until: float | None) -> None:
         """Complete backfills, or remove their subscriptions."""
@@ -471,7 +437,11 @@ class Catalog:
         first: int | None = None,
     ) -> list[int]:
         """Register queries in XSCL that wait for their histories; return their numbers."""
-        with self._transactions.lock, paused_collection():
+        with (
+            self._whole_batches(pairs, numbered),
+            self._transactions.lock,
+            paused_collection(),
+        ):
             compiled = list(self._state.registration.compiled(pairs, numbered))
             first, apart = self._beginning(since, first)
             with self._transactions.change() as state:

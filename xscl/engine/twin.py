@@ -21,6 +21,7 @@ from xscl.engine.ingest import Ingest
 from xscl.engine.match_log import MatchLog
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
+from xscl.inspection.arrival_order import Numbers
 from xscl.planning.operators.joins import Interleaved
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.store import Store
@@ -63,26 +64,20 @@ class Twin:
         """The store of the twin."""
         return self._twin.store
 
-    def replay(self, store: Store, first: int, end: int, size: int) -> int:
-        """Push the kept documents from one number to before another, as many as `size`.
-
-        Returns the number from which to go on: `end` after the last one.
-        """
-        store.lend("read_streams", pa.table({"name": list(self._subscription.reads)}))
+    def replay(self, store: Store, docs: Numbers) -> None:
+        """Push kept documents, which are together in the order of arrival."""
+        store.lend("chosen", pa.table({"doc": docs}))
         rows = store.arrow(
-            "SELECT d.*, t.xml FROM state.document d JOIN state.text t USING (doc)"
-            " WHERE list_has_any(d.streams, (SELECT list(name) FROM read_streams))"
-            f" AND d.doc >= {int(first)} AND d.doc < {int(end)}"
-            f" AND d.first >= {self._subscription.since} ORDER BY d.doc LIMIT {int(size)}"
+            "SELECT d.*, t.xml FROM state.document d SEMI JOIN chosen USING (doc)"
+            " JOIN state.text t USING (doc) ORDER BY d.doc"
         )
         if not len(rows):
-            return end
+            return
         try:
             self._push(rows)
         except Interleaved:
             for place in range(len(rows)):
                 self._push(rows.slice(place, 1))
-        return end if len(rows) < size else int(rows["doc"][-1].as_py()) + 1
 
     def _push(self, rows: pa.Table) -> None:
         names = ("doc", "streams", "xml", "ts", "clock", "rank", "base", "first")

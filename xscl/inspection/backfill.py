@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from templates.batch_join import FOUND
@@ -19,7 +20,6 @@ from templates.model.relations import Pair, Witnesses
 from xscl.documents.composite_events import Composite, CompositeEvents, of_document, together
 from xscl.documents.document_log import DocumentLog, StoredDocument
 from xscl.documents.results import Result, Subscription
-from xscl.inspection.replay import Trial
 from xscl.language.parser import parse_block
 from xscl.shredding.arrivals import Arrivals, shred
 from xscl.shredding.automaton.nfa import Automaton
@@ -45,11 +45,9 @@ def has_history(store: Store, streams: Sequence[str], first: int) -> bool:
 
 
 def witnesses(
-    store: Store, trial: Trial, pairs: Iterable[Pair], first: int, end: int
+    store: Store, pairs: Iterable[Pair], docs: npt.NDArray[np.int64]
 ) -> Iterator[Witnesses]:
-    """Yield the witnesses of documents of a trial for pairs of variables, in batches.
-
-    The documents are those with the numbers from `first` to before `end`.
+    """Yield the witnesses of kept documents for pairs of variables, in batches.
 
     They replace the kept ones for the same pairs.
     """
@@ -62,14 +60,14 @@ def witnesses(
         numbers.append(pair.number)
         if other.steps[-1].derived is not None:
             derived.append(pair.number)
+    store.lend("chosen", pa.table({"doc": docs}))
     rows = store.connection.execute(
         "SELECT d.doc, d.streams, t.xml, d.ts, d.clock, d.rank, d.base, d.first, b.last"
-        " FROM state.document d JOIN state.text t USING (doc) LEFT JOIN"
-        " (SELECT doc, max(node2) AS last FROM state.binding WHERE ? AND NOT list_contains(?, pair)"
-        " AND doc >= ? AND doc < ? GROUP BY doc) b USING (doc)"
-        " WHERE list_has_any(d.streams, ?) AND d.first >= ? AND d.doc >= ? AND d.doc < ?"
+        " FROM state.document d SEMI JOIN chosen USING (doc) JOIN state.text t USING (doc)"
+        " LEFT JOIN (SELECT doc, max(node2) AS last FROM state.binding SEMI JOIN chosen USING (doc)"
+        " WHERE ? AND NOT list_contains(?, pair) GROUP BY doc) b USING (doc)"
         " ORDER BY d.doc",
-        [bool(derived), numbers, first, end, list(trial.streams), trial.first, first, end],
+        [bool(derived), numbers],
     )
     while found := rows.fetchmany(BATCH):
         last = {doc: kept for doc, *_, kept in found if kept is not None}

@@ -21,9 +21,7 @@ from tests.xscl.engine.player import CUTS
 from xscl.cluster.cell_host import LocalCells
 from xscl.cluster.driver import ClusterDriver
 from xscl.cluster.shared_directory import CellsFailed
-from xscl.documents.results import WITHOUT_PAST
 from xscl.documents.retention import SERVICE
-from xscl.errors import XsclError
 from xscl.store.consumed_offsets import DIRECT, BatchKey
 
 KINDS = {
@@ -60,6 +58,36 @@ def test_matches_with_a_past_are_those_of_a_single_engine(kind: str) -> None:
         expected = by_single_engine(case, cuts, since=ALL)
         assert by_cells(case, cuts, CELLS, Deal(deal), since=ALL) == expected
         matched.extend(expected)
+
+    property_holds()
+    until(lambda: bool(matched), property_holds)
+    assert matched
+
+
+PUBLISHED = {"published": drawn.published(), "published in time": drawn.published(waiting=True)}
+
+
+def read_later(case: Case, place: int) -> Case:
+    """Return a history whose last reader comes later, by so many events."""
+    events = list(case.events)
+    *_, last = (at for at, one in enumerate(events) if isinstance(one, Subscribe))
+    reader = events.pop(last)
+    events.insert(last + place, reader)
+    return Case(tuple(events), case.lateness)
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("kind", usually(PUBLISHED, *PUBLISHED))
+def test_the_past_of_a_published_stream_is_that_of_a_single_engine(kind: str) -> None:
+    matched: list[str] = []
+
+    @examples(10)
+    @given(PUBLISHED[kind], CUTS, DEALS, st.integers(2, 8))
+    def property_holds(case: Case, cuts: list[bool], deal: list[int], place: int) -> None:
+        case = read_later(case, place)
+        expected = by_single_engine(case, cuts, since=ALL)
+        assert by_cells(case, cuts, CELLS, Deal(deal), since=ALL) == expected
+        matched.extend(name for name in expected if name == case.subscriptions[-1].name)
 
     property_holds()
     until(lambda: bool(matched), property_holds)
@@ -135,18 +163,6 @@ def test_a_query_of_events_begins_in_the_past() -> None:
         expected = delivered(engine)
         assert len(expected["pairs"]) == 3
         assert delivered(driver.engine) == expected
-
-
-def test_the_past_of_a_published_stream_is_refused() -> None:
-    with cluster(2) as driver:
-        driver.engine.subscribe("publisher", f"SELECT <p>{{x}}</p> FROM {PAIRS} PUBLISH P")
-        consume(driver, 1)
-        with pytest.raises(XsclError, match="the past of a published stream"):
-            driver.engine.subscribe("reader", "P//p->x", since=ALL)
-        driver.engine.subscribe("reader", "P//p->x", history=True)
-        one = driver.engine.subscription("reader")
-        assert one is not None
-        assert one.backfilled == WITHOUT_PAST
 
 
 def test_a_history_ends_when_the_cells_have_evaluated_all(

@@ -119,6 +119,25 @@ def test_a_history_makes_no_difference(kind: str) -> None:
 
 
 @pytest.mark.hypothesis
+@pytest.mark.parametrize("kind", usually(KINDS, "published", "published in time"))
+def test_the_size_of_slices_makes_no_difference(kind: str) -> None:
+    """A published document is numbered after its batch, and belongs between its documents."""
+
+    @examples(5)
+    @given(KINDS[kind], st.integers(4, 12), st.integers(1, 3))
+    def property_holds(case: Case, late: int, size: int) -> None:
+        names = [case.subscriptions[-1].name]
+        expected = found_from_the_first(case, names)
+        with pytest.MonkeyPatch.context() as patched:
+            for name in ("FIRST_SLICE", "LARGEST_SLICE"):
+                patched.setattr(f"xscl.engine.backfills.{name}", size)
+            found, _ = found_with_history(case, names, late, early=False)
+        assert found == expected
+
+    property_holds()
+
+
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", usually(KINDS, "mixes"))
 def test_what_arrives_during_a_backfill_makes_no_difference(kind: str) -> None:
     @examples(3)
