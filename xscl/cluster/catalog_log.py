@@ -28,6 +28,8 @@ from xscl.cluster.sealed_log import SealedLog
 from xscl.cluster.sequencer import SEQUENCED
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
+from xscl.engine.state import EngineState
+from xscl.engine.twin import replayed_streams
 from xscl.store.store import Store
 
 SCHEMA = """
@@ -46,9 +48,11 @@ LATEST = 1 << 62
 _COUNTS = "SELECT cell, count(*) FROM state.cluster_member WHERE NOT silent GROUP BY cell"
 
 
-def kept_documents(store: Store, histories: Sequence[Subscription], coming: int) -> pa.Table:
+def kept_documents(state: EngineState, histories: Sequence[Subscription], coming: int) -> pa.Table:
     """Return the kept documents of histories, those among them that subscriptions published."""
-    store.lend("read_streams", pa.table({"name": [n for one in histories for n in one.reads]}))
+    store, known = state.store, state.subscriptions
+    read = {name for one in histories for name in replayed_streams(known, one)}
+    store.lend("read_streams", pa.table({"name": sorted(read)}))
     return store.arrow(
         "SELECT d.*, t.xml FROM state.document d JOIN state.text t USING (doc)"
         " WHERE list_has_any(d.streams, (SELECT list(name) FROM read_streams))"
@@ -115,7 +119,7 @@ class CatalogLog:
                 edits = self._edits(store, coming)
                 controls += edits
                 controls += self._registrations(
-                    store, number, coming, may_read_more=bool(edits), everywhere=everywhere
+                    state, number, coming, may_read_more=bool(edits), everywhere=everywhere
                 )
                 controls += more
                 if controls:
@@ -208,7 +212,7 @@ class CatalogLog:
 
     def _registrations(
         self,
-        store: Store,
+        state: EngineState,
         number: int,
         coming: int,
         *,
@@ -216,6 +220,7 @@ class CatalogLog:
         everywhere: Collection[int],
     ) -> list[Control]:
         """Return new registrations, and the copies that these and edited subscriptions need."""
+        store = state.store
         cells = placements(store)
         new = [one for one in self._subscriptions if one.key not in cells]
         if not (new or may_read_more or everywhere):
@@ -233,8 +238,8 @@ class CatalogLog:
         controls: list[Control] = []
         members: list[tuple[str, int, bool, int, int, bool]] = []
         if histories := [one for one in new if one.since < coming]:
-            self._log.write_history(number, kept_documents(store, histories, coming))
-        clock = self._engine.host.state.documents.clock
+            self._log.write_history(number, kept_documents(state, histories, coming))
+        clock = state.documents.clock
         for one in new:
             silent = tuple(sorted(copies.get(one.key, ())))
             cell = cells[one.key]
@@ -242,17 +247,17 @@ class CatalogLog:
             begun = (one.since, clock) if one.since < coming else ()
             given = Register(one.key, *asked, *begun)
             controls.append(given if self._on_grid is None else self._on_grid.placed(given))
-            state = one.version, one.is_paused
-            members.append((one.key, cell, False, number, *state))
-            members += ((one.key, other, True, number, *state) for other in silent)
+            version = one.version, one.is_paused
+            members.append((one.key, cell, False, number, *version))
+            members += ((one.key, other, True, number, *version) for other in silent)
             if one.is_paused:
                 edited = one.query, one.language, one.updates, True, coming
                 controls.append(Edit(one.key, *edited))
-        states = {one.key: (one.version, one.is_paused) for one in self._subscriptions}
+        versions = {one.key: (one.version, one.is_paused) for one in self._subscriptions}
         for key in sorted(copies.keys() & registered.keys()):
             for cell in sorted(copies[key]):
                 if (key, cell) not in known:
                     controls.append(CopyPublisher(key, cell, registered[key]))
-                    members.append((key, cell, True, registered[key], *states[key]))
+                    members.append((key, cell, True, registered[key], *versions[key]))
         store.insert_rows("state.cluster_member", members)
         return controls

@@ -114,7 +114,7 @@ class CellAssignment:
                 expect_past(one)
             number, clock = store.meta(SEQUENCED) + 1, state.documents.clock
             if histories := [one for one in new if one.since < coming]:
-                self._log.write_history(number, kept_documents(store, histories, coming))
+                self._log.write_history(number, kept_documents(state, histories, coming))
             registers = [
                 Register(
                     *(one.key, one.query, one.language, one.updates, coming, target, ()),

@@ -47,6 +47,7 @@ from xscl.engine.facade import Engine
 from xscl.engine.heap_trim import resident_bytes
 from xscl.engine.histories import bring_documents
 from xscl.engine.state import Role
+from xscl.engine.twin import replayed_streams
 from xscl.planning.event_queries import attributes_of
 from xscl.store.backup import read_backup, unpack
 from xscl.store.consumed_offsets import BatchKey
@@ -289,7 +290,8 @@ class CellHost:
             self._observed(engine, found)
             host.ingest.advance(one.clock)
         begun = host.catalog.subscribe_after(one.key, one.query, one.language, one.updates, first)
-        reads = frozenset(host.state.subscriptions[one.key].reads)
+        known = host.state.subscriptions
+        reads = frozenset(replayed_streams(known, known[one.key]))
         rows = self._sealed.read_history(number)
         on_streams = [not reads.isdisjoint(names) for names in rows["streams"].to_pylist()]
         with host.transactions.change() as state:

@@ -297,7 +297,7 @@ class _Run:
 
     def _replay(self, store: Store, one: Subscription, first: int, end: int) -> None:
         """Replay the kept documents from one number to before another, slice by slice."""
-        kept = kept_documents(store, one.reads, one.since, first, end)
+        kept = kept_documents(store, self._twin.reads, one.since, first, end)
         start = 0
         while start < len(kept):
             if self._ending.is_set():
@@ -360,7 +360,7 @@ class _Run:
     def _cut_over(self, state: EngineState, one: Subscription, first: int, found: Found) -> None:
         """Replay what has arrived, and take over what the twin has."""
         end = state.documents.coming
-        kept = kept_documents(state.store, one.reads, one.since, first, end)
+        kept = kept_documents(state.store, self._twin.reads, one.since, first, end)
         if self._pairs:
             for some in list(witnesses(state.store, self._pairs, kept.docs)):
                 state.processor.keep(some)

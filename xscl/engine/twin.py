@@ -41,6 +41,8 @@ class Twin:
         self._log = MatchLog(self._twin)
         self._ingest = Ingest(self._twin, self._log)
         self._subscription: Subscription
+        self.reads: tuple[str, ...] = ()
+        """The streams whose documents it replays."""
         self.composites = MOST
 
     def copy(self, state: EngineState, subscription: Subscription) -> None:
@@ -48,9 +50,9 @@ class Twin:
         self._subscription = subscription
         self.composites = (state.documents.next + MOST) // 2
         with self._twin.store.transaction():
-            _copy(state, subscription, self._twin.store)
+            self.reads = _copy(state, subscription, self._twin.store)
             self._twin.store.set_progress(next_doc=self.composites)
-            if any(map(is_calendar, subscription.reads)):
+            if any(map(is_calendar, self.reads)):
                 self._twin.store.set_progress(clock=_clock_before(state.store, subscription.since))
         self._twin.state = EngineState(self._twin.store, self._twin.settings, self._live.compiled)
 
@@ -127,14 +129,27 @@ def _pair(ours: Iterable[Operator], theirs: Iterable[Operator], found: dict[int,
         _pair(one.wanted.inputs, other.wanted.inputs, found)
 
 
-def _copy(live: EngineState, subscription: Subscription, store: Store) -> None:
-    """Copy the rows of a subscription from a store to an empty one."""
+def replayed_streams(known: Subscriptions, subscription: Subscription) -> tuple[str, ...]:
+    """Return the streams whose documents a twin of a subscription replays.
+
+    A relational query repeats the operators of those that publish what it reads, so their streams
+    are replayed in place of the published ones.
+    """
+    return _streams_of([*_event_publishers(known, subscription), subscription])
+
+
+def _streams_of(queries: Sequence[Subscription]) -> tuple[str, ...]:
+    published = {one.publish for one in queries[:-1]}
+    return tuple(sorted({name for one in queries for name in one.reads} - published))
+
+
+def _copy(live: EngineState, subscription: Subscription, store: Store) -> tuple[str, ...]:
+    """Copy the rows of a subscription from a store to an empty one; return what it will read."""
     dataflow, registry = live.dataflow.subscribed, live.registry
     registry.save()
     publishers = _event_publishers(live.subscriptions, subscription)
     queries = [*publishers, subscription]
-    published = {one.publish for one in publishers}
-    streams = {name for one in queries for name in one.reads} - published
+    streams = _streams_of(queries)
     rows: Mapping[str, Sequence[Sequence[object]]] = {
         "state.stream": [(name, live.streams.lateness(name), False, None) for name in streams],
     }
@@ -158,6 +173,7 @@ def _copy(live: EngineState, subscription: Subscription, store: Store) -> None:
     for number in chosen["template"][1]:
         store.lend("copied", _rows(live.store, r_t(number), "qid", qids))
         store.fetch(f"CREATE TABLE {r_t(number)} AS SELECT * FROM copied")
+    return streams
 
 
 def _rows(store: Store, table: str, key: str, numbers: Iterable[int]) -> pa.Table:
@@ -175,7 +191,7 @@ def _event_publishers(known: Subscriptions, subscription: Subscription) -> list[
     while pending:
         for stream in pending.pop().reads:
             for one in known.publishers(stream):
-                if one.number not in found:
+                if one.relational and one.number not in found:
                     found[one.number] = one
                     pending.append(one)
     return [found[number] for number in sorted(found)]

@@ -15,6 +15,7 @@ from tests.xscl.cluster.histories import Delivered, cluster, delivered
 from tests.xscl.cluster.test_cells_properties import CELLS, DEALS, Deal
 from tests.xscl.planning.test_event_languages import QUERIES, readings
 from tests.xscl.planning.test_event_queries import CUTS, FLAT, flat
+from xscl.documents.retention import SERVICE
 from xscl.store.consumed_offsets import DIRECT, BatchKey
 
 EVENTS = {
@@ -25,20 +26,27 @@ EVENTS = {
     "reader": ("SELECT * FROM P NEXT{$1.k = $2.k} P", "cel"),
     "blocks": ("S//k->x NEXT{x = y} R//k->y", "xscl"),
 }
-FIRST = ("published", "reader")
-"""Those that are registered before the first document; the others as they are drawn."""
+PUBLISHER = "published"
+"""It is registered before the first document; the others as they are drawn, after it."""
 
 
 class Player:
-    """Registers queries and pushes rows; `push` passes a batch of documents on."""
+    """Registers queries and pushes rows; `push` passes a batch of documents on.
 
-    def __init__(self, rows: Sequence[tuple[str, str, int, int]], begins: Sequence[int]) -> None:
+    With `history` queries begin in the past; else the reader of what is published begins first.
+    """
+
+    def __init__(
+        self, rows: Sequence[tuple[str, str, int, int]], begins: Sequence[int], history: bool
+    ) -> None:
         self._documents = [
             flat(number, time, key, value, stream)
             for number, (stream, key, value, time) in enumerate(rows)
         ]
-        later = [name for name in EVENTS if name not in FIRST]
-        self._begins = {name: begins[place] for place, name in enumerate(later)}
+        self._begins = dict(zip(EVENTS, begins, strict=True)) | {PUBLISHER: 0}
+        self._history = history
+        if not history:
+            self._begins["reader"] = 0
 
     def play(self, engine: xscl.Engine, push: object, cuts: Sequence[bool]) -> None:
         """Play all; registrations come between batches."""
@@ -47,15 +55,15 @@ class Player:
             engine.stream(stream, attributes=FLAT)
         batch: list[xscl.Document] = []
         for number, one in enumerate(self._documents):
-            new = [name for name in FIRST if not number]
-            new += [name for name, begin in self._begins.items() if begin == number]
+            new = [name for name, begin in self._begins.items() if begin == number]
             is_cut = number < len(cuts) and cuts[number]
             if batch and (new or is_cut):
                 push(batch)
                 batch = []
             for name in new:
                 query, language = EVENTS[name]
-                engine.subscribe(name, query, language=language)
+                begins_late = self._history and name != PUBLISHER
+                engine.subscribe(name, query, language=language, history=begins_late)
             batch.append(one)
         push(batch)
 
@@ -74,7 +82,8 @@ def by_cells(player: Player, cuts: Sequence[bool], deal: Sequence[int]) -> Deliv
 
 
 @pytest.mark.hypothesis
-def test_cells_find_the_events_of_one_engine() -> None:
+@pytest.mark.parametrize("history", [False, True])
+def test_cells_find_the_events_of_one_engine(history: bool) -> None:
     """The two sides cut the input at other places."""
     matched = set[str]()
 
@@ -93,8 +102,9 @@ def test_cells_find_the_events_of_one_engine() -> None:
         deal: list[int],
         begins: list[int],
     ) -> None:
-        player = Player(rows, begins)
+        player = Player(rows, begins, history)
         with xscl.Engine() as engine:
+            engine.retain(SERVICE)  # as a driver does
             player.play(engine, engine.push, cuts)
             engine.flush()
             expected = delivered(engine)

@@ -165,6 +165,90 @@ def test_a_query_of_events_begins_in_the_past() -> None:
         assert delivered(driver.engine) == expected
 
 
+PUBLISHER = f"SELECT <p>{{x}}</p> FROM {PAIRS} PUBLISH P"
+READER = "P//p->x JOIN{x=y, 1 h} S//a->y"
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_the_past_of_a_published_stream_is_joined_with_what_comes(is_gone: bool) -> None:
+    """The cell has made the published documents itself, or its publisher is gone."""
+    documents = [xscl.Document("S", f"d{n}", n, b"<a>hi</a>") for n in (1, 2, 3)]
+    with cluster(2, lambda one: int(one.name == "reader")) as driver, xscl.Engine() as engine:
+        engine.retain(SERVICE)  # as a driver does
+        for one in (engine, driver.engine):
+            one.subscribe("publisher", PUBLISHER)
+        engine.push(documents[:2])
+        driver.consume(documents[:2], BatchKey(DIRECT, 1, 1))
+        for one in (engine, driver.engine):
+            if is_gone:
+                one.unsubscribe("publisher")
+            one.subscribe("reader", READER, since=ALL)
+        cells = driver._runner
+        assert isinstance(cells, LocalCells)
+        cells.close()
+        engine.push(documents[2:])
+        driver.consume(documents[2:], BatchKey(DIRECT, 2, 2))
+        expected = delivered(engine)
+        assert len(expected["reader"]) == (3 if is_gone else 9)
+        assert delivered(driver.engine) == expected
+
+
+def test_a_query_of_events_reads_the_past_of_another_one() -> None:
+    texts = "SELECT k FROM FILTER{v > 1}(S) PUBLISH P", "SELECT * FROM P NEXT{$1.k = $2.k} P"
+    rows = [
+        xscl.Document("S", f"d{n}", n, f"<a><k>hi</k><v>{n}</v></a>".encode()) for n in range(6)
+    ]
+    with cluster(2, lambda one: int(one.name == "reader")) as driver, xscl.Engine() as engine:
+        engine.retain(SERVICE)  # as a driver does
+        for one in (engine, driver.engine):
+            one.stream("S", attributes={"k": str, "v": int})
+            one.subscribe("publisher", texts[0], language="cel")
+        engine.push(rows[:4])
+        driver.consume(rows[:4], BatchKey(DIRECT, 1, 1))
+        for one in (engine, driver.engine):
+            one.subscribe("reader", texts[1], language="cel", history=True)
+        engine.push(rows[4:])
+        driver.consume(rows[4:], BatchKey(DIRECT, 2, 2))
+        engine.flush()
+        driver.flush()
+        expected = delivered(engine)
+        assert len(expected["reader"]) == 3
+        assert delivered(driver.engine) == expected
+
+
+def test_a_history_of_a_published_stream_begins_after_a_whole_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Within a batch it would have its documents, and later what is published with them."""
+
+    def fail(cells: LocalCells, shared: Path, tasks: object) -> object:
+        raise CellsFailed("a task of a cell failed")
+
+    with cluster(2) as driver:
+        driver.engine.subscribe("publisher", PUBLISHER)
+        consume(driver, 1)
+        with monkeypatch.context() as patched:
+            patched.setattr(LocalCells, "run", fail)
+            with pytest.raises(CellsFailed):
+                consume(driver, 2)
+        begun = threading.Thread(
+            target=driver.engine.host.catalog.subscribe_from,
+            args=("reader", "P//p->x"),
+            kwargs={"since": ALL},
+        )
+        begun.start()
+        begun.join(0.5)
+        assert begun.is_alive()
+        driver.commit()
+        begun.join()
+        consume(driver, 3)
+        reader = driver.engine.subscription("reader")
+        assert reader is not None
+        driver.engine.host.catalog.backfills.complete(reader.number)
+        flags = [one.backfilled for one in driver.engine.matches("reader")]
+        assert flags == [True, False, False]
+
+
 def test_a_history_ends_when_the_cells_have_evaluated_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -188,6 +188,44 @@ def test_a_history_of_events_makes_no_difference(query: str, late: int) -> None:
     assert found[0]
 
 
+PAIRS_OF_P = ("SELECT * FROM P NEXT{$1.k = $2.k} P", "cel")
+SELECTED = ("SELECT k FROM FILTER{v > 1}(S) PUBLISH P", "cel")
+CONSTRUCTED = "SELECT <p><k>{x}</k></p> FROM S//e->r[./k->x][./v > 1] PUBLISH P"
+CHAINS = {
+    "events of events": [SELECTED, PAIRS_OF_P],
+    "events of documents": [(CONSTRUCTED, "xscl"), PAIRS_OF_P],
+    "documents of events": [SELECTED, ("P//k->x NEXT{x=y} P//k->y", "xscl")],
+    "events beside their input": [SELECTED, ("SELECT * FROM P NEXT{$1.k = $2.k} S", "cel")],
+    "two levels": [
+        (CONSTRUCTED.replace("PUBLISH P", "PUBLISH O"), "xscl"),
+        ("SELECT k FROM FILTER{k = 'a'}(O) PUBLISH P", "cel"),
+        PAIRS_OF_P,
+    ],
+}
+
+
+@pytest.mark.parametrize("late", usually([3, 5, 10], 5))
+@pytest.mark.parametrize("chain", usually(CHAINS, *CHAINS))
+def test_a_history_reads_what_queries_of_all_languages_have_published(
+    chain: str, late: int
+) -> None:
+    *publishers, (reader, language) = CHAINS[chain]
+    documents = [flat(*row[:4], "S") for row in ROWS]
+    found = []
+    for begun in (0, late):
+        with xscl.Engine(retention=KEPT) as engine:
+            engine.stream("S", attributes=FLAT)
+            for number, one in enumerate(publishers):
+                engine.subscribe(f"publisher {number}", one[0], language=one[1])
+            engine.push(documents[:begun])
+            engine.subscribe("reader", reader, language=language, since=LONG)
+            engine.push(documents[begun:])
+            engine.flush()
+            found.append(ids(engine, ["reader"]))
+    assert found[0] == found[1]
+    assert found[0]
+
+
 NEXT = "S//e->a[./k->x] NEXT{x = y} S//e->b[./k->y]"
 
 
@@ -385,13 +423,13 @@ def test_slow_slices_catch_up_with_what_arrives(
         engine.push(more(400))
         replay, slices = Twin.replay, 0
 
-        def beside_pushes(twin: Twin, *arguments: Any) -> int:
+        def beside_pushes(twin: Twin, *arguments: Any) -> None:
             nonlocal slices
             if arguments[0] is not engine.host.state.store:  # which the cut-over reads, locked
                 slices += 1
                 assert slices < 100, "the backfill does not end"
                 engine.push(more(20))
-            return replay(twin, *arguments)
+            replay(twin, *arguments)
 
         monkeypatch.setattr(Twin, "replay", beside_pushes)
         engine.subscribe("late", query, since=LONG)
