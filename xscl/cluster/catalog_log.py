@@ -9,12 +9,13 @@ before it sequences another document, so its position in the log is the same.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-
-import pyarrow as pa
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from feeds.faultpoints import reached
+from templates.model.relations import INFINITE
 from xscl.cluster.controls import (
+    NOWHERE,
     Control,
     CopyPublisher,
     DeclareStream,
@@ -23,13 +24,19 @@ from xscl.cluster.controls import (
     Remove,
 )
 from xscl.cluster.grid_subscriptions import GridSubscriptions
+from xscl.cluster.kept_past import (
+    in_order,
+    kept_documents,
+    longest_window,
+    obstacles,
+    oldest_needed,
+)
 from xscl.cluster.placement import Choose, needed_copies
 from xscl.cluster.sealed_log import SealedLog
 from xscl.cluster.sequencer import SEQUENCED
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.engine.state import EngineState
-from xscl.engine.twin import replayed_streams
 from xscl.store.store import Store
 
 SCHEMA = """
@@ -43,22 +50,11 @@ registration, the version that the log has, and whether it is paused there.  `cl
 declarations as the log has them."""
 
 
+TRIMMED = "cluster_trimmed"
+"""The key of the last entry whose documents may be deleted: no cell is made from entry 1 on."""
 LATEST = 1 << 62
 """A number after all entries."""
 _COUNTS = "SELECT cell, count(*) FROM state.cluster_member WHERE NOT silent GROUP BY cell"
-
-
-def kept_documents(state: EngineState, histories: Sequence[Subscription], coming: int) -> pa.Table:
-    """Return the kept documents of histories, those among them that subscriptions published."""
-    store, known = state.store, state.subscriptions
-    read = {name for one in histories for name in replayed_streams(known, one)}
-    store.lend("read_streams", pa.table({"name": sorted(read)}))
-    return store.arrow(
-        "SELECT d.*, t.xml FROM state.document d JOIN state.text t USING (doc)"
-        " WHERE list_has_any(d.streams, (SELECT list(name) FROM read_streams))"
-        f" AND d.first >= {min(one.since for one in histories)} AND d.doc < {int(coming)}"
-        " ORDER BY d.doc"
-    )
 
 
 def placements(store: Store) -> dict[str, int]:
@@ -83,19 +79,22 @@ class CatalogLog:
         """Chooses the slice of a new subscription."""
         self._on_grid = on_grid
         self._appended: tuple[int, ...] | None = None  # the state of the catalog in the log
+        self._window: int | None = None  # the longest finite one of a publisher
         self.counts: Mapping[int, int] = {}
         """The number of subscriptions in each cell; replaced with each change."""
 
     def first_publisher(self, cells: int) -> int:
-        """Return the entry of the earliest registration of a publisher that some cell lacks.
+        """Return the entry of the earliest registration that a cell may have to repeat.
 
-        A copy of it may be needed there later.  `LATEST` if there is none.
+        It is that of a publisher of which some cell lacks a copy, and whose state does not follow
+        from the documents in a window.  `LATEST` if there is none.
         """
         rows = self._engine.host.transactions.store.fetch(
             "SELECT key, min(entry) FROM state.cluster_member GROUP BY key HAVING count(*) < ?",
             [cells],
         )
-        publishers = {one.key for one in self._subscriptions if one.publish is not None}
+        state = self._engine.host.state
+        publishers = {one.key for one in self._publishers if longest_window(state, one) >= INFINITE}
         return min((entry for key, entry in rows if key in publishers), default=LATEST)
 
     def append_changes(self, *more: Control, everywhere: Collection[int] = ()) -> dict[int, int]:
@@ -142,6 +141,19 @@ class CatalogLog:
         """Count the subscriptions of each cell again, after a change of the cells."""
         with self._engine.host.transactions.lock:
             self.counts = dict(self._engine.host.transactions.store.fetch(_COUNTS))
+            state = self._engine.host.state
+            windows = [longest_window(state, one) for one in self._publishers]
+            self._window = max((one for one in windows if one < INFINITE), default=None)
+
+    def needed_by_copies(self, state: EngineState) -> int:
+        """Return the first document of which a later copy of a publisher may need the text."""
+        documents = state.documents
+        if self._window is None:
+            return documents.next
+        ((first,),) = state.store.fetch(
+            "SELECT min(doc) FROM state.document WHERE ts >= ?", [documents.clock - self._window]
+        )
+        return documents.next if first is None else int(first)
 
     def _streams(self, store: Store) -> Iterable[DeclareStream]:
         store.fetch(
@@ -162,6 +174,10 @@ class CatalogLog:
         """Return all but those whose history is being read: they are registered at its end."""
         pending = self._engine.host.state.subscriptions.backfills
         return [one for one in self._engine.subscriptions if one.number not in pending]
+
+    @property
+    def _publishers(self) -> Sequence[Subscription]:
+        return [one for one in self._subscriptions if one.publish is not None]
 
     def _removals(self, store: Store, coming: int) -> list[Remove]:
         """Return those that are gone, and those of the grid that begin anew with another query."""
@@ -226,38 +242,84 @@ class CatalogLog:
         if not (new or may_read_more or everywhere):
             return []
         cells.update(self._placed(new, coming))
-        rows = store.fetch("SELECT key, cell, entry FROM state.cluster_member")
+        rows = store.fetch("SELECT key, cell, entry FROM state.cluster_member ORDER BY entry DESC")
         known = {(key, cell) for key, cell, _ in rows}
-        registered = {key: entry for key, _, entry in rows}
-        copies = needed_copies(self._subscriptions, cells)
+        registered = {key: entry for key, _, entry in rows}  # the earliest one
+        needed = needed_copies(self._subscriptions, cells)
         if self._on_grid is not None:
-            self._on_grid.widen_copies(copies)
-        for one in self._subscriptions if everywhere else ():
-            if one.publish is not None:
-                copies[one.key].update(cell for cell in everywhere if cell != cells[one.key])
+            self._on_grid.widen_copies(needed)
+        for one in self._publishers if everywhere else ():
+            needed[one.key].update(cell for cell in everywhere if cell != cells[one.key])
+        copies = [
+            _Copy(one, registered[one.key], sorted(missing))
+            for one in in_order(state, self._publishers)
+            if one.key in registered
+            and (missing := [cell for cell in needed[one.key] if (one.key, cell) not in known])
+        ]
+        with_past = self._with_a_past(state, copies)
+        histories = [one for one in new if one.since < coming]
+        begun = [one for one, *_ in copies if one.key in with_past and one.since < coming]
+        if histories or begun:
+            oldest = -INFINITE if histories else min(oldest_needed(state, one) for one in begun)
+            documents = kept_documents(state, [*histories, *begun], coming, oldest)
+            self._log.write_history(number, documents)
         controls: list[Control] = []
         members: list[tuple[str, int, bool, int, int, bool]] = []
-        if histories := [one for one in new if one.since < coming]:
-            self._log.write_history(number, kept_documents(state, histories, coming))
-        clock = state.documents.clock
+        for one, entry, lacking in copies:
+            version = one.version, one.is_paused
+            if one.key in with_past:
+                controls += _registered(state, one, coming, NOWHERE, tuple(lacking))
+                members += ((one.key, cell, True, number, *version) for cell in lacking)
+            else:
+                controls += (CopyPublisher(one.key, cell, entry) for cell in lacking)
+                members += ((one.key, cell, True, entry, *version) for cell in lacking)
         for one in new:
-            silent = tuple(sorted(copies.get(one.key, ())))
-            cell = cells[one.key]
-            asked = one.query, one.language, one.updates, coming, cell, silent
-            begun = (one.since, clock) if one.since < coming else ()
-            given = Register(one.key, *asked, *begun)
-            controls.append(given if self._on_grid is None else self._on_grid.placed(given))
+            silent, cell = tuple(sorted(needed.get(one.key, ()))), cells[one.key]
+            first, *more = _registered(state, one, coming, cell, silent)
+            if self._on_grid is not None and isinstance(first, Register):
+                first = self._on_grid.placed(first)
+            controls += (first, *more)
             version = one.version, one.is_paused
             members.append((one.key, cell, False, number, *version))
             members += ((one.key, other, True, number, *version) for other in silent)
-            if one.is_paused:
-                edited = one.query, one.language, one.updates, True, coming
-                controls.append(Edit(one.key, *edited))
-        versions = {one.key: (one.version, one.is_paused) for one in self._subscriptions}
-        for key in sorted(copies.keys() & registered.keys()):
-            for cell in sorted(copies[key]):
-                if (key, cell) not in known:
-                    controls.append(CopyPublisher(key, cell, registered[key]))
-                    members.append((key, cell, True, registered[key], *versions[key]))
         store.insert_rows("state.cluster_member", members)
         return controls
+
+    def _with_a_past(self, state: EngineState, copies: Sequence[_Copy]) -> set[str]:
+        """Return the keys of publishers whose copies read the kept documents, as a history does.
+
+        A copy of any other one repeats the log from its registration on.
+        """
+        if not copies:
+            return set()
+        obstacle = obstacles(state)
+        return {
+            one.key
+            for one, entry, cells in copies
+            if not all(self._can_repeat(state.store, cell, entry) for cell in cells)
+            or (longest_window(state, one) < INFINITE and obstacle(one) is None)
+        }
+
+    def _can_repeat(self, store: Store, cell: int, entry: int) -> bool:
+        """Return whether a cell can be made from before an entry."""
+        snapshots = self._log.shared.snapshots(cell)
+        return not store.meta(TRIMMED) or any(number < entry for number, _ in snapshots)
+
+
+class _Copy(NamedTuple):
+    """A publisher, the entry of its registration, and the cells that lack it."""
+
+    publisher: Subscription
+    entry: int
+    cells: Sequence[int]
+
+
+def _registered(
+    state: EngineState, one: Subscription, coming: int, cell: int, silent: tuple[int, ...]
+) -> Iterator[Control]:
+    """Yield the registration of a subscription, and its pause."""
+    begun = (one.since, state.documents.clock) if one.since < coming else ()
+    asked = one.query, one.language, one.updates, coming, cell, silent
+    yield Register(one.key, *asked, *begun)
+    if one.is_paused:
+        yield Edit(one.key, one.query, one.language, one.updates, True, coming)

@@ -6,15 +6,14 @@ between the two has changed nothing, and writes another entry in its place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from functools import cache
+from collections.abc import Collection, Sequence
 
 from feeds.faultpoints import reached
-from templates.model.relations import INFINITE
-from xscl.cluster.catalog_log import kept_documents
-from xscl.cluster.controls import Control, Merge, Register, Split
+from xscl.cluster.catalog_log import placements
+from xscl.cluster.controls import NOWHERE, Control, Merge, Register, Split
 from xscl.cluster.grid import Grid
-from xscl.cluster.placement import halved
+from xscl.cluster.kept_past import Obstacle, in_order, kept_documents, obstacles
+from xscl.cluster.placement import halved, needed_copies
 from xscl.cluster.sealed_log import SealedLog
 from xscl.cluster.sequencer import SEQUENCED
 from xscl.cluster.shared_directory import CellsStay, UnknownCell
@@ -100,31 +99,38 @@ class CellAssignment:
     def merge(self, target: int, source: int) -> int | None:
         """Append the merge of a cell into another one; return the first document of its past.
 
-        The target reads the past of each subscription that it lacks, as that of a new one.  Raises
-        UnknownCell, and CellsStay for a past that is not kept.
+        The target reads the past of each subscription that it lacks, as that of a new one, and of
+        each publisher whose documents these read.  Raises UnknownCell, and CellsStay for a past
+        that is not kept.
         """
         with self._engine.host.transactions.change() as state:
             store, coming = state.store, state.documents.coming
             rows = store.fetch("SELECT key FROM state.cluster_member WHERE cell = ?", [target])
             known = {key for (key,) in rows}
             moved = self._placed(source)
-            new = [one for one in moved if one.key not in known]
-            expect_past = _expecting_past(state)
+            answered = {one.key for one in moved}
+            new = [one for one in self._needed(state, moved, target) if one.key not in known]
+            obstacle = obstacles(state)
             for one in new:
-                expect_past(one)
+                if (found := obstacle(one)) is not None:
+                    raise _unmovable(one, found)
             number, clock = store.meta(SEQUENCED) + 1, state.documents.clock
             if histories := [one for one in new if one.since < coming]:
                 self._log.write_history(number, kept_documents(state, histories, coming))
             registers = [
                 Register(
-                    *(one.key, one.query, one.language, one.updates, coming, target, ()),
+                    *(one.key, one.query, one.language, one.updates, coming),
+                    *((target, ()) if one.key in answered else (NOWHERE, (target,))),
                     *((one.since, clock) if one.since < coming else ()),
                 )
                 for one in new
             ]
-            copies = tuple(sorted(one.key for one in moved if one.key in known))
+            copies = tuple(sorted(answered & known))
             store.fetch("DELETE FROM state.cluster_member WHERE cell = ?", [source])
-            members = [(one.key, target, False, number, one.version, False) for one in new]
+            members = [
+                (one.key, target, one.key not in answered, number, one.version, False)
+                for one in new
+            ]
             store.insert_rows("state.cluster_member", members)
             for key in copies:
                 store.fetch(
@@ -134,6 +140,17 @@ class CellAssignment:
             store.fetch("UPDATE state.cluster_cell SET present = false WHERE cell = ?", [source])
             self._append(store, Merge(source, target, copies), *registers)
         return min((one.since for one in histories), default=None)
+
+    def _needed(
+        self, state: EngineState, moved: Sequence[Subscription], target: int
+    ) -> list[Subscription]:
+        """Return subscriptions that move to a cell, and the publishers of what they read."""
+        every = self._engine.subscriptions
+        cells = placements(state.store) | {one.key: target for one in moved}
+        wanted = {one.key for one in moved}
+        placed = [one for one in every if one.key in cells]
+        wanted |= {key for key, copied in needed_copies(placed, cells).items() if target in copied}
+        return in_order(state, (one for one in placed if one.key in wanted))
 
     def _placed(self, cell: int) -> list[Subscription]:
         """Return the subscriptions of a cell; raises UnknownCell if there is none."""
@@ -178,45 +195,10 @@ def _present(store: Store) -> tuple[int, ...]:
     )
 
 
-def _expecting_past(state: EngineState) -> Callable[[Subscription], None]:
-    """Return a function that raises CellsStay if another cell cannot have a subscription's state.
-
-    Its documents have to be kept since its registration.  Without an operator over time, those that
-    it can still join are enough.
-    """
-    ((first,),) = state.store.fetch("SELECT coalesce(min(doc), 0) FROM state.document")
-
-    @cache
-    def dropped(streams: tuple[str, ...]) -> tuple[int, int]:
-        """Return the largest number and time of a document without text on some streams."""
-        (found,) = state.store.fetch(
-            "SELECT coalesce(max(doc), -1), coalesce(max(ts), ?)"
-            " FROM state.document ANTI JOIN state.text USING (doc) WHERE list_has_any(streams, ?)",
-            [-INFINITE, list(streams)],
-        )
-        return found
-
-    def expect(one: Subscription) -> None:
-        if any(state.subscriptions.publishers(stream) for stream in one.reads):
-            raise _unmovable(one, "it reads a published stream", "merge the other cell into its")
-        if one.is_paused:
-            raise _unmovable(one, "it is paused", "resume it, or remove it")
-        keeps = state.registry.retention.keeps[state.dataflow.subscribed.pairs(one)]
-        longest = INFINITE if one.ordered else int(max(keeps, default=0))
-        oldest = -INFINITE if longest >= INFINITE else state.documents.clock - longest
-        doc, time = dropped(one.reads)
-        if (doc >= one.since and time >= oldest) or (one.ordered and one.since < first):
-            raise _unmovable(
-                one,
-                "documents that it depends on are not kept",
-                "keep more: 'xscl serve --history'",
-            )
-
-    return expect
-
-
-def _unmovable(one: Subscription, why: str, hint: str) -> CellsStay:
-    return CellsStay(f"{one.name!r} cannot move to another cell: {why}", hint=hint)
+def _unmovable(one: Subscription, obstacle: Obstacle) -> CellsStay:
+    return CellsStay(
+        f"{one.name!r} cannot move to another cell: {obstacle.reason}", hint=obstacle.hint
+    )
 
 
 def _said(subscriptions: int) -> str:

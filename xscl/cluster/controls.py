@@ -7,6 +7,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
+NOWHERE = -1
+"""In place of the cell that answers with matches: it has been told so by an earlier entry."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeclareStream:
@@ -25,8 +28,9 @@ class Register:
     Cells know a subscription by its key, which no other change of the catalog affects.  It sees
     documents from the number `since` on.  With `first` it has a history that begins with that
     document: its matches before `since`, and before the time `clock`, are in the driver, and the
-    documents are beside the entry.  One on the grid is in all cells of a group, `width` cells from
-    `cell` on, and its designated join is `by` these definitions.
+    documents are beside the entry.  Silent copies that are made later have the cell `NOWHERE`.  A
+    subscription on the grid is in all cells of a group, `width` cells from `cell` on, and its
+    designated join is `by` these definitions.
     """
 
     key: str

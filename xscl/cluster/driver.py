@@ -27,7 +27,7 @@ from feeds.documents import Document
 from feeds.faultpoints import reached
 from xscl.cluster import catalog_log
 from xscl.cluster.adoption import Adoption
-from xscl.cluster.catalog_log import LATEST, CatalogLog, placements
+from xscl.cluster.catalog_log import LATEST, TRIMMED, CatalogLog, placements
 from xscl.cluster.cell_assignment import CellAssignment
 from xscl.cluster.cell_task import (
     CellAnswer,
@@ -72,8 +72,6 @@ PAUSE = 0.1
 _log = logging.getLogger(__name__)
 
 _EPOCH, _BATCHES = "cluster_epoch", "cluster_batches"
-_TRIMMED = "cluster_trimmed"
-"""The key of the last entry whose documents may be deleted: no cell is made from entry 1 on."""
 COMMITTED = "cluster_committed"
 """The key of the last committed entry in the store's named numbers."""
 _GROUPS, _WIDTH = "cluster_groups", "cluster_width"
@@ -229,7 +227,7 @@ class ClusterDriver:
         Raises ClusterError if the cells fail; the account that is erased is the last to go, so it
         can be erased again.
         """
-        everywhere = self.cells if self._meta(_TRIMMED) else ()
+        everywhere = self.cells if self._meta(TRIMMED) else ()
         self._append_changes(Erase(prefix), everywhere=everywhere)
         self.commit()
         entry = self._committed
@@ -268,7 +266,7 @@ class ClusterDriver:
             limit = self._catalog.first_publisher(len(self.cells))
         if upto := self._delete_snapshots(limit):
             with self.engine.host.transactions.change() as state:
-                state.store.set_meta(**{_TRIMMED: upto})
+                state.store.set_meta(**{TRIMMED: upto})
             self._log.trim(upto)
 
     def _append_changes(self, *more: Control, everywhere: Collection[int] = ()) -> None:
@@ -282,7 +280,8 @@ class ClusterDriver:
 
     def _hold_texts(self, state: EngineState) -> None:
         if self._held_from.keys() >= set(self.cells):
-            state.eviction.hold_from(min(self._held_from[cell] for cell in self.cells))
+            held = min(self._held_from[cell] for cell in self.cells)
+            state.eviction.hold_from(min(held, self._catalog.needed_by_copies(state)))
 
     def cells_now(self) -> tuple[CellState, ...]:
         """Return the state of each cell; any thread may call it."""

@@ -475,14 +475,14 @@ class Subscriptions:
                     hint="publish under another name",
                 )
 
-        if self._levels_above(reads) + 1 + self._levels_below(target) >= LEVELS:
+        if self.levels_above(reads) + 1 + self._levels_below(target) >= LEVELS:
             raise StreamsTooDeep(
                 f"{name!r} would publish {target!r} in a row of more than {LEVELS - 1} streams that"
                 " are made from one another",
                 hint="read a stream that is nearer to the documents",
             )
 
-    def _levels_above(self, streams: Iterable[str]) -> int:
+    def levels_above(self, streams: Iterable[str]) -> int:
         """Return the length of the longest chain of published streams that ends in some streams."""
         level = set(streams)
         for levels in range(LEVELS):

@@ -108,25 +108,33 @@ def test_entries_before_all_snapshots_are_deleted() -> None:
         assert delivered(driver.engine) == by_one(steps)
 
 
-def test_a_copy_is_made_from_the_snapshot_before_its_publisher() -> None:
-    """Snapshots after the registration lack the copy."""
+OVER_TIME = "SELECT <p>{x}</p> FROM S//a->x NEXT{x=y} S//a->y PUBLISH P"
+
+
+@pytest.mark.parametrize(("publisher", "kept"), [(PUBLISHER, 1), (OVER_TIME, 2)])
+def test_a_copy_of_a_publisher_is_made_when_a_reader_needs_it(publisher: str, kept: int) -> None:
+    """It reads the documents in the window, or else repeats the log from before its registration.
+
+    A cell keeps a snapshot from before it only for the latter.
+    """
 
     def steps(engine: xscl.Engine, push: Callable[..., None]) -> None:
         push(*range(1, 7))
-        engine.subscribe("publisher", PUBLISHER)
+        engine.subscribe("publisher", publisher)
         push(*range(7, 13))
         engine.subscribe("reader", "P//p->x FOLLOWED BY{x=y, 100} P//p->y")
         push(*range(13, 17))
 
-    with driving() as (driver, _):
+    with driving() as (driver, cells):
         consume(driver, *range(1, 7))
-        driver.engine.subscribe("publisher", PUBLISHER)
+        driver.engine.subscribe("publisher", publisher)
         consume(driver, *range(7, 13))
-        entries = driver._shared.snapshots(1)
         assert min(logged(driver)) > 1
-        assert len(entries) == 2  # the newest one, and that before the registration
+        assert len(driver._shared.snapshots(1)) == kept
         driver.engine.subscribe("reader", "P//p->x FOLLOWED BY{x=y, 100} P//p->y")
-        consume(driver, *range(13, 17))
+        consume(driver, 13)
+        lose(cells)
+        consume(driver, *range(14, 17))
         assert delivered(driver.engine) == by_one(steps)
         assert len(driver._shared.snapshots(1)) == 1  # now all cells have the publisher
 
