@@ -187,7 +187,7 @@ def merge(
     """Move all subscriptions of cell B to cell A, which reads the kept documents for them.
 
     It is refused if the state of a subscription depends on documents that are not kept, or if one
-    reads a published stream.
+    is paused.
 
     \b
     Example:
