@@ -75,8 +75,8 @@ class Adoption:
     def _publish(self) -> dict[str, int]:
         """Accept new published documents; return the numbers of all by their ids.
 
-        They are numbered in the order in which a cell has published them, as one engine does.  A
-        cell with a reader has all that its publishers publish, so the one with most comes first.
+        They are numbered in the order in which a cell has published them: that of one engine, if
+        the cell has all publishers.  So the cell that has published most comes first.
         """
         answers = sorted(self._answers, key=lambda one: -len(one.published))
         described = [one for answer in answers for one in answer.published]

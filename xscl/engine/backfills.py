@@ -5,7 +5,7 @@
     cut-over the twin catches up, the subscription takes over its state           (lock)
 
 In an engine whose documents others evaluate, the twin finds the past matches; witnesses and state
-are theirs (decision 128).  The cut-over comes between two batches of theirs.
+are theirs (decision 128).  It catches up and cuts over between two batches of theirs.
 
 Pushes go on between slices.  A crash before the cut-over leaves the registration, and the backfill
 begins again.  Backfills run one at a time: the operators over time of one that was registered
@@ -280,7 +280,7 @@ class _Run:
         return True
 
     def _arrived_before(self, store: Store) -> int:
-        """Return a number after those of whole batches: with what each has published."""
+        """Return the next number, between two batches: what each has published is before it."""
         with self._between_batches(self._ending):
             return store.progress("next_doc")
 

@@ -14,6 +14,7 @@ from xscl.engine.histories import DAYS, DOCUMENTS, MATCHES, bound_to
 from xscl.engine.state import EngineState, Role
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import Trials
+from xscl.engine.twin import event_publishers
 from xscl.errors import StreamInUse, XsclError
 from xscl.gc_control import paused as paused_collection
 from xscl.inspection.backfill import first_after
@@ -66,7 +67,8 @@ class Catalog:
         """Enter a context around each change of what is registered, outside of the engine's lock.
 
         A change would hide the results of documents that the engine has and whose results other
-        engines are still finding.  The end of a history enters `between_batches`, which may wait.
+        engines are still finding.  A history enters `between_batches`, which may wait, where it has
+        to know what whole batches have published.
         `erased` is called in the context of a change with the prefix of what was erased.
         """
         self._changing, self._between_batches, self._erased = changing, between_batches, erased
@@ -399,22 +401,16 @@ class Catalog:
             return number
         return self._begin_events(name, query, language, updates, 0, first)
 
-    def _whole_batches(
-        self, pairs: Sequence[tuple[str, str]], numbered: bool
-    ) -> AbstractContextManager[None]:
-        """Return a context between two batches of cells if queries in XSCL read what they publish.
+    def _needs_whole_batches(self, compiled: Iterable[tuple[str, Registrable]]) -> bool:
+        """Return whether queries in XSCL read what cells publish.
 
-        A history that began within a batch would have its documents, and not yet what is published
-        with them.
+        A history that began within a batch of these would have its documents, and not yet what is
+        published with them.
         """
         if self._transactions.settings.role is not Role.DRIVER:
-            return nullcontext()
-        with self._transactions.lock:
-            compiled = list(self._state.registration.compiled(pairs, numbered))
-            publishers = self._state.subscriptions.publishers
-            if any(publishers(stream) for _, one in compiled for stream in one.streams):
-                return self.backfills.between_batches()
-        return nullcontext()
+            return False
+        publishers = self._state.subscriptions.publishers
+        return any(publishers(stream) for _, one in compiled for stream in one.streams)
 
     def _complete(self, numbers: Sequence[int], until: float | None) -> None:
         """Complete backfills, or remove their subscriptions."""
@@ -437,19 +433,20 @@ class Catalog:
         first: int | None = None,
     ) -> list[int]:
         """Register queries in XSCL that wait for their histories; return their numbers."""
-        with (
-            self._whole_batches(pairs, numbered),
-            self._transactions.lock,
-            paused_collection(),
-        ):
-            compiled = list(self._state.registration.compiled(pairs, numbered))
-            first, apart = self._beginning(since, first)
-            with self._transactions.change() as state:
-                state.registration.register(compiled, updates, first, apart, suspended=True)
-                return [
-                    _begin_backfill(state, name, since, acknowledged=acknowledged)
-                    for name, _ in pairs
-                ]
+        guarded: Callable[[], AbstractContextManager[None]] = nullcontext
+        while True:
+            with guarded(), self._transactions.lock, paused_collection():
+                compiled = list(self._state.registration.compiled(pairs, numbered))
+                if guarded is nullcontext and self._needs_whole_batches(compiled):
+                    guarded = self._changing
+                    continue
+                first, apart = self._beginning(since, first)
+                with self._transactions.change() as state:
+                    state.registration.register(compiled, updates, first, apart, suspended=True)
+                    return [
+                        _begin_backfill(state, name, since, acknowledged=acknowledged)
+                        for name, _ in pairs
+                    ]
 
     def _begin_events(
         self,
@@ -462,6 +459,10 @@ class Catalog:
     ) -> int:
         """Register a query of events that waits for its history; return its number."""
         with self._transactions.lock:
+            if first is None:
+                reads = self._state.registration.read_by(name, text, language)
+                first, _ = self._beginning(since)
+                first = max(first, _published_from(self._state, reads))
             first, apart = self._beginning(since, first)
             plan = self._state.registration.planned(name, text, language, updates, first, apart)
             with self._transactions.change() as state:
@@ -520,6 +521,17 @@ def _coming(state: EngineState) -> int:
     """Return the first document that a new subscription sees."""
     documents = state.documents  # not its property `coming`: a registration enters few modules
     return documents.next if documents.expected is None else documents.expected
+
+
+def _published_from(state: EngineState, reads: Iterable[str]) -> int:
+    """Return the first document of the past that a reader of some streams can have.
+
+    Its history repeats the operators of event queries that publish them.  From before these were
+    registered, and from pauses, whose documents are not recorded, it would have rows that were
+    never published.
+    """
+    publishers = event_publishers(state.subscriptions, reads)
+    return max((_coming(state) if one.is_bounded else one.since for one in publishers), default=0)
 
 
 def _begin_backfill(

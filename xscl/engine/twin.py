@@ -67,7 +67,7 @@ class Twin:
         return self._twin.store
 
     def replay(self, store: Store, docs: Numbers) -> None:
-        """Push kept documents, which are together in the order of arrival."""
+        """Push some kept documents, which are given in the order of arrival."""
         store.lend("chosen", pa.table({"doc": docs}))
         rows = store.arrow(
             "SELECT d.*, t.xml FROM state.document d SEMI JOIN chosen USING (doc)"
@@ -78,8 +78,10 @@ class Twin:
         try:
             self._push(rows)
         except Interleaved:
-            for place in range(len(rows)):
-                self._push(rows.slice(place, 1))
+            at = {doc: place for place, doc in enumerate(rows["doc"].to_pylist())}
+            for doc in docs.tolist():
+                if doc in at:  # its text was not evicted meanwhile
+                    self._push(rows.slice(at[doc], 1))
 
     def _push(self, rows: pa.Table) -> None:
         names = ("doc", "streams", "xml", "ts", "clock", "rank", "base", "first")
@@ -135,7 +137,7 @@ def replayed_streams(known: Subscriptions, subscription: Subscription) -> tuple[
     A relational query repeats the operators of those that publish what it reads, so their streams
     are replayed in place of the published ones.
     """
-    return _streams_of([*_event_publishers(known, subscription), subscription])
+    return _streams_of([*event_publishers(known, _read_events(subscription)), subscription])
 
 
 def _streams_of(queries: Sequence[Subscription]) -> tuple[str, ...]:
@@ -147,7 +149,7 @@ def _copy(live: EngineState, subscription: Subscription, store: Store) -> tuple[
     """Copy the rows of a subscription from a store to an empty one; return what it will read."""
     dataflow, registry = live.dataflow.subscribed, live.registry
     registry.save()
-    publishers = _event_publishers(live.subscriptions, subscription)
+    publishers = event_publishers(live.subscriptions, _read_events(subscription))
     queries = [*publishers, subscription]
     streams = _streams_of(queries)
     rows: Mapping[str, Sequence[Sequence[object]]] = {
@@ -182,16 +184,18 @@ def _rows(store: Store, table: str, key: str, numbers: Iterable[int]) -> pa.Tabl
     return store.arrow(f"SELECT * FROM {table} WHERE {key} IN ({listed}) ORDER BY {key}")
 
 
-def _event_publishers(known: Subscriptions, subscription: Subscription) -> list[Subscription]:
-    """Return the relational queries whose operators a relational query repeats, in order."""
-    if not subscription.relational:
-        return []
+def _read_events(subscription: Subscription) -> tuple[str, ...]:
+    """Return the streams of which a query reads events, not documents."""
+    return tuple(subscription.reads) if subscription.relational else ()
+
+
+def event_publishers(known: Subscriptions, streams: Iterable[str]) -> list[Subscription]:
+    """Return the event queries whose operators a reader of streams repeats, in order."""
     found: dict[int, Subscription] = {}
-    pending = [subscription]
+    pending = list(streams)
     while pending:
-        for stream in pending.pop().reads:
-            for one in known.publishers(stream):
-                if one.relational and one.number not in found:
-                    found[one.number] = one
-                    pending.append(one)
+        for one in known.publishers(pending.pop()):
+            if one.relational and one.number not in found:
+                found[one.number] = one
+                pending += one.reads
     return [found[number] for number in sorted(found)]

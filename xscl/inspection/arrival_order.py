@@ -67,7 +67,7 @@ def kept_documents(
         rows[name].to_numpy().astype(np.int64) for name in ("doc", "rank", "ts", "clock")
     )
     places = _places(docs, ranks, ts, clocks)
-    order = np.lexsort((docs, places))
+    order = np.lexsort((docs, ranks >= LEVELS, places))
     return KeptDocuments(docs[order], places[order])
 
 
@@ -75,12 +75,13 @@ def _places(docs: Numbers, ranks: Numbers, ts: Numbers, clocks: Numbers) -> Numb
     """Return the numbers of the documents with which documents arrived.
 
     One that an operator over time has published has a rank below all documents.  It was published
-    when the clock had passed its time, so it may come with the first document that brings the clock
-    there: until the clock moves on, no operator has missed it.
+    when the clock had passed its time, so it may come before the first document that brings the
+    clock there: until then no operator has missed it.
     """
     places: Numbers = ranks // LEVELS
-    arrived, timed = ranks % LEVELS == 0, ranks < LEVELS
-    passed = np.searchsorted(np.maximum.accumulate(clocks[arrived]), ts[timed])
-    passing = np.append(docs[arrived], INFINITE)[passed]
+    timed = ranks < LEVELS
+    order = np.lexsort((docs[~timed], places[~timed]))
+    passed = np.searchsorted(np.maximum.accumulate(clocks[~timed][order]), ts[timed])
+    passing = np.append(places[~timed][order], INFINITE)[passed]
     places[timed] = np.minimum(docs[timed], passing)
     return places
