@@ -433,12 +433,13 @@ class Catalog:
         first: int | None = None,
     ) -> list[int]:
         """Register queries in XSCL that wait for their histories; return their numbers."""
-        guarded: Callable[[], AbstractContextManager[None]] = nullcontext
+        between_batches = False
         while True:
-            with guarded(), self._transactions.lock, paused_collection():
+            guard = self._changing() if between_batches else nullcontext()
+            with guard, self._transactions.lock, paused_collection():
                 compiled = list(self._state.registration.compiled(pairs, numbered))
-                if guarded is nullcontext and self._needs_whole_batches(compiled):
-                    guarded = self._changing
+                if not between_batches and self._needs_whole_batches(compiled):
+                    between_batches = True
                     continue
                 first, apart = self._beginning(since, first)
                 with self._transactions.change() as state:

@@ -20,7 +20,7 @@ from tests.xscl.cluster.test_cells_properties import CELLS, DEALS, Deal
 from tests.xscl.engine.player import CUTS
 from xscl.cluster.cell_host import LocalCells
 from xscl.cluster.driver import ClusterDriver
-from xscl.cluster.shared_directory import CellsFailed
+from xscl.cluster.shared_directory import CellsFailed, ClusterError
 from xscl.documents.retention import SERVICE
 from xscl.store.consumed_offsets import DIRECT, BatchKey
 
@@ -231,20 +231,15 @@ def test_a_history_of_a_published_stream_begins_after_a_whole_batch(
             patched.setattr(LocalCells, "run", fail)
             with pytest.raises(CellsFailed):
                 consume(driver, 2)
-        begun = threading.Thread(
-            target=driver.engine.host.catalog.subscribe_from,
-            args=("reader", "P//p->x"),
-            kwargs={"since": ALL},
-        )
-        begun.start()
-        begun.join(0.5)
-        assert begun.is_alive()
+        catalog = driver.engine.host.catalog
+        with pytest.raises(ClusterError, match="a change comes after these"):
+            catalog.subscribe_from("reader", "P//p->x", since=ALL)
         driver.commit()
-        begun.join()
+        catalog.subscribe_from("reader", "P//p->x", since=ALL)
         consume(driver, 3)
         reader = driver.engine.subscription("reader")
         assert reader is not None
-        driver.engine.host.catalog.backfills.complete(reader.number)
+        catalog.backfills.complete(reader.number)
         flags = [one.backfilled for one in driver.engine.matches("reader")]
         assert flags == [True, False, False]
 

@@ -137,6 +137,92 @@ def test_the_size_of_slices_makes_no_difference(kind: str) -> None:
     property_holds()
 
 
+def keyed(stream: str, number: int, time: int) -> Document:
+    return Document(stream, f"d{number}", time, b"<a><k>a</k></a>")
+
+
+@pytest.mark.parametrize("size", [1, 1_000])
+@pytest.mark.parametrize("together", [False, True])
+def test_what_two_publishers_make_is_read_in_the_order_of_time(size: int, together: bool) -> None:
+    """One of them waits for time to pass, and its reader does not read what makes time pass."""
+    publishers = (
+        "SELECT <p><k>{x}</k></p> FROM S//k->x NEXT{x=y} R//k->y PUBLISH P",
+        "SELECT <q><k>{x}</k></q> FROM R//k->x PUBLISH P",
+    )
+    documents = [keyed("S", 0, 2), keyed("R", 1, 3), keyed("R", 2, 5), keyed("R", 3, 6)]
+    found = []
+    for begins_late in (False, True):
+        with xscl.Engine(retention=KEPT) as engine, pytest.MonkeyPatch.context() as patched:
+            for name in ("FIRST_SLICE", "LARGEST_SLICE"):
+                patched.setattr(f"xscl.engine.backfills.{name}", size)
+            for number, one in enumerate(publishers):
+                engine.subscribe(f"publisher {number}", one)
+            reader = "reader", "P//k->x NEXT{x=y} P//k->y"
+            if not begins_late:
+                engine.subscribe(*reader)
+            for some in [documents] if together else [[one] for one in documents]:
+                engine.push(some)
+            if begins_late:
+                engine.subscribe(*reader, since=LONG)
+            engine.flush()
+            found.append(ids(engine, ["reader"]))
+    assert found[0] == found[1]
+    assert found[0]
+
+
+@pytest.mark.parametrize("bound", [2, 3])
+def test_documents_that_are_replayed_one_by_one_are_in_order(bound: int) -> None:
+    """The bound of results cuts a join of results, so a slice is replayed document by document."""
+    chain = "((S//k->r FOLLOWED BY{r=y, 100} S//k->y) FOLLOWED BY{y=z, 100} S//k->z)"
+    reader = f"(P//k->x NEXT{{x=q}} S//k->q) FOLLOWED BY{{q=r, 100}} {chain}"
+    found = []
+    for begins_late in (False, True):
+        with xscl.Engine(retention=KEPT, result_bound=bound) as engine:
+            engine.subscribe("publisher", "SELECT <p><k>{x}</k></p> FROM S//k->x PUBLISH P")
+            if not begins_late:
+                engine.subscribe("reader", reader)
+            engine.push([keyed("S", number, number) for number in range(1, 8)])
+            if begins_late:
+                engine.subscribe("reader", reader, since=LONG)
+            engine.flush()
+            found.append(ids(engine, ["reader"]))
+    assert found[0] == found[1]
+    assert found[0]
+
+
+@pytest.mark.parametrize("change", ["pause", "edit", "late"])
+def test_a_history_of_events_has_nothing_that_was_not_published(change: str) -> None:
+    """A reader of the documents sees what was published."""
+    query = SELECTED[0]
+    documents = [flat(number, number, "a", 5) for number in range(8)]
+    with xscl.Engine(retention=KEPT) as engine:
+        engine.stream("S", attributes=FLAT)
+        if change != "late":
+            engine.subscribe("publisher", query, language="cel")
+        engine.push(documents[:3])
+        if change == "late":
+            engine.subscribe("publisher", query, language="cel")
+        elif change == "pause":
+            engine.edit("publisher", paused=True)
+            engine.push(documents[3:5])
+            engine.edit("publisher", paused=False)
+        else:
+            engine.edit("publisher", query.replace("> 1", "> 9"))
+            engine.push(documents[3:5])
+            engine.edit("publisher", query)
+        engine.push(documents[5:7])
+        engine.subscribe("events", PAIRS_OF_P[0], language="cel", since=LONG)
+        engine.subscribe("documents", "P//k->x NEXT{x=y} P//k->y", since=LONG)
+        engine.push(documents[7:])
+        engine.flush()
+        times = {
+            name: {(one.t0, one.t1) for one in engine.matches(name)}
+            for name in ("events", "documents")
+        }
+    assert times["events"] <= times["documents"]
+    assert (6_000, 7_000) in times["documents"]
+
+
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", usually(KINDS, "mixes"))
 def test_what_arrives_during_a_backfill_makes_no_difference(kind: str) -> None:
