@@ -177,7 +177,9 @@ class CatalogLog:
 
     @property
     def _publishers(self) -> Sequence[Subscription]:
-        return [one for one in self._subscriptions if one.publish is not None]
+        known = self._engine.host.state.subscriptions
+        every = (one for stream in known.published() for one in known.publishers(stream))
+        return [one for one in every if one.number not in known.backfills]
 
     def _removals(self, store: Store, coming: int) -> list[Remove]:
         """Return those that are gone, and those of the grid that begin anew with another query."""
