@@ -10,10 +10,8 @@ before it sequences another document, so its position in the log is the same.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from feeds.faultpoints import reached
-from templates.model.relations import INFINITE
 from xscl.cluster.controls import (
     NOWHERE,
     Control,
@@ -27,9 +25,6 @@ from xscl.cluster.grid_subscriptions import GridSubscriptions
 from xscl.cluster.kept_past import (
     in_order,
     kept_documents,
-    longest_window,
-    obstacles,
-    oldest_needed,
 )
 from xscl.cluster.placement import Choose, needed_copies
 from xscl.cluster.sealed_log import SealedLog
@@ -42,11 +37,13 @@ from xscl.store.store import Store
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS state.cluster_member(
     key VARCHAR, cell INTEGER, silent BOOLEAN, entry BIGINT, version INTEGER, paused BOOLEAN);
+ALTER TABLE state.cluster_member ADD COLUMN IF NOT EXISTS made BIGINT;
 CREATE TABLE IF NOT EXISTS state.cluster_stream(
     name VARCHAR PRIMARY KEY, lateness BIGINT, live BOOLEAN, attributes VARCHAR);
 """
 """`cluster_member`: the cells of subscriptions by key, where copies are silent, the entry of the
-registration, the version that the log has, and whether it is paused there.  `cluster_stream`:
+registration, the version that the log has, and whether it is paused there; `made` is the entry of a
+copy that repeats the log, NULL for others.  `cluster_stream`:
 declarations as the log has them."""
 
 
@@ -79,28 +76,36 @@ class CatalogLog:
         """Chooses the slice of a new subscription."""
         self._on_grid = on_grid
         self._appended: tuple[int, ...] | None = None  # the state of the catalog in the log
-        self._window: int | None = None  # the longest finite one of a publisher
         self.counts: Mapping[int, int] = {}
         """The number of subscriptions in each cell; replaced with each change."""
 
-    def first_publisher(self, cells: int) -> int:
+    def first_publisher(self, cells: Sequence[int], snapshots: Mapping[int, int]) -> int:
         """Return the entry of the earliest registration that a cell may have to repeat.
 
-        It is that of a publisher of which some cell lacks a copy, and whose state does not follow
-        from the documents in a window.  `LATEST` if there is none.
+        It is that of a publisher that some of the `cells` lacks, or whose copy is not in the newest
+        of the `snapshots` of its cell, by cell.  `LATEST` if there is none.
         """
-        rows = self._engine.host.transactions.store.fetch(
+        store = self._engine.host.transactions.store
+        rows = store.fetch(
             "SELECT key, min(entry) FROM state.cluster_member GROUP BY key HAVING count(*) < ?",
-            [cells],
+            [len(cells)],
         )
-        state = self._engine.host.state
-        publishers = {one.key for one in self._publishers if longest_window(state, one) >= INFINITE}
-        return min((entry for key, entry in rows if key in publishers), default=LATEST)
+        publishers = {one.key for one in self._publishers}
+        entries = [entry for key, entry in rows if key in publishers]
+        entries += (
+            entry
+            for cell, made, entry in store.fetch(
+                "SELECT cell, made, entry FROM state.cluster_member WHERE made IS NOT NULL"
+            )
+            if snapshots.get(cell, 0) < made
+        )
+        return min(entries, default=LATEST)
 
     def append_changes(self, *more: Control, everywhere: Collection[int] = ()) -> dict[int, int]:
         """Append one entry with all changes since the last one, and `more`; none if there are none.
 
-        Removals come before registrations, as a name may have been used again.  The cells
+        Removals come before registrations, as a name may have been used again.  Copies of
+        publishers, which were registered earlier, come before edits.  The cells
         `everywhere` get copies of all publishers.  Returns the cells with new histories, and the
         first document of these.
         """
@@ -114,13 +119,12 @@ class CatalogLog:
                 number, coming = store.meta(SEQUENCED) + 1, state.documents.coming
                 if self._on_grid is not None:
                     self._on_grid.begin()
-                controls: list[Control] = [*self._streams(store), *self._removals(store, coming)]
+                streams, removals = [*self._streams(store)], self._removals(store, coming)
                 edits = self._edits(store, coming)
-                controls += edits
-                controls += self._registrations(
+                copies, registrations = self._registrations(
                     state, number, coming, may_read_more=bool(edits), everywhere=everywhere
                 )
-                controls += more
+                controls = [*streams, *removals, *copies, *edits, *registrations, *more]
                 if controls:
                     self._log.write(number, tuple(controls))
                     store.set_meta(**{SEQUENCED: number})
@@ -141,19 +145,6 @@ class CatalogLog:
         """Count the subscriptions of each cell again, after a change of the cells."""
         with self._engine.host.transactions.lock:
             self.counts = dict(self._engine.host.transactions.store.fetch(_COUNTS))
-            state = self._engine.host.state
-            windows = [longest_window(state, one) for one in self._publishers]
-            self._window = max((one for one in windows if one < INFINITE), default=None)
-
-    def needed_by_copies(self, state: EngineState) -> int:
-        """Return the first document of which a later copy of a publisher may need the text."""
-        documents = state.documents
-        if self._window is None:
-            return documents.next
-        ((first,),) = state.store.fetch(
-            "SELECT min(doc) FROM state.document WHERE ts >= ?", [documents.clock - self._window]
-        )
-        return documents.next if first is None else int(first)
 
     def _streams(self, store: Store) -> Iterable[DeclareStream]:
         store.fetch(
@@ -236,45 +227,24 @@ class CatalogLog:
         *,
         may_read_more: bool,
         everywhere: Collection[int],
-    ) -> list[Control]:
-        """Return new registrations, and the copies that these and edited subscriptions need."""
+    ) -> tuple[list[Control], list[Control]]:
+        """Return the copies that new and edited subscriptions need, and new registrations."""
         store = state.store
         cells = placements(store)
         new = [one for one in self._subscriptions if one.key not in cells]
         if not (new or may_read_more or everywhere):
-            return []
+            return [], []
         cells.update(self._placed(new, coming))
-        rows = store.fetch("SELECT key, cell, entry FROM state.cluster_member ORDER BY entry DESC")
-        known = {(key, cell) for key, cell, _ in rows}
-        registered = {key: entry for key, _, entry in rows}  # the earliest one
         needed = needed_copies(self._subscriptions, cells)
         if self._on_grid is not None:
             self._on_grid.widen_copies(needed)
         for one in self._publishers if everywhere else ():
             needed[one.key].update(cell for cell in everywhere if cell != cells[one.key])
-        copies = [
-            _Copy(one, registered[one.key], sorted(missing))
-            for one in in_order(state, self._publishers)
-            if one.key in registered
-            and (missing := [cell for cell in needed[one.key] if (one.key, cell) not in known])
-        ]
-        with_past = self._with_a_past(state, copies)
-        histories = [one for one in new if one.since < coming]
-        begun = [one for one, *_ in copies if one.key in with_past and one.since < coming]
-        if histories or begun:
-            oldest = -INFINITE if histories else min(oldest_needed(state, one) for one in begun)
-            documents = kept_documents(state, [*histories, *begun], coming, oldest)
-            self._log.write_history(number, documents)
+        copies, begun = self._copies(state, number, coming, needed)
+        if histories := [*(one for one in new if one.since < coming), *begun]:
+            self._log.write_history(number, kept_documents(state, histories, coming))
         controls: list[Control] = []
-        members: list[tuple[str, int, bool, int, int, bool]] = []
-        for one, entry, lacking in copies:
-            version = one.version, one.is_paused
-            if one.key in with_past:
-                controls += _registered(state, one, coming, NOWHERE, tuple(lacking))
-                members += ((one.key, cell, True, number, *version) for cell in lacking)
-            else:
-                controls += (CopyPublisher(one.key, cell, entry) for cell in lacking)
-                members += ((one.key, cell, True, entry, *version) for cell in lacking)
+        members: list[tuple[object, ...]] = []
         for one in new:
             silent, cell = tuple(sorted(needed.get(one.key, ()))), cells[one.key]
             first, *more = _registered(state, one, coming, cell, silent)
@@ -282,38 +252,51 @@ class CatalogLog:
                 first = self._on_grid.placed(first)
             controls += (first, *more)
             version = one.version, one.is_paused
-            members.append((one.key, cell, False, number, *version))
-            members += ((one.key, other, True, number, *version) for other in silent)
+            members.append((one.key, cell, False, number, *version, None))
+            members += ((one.key, other, True, number, *version, None) for other in silent)
         store.insert_rows("state.cluster_member", members)
-        return controls
+        return copies, controls
 
-    def _with_a_past(self, state: EngineState, copies: Sequence[_Copy]) -> set[str]:
-        """Return the keys of publishers whose copies read the kept documents, as a history does.
+    def _copies(
+        self, state: EngineState, number: int, coming: int, needed: Mapping[str, Collection[int]]
+    ) -> tuple[list[Control], list[Subscription]]:
+        """Return the copies that cells need and lack, and those that read the kept documents.
 
-        A copy of any other one repeats the log from its registration on.
+        A copy repeats the log from the registration of its publisher on.  It reads the kept
+        documents instead, as a history does, where the log does not reach back, and where the cell
+        has later copies of what the publisher reads.
         """
-        if not copies:
-            return set()
-        obstacle = obstacles(state)
-        return {
-            one.key
-            for one, entry, cells in copies
-            if not all(self._can_repeat(state.store, cell, entry) for cell in cells)
-            or (longest_window(state, one) < INFINITE and obstacle(one) is None)
-        }
-
-    def _can_repeat(self, store: Store, cell: int, entry: int) -> bool:
-        """Return whether a cell can be made from before an entry."""
-        snapshots = self._log.shared.snapshots(cell)
-        return not store.meta(TRIMMED) or any(number < entry for number, _ in snapshots)
-
-
-class _Copy(NamedTuple):
-    """A publisher, the entry of its registration, and the cells that lack it."""
-
-    publisher: Subscription
-    entry: int
-    cells: Sequence[int]
+        store, log = state.store, self._log.shared
+        rows = store.fetch("SELECT key, cell, entry FROM state.cluster_member ORDER BY entry DESC")
+        entries = {(key, cell): entry for key, cell, entry in rows}
+        registered = {key: entry for key, _, entry in rows}  # the earliest one
+        is_whole, publishers = not store.meta(TRIMMED), state.subscriptions.publishers
+        controls: list[Control] = []
+        begun: list[Subscription] = []
+        wanted = [one for one in self._publishers if one.key in registered and needed.get(one.key)]
+        for one in in_order(state, wanted):
+            since, version = registered[one.key], (one.version, one.is_paused)
+            for cell in sorted(needed[one.key]):
+                if (one.key, cell) in entries:
+                    continue
+                snapshots = () if is_whole else log.snapshots(cell)
+                can_repeat = is_whole or any(entry < since for entry, _ in snapshots)
+                for other in (other for stream in one.reads for other in publishers(stream)):
+                    entry = entries.get((other.key, cell), since)
+                    comes_later = other.number < one.number and entry > since
+                    can_repeat &= entry <= registered.get(other.key, entry) and not comes_later
+                if can_repeat:
+                    controls.append(CopyPublisher(one.key, cell, since))
+                    entries[one.key, cell] = since
+                    made = number
+                else:
+                    controls += _registered(state, one, coming, NOWHERE, (cell,))
+                    begun += [one] if one.since < coming else []
+                    entries[one.key, cell] = number
+                    made = None
+                row = one.key, cell, True, entries[one.key, cell], *version, made
+                store.insert_rows("state.cluster_member", [row])
+        return controls, begun
 
 
 def _registered(

@@ -76,7 +76,7 @@ class CellAssignment:
         with self._engine.host.transactions.change() as state:
             store = state.store
             rows = store.fetch(
-                "SELECT key, silent, entry, version, paused FROM state.cluster_member"
+                "SELECT key, silent, entry, version, paused, made FROM state.cluster_member"
                 " WHERE cell = ? ORDER BY key",
                 [source],
             )
@@ -128,7 +128,7 @@ class CellAssignment:
             copies = tuple(sorted(answered & known))
             store.fetch("DELETE FROM state.cluster_member WHERE cell = ?", [source])
             members = [
-                (one.key, target, one.key not in answered, number, one.version, False)
+                (one.key, target, one.key not in answered, number, one.version, False, None)
                 for one in new
             ]
             store.insert_rows("state.cluster_member", members)

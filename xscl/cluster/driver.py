@@ -201,6 +201,7 @@ class ClusterDriver:
                     "the cells have not evaluated all documents, and a change comes after these",
                     hint="try again: the batch is repeated",
                 )
+            self._append_changes()  # what was registered before
             yield
             self._append_changes()
 
@@ -263,7 +264,8 @@ class ClusterDriver:
     def _trim(self) -> None:
         """Delete what no cell will read again, of its snapshots and of the log."""
         with self.engine.host.transactions.lock:
-            limit = self._catalog.first_publisher(len(self.cells))
+            self._note_snapshots()
+            limit = self._catalog.first_publisher(self.cells, self._snapshots)
         if upto := self._delete_snapshots(limit):
             with self.engine.host.transactions.change() as state:
                 state.store.set_meta(**{TRIMMED: upto})
@@ -280,8 +282,7 @@ class ClusterDriver:
 
     def _hold_texts(self, state: EngineState) -> None:
         if self._held_from.keys() >= set(self.cells):
-            held = min(self._held_from[cell] for cell in self.cells)
-            state.eviction.hold_from(min(held, self._catalog.needed_by_copies(state)))
+            state.eviction.hold_from(min(self._held_from[cell] for cell in self.cells))
 
     def cells_now(self) -> tuple[CellState, ...]:
         """Return the state of each cell; any thread may call it."""

@@ -27,13 +27,8 @@ def in_order(state: EngineState, some: Iterable[Subscription]) -> list[Subscript
     return sorted(some, key=lambda one: (known.levels_above(one.reads), one.number))
 
 
-def kept_documents(
-    state: EngineState, histories: Sequence[Subscription], coming: int, oldest: int = -INFINITE
-) -> pa.Table:
-    """Return the kept documents of histories, those among them that subscriptions published.
-
-    They have at least the time `oldest`.
-    """
+def kept_documents(state: EngineState, histories: Sequence[Subscription], coming: int) -> pa.Table:
+    """Return the kept documents of histories, those among them that subscriptions published."""
     store, known = state.store, state.subscriptions
     read = {name for one in histories for name in replayed_streams(known, one)}
     store.lend("read_streams", pa.table({"name": sorted(read)}))
@@ -41,25 +36,20 @@ def kept_documents(
         "SELECT d.*, t.xml FROM state.document d JOIN state.text t USING (doc)"
         " WHERE list_has_any(d.streams, (SELECT list(name) FROM read_streams))"
         f" AND d.first >= {min(one.since for one in histories)} AND d.doc < {int(coming)}"
-        f" AND d.ts >= {int(oldest)} ORDER BY d.doc"
+        " ORDER BY d.doc"
     )
 
 
-def longest_window(state: EngineState, one: Subscription) -> int:
-    """Return how long a subscription joins a document with later ones, in ticks.
+def _oldest_needed(state: EngineState, one: Subscription) -> int:
+    """Return a time before which no document can be joined by a subscription any more.
 
-    It is `INFINITE` for a join without a window, and for operators over time.
+    A chain joins documents that are as far apart as its windows together.
     """
-    if one.ordered:
-        return INFINITE
-    keeps = state.registry.retention.keeps[state.dataflow.subscribed.pairs(one)]
-    return int(max(keeps, default=0))
-
-
-def oldest_needed(state: EngineState, one: Subscription) -> int:
-    """Return the time of the oldest document that a subscription can still join."""
-    longest = longest_window(state, one)
-    return -INFINITE if longest >= INFINITE else state.documents.clock - longest
+    pairs = state.dataflow.subscribed.pairs(one)
+    keeps: list[int] = state.registry.retention.keeps[pairs].tolist()
+    if one.ordered or max(keeps, default=0) >= INFINITE:
+        return -INFINITE
+    return state.documents.clock - sum(keeps)
 
 
 def obstacles(state: EngineState) -> Callable[[Subscription], Obstacle | None]:
@@ -84,7 +74,7 @@ def obstacles(state: EngineState) -> Callable[[Subscription], Obstacle | None]:
         if one.is_paused:
             return Obstacle("it is paused", "resume it, or remove it")
         doc, time = dropped(replayed_streams(state.subscriptions, one))
-        oldest = oldest_needed(state, one)
+        oldest = _oldest_needed(state, one)
         if (doc >= one.since and time >= oldest) or (one.ordered and one.since < first):
             hint = "keep more: 'xscl serve --history'"
             return Obstacle("documents that it depends on are not kept", hint)

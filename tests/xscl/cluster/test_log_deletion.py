@@ -108,35 +108,51 @@ def test_entries_before_all_snapshots_are_deleted() -> None:
         assert delivered(driver.engine) == by_one(steps)
 
 
-OVER_TIME = "SELECT <p>{x}</p> FROM S//a->x NEXT{x=y} S//a->y PUBLISH P"
-
-
-@pytest.mark.parametrize(("publisher", "kept"), [(PUBLISHER, 1), (OVER_TIME, 2)])
-def test_a_copy_of_a_publisher_is_made_when_a_reader_needs_it(publisher: str, kept: int) -> None:
-    """It reads the documents in the window, or else repeats the log from before its registration.
-
-    A cell keeps a snapshot from before it only for the latter.
-    """
+@pytest.mark.parametrize("places", range(1, 4))
+def test_a_copy_is_made_from_the_snapshot_before_its_publisher(places: int) -> None:
+    """Snapshots after the registration lack the copy; the cells are lost soon after it is made."""
 
     def steps(engine: xscl.Engine, push: Callable[..., None]) -> None:
         push(*range(1, 7))
-        engine.subscribe("publisher", publisher)
+        engine.subscribe("publisher", PUBLISHER)
         push(*range(7, 13))
         engine.subscribe("reader", "P//p->x FOLLOWED BY{x=y, 100} P//p->y")
         push(*range(13, 17))
 
     with driving() as (driver, cells):
         consume(driver, *range(1, 7))
-        driver.engine.subscribe("publisher", publisher)
+        driver.engine.subscribe("publisher", PUBLISHER)
         consume(driver, *range(7, 13))
+        entries = driver._shared.snapshots(1)
         assert min(logged(driver)) > 1
-        assert len(driver._shared.snapshots(1)) == kept
+        assert len(entries) == 2  # the newest one, and that before the registration
         driver.engine.subscribe("reader", "P//p->x FOLLOWED BY{x=y, 100} P//p->y")
-        consume(driver, 13)
-        lose(cells)
-        consume(driver, *range(14, 17))
+        for number in range(13, 17):
+            consume(driver, number)
+            if number == 12 + places:
+                lose(cells)
         assert delivered(driver.engine) == by_one(steps)
+        consume(driver, 17, 18)
         assert len(driver._shared.snapshots(1)) == 1  # now all cells have the publisher
+
+
+def test_a_publisher_is_replaced_before_any_document() -> None:
+    """Changes of the catalog have the order in the log in which they were made."""
+    other = PUBLISHER.replace("<p>{x}</p>", "<p>{y}</p>")
+
+    def steps(engine: xscl.Engine, push: Callable[..., None]) -> None:
+        engine.subscribe("publisher", PUBLISHER)
+        engine.subscribe("reader", "P//p->x")
+        push(1, 2)
+        engine.subscribe("another", other)
+        engine.unsubscribe("publisher")
+        push(3, 4)
+
+    with driving() as (driver, _):
+        steps(driver.engine, lambda *numbers: consume(driver, *numbers))
+        found = delivered(driver.engine)
+        assert len(found["reader"]) == 2
+        assert found == by_one(steps)
 
 
 def test_controls_behind_the_snapshots_are_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
