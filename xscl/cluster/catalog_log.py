@@ -3,8 +3,8 @@
 The driver's engine has the catalog: names, queries, streams, all checks.  The table
 `state.cluster_member` has what the log says of it.  A change is committed to the catalog first and
 appended to the log second: edits, pauses and removals at once, registrations and declarations
-before the next documents.  A driver that crashes between the two appends it at its next start,
-before it sequences another document, so its position in the log is the same.
+before the next documents, edits or removals.  A driver that crashes between the two appends it at
+its next start, before it sequences another document, so its position in the log is the same.
 """
 
 from __future__ import annotations
