@@ -807,6 +807,7 @@ _SPARK = (
 _CELLS = "tests/xscl/cluster/test_cells.py"
 _ONCE = "tests/xscl/cluster/test_exactly_once.py"
 _GRID = "tests/xscl/cluster/test_grid.py"
+_PASTS = "tests/xscl/cluster/test_pasts.py"
 _SPLITS = "tests/xscl/cluster/test_splits.py"
 _CLUSTER = (
     Fault(
@@ -870,7 +871,7 @@ _CLUSTER = (
     ),
     Fault(
         "a cell is merged without documents that its state depends on",
-        "xscl/cluster/cell_assignment.py",
+        "xscl/cluster/kept_past.py",
         "(doc >= one.since and time >= oldest) or (one.ordered and one.since < first)",
         "one.since < 0",
         (f"{_SPLITS}::test_what_cannot_be_merged_is_refused",),
@@ -892,8 +893,8 @@ _CLUSTER = (
     Fault(
         "publishers are not copied to the cells of later readers",
         "xscl/cluster/catalog_log.py",
-        "if (key, cell) not in known:",
-        "if (key, cell) in known:",
+        "if (one.key, cell) in entries:",
+        "if (one.key, cell) not in entries:",
         (f"{_CELLS}::test_a_publisher_is_copied_with_its_state_when_a_reader_is_elsewhere",),
     ),
     Fault(
@@ -931,9 +932,46 @@ _CLUSTER = (
     Fault(
         "one cell of a group has the copy of a publisher",
         "xscl/cluster/catalog_log.py",
-        "            self._on_grid.widen_copies(copies)",
+        "            self._on_grid.widen_copies(needed)",
         "            pass",
         (f"{_GRID}::test_what_publishes_later_is_copied_to_all_cells_of_a_group",),
+    ),
+    Fault(
+        "the log is deleted before a snapshot has a copy of a publisher",
+        "xscl/cluster/catalog_log.py",
+        "if snapshots.get(cell, 0) < made",
+        "if made < 0",
+        (
+            "tests/xscl/cluster/test_log_deletion.py"
+            "::test_a_copy_is_made_from_the_snapshot_before_its_publisher",
+        ),
+    ),
+    Fault(
+        "what was registered before a removal comes after it in the log",
+        "xscl/cluster/driver.py",
+        "            self._append_changes()  # what was registered before",
+        "            pass",
+        (
+            "tests/xscl/cluster/test_log_deletion.py"
+            "::test_a_publisher_is_replaced_before_any_document",
+        ),
+    ),
+    Fault(
+        "a history of a published stream begins within a batch",
+        "xscl/engine/catalog.py",
+        "if not between_batches and self._needs_whole_batches(compiled):",
+        "if False:",
+        (f"{_PASTS}::test_a_history_of_a_published_stream_begins_after_a_whole_batch",),
+    ),
+    Fault(
+        "a history follows the numbers of what operators over time have published",
+        "xscl/inspection/arrival_order.py",
+        "    places[timed] = np.minimum(docs[timed], passing)",
+        "    places[timed] = docs[timed]",
+        (
+            "tests/xscl/engine/test_histories.py"
+            "::test_what_two_publishers_make_is_read_in_the_order_of_time",
+        ),
     ),
 )
 FAULTS = (
