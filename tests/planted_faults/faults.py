@@ -871,7 +871,7 @@ _CLUSTER = (
     ),
     Fault(
         "a cell is merged without documents that its state depends on",
-        "xscl/cluster/kept_past.py",
+        "xscl/cluster/history_transfer.py",
         "(doc >= one.since and time >= oldest) or (one.ordered and one.since < first)",
         "one.since < 0",
         (f"{_SPLITS}::test_what_cannot_be_merged_is_refused",),

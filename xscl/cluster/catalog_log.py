@@ -22,10 +22,7 @@ from xscl.cluster.controls import (
     Remove,
 )
 from xscl.cluster.grid_subscriptions import GridSubscriptions
-from xscl.cluster.kept_past import (
-    in_order,
-    kept_documents,
-)
+from xscl.cluster.history_transfer import history_documents, in_order
 from xscl.cluster.placement import Choose, needed_copies
 from xscl.cluster.sealed_log import SealedLog
 from xscl.cluster.sequencer import SEQUENCED
@@ -43,9 +40,7 @@ CREATE TABLE IF NOT EXISTS state.cluster_stream(
 """
 """`cluster_member`: the cells of subscriptions by key, where copies are silent, the entry of the
 registration, the version that the log has, and whether it is paused there; `made` is the entry of a
-copy that repeats the log, NULL for others.  `cluster_stream`:
-declarations as the log has them."""
-
+copy that repeats the log, NULL for others.  `cluster_stream`: declarations as the log has them."""
 
 TRIMMED = "cluster_trimmed"
 """The key of the last entry whose documents may be deleted: no cell is made from entry 1 on."""
@@ -105,9 +100,9 @@ class CatalogLog:
         """Append one entry with all changes since the last one, and `more`; none if there are none.
 
         Removals come before registrations, as a name may have been used again.  Copies of
-        publishers, which were registered earlier, come before edits.  The cells
-        `everywhere` get copies of all publishers.  Returns the cells with new histories, and the
-        first document of these.
+        publishers, which were registered earlier, come before edits.  The cells `everywhere` get
+        copies of all publishers.  Returns the cells with new histories, and the first document of
+        these.
         """
         reached("registered")
         with self._engine.host.transactions.lock:
@@ -242,7 +237,7 @@ class CatalogLog:
             needed[one.key].update(cell for cell in everywhere if cell != cells[one.key])
         copies, begun = self._copies(state, number, coming, needed)
         if histories := [*(one for one in new if one.since < coming), *begun]:
-            self._log.write_history(number, kept_documents(state, histories, coming))
+            self._log.write_history(number, history_documents(state, histories, coming))
         controls: list[Control] = []
         members: list[tuple[object, ...]] = []
         for one in new:

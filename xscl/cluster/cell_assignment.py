@@ -12,7 +12,7 @@ from feeds.faultpoints import reached
 from xscl.cluster.catalog_log import placements
 from xscl.cluster.controls import NOWHERE, Control, Merge, Register, Split
 from xscl.cluster.grid import Grid
-from xscl.cluster.kept_past import Obstacle, in_order, kept_documents, obstacles
+from xscl.cluster.history_transfer import Obstacle, history_documents, in_order, obstacles
 from xscl.cluster.placement import halved, needed_copies
 from xscl.cluster.sealed_log import SealedLog
 from xscl.cluster.sequencer import SEQUENCED
@@ -116,7 +116,7 @@ class CellAssignment:
                     raise _unmovable(one, found)
             number, clock = store.meta(SEQUENCED) + 1, state.documents.clock
             if histories := [one for one in new if one.since < coming]:
-                self._log.write_history(number, kept_documents(state, histories, coming))
+                self._log.write_history(number, history_documents(state, histories, coming))
             registers = [
                 Register(
                     *(one.key, one.query, one.language, one.updates, coming),

@@ -1,4 +1,4 @@
-"""What another cell can be given of the past of a subscription: the documents that are kept."""
+"""Transfer of a subscription's history to another cell: its documents, and what prevents it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def in_order(state: EngineState, some: Iterable[Subscription]) -> list[Subscript
     return sorted(some, key=lambda one: (known.levels_above(one.reads), one.number))
 
 
-def kept_documents(state: EngineState, histories: Sequence[Subscription], coming: int) -> pa.Table:
+def history_documents(
+    state: EngineState, histories: Sequence[Subscription], coming: int
+) -> pa.Table:
     """Return the kept documents of histories, those among them that subscriptions published."""
     store, known = state.store, state.subscriptions
     read = {name for one in histories for name in replayed_streams(known, one)}
