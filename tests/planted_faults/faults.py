@@ -826,7 +826,7 @@ _CLUSTER = (
     ),
     Fault(
         "files are not compared with the answers of cells",
-        "xscl/cluster/driver.py",
+        "xscl/cluster/answers.py",
         "if hashlib.sha256(content).hexdigest() != answer.sha256:",
         "if not content:",
         (f"{_ONCE}::test_wrong_answers_are_not_committed",),

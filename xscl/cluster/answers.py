@@ -13,7 +13,9 @@ An answer has one row of lists.  It follows from the log alone, so a repeated ta
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from templates.batch_join import FOUND
+from xscl.cluster.cell_task import CellAnswer
+from xscl.cluster.shared_directory import ClusterError
 from xscl.documents.composite_events import Composite, composite_of
 from xscl.engine.state import MADE_FROM
 
@@ -100,6 +104,20 @@ def renumbered(found: pa.Table, numbers: Mapping[int, int]) -> pa.Table:
         place = found.schema.get_field_index(name)
         found = found.set_column(place, found.schema.field(name), pa.array(moved, pa.int64()))
     return found
+
+
+def read_answer(answer: CellAnswer, path: Path) -> pa.Table:
+    """Return the table of an answer; raises ClusterError if its file is missing or changed."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise ClusterError(
+            f"what cell {answer.cell} found up to entry {answer.upto} is missing: {path}",
+            hint="is the shared directory the same for all executors?",
+        ) from error
+    if hashlib.sha256(content).hexdigest() != answer.sha256:
+        raise ClusterError(f"{path} is not the file that its cell answered with")
+    return pa.ipc.open_file(pa.py_buffer(content)).read_all()
 
 
 class Answer:

@@ -12,14 +12,10 @@ and a copy of it elsewhere is refused by the epoch in the shared directory.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -27,16 +23,11 @@ from feeds.documents import Document
 from feeds.faultpoints import reached
 from xscl.cluster import catalog_log
 from xscl.cluster.adoption import Adoption
+from xscl.cluster.answers import read_answer
 from xscl.cluster.catalog_log import LATEST, TRIMMED, CatalogLog, placements
 from xscl.cluster.cell_assignment import CellAssignment
-from xscl.cluster.cell_task import (
-    CellAnswer,
-    CellLoad,
-    CellRunner,
-    CellState,
-    CellTask,
-    Place,
-)
+from xscl.cluster.cell_loads import CellLoads
+from xscl.cluster.cell_task import CellAnswer, CellRunner, CellState, CellTask, Place
 from xscl.cluster.controls import Control, Erase, Flush, Skip
 from xscl.cluster.designated_joins import Designate
 from xscl.cluster.grid import Grid
@@ -64,8 +55,6 @@ SNAPSHOT_EVERY = 64
 
 PROBED_AFTER = 2
 """Failures of the cells with a batch after which its documents are read by a process apart."""
-LOOKED_AT = 64
-"""Batches of which the shares of the cells are reported."""
 PAUSE = 0.1
 """Seconds between two looks whether a batch that has failed is evaluated."""
 
@@ -131,11 +120,7 @@ class ClusterDriver:
         self._failures = 0  # of the cells with the same batch
         self._is_unfinished = False  # documents were sequenced, and not committed
         self._uncounted = 0  # documents that were sequenced, and are not in the figures of pushes
-        self._held_from: dict[int, int] = {}
-        self._loads: Mapping[int, CellLoad] = {}
-        self._work = deque[Mapping[int, float]](maxlen=LOOKED_AT)  # seconds of cells by batches
-        self._shares: Mapping[int, float] = {}
-        self._snapshots: Mapping[int, int] = {}
+        self._loads = CellLoads()
         self._relations: JoinRelations | None = None  # those of the last commit, if asked for
         self._is_resizing = threading.Lock()
         shared.create()
@@ -265,7 +250,7 @@ class ClusterDriver:
         """Delete what no cell will read again, of its snapshots and of the log."""
         with self.engine.host.transactions.lock:
             self._note_snapshots()
-            limit = self._catalog.first_publisher(self.cells, self._snapshots)
+            limit = self._catalog.first_publisher(self.cells, self._loads.snapshots)
         if upto := self._delete_snapshots(limit):
             with self.engine.host.transactions.change() as state:
                 state.store.set_meta(**{TRIMMED: upto})
@@ -276,39 +261,21 @@ class ClusterDriver:
         with self.engine.host.transactions.lock:
             histories = self._catalog.append_changes(*more, everywhere=everywhere)
             for cell, first in histories.items():
-                if cell in self._held_from:
-                    self._held_from[cell] = min(first, self._held_from[cell])
+                self._loads.need(cell, first)
             self._hold_texts(self.engine.host.state)
 
     def _hold_texts(self, state: EngineState) -> None:
-        if self._held_from.keys() >= set(self.cells):
-            state.eviction.hold_from(min(self._held_from[cell] for cell in self.cells))
+        if (first := self._loads.needed_from(self.cells)) is not None:
+            state.eviction.hold_from(first)
 
     def cells_now(self) -> tuple[CellState, ...]:
         """Return the state of each cell; any thread may call it."""
-        loads, snapshots = self._loads, self._snapshots
         counts = {
             cell: count
             for first, count in self._catalog.counts.items()
             for cell in self.grid.cells_of(first)
         }
-        sequenced, committed = self._sequencer.last, self._committed
-        found = []
-        for cell in self.cells:
-            lag, snapshot = max(0, sequenced - committed), snapshots.get(cell, 0)
-            one = CellState(cell, counts.get(cell, 0), lag, snapshot, committed)
-            if (load := loads.get(cell)) is not None:
-                one = replace(
-                    one,
-                    seconds=round(load.seconds, 4),
-                    share=round(self._shares.get(cell, 0.0), 3),
-                    documents=load.documents,
-                    host=load.host,
-                    process=load.process,
-                    memory=load.memory,
-                )
-            found.append(one)
-        return tuple(found)
+        return self._loads.states(self.cells, counts, self._sequencer.last, self._committed)
 
     @contextmanager
     def relations(self) -> Iterator[JoinRelations]:
@@ -327,7 +294,7 @@ class ClusterDriver:
                 answers = self._asked(tasks)
                 paths = [self._shared.relations_of(one.cell, one.sha256) for one in answers]
                 each = zip(answers, paths, strict=True)
-                found = [unpacked(self._read(*one)) for one in each]
+                found = [unpacked(read_answer(*one)) for one in each]
                 with self.engine.host.transactions.lock:
                     self._relations = unite_relations(self.engine.host.state, found)
                 self._shared.delete_relations()
@@ -349,8 +316,7 @@ class ClusterDriver:
                 self._append_changes()  # registered meanwhile: before the entry of the split
                 self._assignment.split(cell, child, frozenset(keys))
                 self.cells = (*self.cells, child)
-                if cell in self._held_from:
-                    self._held_from[child] = self._held_from[cell]
+                self._loads.split(cell, child)
                 self._recount()
             return child
 
@@ -369,9 +335,9 @@ class ClusterDriver:
                 self._append_changes()
                 first = self._assignment.merge(target, source)
                 self.cells = tuple(cell for cell in self.cells if cell != source)
-                self._held_from.pop(source, None)
-                if first is not None and target in self._held_from:
-                    self._held_from[target] = min(first, self._held_from[target])
+                self._loads.remove(source)
+                if first is not None:
+                    self._loads.need(target, first)
                 self._recount()
             self._shared.delete_snapshots(source)
 
@@ -383,7 +349,7 @@ class ClusterDriver:
         """
         with self._resizing():
             self._assignment.expect(cell)
-            if (load := self._loads.get(cell)) is None:
+            if (load := self._loads.of(cell)) is None:
                 raise CellsStay(f"cell {cell} has not run yet", hint="it has no place to leave")
             self._move([cell], Place(load.host, load.process))
 
@@ -394,10 +360,10 @@ class ClusterDriver:
         `split` does.
         """
         with self._resizing():
-            known = self._loads
-            cells = [one for one in self.cells if one in known and known[one].host == host]
+            hosts = {one: load.host for one in self.cells if (load := self._loads.of(one))}
+            cells = [one for one, found in hosts.items() if found == host]
             if not cells:
-                listed = ", ".join(sorted({known[one].host for one in self.cells if one in known}))
+                listed = ", ".join(sorted(set(hosts.values())))
                 raise CellsStay(f"no cell is on {host!r}", hint=f"they are on: {listed}")
             self._move(cells, Place(host))
             return cells
@@ -406,8 +372,7 @@ class ClusterDriver:
         self._leave(cells, snapshot=True)
         self._note_snapshots()
         stay = self._runner.move(cells, away_from)
-        for cell in set(cells).difference(stay):
-            self._loads = {one: load for one, load in self._loads.items() if one != cell}
+        self._loads.forget(set(cells).difference(stay))
         if stay:
             raise CellsStay(
                 f"no other executor took the cells {', '.join(map(str, stay))}",
@@ -428,7 +393,7 @@ class ClusterDriver:
 
     def _note_snapshots(self) -> None:
         newest = ((cell, self._shared.snapshots(cell)[:1]) for cell in self.cells)
-        self._snapshots = {cell: known[0][0] for cell, known in newest if known}
+        self._loads.snapshots = {cell: known[0][0] for cell, known in newest if known}
 
     @contextmanager
     def _resizing(self) -> Iterator[None]:
@@ -565,7 +530,7 @@ class ClusterDriver:
     def _commit(self, tasks: Sequence[CellTask], answers: Sequence[CellAnswer], laps: Laps) -> None:
         """Commit the answers to all tasks."""
         paths = [self._shared.results_of(one.cell, one.upto) for one in answers]
-        given = [self._read(*one) for one in zip(answers, paths, strict=True)]
+        given = [read_answer(*one) for one in zip(answers, paths, strict=True)]
         self._shared.expect_epoch(self.epoch)
         host, after, upto = self.engine.host, tasks[0].after, tasks[0].upto
         with host.transactions.change() as state:
@@ -576,7 +541,7 @@ class ClusterDriver:
             results = host.ingest.store_results(state, found, adoption.late())
             store.fetch("DELETE FROM state.cluster_intent")
             store.set_meta(**{COMMITTED: upto, _BATCHES: store.meta(_BATCHES) + 1})
-            self._note(tasks, answers)
+            self._loads.note(self.cells, tasks, answers)
             self._hold_texts(state)
             laps.end("store")
         laps.end("commit")
@@ -600,32 +565,3 @@ class ClusterDriver:
         found, cuts = unite_results(found, qids, state.documents, moments, settings.result_bound)
         state.dataflow.cuts.note(cuts)
         return found
-
-    def _note(self, tasks: Sequence[CellTask], answers: Sequence[CellAnswer]) -> None:
-        """Note what the cells have had to do, and their snapshots."""
-        loads = {one.cell: one.load for one in answers if one.load is not None}
-        self._loads = {**self._loads, **loads}
-        self._work.append({cell: load.seconds for cell, load in loads.items()})
-        seconds: Counter[int] = Counter()
-        for one in self._work:
-            seconds.update(one)
-        whole = sum(seconds[cell] for cell in self.cells)
-        self._shares = {cell: seconds[cell] / whole for cell in self.cells} if whole else {}
-        taken = {one.cell: one.after for one in tasks if one.snapshot}
-        self._snapshots = {**self._snapshots, **taken}
-        for cell, load in loads.items():
-            if load.held_from is not None:
-                self._held_from[cell] = load.held_from
-
-    def _read(self, answer: CellAnswer, path: Path) -> pa.Table:
-        """Return the table of an answer; raises ClusterError if its file is missing or changed."""
-        try:
-            content = path.read_bytes()
-        except FileNotFoundError as error:
-            raise ClusterError(
-                f"what cell {answer.cell} found up to entry {answer.upto} is missing: {path}",
-                hint="is the shared directory the same for all executors?",
-            ) from error
-        if hashlib.sha256(content).hexdigest() != answer.sha256:
-            raise ClusterError(f"{path} is not the file that its cell answered with")
-        return pa.ipc.open_file(pa.py_buffer(content)).read_all()
