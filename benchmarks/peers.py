@@ -42,7 +42,7 @@ ABSENT = {
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """The batches that all sides take in, in turns; the first ones warm up."""
+    """The batches that all sides ingest, in turns; the first ones warm up."""
 
     size: int
     count: int

@@ -24,7 +24,7 @@ USUAL = 50
 
 
 def tried(number: int) -> int:
-    """Return how many of so many cases this run tries: a quarter, or XSCL_EXAMPLES times."""
+    """Return the number of cases that this run tries: a quarter, or XSCL_EXAMPLES times as many."""
     return number * MORE if MORE > 1 else min(number, max(FEW, number // 4))
 
 

@@ -191,7 +191,7 @@ def _bare(side: Expression) -> Iterator[int]:
 
 
 def _kind(value: Any) -> Hashable | None:
-    """Return what numbers have in common among which a test is monotone; None: it is alone."""
+    """Return the kind of numbers among which a test is monotone; None if it is alone."""
     if type(value) not in (int, float) or not -_EXACT < value < _EXACT:
         return None
     return ("number", type(value), (value > 0) - (value < 0))

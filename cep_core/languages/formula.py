@@ -243,7 +243,7 @@ class _Formula:
             raise
 
     def _ways(self, name: str, span: Span) -> list[str]:
-        """Return how an attribute is written that stands behind a stream's name."""
+        """Return the ways to write an attribute behind a stream's name."""
 
         def is_known(decorator: str | None, name: str) -> bool:
             try:

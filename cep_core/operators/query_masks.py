@@ -87,7 +87,7 @@ def members_in(mask: int) -> Members:
 
 
 def shared_channels(wanted: Wanted) -> tuple[Hashable, ...]:
-    """Return what queries whose runs are shared have in common of their inputs.
+    """Return the key by which queries share runs: their inputs, or the channels of these.
 
     Those that select all inputs narrowly keep m-ops of their own: a row would meet the runs of all
     others.  With a wide input each of its rows would go to all these m-ops.

@@ -119,7 +119,7 @@ class Query:
 
 
 class Way(NamedTuple):
-    """How a match may go on: the step, and what it says about loops."""
+    """A way for a match to go on: the step, and what it says about loops."""
 
     step: Step
     mark: Mark | None
@@ -435,7 +435,7 @@ class Search:
         return sorted(self._place[id(event)] for _, event in taken)
 
     def _order(self, taken: Taken) -> tuple[int, list[int], list[int]]:
-        """Return what matches are reported by: their end, then their events, the earlier first.
+        """Return the order of reports: the end of a match, then its events, the earlier first.
 
         Of those with the same events, the one with earlier components for earlier events.
         """
@@ -514,7 +514,7 @@ def names(taken: Taken) -> list[str]:
 
 
 def _since(rest: Pattern, way: Way, taken: Taken, event: Happened) -> Pattern:
-    """Return what is left, with what an unordered part remembers of the event."""
+    """Return the rest of a pattern, with the state that an unordered part keeps of the event."""
     if way.among is None:
         return rest
     floor = way.among.floor if way.among.ends else (end(taken) if taken else None)

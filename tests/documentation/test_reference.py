@@ -1,4 +1,4 @@
-"""The reference is made from the program, and other pages name only what there is."""
+"""The reference is made from the program, and other pages name only what exists."""
 
 from __future__ import annotations
 

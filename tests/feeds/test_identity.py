@@ -17,7 +17,7 @@ FEED = Feed("f-1", "http://example.org/f", "s", (), 60, 0, polls=1)
 
 @dataclass
 class Follower:
-    """What is remembered of a feed, and the ids of the documents of its last answer."""
+    """The state that is kept of a feed, and the ids of the documents of its last answer."""
 
     seen: dict[str, ItemVersion] = field(default_factory=dict)
     now: int = 10**15

@@ -64,7 +64,7 @@ def losses(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("every", usually(["15", "7", "1"], "15"))
 def test_the_power_fails_at_each_point_of_a_push(tmp_path: Path, every: str) -> None:
-    """What was not synchronised is lost in part, and of acknowledged pushes nothing is."""
+    """Unsynchronised writes are lost in part; acknowledged pushes lose nothing."""
     run = losses(tmp_path, "--power", "--every", every)
     assert run.returncode == 0, run.stdout + run.stderr
 

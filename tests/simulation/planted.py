@@ -49,7 +49,7 @@ def missing_fsync_of_journal() -> None:
 
 
 def torn_record() -> None:
-    """What a crash has left of a record is read as if it were whole."""
+    """A record that a crash has torn is read as if it were whole."""
     whole = xscl.store.journal.records_of
 
     def records_of(image: bytes, store: str) -> Iterator[tuple[Record, int]]:

@@ -125,7 +125,7 @@ class Exchange:
     _taken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def next(self, seconds: float) -> bytes | None:
-        """Return what has arrived of a live answer within some seconds; None after its end."""
+        """Return the part of a live answer that arrives within some seconds; None after its end."""
         if not self.chunks and not self.done.is_set():
             self.arrived.wait(seconds)
         self.arrived.clear()

@@ -59,6 +59,6 @@ def _smaller(schedule: Schedule, acts: dict[str, int]) -> Iterator[Schedule]:
 
 
 def _acts(outcome: Outcome) -> dict[str, int]:
-    """Return how many acts each client had, which a run prints."""
+    """Return the number of acts of each client, which a run prints."""
     found = re.search(r"^acts (.*)$", outcome.output, re.MULTILINE)
     return dict(json.loads(found[1])) if found else {}

@@ -1,4 +1,4 @@
-"""What an account may see: nothing that bears the mark of another one.
+"""Visibility between accounts: none may see anything that bears the mark of another one.
 
 Each document and subscription of an account is named after its mark, and equal keys are used by
 all, so that what one sees of another stands in the text of the answer.
@@ -16,7 +16,7 @@ _OWNED = re.compile(r"(?<![\w.-])_\d+\.\w")
 
 
 def foreign(account: Account, text: str, asked: str = "") -> list[str]:
-    """Return what a text shows of other accounts, or of the engine's names, to a user.
+    """Return the names of other accounts, or of the engine, that a text shows to a user.
 
     What the user has `asked` for may be repeated.
     """

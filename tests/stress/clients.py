@@ -111,7 +111,7 @@ class Poster(Client):
         assert made.status_code < 300, made.text
 
     def deliver(self, url: str) -> None:
-        """Have the matches delivered to a webhook; before any document comes."""
+        """Register a webhook for the matches; before any document comes."""
         path = f"/v1/subscriptions/{self.sent.subscription}/endpoints"
         made = self.ask("POST", path, json={"kind": "webhook", "url": url})
         assert made.status_code < 300, made.text

@@ -33,7 +33,7 @@ class Receiver(ThreadingHTTPServer):
         self.messages.setdefault(match, set()).add(message)
 
     def differences(self, matches: set[str]) -> list[str]:
-        """Return what is wrong with the deliveries of some matches."""
+        """Return the errors in the deliveries of some matches."""
         wrong = []
         if missing := matches - self.deliveries.keys():
             wrong.append(f"{len(missing)} of {len(matches)} matches were not delivered")

@@ -33,7 +33,7 @@ def test_many_clients_at_once(seconds: int) -> None:
 )
 @pytest.mark.parametrize("mounts", [True, False], ids=["tmpfs", "library"])
 def test_faults_of_the_machine_and_of_the_service(mounts: bool) -> None:
-    """Where no file system can be mounted, both variants make writes fail by the library."""
+    """Both variants make writes fail by the library if no file system can be mounted."""
     report = run(3, 90, stops_within=PATIENCE, faults=KINDS, mounts=mounts)
     assert not report.wrong, report
     assert set(report.faults) == set(KINDS)

@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "resume": (
         "editing.resume",
-        "Let a paused subscription have matches and deliveries again, from now on.",
+        "Resume a paused subscription: it has matches and deliveries again, from now on.",
     ),
     "rename": (
         "editing.rename",

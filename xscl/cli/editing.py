@@ -73,7 +73,7 @@ def pause(call: Call, name: _Name) -> None:
 
 
 def resume(call: Call, name: _Name) -> None:
-    """Let a paused subscription have matches and deliveries again, from now on.
+    """Resume a paused subscription: it has matches and deliveries again, from now on.
 
     \b
     Example:

@@ -198,7 +198,7 @@ class CellHost:
         return len(some.documents)
 
     def _emission_filter(self, some: SequencedDocuments) -> EmissionFilter:
-        """Return what decides which results of some documents belong to this cell."""
+        """Return the filter that decides which results of some documents belong to this cell."""
         group = next(iter(self._on_grid.values())).answering
         by = {key: one.by for key, one in self._on_grid.items() if one.by is not None}
         alone = [

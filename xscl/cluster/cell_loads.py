@@ -13,7 +13,7 @@ SHARED_OVER = 64
 
 
 class CellLoads:
-    """What the cells of a driver have reported with their answers.
+    """The reports that the cells of a driver have given with their answers.
 
     Only who holds the driver's batch or the engine's lock changes it.  `states` may be called by
     any thread: what it reads is replaced, never changed.

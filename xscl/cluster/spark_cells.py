@@ -62,8 +62,8 @@ class SparkCells:
     def move(self, cells: Collection[int], away_from: Place) -> list[int]:
         """Place cells away from a process or a host; return those for which nothing is free.
 
-        Spark cannot be told where a task may not run.  So a partition that it has placed where it
-        should not be is dropped, and made again.  Raises CellsFailed as `run` does.
+        Spark has no way to exclude a place for a task.  So a partition in a wrong place is dropped,
+        and made again.  Raises CellsFailed as `run` does.
         """
         moving = list(cells)
         for _ in range(TRIES):

@@ -175,7 +175,7 @@ def _described(feed: Feed, parsed: ParsedFeed) -> Feed:
 
 
 def _at_hub(feed: Feed, fetched: Fetched, parsed: ParsedFeed) -> Feed:
-    """Return the feed with its hub and topic, if both may be told to others.
+    """Return the feed with its hub and topic, if both may be disclosed.
 
     What has headers or an address with a secret is not for a hub, which would fetch it for all.
     """

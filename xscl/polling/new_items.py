@@ -123,11 +123,11 @@ def new_items(
 def pushed_items(
     feed: Feed, items: Sequence[FeedItem], seen: Mapping[str, ItemVersion], now: int
 ) -> tuple[NewItems, bool]:
-    """Return the items of a push that are certainly new; and True if a poll has to tell the rest.
+    """Return the items of a push that are certainly new; and True if a poll has to judge the rest.
 
     A push may be a part of the feed, or older than the last poll.  So an entry is new only if it
-    shares guid, link and title with no other entry and no item.  Edits, and entries that need the
-    others to be told apart, are left to a poll.
+    shares guid, link and title with no other entry and no item.  Edits, and entries that only
+    the others tell apart, are left to a poll.
     """
     hash_of = functools.cache(_hash_by_rule_2)
     known = {number for row in seen.values() for number in _numbers(row)}

@@ -1,7 +1,7 @@
 """The figures of a service over its last day: throughput, latency, what waits, and memory.
 
-They are sampled at fixed intervals into a ring, so their memory is bounded.  A restart begins
-anew: `/v1/metrics` is what a monitoring system keeps.
+They are sampled at fixed intervals into a ring buffer, so their memory is bounded.  A restart
+begins anew: `/v1/metrics` is what a monitoring system keeps.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class StatusSample:
 
 
 class StatusSeries:
-    """A ring of samples, thread-safe; `clock` returns seconds, `now` the time in ticks."""
+    """A ring buffer of samples, thread-safe; `clock` returns seconds, `now` the time in ticks."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, now: Callable[[], int] = ticks

@@ -41,7 +41,7 @@ def consume(
 ) -> Consumption:
     """Start a query that pushes the documents of a streaming DataFrame, and return it.
 
-    `engine` is an engine, or a data directory as `xscl --data` has it, which is locked until
+    `engine` is an engine, or a data directory as for `xscl --data`, which is locked until
     `Consumption.stop`.  `checkpoint` is a directory of Spark for this query alone.  Matches are
     written to the directory `results` for `spark.readStream.format("xscl_matches")`; by default
     that is `results` in the data directory, and with an engine they are not written.  `trigger` has

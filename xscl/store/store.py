@@ -470,7 +470,7 @@ class Store:
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Let the block, which writes nothing, read all commits, also if the disk is full."""
+        """Make all commits readable in the block, which writes nothing, also on a full disk."""
         with ExitStack() as stack:
             if self._lacking(stack):
                 stack.close()
@@ -478,7 +478,7 @@ class Store:
             yield
 
     def _lacking(self, stack: ExitStack) -> Appends:
-        """Return what the database lacks and has no room for; it gets that no more until the exit.
+        """Return the rows that the database lacks and has no room for; it stays so until the exit.
 
         Only the connection of the owner writes it: the rows of two transactions would conflict.
         """

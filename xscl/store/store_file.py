@@ -150,7 +150,7 @@ class StoreFile:
             synchronise(self.path.parent)
 
     def write_again(self) -> None:
-        """Write to the disk again what may be in the system's cache only; nobody has it open.
+        """Write the blocks again that may be in the system's cache only; nobody has the file open.
 
         After a failed sync the system may count what was not written as written, and a later sync
         succeeds without it.  So the log, and the headers of the database, are written over

@@ -77,7 +77,7 @@ def expect_readable(path: Path, version: int, tables: Iterable[Table]) -> None:
 
 
 def journalled_records(fetch: Fetch, path: Path, counted: CommitPoint) -> tuple[int, list[Record]]:
-    """Return how many records of the journal a database has, and those that it lacks.
+    """Return the number of journal records in a database, and the records that it lacks.
 
     A record is of no use to a database that lacks commits from before it.  Stores of earlier
     versions have no journal.

@@ -215,7 +215,7 @@ TEXTS = st.text("ab%_\\\n", max_size=8)
 
 
 def by_recursion(text: str, pattern: str) -> bool:
-    """Return what LIKE says, by its definition."""
+    """Return the result of LIKE, by its definition."""
     if not pattern:
         return not text
     first, rest = pattern[0], pattern[1:]

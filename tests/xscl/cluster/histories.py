@@ -47,7 +47,7 @@ def by_single_engine(
     edit: Callable[[xscl.Engine], None] = no_edit,
     since: int | None = None,
 ) -> Delivered:
-    """Return what an engine in memory delivers; `edit` is called after each batch.
+    """Return the matches of an engine in memory; `edit` is called after each batch.
 
     Subscriptions begin `since` ticks before the clock, None for now.
     """
@@ -104,7 +104,7 @@ def by_cells(
     after_batch: Callable[[xscl.Engine], None] = no_edit,
     since: int | None = None,
 ) -> Delivered:
-    """Return what cells deliver together."""
+    """Return the matches of all cells together."""
     with cluster(cells, choose) as driver:
         play(driver, case, cuts, after_batch, since)
         return delivered(driver.engine)

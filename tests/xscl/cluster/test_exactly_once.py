@@ -124,7 +124,7 @@ def opened(folder: Path, cells: LocalCells) -> Iterator[ClusterDriver]:
 
 
 def run(folder: Path, cells: LocalCells) -> Delivered:
-    """Return what a history delivers; each step that crashes is repeated by a new driver."""
+    """Return the matches of a history; each step that crashes is repeated by a new driver."""
     done = 0
     while True:
         with suppress(Crash), opened(folder, cells) as current:

@@ -59,7 +59,7 @@ def by_grid(
     after_batch: Callable[[xscl.Engine], None] = no_edit,
     since: int | None = None,
 ) -> Delivered:
-    """Return what a slice and a grid deliver together."""
+    """Return the matches of a slice and a grid together."""
     with cluster(1, lambda _: 0, deal, groups=GROUPS, width=WIDTH) as driver:
         play(driver, case, cuts, after_batch, since)
         return delivered(driver.engine)

@@ -82,7 +82,7 @@ def lose(cells: LocalCells) -> None:
 
 
 def by_one(steps: Callable[[xscl.Engine, Callable[..., None]], None]) -> object:
-    """Return what a single engine delivers."""
+    """Return the matches of a single engine."""
     with xscl.Engine() as engine:
 
         def push(*numbers: int) -> None:
@@ -159,7 +159,7 @@ def test_a_publisher_is_replaced_before_any_document() -> None:
 
 
 def test_controls_behind_the_snapshots_are_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was removed leaves nothing; cells that are lost answer for what is left."""
+    """Removed subscriptions leave nothing; lost cells, made again, answer for the others."""
     monkeypatch.setattr(sealed_log, "COMPACTED_AT", 4)
 
     def steps(engine: xscl.Engine, push: Callable[..., None]) -> None:

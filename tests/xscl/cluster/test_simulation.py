@@ -116,7 +116,7 @@ class Simulation:
         self._done = 0
 
     def run(self) -> Delivered:
-        """Return what the last driver delivers; raises ClusterError if it cannot go on."""
+        """Return the matches of the last driver; raises ClusterError if it cannot go on."""
         try:
             for _ in range(100):
                 with xscl.Engine(self._folder / "state.duckdb", role=Role.DRIVER) as engine:

@@ -72,7 +72,7 @@ def assert_changed_cells_agree(
 def by_split_cells(
     case: Case, cuts: Sequence[bool], places: Sequence[bool], deal: Sequence[int]
 ) -> tuple[Delivered, bool]:
-    """Return what one cell and those that are split off deliver, and whether there are any."""
+    """Return the matches of a cell and of those split off, and whether there are such cells."""
     wanted, dealt = list(places), cycle(deal)
     with cluster(1) as driver:
         driver._choose = lambda _: driver.cells[next(dealt) % len(driver.cells)]
@@ -103,7 +103,7 @@ def test_merged_cells_deliver_what_the_single_engine_delivers(kind: str) -> None
 def by_merged_cells(
     case: Case, cuts: Sequence[bool], deal: Sequence[int], place: int
 ) -> tuple[Delivered, bool]:
-    """Return what two cells deliver that are merged after a batch, and whether they were.
+    """Return the matches of two cells that are merged after a batch, and whether they were.
 
     The subscriptions of one of them move, as soon as it has some.
     """

@@ -1,4 +1,4 @@
-"""What one message holds: so many matches, and so much text."""
+"""The bounds of one message: its number of matches, and its length."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def histories(draw: Draw) -> History:
 
 
 def expected(history: History) -> Counter[Found]:
-    """Return what the oracle finds, with instants in place of their documents."""
+    """Return the matches of the oracle, with instants in place of their documents."""
     events = list(history.events(history.with_instants()))
     found = Counter[Found]()
     for (name, documents, nodes), count in matches(events, {"S": history.lateness}).items():

@@ -493,7 +493,7 @@ def test_a_history_that_is_too_long_is_begun_without_and_told(
 def test_slow_slices_catch_up_with_what_arrives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However slow a slice is, it has more documents than arrive until the next one."""
+    """A slice of any duration has more documents than arrive until the next one."""
     for name in ("BUSY", "IDLE", "REST"):  # any slice is too slow, and no pause is made
         monkeypatch.setattr(f"xscl.engine.backfills.{name}", 0.0)
     query = "S//a->x FOLLOWED BY{x = y, 1 h} S//a->y"

@@ -39,7 +39,7 @@ def keep(engine: Engine, *streams: str) -> None:
 
 
 def reader(matches: Sequence[Match]) -> MatchReader:
-    """Return what reads the documents of matches from the store."""
+    """Return a reader of the documents of matches in the store."""
     assert isinstance(matches, Matches)
     found = getattr(matches.source.tree, "__self__", None)
     assert isinstance(found, MatchReader)

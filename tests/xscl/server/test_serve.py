@@ -177,7 +177,7 @@ def test_it_ends_when_told_and_everything_is_consumed(place: DataDirectory) -> N
 
 
 def test_matches_of_users_are_not_the_operators(place: DataDirectory) -> None:
-    """What the service prints is the operator's."""
+    """The service prints the operator's matches only."""
     found: list[str] = []
     with place.hold("test"), Engine(place.database) as engine:
         engine.subscribe("_1.twice", TWICE)

@@ -1,4 +1,4 @@
-"""The ring of a service's figures."""
+"""The ring buffer of a service's figures."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def pages(client: httpx.Client, path: str) -> list[Any]:
 
 
 def read_html(text: str | None) -> FragmentReader:
-    """Return what a fragment of HTML holds."""
+    """Return the content of a fragment of HTML."""
     reader = FragmentReader()
     reader.feed(text or "")
     reader.close()

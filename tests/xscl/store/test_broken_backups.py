@@ -236,7 +236,7 @@ def is_whole(target: Path) -> None:
 def test_c18_a_killed_backup_leaves_the_former_one_or_a_whole_one(
     home: DataDirectory, tmp_path: Path
 ) -> None:
-    """What else is left is refused or whole, and the next backup removes it."""
+    """Other remains are refused or whole, and the next backup removes them."""
     target, killed = tmp_path / "backup.tar", 0
     with backing_up(home, target) as process:
         assert process.stdin is not None

@@ -64,7 +64,7 @@ class Hour:
         self.wait_for_items(stream, 1)
 
     def refresh(self, stream: str) -> None:
-        """Have a feed polled by its button, in a tab of its own, and wait for one more item."""
+        """Poll a feed by its button, in a tab of its own, and wait for one more item."""
         with self.running.client() as client:
             feeds = ok(client.get("/v1/feeds"))["items"]
         (feed,) = (one for one in feeds if one["stream"] == stream)

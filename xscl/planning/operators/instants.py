@@ -18,7 +18,7 @@ _SECONDS = 1 << 40
 
 
 def document_number(stream: int, second: int) -> int:
-    """Return what an instant has in place of a document, by the number of its calendar's stream."""
+    """Return the number of an instant as a document, by the number of its calendar's stream."""
     return -(abs(stream) * _SECONDS + _SECONDS // 2 + second)
 
 

@@ -83,7 +83,7 @@ def address_of(node: str) -> str:
 
 
 def _explained(asked: PageRequest, template: int) -> str:
-    """Return how a subscription of a template is evaluated, with its SQL; empty if it has none."""
+    """Return the evaluation of a subscription of a template, with its SQL; empty if it has none."""
     with asked.here.reading() as store:
         rows = store.fetch(
             "SELECT name FROM state.subscription WHERE template = ? ORDER BY number LIMIT 1",
