@@ -17,7 +17,7 @@ from typing import Any, overload
 class Document:
     """One XML document on one or several streams.
 
-    `id` is unique in an engine (sources prefix theirs); `timestamp` is the
+    `id` is unique on its streams (feeds prefix theirs); `timestamp` is the
     event time in ticks, microseconds since the epoch (UTC) for everything
     that comes from outside.  `history` marks what a source already held when
     it was first read; `origin` names the source, for people.

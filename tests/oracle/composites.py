@@ -61,7 +61,7 @@ class Arrived:
     """A document as queries see it; `moment` is the event with which it appears."""
 
     id: str
-    name: str  # the id without a version
+    name: str  # the id of its first version
     version: int
     streams: tuple[str, ...]
     timestamp: int

@@ -158,30 +158,40 @@ def _matches(subscription: Subscription, rows: Iterable[Composite]) -> dict[Matc
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A document that arrived: its place, M(n), the id that it got, its version."""
+    """A document that arrived: its place, M(n), the id that it got, that of its first version.
+
+    Of several first versions, on different streams, the first one counts.
+    """
 
     place: int
     clock: int
     id: str
+    base: str
     version: int
     document: Doc
     tree: Node
 
 
 def arrivals(events: Sequence[Event]) -> list[Arrival]:
-    """Return the rows of the documents that count: a repetition is none, a change is a version."""
+    """Return the rows of the documents that count: a repetition is none, a change is a version.
+
+    Documents with one id that share no stream have only the id in common.
+    """
     rows = list[Arrival]()
     for place, event in enumerate(events):
         if not isinstance(event, Push):
             continue
         doc = event.document
-        earlier = [row for row in rows if row.document.id == doc.id]
+        same = [row for row in rows if row.document.id == doc.id]
+        earlier = [row for row in same if set(row.document.streams) & set(doc.streams)]
         if any(row.document.xml == doc.xml for row in earlier):
             continue
         clock = max((row.document.timestamp for row in rows), default=doc.timestamp)
         version = len(earlier) + 1
-        name = doc.id if version == 1 else f"{doc.id}@{version}"
-        rows.append(Arrival(place, clock, name, version, doc, read(doc.xml)))
+        name = f"{doc.id}@{len(same) + 1}" if same else doc.id
+        bases = {row.base for row in earlier}
+        base = next((row.id for row in rows if row.id in bases), name)
+        rows.append(Arrival(place, clock, name, base, version, doc, read(doc.xml)))
     return rows
 
 
@@ -280,7 +290,7 @@ def _pushed(events: Sequence[Event]) -> list[Arrived]:
     return [
         Arrived(
             row.id,
-            row.document.id,
+            row.base,
             row.version,
             row.document.streams,
             row.document.timestamp,

@@ -35,6 +35,7 @@ _EVICTION = (
 _ENGINE = "tests/xscl/engine/test_engine_properties.py"
 _EDGES = "tests/xscl/test_joins_at_their_edges.py::test_every_way_of_joining_keeps_every_edge"
 _BOUND = "tests/xscl/engine/test_result_bound.py"
+_IDS = "tests/xscl/documents/test_document_ids.py"
 _CALENDARS = "tests/cep_core/test_calendars.py::"
 _CORE = "tests/cep_core/test_engine.py"
 _STORE = "tests/xscl/store/test_store.py"
@@ -614,9 +615,34 @@ _ENGINE_AND_STORE = (
     Fault(
         "the same document again is a new version",
         "xscl/documents/document_log.py",
-        "if at in batch.refused or (versions and batch.hashes[at] in versions):",
+        "if at in batch.refused or (versions is not None and versions.has(streams, digest)):",
         "if at in batch.refused:",
         ("tests/xscl/engine/test_engine.py::test_the_same_document_again_changes_nothing",),
+    ),
+    Fault(
+        "documents of two streams with one id are versions",
+        "xscl/documents/document_ids.py",
+        "    return some == others or not set(some).isdisjoint(others)",
+        "    return True",
+        (
+            f"{_IDS}::test_documents_of_two_streams_with_one_id_are_joined",
+            f"{_IDS}::test_a_document_is_sent_again_to_the_stream_it_was_meant_for",
+            f"{_ENGINE}::test_engine_equals_oracle_while_people_come_and_go",
+        ),
+    ),
+    Fault(
+        "ids that only the journal has are not known",
+        "xscl/documents/document_ids.py",
+        "        self._unsaved.update(given)\n",
+        "",
+        (f"{_IDS}::test_a_repetition_of_what_only_the_journal_has_changes_nothing",),
+    ),
+    Fault(
+        "a trial gives documents the ids of their versions",
+        "xscl/inspection/replay.py",
+        'int(name.removeprefix(f"{given}@"))',
+        "version",
+        (f"{_IDS}::test_a_past_has_the_ids_of_the_documents",),
     ),
     Fault(
         "texts leave that are still referred to",

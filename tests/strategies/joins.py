@@ -454,9 +454,14 @@ def shuffles(draw: Draw) -> tuple[Case, Case]:
 
 
 def _again(draw: Draw, arrived: tuple[Doc, ...]) -> tuple[Doc, ...]:
-    """Return the documents with one of them sent again, as it was or as a new version."""
+    """Return the documents with one of them sent again, as it was or as a new version.
+
+    On another stream it is another document.
+    """
     position = draw(st.integers(0, len(arrived) - 1))
     doc = arrived[position]
+    streams = draw(st.sampled_from((doc.streams, doc.streams, ("S",), ("R",), ("S", "R"))))
+    doc = replace(doc, streams=streams)
     if draw(st.sampled_from((True, True, True, False))):
         xml = draw(st.sampled_from((doc, doc, doc, *arrived))).xml + b"<!--changed-->"
         doc = replace(doc, xml=xml, timestamp=doc.timestamp + draw(st.integers(0, 2)))

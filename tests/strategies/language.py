@@ -528,6 +528,10 @@ def _history(
         again = draw(st.sampled_from(arrived))
         changed = replace(again, xml=again.xml + b"<!--2-->")
         changed = replace(changed, timestamp=again.timestamp + draw(st.integers(0, 1)))
+        streams = draw(
+            st.sampled_from((again.streams, again.streams, *(d.streams for d in arrived)))
+        )
+        changed = replace(changed, streams=streams)
         events.insert(draw(st.integers(arrived.index(again) + 1, len(events))), Push(changed))
     for number, query in enumerate(queries, start=1):
         subscription = Subscription(f"Q{number}", query, updates and draw(st.booleans()))

@@ -42,8 +42,8 @@ def push(
 
     A line of JSON is {"xml": ...} and may have an "id", a "stream" and a
     "timestamp" of its own. What is without an id has its path, from the root of
-    the file system on. A document that is there already, with the same content,
-    is not taken again; other content under its id is a new version. Documents
+    the file system on. A document that its stream has already, with the same
+    content, is not taken again; other content is a new version. Documents
     go in in the order of their times; all of them are held in memory. If some
     cannot be read, the others are taken and the exit code is 1.
 

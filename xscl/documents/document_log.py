@@ -1,8 +1,7 @@
 """The documents of an engine: identity, versions, order of arrival, texts.
 
-Id and content identify a document: the same again changes nothing, other content
-under the same id is a new version `id@2`.  Documents are numbered as they arrive.
-A published document arrives with the newest of its source documents (`rank`),
+Id, content and streams identify a document (`document_ids`).  Documents are numbered as they
+arrive.  A published document arrives with the newest of its source documents (`rank`),
 independent of the batch.
 """
 
@@ -11,20 +10,17 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from feeds.documents import Document, DocumentColumns
 from feeds.errors import MalformedDocument
 from feeds.xml.xmlparse import parse
-from templates.columns.columns import HashFilter
+from xscl.documents.document_ids import DocumentIds, Versions
 from xscl.documents.document_validation import (
     FARTHEST,
     Reason,
@@ -100,7 +96,7 @@ class DocumentLog:
         self._arrived_from: list[int] = []  # the first number of each
         self.expected: int | None = None
         """The least number of documents to come, where another log numbers them."""
-        self._names: set[str] = set()  # ids with an `@` in the batch that is being accepted
+        self._ids = DocumentIds(store)
 
     # -- Arriving --------------------------------------------------------------------------
 
@@ -171,30 +167,26 @@ class DocumentLog:
         and so are those that have to be read.
         """
         ids = batch.given.ids
-        numbers = _numbers(ids)
-        seen = set(compress(ids, self._seen.among(numbers)))
-        known = self._identities(seen)
+        self._ids.begin()
+        known = self._ids.known(ids)
         often = (one for one, times in Counter(ids).items() if times > 1)
-        for one in (*seen, *often, *(one for one in ids if "@" in one)):
-            known.setdefault(one, {})
-        self._names = set()
+        for one in (*often, *(one for one in ids if "@" in one)):
+            known.setdefault(one, Versions())
         missing, identified = 0, batch.identities
         for at in batch.candidates(known):
             number = identified[at].number if identified else self.next + at - missing
             if not self._assign(batch, at, number, known.get(ids[at])):
                 batch.taken[at] = False
                 missing += 1
-        made = [name for name, one in zip(batch.names, ids, strict=True) if name is not one]
-        self._seen.add(np.concatenate((numbers, _numbers(made))))
+        self._ids.add(ids, batch.names)
 
-    def _assign(
-        self, batch: _Batch, at: int, number: int, versions: dict[bytes, int] | None
-    ) -> bool:
+    def _assign(self, batch: _Batch, at: int, number: int, versions: Versions | None) -> bool:
         """Return True if the document at a place is accepted under a number.
 
-        `versions` are those of its id, to which it is added; None if there are no others.
+        `versions` are the documents with its id, to which it is added; None if there are no others.
         """
-        if at in batch.refused or (versions and batch.hashes[at] in versions):
+        streams, digest = batch.given.streams[at], batch.hashes[at]
+        if at in batch.refused or (versions is not None and versions.has(streams, digest)):
             return False
         if not batch.elsewhere.fine[at]:
             try:
@@ -203,12 +195,13 @@ class DocumentLog:
                 batch.refused[at] = error
                 return False
         if versions is not None:
-            if versions:
-                batch.bases[at] = min(versions.values())
-            versions[batch.hashes[at]] = number
+            earlier, base = versions.earlier(streams)
+            if base is not None:
+                batch.bases[at] = base
+            versions.add(streams, digest, number if base is None else base)
             if not batch.is_identified:
-                batch.versions[at] = len(versions)
-                batch.names[at] = self._version_id(batch.given.ids[at], len(versions))
+                batch.versions[at] = earlier + 1
+                batch.names[at] = self._ids.unused(batch.given.ids[at], versions.count)
         return True
 
     def _advance_clock(self, batch: _Batch, beats: Sequence[Beat]) -> Numbers:
@@ -264,45 +257,6 @@ class DocumentLog:
     def number_instant(self) -> int:
         """Return a number after all documents, and before all that arrive later."""
         return self.next_number() if self.expected is None else self.expected
-
-    def _version_id(self, given: str, version: int) -> str:
-        """Return the id of a version: `id`, `id@2`, ...; one that is not in use."""
-        name = given if version == 1 else f"{given}@{version}"
-        while "@" in name and (name in self._names or self._known(name)):
-            version += 1
-            name = f"{given}@{version}"
-        if "@" in name:
-            self._names.add(name)
-        return name
-
-    def _known(self, name: str) -> bool:
-        """Return True if some document has this id."""
-        if not self._seen.among(_numbers([name]))[0]:
-            return False
-        return bool(self._store.fetch("SELECT 1 FROM state.document WHERE id = ? LIMIT 1", [name]))
-
-    @cached_property
-    def _seen(self) -> HashFilter:
-        """The hashes of all ids, given or generated; those of evicted documents stay."""
-        columns = self._store.connection.execute(
-            "SELECT md5_number_lower(given) AS number FROM state.document UNION ALL"
-            " SELECT md5_number_lower(id) FROM state.document WHERE id <> given"
-        ).fetchnumpy()
-        return HashFilter(np.asarray(columns["number"], dtype=np.uint64))
-
-    def _identities(self, ids: Collection[str]) -> dict[str, dict[bytes, int]]:
-        """Return the known versions of ids: the number of each by its content's hash."""
-        known: dict[str, dict[bytes, int]] = {}
-        if not ids:
-            return known
-        self._store.lend("arriving", pa.table({"given": pa.array(list(ids), pa.string())}))
-        query = "SELECT given, hash, doc FROM state.document SEMI JOIN arriving USING (given)"
-        rows = self._store.peek(query)
-        if len({row[0] for row in rows}) < len(ids):
-            rows = self._store.fetch(query)
-        for given, digest, doc in rows:
-            known.setdefault(given, {})[digest] = doc
-        return known
 
     def _record_rejected(self, found: Iterable[tuple[Any, ...]]) -> None:
         """Record rejected documents, by id and content, each once."""
@@ -484,10 +438,3 @@ class _Batch:
             *(one.docs, ids, given, one.versions, one.streams, one.ts, one.clocks, one.ranks),
             *(one.bases, one.firsts, hashes, history, origins, times[rows]),
         )
-
-
-def _numbers(names: Collection[str]) -> npt.NDArray[np.uint64]:
-    """Return 64 bits of the MD5 of each name, as the database's md5_number_lower."""
-    digests = (hashlib.md5(name.encode(), usedforsecurity=False).digest() for name in names)
-    numbers = (int.from_bytes(digest[8:], "little") for digest in digests)
-    return np.fromiter(numbers, np.uint64, len(names))

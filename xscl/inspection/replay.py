@@ -141,12 +141,15 @@ def past(
 def _arrived(
     row: Sequence[Any], texts: Mapping[int, bytes], seen: Counter[str]
 ) -> Iterator[Arrived]:
-    """Yield a document, preceded by placeholders of its earlier versions that are not kept."""
+    """Yield a document, preceded by placeholders of those before that had its id and are left out.
+
+    They make the id that it gets the one that it has.
+    """
     name, given, version, streams, ts, clock, rank, first, history, origin, doc, xml = row
     text = texts[doc] if xml is None else bytes(xml)
     place = DocumentOrigin(clock, rank, first, version)
     if name != given:
-        for missing in range(seen[given] + 1, version):
+        for missing in range(seen[given] + 1, int(name.removeprefix(f"{given}@"))):
             yield Document(_NOWHERE, given, ts, b"<version n='%d'/>" % missing), place
             seen[given] += 1
     seen[given] += 1

@@ -659,7 +659,7 @@ class _AppendingLender(Lender):
         """Return whether the database lacks rows: those of this transaction or of the journal."""
         store = self._store
         commits = store._commits
-        return store._appends is not None or bool(commits and commits.tail.records)
+        return bool(store._appends) or bool(commits and commits.tail.records)
 
     def insert(self, table: str, rows: pa.Table) -> None:
         """Append rows to a table `state.*`, column by column in its order."""

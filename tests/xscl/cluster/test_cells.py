@@ -37,7 +37,9 @@ SAME = "S//a->x FOLLOWED BY{x=y, 100} S//a->y"
 NUMBERS = count(1)
 
 
-def document(name: str, time: int, text: str = "hi", stream: str = "S") -> xscl.Document:
+def document(
+    name: str, time: int, text: str = "hi", stream: str | tuple[str, ...] = "S"
+) -> xscl.Document:
     return xscl.Document(stream, name, time, f"<a>{text}</a>".encode())
 
 
@@ -72,14 +74,24 @@ def test_an_engine_takes_the_identities_that_a_sequencer_gave() -> None:
 
 
 def test_versions_count_documents_that_the_cell_does_not_have() -> None:
-    """The first version is on a stream that no subscription of the cell reads."""
+    """The first version is on streams that no subscription of the cell reads."""
     with cluster(2) as driver:
         driver.engine.subscribe("r", "R//a->x", updates=True)
         driver.engine.subscribe("first", "R//a->x")
-        push(driver, document("d", 1, "one", "S"))
-        push(driver, document("d", 2, "two", "R"), document("d", 3, "two", "R"))
+        push(driver, document("d", 1, "one", ("S", "T")))
+        push(driver, document("d", 2, "two", ("T", "R")), document("d", 3, "two", "R"))
         assert documents_of(driver, "r") == [["d@2"]]
         assert documents_of(driver, "first") == []
+
+
+def test_documents_of_two_streams_with_one_id_are_joined() -> None:
+    with cluster(2) as driver:
+        driver.engine.subscribe("pairs", "S//a->x FOLLOWED BY{x = y, 9} R//a->y")
+        driver.engine.subscribe("r", "R//a->x")
+        for number in (1, 2):  # the second time they are all repetitions
+            push(driver, document("d", number, "one", "S"), document("d", 2, "one", "R"))
+        assert documents_of(driver, "pairs") == [["d", "d@2"]]
+        assert documents_of(driver, "r") == [["d@2"]]
 
 
 def test_the_clock_passes_with_documents_that_the_cell_does_not_have() -> None:

@@ -337,9 +337,9 @@ class Counts:
 # -- Properties ------------------------------------------------------------------------------
 
 
-def _same_text() -> Subscription:
+def _same_text(stream: str = "S") -> Subscription:
     """Return a subscription that pairs elements of equal text at most three ticks apart."""
-    x, y = (Block("S", Step("descendant", "a", name)) for name in "xy")
+    x, y = (Block(one, Step("descendant", "a", name)) for one, name in (("S", "x"), (stream, "y")))
     same = Comparison("=", Var("x"), Var("y"))
     return Subscription("Q", Query(Join(x, y, same, 3)), updates=True)
 
@@ -364,9 +364,27 @@ def test_engine_equals_oracle(case: Case, cuts: list[bool]) -> None:
     _agrees(run(case, cuts), case)
 
 
+def _two_streams() -> Case:
+    """Return a case in which documents of two streams have one id, and are changed."""
+    arrived = [
+        Doc(streams, "d", time, b"<a>u</a>" + comment)
+        for time, (streams, comment) in enumerate(
+            [
+                (("S",), b""),
+                (("R",), b""),
+                (("R",), b""),
+                (("S", "R"), b"<!--1-->"),
+                (("R",), b"<!--2-->"),
+            ]
+        )
+    ]
+    return Case(subscribed_first([_same_text("R")], arrived))
+
+
 @examples(8)
 @given(case=histories(), cuts=CUTS)
 @example(case=_changes(), cuts=[False])
+@example(case=_two_streams(), cuts=[False, True, False])
 def test_engine_equals_oracle_while_people_come_and_go(case: Case, cuts: list[bool]) -> None:
     _agrees(run(case, cuts), case)
 

@@ -44,8 +44,8 @@ class Given(JsonBody):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     id: str | None = Field(None, min_length=1, max_length=500, examples=["order-17"])
-    """Id of the document; default: generated. Equal content under a known id has no effect, other
-    content is a new version."""
+    """Id of the document on its stream; default: generated. Equal content under a known id has no
+    effect, other content is a new version."""
     time: str | None = Field(None, max_length=50, examples=["2026-03-01T12:00:00Z"])
     """Its time, ISO 8601 or microseconds since 1970. If it is left out, the service gives it the
     time at which it is accepted, in the order of acceptance."""

@@ -1,0 +1,129 @@
+"""An id is one of a stream: repetitions, versions, and documents that share an id only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from feeds.documents import Document
+from xscl.documents import document_ids
+from xscl.documents.retention import SERVICE
+from xscl.engine.facade import Engine
+
+PAIRS = "orders//order->n FOLLOWED BY{n = m, 30 d} invoices//invoice->m"
+EITHER = "S//a->x FOLLOWED BY{x = y, 30 d} T//a->y"
+
+
+@pytest.fixture(params=["memory", "file"])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    path = tmp_path / "state.duckdb" if request.param == "file" else None
+    with Engine(path) as engine:
+        yield engine
+
+
+def order(id: str, number: str, time: int = 1) -> Document:
+    return Document("orders", id, time, f"<order>{number}</order>".encode())
+
+
+def invoice(id: str, number: str, time: int = 2) -> Document:
+    return Document("invoices", id, time, f"<invoice>{number}</invoice>".encode())
+
+
+def listed(engine: Engine) -> list[tuple[object, ...]]:
+    """The documents: id, version, streams; the database has them all then."""
+    query = "SELECT id, version, streams FROM state.document ORDER BY doc"
+    with engine.host.transactions.lock:
+        rows = engine.host.transactions.store.fetch(query)
+    return [(id, version, *streams) for id, version, streams in rows]
+
+
+@pytest.mark.parametrize("cuts", [[2], [1, 1]], ids=["one push", "two pushes"])
+@pytest.mark.parametrize("updates", [False, True])
+def test_documents_of_two_streams_with_one_id_are_joined(
+    engine: Engine, cuts: Sequence[int], updates: bool
+) -> None:
+    engine.subscribe("pairs", PAIRS, updates=updates)
+    coming = iter([order("17", "17"), invoice("17", "17")])
+    found = [match for cut in cuts for match in engine.push([next(coming) for _ in range(cut)])]
+    assert [match.documents for match in found] == [("17", "17@2")]
+    assert listed(engine) == [("17", 1, "orders"), ("17@2", 1, "invoices")]
+
+
+def test_a_document_is_sent_again_to_the_stream_it_was_meant_for(engine: Engine) -> None:
+    engine.subscribe("orders", "orders//order->n")
+    lost = Document("odrers", "17", 1, b"<order>17</order>")
+    assert engine.push([lost]).accepted == 1
+    found = engine.push([order("17", "17")])
+    assert [match.documents for match in found] == [("17@2",)]
+    again = engine.push([lost, order("17", "17")])
+    assert (again.accepted, again.unchanged) == (0, 2)
+
+
+def test_versions_are_counted_for_each_stream(engine: Engine) -> None:
+    engine.subscribe("pairs", PAIRS)
+    engine.subscribe("all", PAIRS, updates=True)
+    given = [order("17", "a"), invoice("17", "b"), order("17", "b"), invoice("17", "a")]
+    found = [match for one in given for match in engine.push([one])]
+    assert listed(engine) == [
+        ("17", 1, "orders"),
+        ("17@2", 1, "invoices"),
+        ("17@3", 2, "orders"),
+        ("17@4", 2, "invoices"),
+    ]
+    assert {match.subscription for match in found} == {"all"}
+    assert [match.documents for match in found] == [("17@3", "17@2"), ("17", "17@4")]
+
+
+def test_documents_that_share_a_stream_are_versions_and_never_meet(engine: Engine) -> None:
+    engine.subscribe("all", EITHER, updates=True)
+    given = [
+        Document(streams, "d", time, b"<a>1</a><!--%d-->" % time)
+        for time, streams in enumerate([("S",), ("S", "T"), ("T",), ("T", "U")])
+    ]
+    assert not [match for one in given for match in engine.push([one])]
+    assert [row[:2] for row in listed(engine)] == [("d", 1), ("d@2", 2), ("d@3", 2), ("d@4", 3)]
+
+
+@pytest.mark.parametrize("most", [document_ids.MOST_UNSAVED, 0])
+def test_a_repetition_of_what_only_the_journal_has_changes_nothing(
+    engine: Engine, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first version is in the database, the second one is a record of the journal."""
+    monkeypatch.setattr(document_ids, "MOST_UNSAVED", most)
+    engine.subscribe("all", "orders//order->n", updates=True)
+    engine.push([order("17", "a")])
+    assert listed(engine) == [("17", 1, "orders")]  # a reader: the database gets the first one
+    engine.push([order("18", "a"), order("17", "b")])
+    again = engine.push([order("17", "b"), order("17", "a"), order("18", "a")])
+    assert (again.accepted, again.unchanged, len(again)) == (0, 3, 0)
+    assert listed(engine) == [("17", 1, "orders"), ("18", 1, "orders"), ("17@2", 2, "orders")]
+
+
+def test_ids_are_known_after_a_failed_push(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state is read again from the store, which has what the journal had."""
+    engine.push([order("17", "a")])
+    listed(engine)
+    engine.push([order("17", "b")])
+    with monkeypatch.context() as patched:
+        patched.setattr("xscl.engine.ingest.Ingest._commit", _fail)
+        with pytest.raises(RuntimeError, match="planted"):
+            engine.push([order("17", "c"), order("19", "c")])
+    again = engine.push([order("17", "b"), order("17", "c"), order("19", "c")])
+    assert (again.accepted, again.unchanged) == (2, 1)
+
+
+def _fail(*_: object) -> None:
+    raise RuntimeError("planted")
+
+
+@pytest.mark.parametrize("past", [{"history": True}, {"since": "30 d"}])
+def test_a_past_has_the_ids_of_the_documents(engine: Engine, past: dict[str, Any]) -> None:
+    """That of a subscription, and a trial, also of one of the two streams alone."""
+    engine.retain(SERVICE)
+    engine.push([order("17", "17", 10), invoice("17", "17", 20), invoice("17", "18", 30)])
+    engine.subscribe("late", PAIRS, **past)
+    assert [match.documents for match in engine.matches("late")] == [("17", "17@2")]
+    assert [match.documents for match in engine.try_query("invoices//invoice->m")] == [("17@2",)]
