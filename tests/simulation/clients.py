@@ -12,7 +12,16 @@ from functools import partial
 from typing import TypeAlias
 
 from tests.simulation.host import Host
-from tests.simulation.model import POSTERS, SHARED, Account, Model, Pushed, Stream
+from tests.simulation.model import (
+    CHANGING,
+    POSTERS,
+    SHARED,
+    Account,
+    Changing,
+    Model,
+    Pushed,
+    Stream,
+)
 from tests.simulation.service import Refused
 from tests.stress.oracle import QUERY
 
@@ -25,6 +34,8 @@ USERS_POSTS = 32
 BURSTS = 50
 SIZES = (12, 2, 3, 4, 3)
 """Documents that come at the same time, in one burst after another."""
+CHANGES = 12
+"""New contents of three documents."""
 REGISTRATIONS = 10
 EDITS = 20
 READS = 30
@@ -64,6 +75,7 @@ class Clients:
             *((f"poster {n}", POSTS, post) for n, post in enumerate(posters)),
             ("user", USERS_POSTS, self._post_as_user),
             ("burst", BURSTS, self._burst),
+            ("changer", CHANGES, self._change),
             ("registrar", REGISTRATIONS, self._register),
             ("editor", EDITS, self._edit),
             ("reader", READS, self._read),
@@ -141,6 +153,18 @@ class Clients:
         ]
         is_large = burst % len(SIZES) == 0  # has matches while queries are registered
         at_the_same_time([*works, register, register] if is_large else works)
+
+    def _change(self) -> None:
+        """Send a document with another content, and soon this one or one of the last again."""
+        name = f"{CHANGING}-{self._draw.randrange(3)}"
+        document = self._model.changing.setdefault(name, Changing())
+        document.sent.append(f"<v>{len(document.sent)}</v>")
+        for content in (document.sent[-1], self._draw.choice(document.sent[-3:])):
+            path = f"/v1/documents/{CHANGING}"
+            operator = self._model.operator
+            if self._host.ask(operator, "POST", path, content.encode(), {"id": name}).status == 202:
+                document.acknowledged.add(content)
+            time.sleep(self._draw.uniform(0, 1))
 
     # Registrations
 

@@ -18,6 +18,7 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from xscl.delivery.endpoint import Endpoint, Outcome
 from xscl.delivery.outbox.deliveries import Deliveries
+from xscl.documents.document_ids import DocumentIds
 from xscl.engine.transactions import Transactions
 from xscl.limiter import DailyQuota
 from xscl.service.accounts import Account
@@ -162,10 +163,22 @@ def skipped_gap() -> None:
     Spool._first_lost = lambda *_: None  # type: ignore[method-assign]  # the planted defect
 
 
+def forgotten_ids() -> None:
+    """The newest version of a document is not known while only the journal has it."""
+    add = DocumentIds.add
+
+    def _add(self: DocumentIds, given: Sequence[str], names: Sequence[str]) -> None:
+        add(self, given, names)
+        self._unsaved.clear()
+
+    DocumentIds.add = _add  # type: ignore[method-assign]  # the planted defect
+
+
 DEFECTS: dict[str, Callable[[], None]] = {
     function.__name__: function
     for function in (
         *(missing_fsync, lost_wake_up, cursor_before_answer, early_stamp, early_unlock),
         *(shared_connection, quota_before, skipped_gap, missing_fsync_of_journal, torn_record),
+        forgotten_ids,
     )
 }

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.checks import compare_stream
+from tests.simulation.checks import compare_changes, compare_stream
 from tests.simulation.host import Host
 from tests.simulation.journal import Journal
-from tests.simulation.model import Account, Pushed, Stream
+from tests.simulation.model import Account, Changing, Model, Pushed, Stream
 from tests.simulation.network import Network
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.service_log import ServiceLog
@@ -72,6 +72,14 @@ def test_documents_and_their_matches_are_there() -> None:
     assert "1 matches lost" in wrong(matches=MATCHES[:2])
     assert "1 matches too many" in wrong(matches=[*MATCHES, ("m4", ("b", "c"))])
     assert "order of their last documents" in wrong(matches=[MATCHES[1], MATCHES[0], MATCHES[2]])
+
+
+def test_each_content_of_a_document_is_one_version() -> None:
+    model = Model(changing={"c": Changing(["1", "2", "3"], {"1", "2"})})
+    for stored, is_wrong in ((["c"], True), (["c", "c@2"], False), (["c", "c@2", "c@3"], False)):
+        assert bool(list(compare_changes(model, stored))) == is_wrong
+    (found,) = compare_changes(model, ["c", "c@2", "c@3", "c@4"])
+    assert found == "c has 4 versions: 3 contents were sent, 2 acknowledged"
 
 
 def test_only_documents_that_overlap_may_change_places() -> None:
