@@ -271,9 +271,9 @@ class Lane:
         if watermark > self.closed:
             self.closed = watermark
 
-    def drain(self) -> None:
-        """Process all epochs and timers that there are; later rows of these epochs are late."""
-        while (time := self.next_epoch()) < END:
+    def drain(self, until: int = END) -> None:
+        """Process all epochs and timers up to a time; later rows of these epochs are late."""
+        while (time := self.next_epoch()) < END and time <= until:
             self._process(time)
             self.closed = time + 1
         self.close(self.closed)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from feeds.documents import Document, DocumentColumns
 from feeds.faultpoints import reached
+from templates.model.relations import INFINITE
 from xscl.documents.document_log import AcceptedDocuments, DocumentIdentity, DocumentOrigin
 from xscl.documents.document_validation import Refusal, expect_valid
 from xscl.engine.heap_trim import MANY, trim_heap
@@ -407,11 +408,11 @@ class Ingest:
 
     # -- Time ------------------------------------------------------------------------------
 
-    def flush(self) -> Matches:
-        """Close all epochs, fire all timers, and return the matches that this completes."""
+    def flush(self, until: int = INFINITE) -> Matches:
+        """Close all epochs and fire all timers, up to a time; return the matches of that."""
         with self._transactions.change() as state:
             state.dataflow.begin(several=False)
-            state.dataflow.drain()
+            state.dataflow.drain(until)
             return self._log.expand(self._commit(state))
 
     def advance(self, to: int, arrival: int | None = None) -> Matches:

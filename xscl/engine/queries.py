@@ -147,8 +147,10 @@ class Queries:
             def tried(trial: Trial) -> Matches:
                 return self._trials.run(trial).matches
 
-            store = self._transactions.store
-            question = question_of(store, compiled, known, documents, lateness, tried, read)
+            store, watermark = self._transactions.store, self._watermark()
+            question = question_of(
+                store, compiled, known, documents, lateness, tried, watermark, read
+            )
         return why(question)
 
     def diagnose(
@@ -163,13 +165,14 @@ class Queries:
             known, compiled = self._compiled(query)
             lateness = {one: self._state.streams.lateness(one) for one in compiled.streams}
             begin = beginning(since, self._state.documents.clock)
-            store = self._transactions.connect()
+            watermark, store = self._watermark(), self._transactions.connect()
 
         def attempt(trial: Trial) -> Matches:
             return self._trials.run(trial, until).matches
 
         updates = known is not None and known.updates
-        subject = Examined(compiled, None if tried else known, updates, begin, lateness, attempt)
+        subscription = None if tried else known
+        subject = Examined(compiled, subscription, updates, begin, lateness, attempt, watermark)
         with closing(store):
             return diagnose(store, subject)
 
@@ -198,6 +201,9 @@ class Queries:
                 streams,
                 lambda shown: self._vocabularies.of(store, engine_names[shown], arrived),
             )
+
+    def _watermark(self) -> int:
+        return self._state.dataflow.watermark(self._state.documents.clock)
 
     def _compiled(self, query: str) -> tuple[Subscription | None, CompiledQuery]:
         """Return the subscription of a name (None for a query's text) and the compiled query."""

@@ -81,6 +81,7 @@ class Trials:
                 one: self._transactions.state.streams.lateness(one) for one in trial.streams
             }
             clock = self._transactions.state.documents.clock
+            watermark = self._transactions.state.dataflow.watermark(clock)
         _register(twin, trial, lateness)
         size = Sizing(SLICE, replay.BATCH, SLICE / FEWEST)
         with closing(store), store.translate_errors():
@@ -100,7 +101,7 @@ class Trials:
                     for one in batch:
                         ingest.replay([one])
                 size.learn(len(batch), time.monotonic() - began)
-        ingest.flush()
+        ingest.flush(watermark)  # an absence whose deadline is later is no match yet
         dataflow = twin.state.dataflow
         qids = dataflow.subscribed.qids(twin.state.subscriptions[trial.name])
         matches = log.since()

@@ -116,7 +116,7 @@ class Examined:
 
     With a `subscription` only what that one sees can match.  `updates` lets new versions match,
     `begin` is the earliest time of documents, `lateness` that of each stream; `attempt` returns
-    the matches of a trial, and raises TooLong.
+    the matches of a trial, and raises TooLong.  Absences are certain up to `watermark`.
     """
 
     query: CompiledQuery
@@ -125,6 +125,7 @@ class Examined:
     begin: int
     lateness: Mapping[str, int]
     attempt: Callable[[Trial], Sequence[Match]]
+    watermark: int
 
 
 def diagnose(store: Store, subject: Examined) -> Diagnosis:
@@ -223,7 +224,9 @@ class _Diagnosis:
         names = tuple(chosen[place].stored.id if place in chosen else NONE for place in places)
         documents = tuple(chosen.get(place) for place in places)
         return Question(
-            *(subject.query, subject.subscription, names, documents, subject.lateness), attempt
+            *(subject.query, subject.subscription, names, documents, subject.lateness),
+            attempt,
+            subject.watermark,
         )
 
 

@@ -29,6 +29,7 @@ from cep_core.plan import (
     members_of,
 )
 from templates.model.join_graph import LEFT
+from templates.model.relations import INFINITE
 from templates.processor import Processor
 from templates.registry.registry import Registry
 from xscl.documents.composite_events import Composite, CompositeEvents
@@ -259,10 +260,14 @@ class Dataflow:
         """Add earlier composites, each with its number and its stream, to the state of joins."""
         self._processor.keep(self._leaves.witnesses(composites))
 
-    def drain(self) -> None:
-        """Close all epochs and fire all timers."""
+    def watermark(self, clock: int) -> int:
+        """Return the time up to which absences are certain: the clock, or a flush beyond it."""
+        return max([clock, *(lane.closed - 1 for lane in self.core.plan.lanes.values())])
+
+    def drain(self, until: int = INFINITE) -> None:
+        """Close all epochs and fire all timers, up to a time."""
         for lane in self.core.plan.lanes.values():
-            lane.drain()
+            lane.drain(until)
         self.join()
 
     def results(self) -> pa.Table:

@@ -143,12 +143,41 @@ def test_a_block_that_may_be_absent_needs_no_document() -> None:
         engine.push(Document("blog", "b2", D + 5, b"<post><title>gale</title></post>"))
         engine.push(item("n2", 5, "sea"))
         engine.push(post("b9", 5, "other"))
-        assert [match.documents for match in engine.try_query(query)] == [("n2",)]
         engine.push(Document("blog", "b3", 5 * D + 5, b"<post><title>sea</title></post>"))
         assert not engine.try_query(query)
         found = engine.why(query)
     assert [block.needed for block in found.blocks] == [True, False]
     assert failing(found) == (("n2", "-"), [("order", "n2 is answered by b3")])
+
+
+def test_an_absence_is_no_match_before_its_deadline() -> None:
+    query = "news//item->a[./title->t] NOT FOLLOWED BY{t=u, 1 d} blog//post[./title->u]"
+    pending = (
+        "an answer may come until 1970-01-03T00:00:00Z, and the clock is at 1970-01-02T00:00:00Z"
+    )
+    with engine_with(item("n1", 1, "gale")) as engine:
+        engine.subscribe("silent", query, since="1 d")
+        for asked in (query, "silent"):
+            assert not engine.try_query(asked)
+            assert failing(engine.why(asked)) == (("n1", "-"), [("order", pending)])
+            assert not engine.why(asked, "n1").matched
+        engine.push(post("b9", 2, "other"))
+        engine.advance(2 * D + 1)
+        for asked in (query, "silent"):
+            assert [match.documents for match in engine.try_query(asked)] == [("n1",)]
+            assert engine.why(asked, "n1").matched
+        assert [match.documents for match in engine.matches("silent")] == [("n1",)]
+
+
+def test_after_a_flush_absences_are_matches() -> None:
+    query = "news//item->a[./title->t] NOT FOLLOWED BY{t=u, 1 d} blog//post[./title->u]"
+    with engine_with() as engine:
+        engine.subscribe("silent", query)
+        engine.push(item("n1", 1, "gale"))
+        engine.flush()
+        for asked in (query, "silent"):
+            assert [match.documents for match in engine.try_query(asked)] == [("n1",)]
+            assert engine.why(asked, "n1").matched
 
 
 def test_a_subscription_sees_what_arrived_after_it() -> None:

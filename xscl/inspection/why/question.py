@@ -52,7 +52,7 @@ class Question:
     """A query, the subscription that it is (if it is one), and a document for each block.
 
     `names` are the given names of the documents, `lateness` that of each stream that the query
-    reads; `attempt` returns the matches of a trial.
+    reads; `attempt` returns the matches of a trial, and absences are certain up to `watermark`.
     """
 
     query: CompiledQuery
@@ -61,6 +61,7 @@ class Question:
     documents: tuple[Known | None, ...]
     lateness: Mapping[str, int]
     attempt: Callable[[Trial], Sequence[Match]]
+    watermark: int
 
     @property
     def label(self) -> str:
@@ -97,6 +98,7 @@ def question_of(
     names: Sequence[str],
     lateness: Mapping[str, int],
     attempt: Callable[[Trial], Sequence[Match]],
+    watermark: int,
     read: Read | None = None,
 ) -> Question:
     """Return the question if a query matches the documents of these names.
@@ -110,7 +112,7 @@ def question_of(
     own_time = subscription is None
     known = {name: _known(store, name, own_time, read) for name in placed if name is not None}
     documents = tuple(None if name is None else known[name] for name in placed)
-    return Question(query, subscription, tuple(names), documents, lateness, attempt)
+    return Question(query, subscription, tuple(names), documents, lateness, attempt, watermark)
 
 
 def stored(store: Store, own_time: bool, which: str, parameters: Sequence[object]) -> list[Row]:

@@ -16,6 +16,7 @@ from xscl.inspection.why.question import Edge, Known, Question, covered
 from xscl.language.normalform import Absent, Folded, Following, Form, forms
 from xscl.language.syntax import Expression, FollowedBy, Query
 from xscl.language.unparse import unparse
+from xscl.time_format import written
 
 
 def is_over_time(form: Form) -> bool:
@@ -82,9 +83,18 @@ def _instead(
         assert isinstance(expression, FollowedBy)
         answered = unparse(replace(expression, negated=False, otherwise=False))
         others = {one for one in _found(question, answered) if one[: len(wanted)] == wanted}
-        return _others(wanted, "is answered by", others)
+        return _others(wanted, "is answered by", others) or _pending(question, form)
     left = wanted[:-1]
     return _others(left, "was taken by", {one for one in found if one[:-1] == left})
+
+
+def _pending(question: Question, form: Absent) -> str | None:
+    """Return until when an answer may come, if that is not over."""
+    deadline = _period(question, [one for one in question.documents if one is not None])[1]
+    if deadline <= question.watermark:
+        return None
+    now = written(question.watermark)
+    return f"an answer may come until {written(deadline)}, and the clock is at {now}"
 
 
 def _is_answer(question: Question, form: Absent) -> bool:
