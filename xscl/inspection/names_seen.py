@@ -29,12 +29,16 @@ class NearName:
 
 def name_written(item: Item) -> str:
     """Return the name of a node as a query writes it: `title`, `@id`, `dc:creator`, `*:x`."""
-    is_attribute = isinstance(item, AttributeNode)
-    assert isinstance(item, AttributeNode | etree._Element)
-    name = etree.QName(item.name if isinstance(item, AttributeNode) else item)
+    name = qualified_name(item)
     uri = name.namespace or ""
     test = NameTest(name.localname, uri if not uri or uri in PREFIXES else None)
-    return step_written(Step(test, attribute=is_attribute))
+    return step_written(Step(test, attribute=isinstance(item, AttributeNode)))
+
+
+def qualified_name(item: Item) -> etree.QName:
+    """Return the local name of a node, and its namespace."""
+    assert isinstance(item, AttributeNode | etree._Element)
+    return etree.QName(item.name if isinstance(item, AttributeNode) else item)
 
 
 def step_written(step: Step) -> str:

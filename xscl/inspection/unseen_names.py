@@ -99,6 +99,8 @@ def _steps(
 
 def _is_seen(step: Step, name: str, seen: Mapping[str, int]) -> bool:
     """Return True if a step's name was seen; names of other namespaces count for any prefix."""
+    if not step.test.uri and step.test.uri is not None:
+        return name in seen
     if step.test.uri is None:
         ending = f"{'@' if step.attribute else ''}{step.test.local}"
         return any(other == ending or _local(other) == ending for other in seen)

@@ -98,6 +98,34 @@ def test_the_failing_part_of_a_block(
 
 
 @pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("ns//e", 'there is no //e; the root is *:e; it is p:e with NAMESPACE p = "urn:a"'),
+        (
+            'NAMESPACE q = "urn:b" ns//q:e',
+            'there is no //Q{urn:b}e; the root is *:e; it is p:e with NAMESPACE p = "urn:a"',
+        ),
+        (
+            "ns//*:e/n",
+            'ns//*:e matches, but there is no /n in it; it is p:n with NAMESPACE p = "urn:a"',
+        ),
+        ("ns//*:e/@m", "ns//*:e matches, but there is no /@m in it"),
+        (
+            'NAMESPACE q = "urn:a" ns//q:e/q:own',
+            "ns//Q{urn:a}e matches, but there is no /Q{urn:a}own in it; own is there without a"
+            " namespace",
+        ),
+    ],
+)
+def test_a_name_in_another_namespace(query: str, text: str) -> None:
+    xml = b'<e xmlns="urn:a"><n>1</n><own xmlns=""/></e>'
+    with engine_with(Document("ns", "d", D, xml)) as engine:
+        (block,) = engine.why(query).blocks
+    assert block.failing is not None
+    assert block.failing.removesuffix(" before the query") == text
+
+
+@pytest.mark.parametrize(
     ("documents", "closest", "edges"),
     [
         (

@@ -38,6 +38,7 @@ def unseen(engine: Engine, query: str) -> list[tuple[str, int, str | None]]:
         ("news//item[./titel->t]", [("titel", 14, "did you mean title (3 documents)?")]),
         ("news//item[not(./titel)]", [("titel", 18, "did you mean title (3 documents)?")]),
         ("news//creator", [("creator", 7, "did you mean dc:creator (3 documents)?")]),
+        ("news//extra", [("extra", 7, "did you mean *:extra (3 documents)?")]),
         ("news//item/id", [("id", 12, "did you mean @id (3 documents)?")]),
         ("nws//item", [("nws", 1, "did you mean news (3 documents)?")]),
         ("elsewhere//item", [("elsewhere", 1, None)]),

@@ -10,15 +10,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from xscl.inspection.names_seen import NearName, name_written, nearest_names, step_written
+from xscl.inspection.names_seen import (
+    NearName,
+    name_written,
+    nearest_names,
+    qualified_name,
+    step_written,
+)
 from xscl.inspection.why.nearest import nearest_to
 from xscl.language.functions import values_through
+from xscl.language.names import PREFIXES
 from xscl.language.syntax import Block, Compare, Condition, Exists, Step, TextMatch
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton.pattern import pattern
 from xscl.shredding.batch.bind import bind
 from xscl.shredding.conditions.navigate import select
-from xscl.shredding.nodes.tree import DocumentTree, Item, string_value
+from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, Item, string_value
 
 _ROOTS = 5  # names of roots that are listed
 
@@ -70,29 +77,55 @@ class _Reading:
 
     def _none(self, done: tuple[Step, ...], step: Step) -> Mismatch:
         near = nearest_names(step_written(step), self._names_below(done, step))
+        elsewhere = self._other_namespace(done, step)
         if done:
             return Mismatch(
-                f"{self._text(done)} matches, but there is no {_path((step,))} in it", near
+                f"{self._text(done)} matches, but there is no {_path((step,))} in it{elsewhere}",
+                near,
             )
         roots = Counter(name_written(tree.items[0]) for tree in self._trees)
         names = ", ".join(name for name, _ in roots.most_common(_ROOTS))
         are = "the root is" if len(roots) == 1 else "the roots are"
-        return Mismatch(f"there is no {_path((step,))}; {are} {names}", near)
+        return Mismatch(f"there is no {_path((step,))}; {are} {names}{elsewhere}", near)
+
+    def _other_namespace(self, done: tuple[Step, ...], step: Step) -> str:
+        """Return the namespace in which the name of a step stands there, and how to write it."""
+        name = step.test.local
+        uris = Counter(
+            qualified_name(item).namespace or ""
+            for items in self._below(done, step)
+            for item in items
+            if isinstance(item, AttributeNode) == step.attribute
+            and qualified_name(item).localname == name
+        )
+        if step.test.uri is None or not uris:
+            return ""
+        ((uri, _),) = uris.most_common(1)
+        if uri in PREFIXES:
+            return ""  # the nearest names have its prefix
+        if not uri:
+            return f"; {name} is there without a namespace"
+        return f'; it is p:{name} with NAMESPACE p = "{uri}" before the query'
 
     def _names_below(self, done: tuple[Step, ...], step: Step) -> Counter[str]:
         """Count the documents that have a name where a step looks for one."""
         counted = Counter[str]()
+        for items in self._below(done, step):
+            counted.update({name_written(item) for item in items})
+        return counted
+
+    def _below(self, done: tuple[Step, ...], step: Step) -> Iterator[list[Item]]:
+        """Yield the items of each document among which a step looks for a name."""
         above = self._numbers(done) if done else ((tree, [-1]) for tree in self._trees)
         for tree, numbers in above:
             tops = set(numbers)
-            names = set[str]()
+            found = list[Item]()
             for number, parent in enumerate(tree.parents):
                 if parent in tops:
-                    names.add(name_written(tree.items[number]))
+                    found.append(tree.items[number])
                     if step.descendant:
                         tops.add(number)
-            counted.update(names)
-        return counted
+            yield found
 
     def _condition(self, steps: tuple[Step, ...], conditions: Sequence[Condition]) -> Mismatch:
         """Return the failing condition of the last of some steps, or their combination."""
