@@ -143,6 +143,14 @@ class Lender:
         """Return whether the database may lack rows that were inserted (`xscl.store.tail`)."""
         return False
 
+    @property
+    def pending(self) -> tuple[int, int]:
+        """Return the numbers of the first record that the database lacks, and of the next record.
+
+        What is inserted now is in the next record, or in the database.
+        """
+        return 0, 0
+
     def peek(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query, without what the database lacks."""
         return self._connection.execute(query).fetchall()

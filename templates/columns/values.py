@@ -64,11 +64,12 @@ class Values:
         self._seen: HashFilter | None = None
         self._recent: OrderedDict[int, str] = OrderedDict()
         self._new: dict[int, str] = {}  # which the database may lack
+        self._older: dict[int, str] = {}  # too: those of records up to the number `_latest`
+        self._latest = -1
 
     def intern(self, texts: Sequence[str]) -> Interned:
         """Return the keys of distinct texts, and store the new ones in `state.value`."""
-        if not self._lender.is_behind:
-            self._new.clear()
+        self._drop_saved()
         keys = self._hashed(texts, 0)
         known = np.zeros(len(texts), dtype=np.bool_)
         salt = 0
@@ -79,6 +80,19 @@ class Values:
             rows = self._store(texts, keys, known, rows)
         return Interned(keys, known)
 
+    def _drop_saved(self) -> None:
+        """Drop texts that the database has by now.
+
+        Two halves take turns: those of the older one are dropped when their last record has left
+        the journal.  Each half has the texts of at most as many records as the journal keeps.
+        """
+        if not self._lender.is_behind:
+            self._new, self._older = {}, {}
+            return
+        first, following = self._lender.pending
+        if first > self._latest:
+            self._older, self._new, self._latest = self._new, {}, following
+
     def sweep(self) -> None:
         """Delete the texts without a binding."""
         self._connection.execute(
@@ -87,7 +101,7 @@ class Values:
         )
         self._seen = None
         self._recent.clear()
-        self._new.clear()
+        self._new, self._older = {}, {}
 
     def _store(
         self,
@@ -116,7 +130,7 @@ class Values:
         if not there.any():
             return {}, there
         asked = np.unique(keys[there])
-        at_hand = ((key, self._recent.get(key, self._new.get(key))) for key in asked.tolist())
+        at_hand = ((key, self._at_hand(key)) for key in asked.tolist())
         found = {key: text for key, text in at_hand if text is not None}
         if len(found) < len(asked):
             listed = self._lender.among(asked)
@@ -126,6 +140,13 @@ class Values:
         if len(found) == len(asked):
             return found, there
         return found, np.isin(keys, np.fromiter(found, np.uint64, len(found)))
+
+    def _at_hand(self, key: int) -> str | None:
+        """Return a text that was read lately, or that the database may lack."""
+        for texts in (self._recent, self._new, self._older):
+            if (text := texts.get(key)) is not None:
+                return text
+        return None
 
     def _note(self, found: dict[int, str]) -> None:
         """Cache texts that were read, since many are repeated."""

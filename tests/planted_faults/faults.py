@@ -36,6 +36,7 @@ _ENGINE = "tests/xscl/engine/test_engine_properties.py"
 _EDGES = "tests/xscl/test_joins_at_their_edges.py::test_every_way_of_joining_keeps_every_edge"
 _BOUND = "tests/xscl/engine/test_result_bound.py"
 _IDS = "tests/xscl/documents/test_document_ids.py"
+_TEXTS = "tests/xscl/store/test_interned_texts.py"
 _CALENDARS = "tests/cep_core/test_calendars.py::"
 _CORE = "tests/cep_core/test_engine.py"
 _STORE = "tests/xscl/store/test_store.py"
@@ -629,6 +630,20 @@ _ENGINE_AND_STORE = (
             f"{_IDS}::test_a_document_is_sent_again_to_the_stream_it_was_meant_for",
             f"{_ENGINE}::test_engine_equals_oracle_while_people_come_and_go",
         ),
+    ),
+    Fault(
+        "texts are dropped while only the journal has them",
+        "templates/columns/values.py",
+        "        if first > self._latest:",
+        "        if first <= following:",
+        (f"{_TEXTS}::test_texts_are_known_wherever_they_are",),
+    ),
+    Fault(
+        "texts that the database has are kept in memory",
+        "templates/columns/values.py",
+        "        if first > self._latest:",
+        "        if first > following:",
+        (f"{_TEXTS}::test_texts_that_the_database_has_are_dropped",),
     ),
     Fault(
         "ids that only the journal has are not known",

@@ -661,6 +661,12 @@ class _AppendingLender(Lender):
         commits = store._commits
         return bool(store._appends) or bool(commits and commits.tail.records)
 
+    @property
+    def pending(self) -> tuple[int, int]:
+        """Return the numbers of the first record that the database lacks, and of the next one."""
+        commits = self._store._commits
+        return (0, 0) if commits is None else commits.tail.pending
+
     def insert(self, table: str, rows: pa.Table) -> None:
         """Append rows to a table `state.*`, column by column in its order."""
         if self._store._appends is not None:
