@@ -146,6 +146,15 @@ def test_times(operator: httpx.Client, alice: httpx.Client) -> None:
     assert code(send(operator, "2999-01-01")) == (422, "future")
 
 
+def test_a_time_may_be_called_timestamp(operator: httpx.Client) -> None:
+    address, moment = "/v1/documents/called", "2026-03-01T12:00:00Z"
+    sent = operator.post(address, params={"timestamp": moment}, content=b"<a/>")
+    assert ok(sent)["timestamp"] == moment
+    both = {"time": moment, "timestamp": moment}
+    refused = operator.post(address, params=both, content=b"<a/>")
+    assert code(refused) == (422, "invalid_request")
+
+
 def test_only_the_operator_sends_to_public_streams(
     operator: httpx.Client, alice: httpx.Client
 ) -> None:

@@ -49,6 +49,8 @@ class Given(JsonBody):
     time: str | None = Field(None, max_length=50, examples=["2026-03-01T12:00:00Z"])
     """Its time, ISO 8601 or microseconds since 1970. If it is left out, the service gives it the
     time at which it is accepted, in the order of acceptance."""
+    timestamp: str | None = Field(None, max_length=50, examples=["2026-03-01T12:00:00Z"])
+    """Another name of `time`, as answers call it; only one of them may be given."""
 
 
 class Taken(JsonBody):
@@ -153,8 +155,10 @@ async def post(
     unless its first document has a time of its own.  What cannot be read is refused with the
     place; `429` or `503` with `Retry-After` say that there is no room for it now.
     """
+    if given.time and given.timestamp:
+        raise Problem("invalid_request", "timestamp: it is another name of time: give one of them")
     xml = await request.body()
-    name, time = given.id or x_document_id, given.time or x_document_time
+    name, time = given.id or x_document_id, given.time or given.timestamp or x_document_time
     return await run_in_threadpool(take, here, who, stream, xml, name, time)
 
 
