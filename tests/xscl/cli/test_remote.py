@@ -277,6 +277,21 @@ def test_what_is_pushed_is_taken_in_and_its_matches_are_told(both: Both) -> None
     assert served.stderr == alone.stderr
 
 
+def test_times_of_every_size_are_sent(both: Both) -> None:
+    """Seconds are told of, not refused, although the service refuses them as numbers."""
+    times = (1, 2024, 1_715_000_001, 1_715_000_000_001, 1_715_000_000_000_001)
+    rows = [{"id": f"sized-{time}", "timestamp": time, "xml": BOOK} for time in times]
+    path = Path(both.document("sizes.jsonl"))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    alone, served = both.ask("push", "--stream", "Sizes", str(path), "--json")
+    assert served.stderr == alone.stderr != ""
+    assert alone.exit_code == served.exit_code == 0
+    query = "SELECT id, timestamp FROM documents WHERE id LIKE 'sized-%' ORDER BY id"
+    one, other = both.ask("sql", query, "--json")
+    assert one.stdout == other.stdout
+    assert one.stdout.count("sized-") == len(times), one.output
+
+
 def test_matches_are_told_of_what_is_pushed(both: Both) -> None:
     lines = [{"id": f"p{i}", "timestamp": 1_715_100_000_000_000 + i, "xml": BOOK} for i in range(2)]
     path = Path(both.document("push.jsonl"))

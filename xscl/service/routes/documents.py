@@ -25,7 +25,7 @@ from xscl.service.installation import Installation
 from xscl.service.paging import Limit, Page
 from xscl.service.problems import Problem, not_found
 from xscl.subscriptions.document_source import source_of
-from xscl.time_format import ticks_of_time
+from xscl.time_format import other_unit, ticks_of_time, unit_hint, written
 
 router = APIRouter(tags=["documents"])
 
@@ -47,8 +47,8 @@ class Given(JsonBody):
     """Id of the document on its stream; default: generated. Equal content under a known id has no
     effect, other content is a new version."""
     time: str | None = Field(None, max_length=50, examples=["2026-03-01T12:00:00Z"])
-    """Its time, ISO 8601 or microseconds since 1970. If it is left out, the service gives it the
-    time at which it is accepted, in the order of acceptance."""
+    """Its time, ISO 8601 or microseconds since 1970; what looks like seconds is refused. If it is
+    left out, the service gives it the time at which it is accepted, in the order of acceptance."""
     timestamp: str | None = Field(None, max_length=50, examples=["2026-03-01T12:00:00Z"])
     """Another name of `time`, as answers call it; only one of them may be given."""
 
@@ -227,6 +227,9 @@ def _moment(here: Installation, who: Account, time: str | None) -> tuple[int, bo
     found = now if time is None else ticks_of_time(time)
     if found is None:
         raise Problem("time", f"{time!r} is no time", hint="write it as 2026-03-01T12:00:00Z")
+    if time is not None and time.isdecimal() and (unit := other_unit(found)):
+        detail = f"{time} is taken as {written(found)}"
+        raise Problem("time", detail, hint=unit_hint(found, unit))
     if found > now + (DAY if who.is_operator else AHEAD):
         raise DocumentError(
             "its time is ahead of the clock of the service, and windows are counted from the"
