@@ -290,7 +290,13 @@ def letters(name: Name, id: Id, here: Here, who: Who) -> list[ShownLetter]:
 
 
 @router.post("/{id}:replay", summary="Retry refused messages")
-def replay(name: Name, id: Id, here: Here, who: Who, replay: Replay) -> Replayed:
+def replay(
+    name: Name,
+    id: Id,
+    here: Here,
+    who: Who,
+    replay: Annotated[Replay, Body(default_factory=Replay)],
+) -> Replayed:
     """Tries letters again at once, under the same ids."""
     endpoint = _existing(here, who, name, id)
     if endpoint.state != "active":
