@@ -127,6 +127,7 @@ SAME = [
     ["explain", "S//a->x JOIN{x=y, 3} S//b->y"],
     ["unsubscribe", "a/b"],
     ["token", "revoke", "00000000"],
+    ["token", "revoke", "nope"],
 ]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -245,6 +246,23 @@ def test_every_operation_says_what_it_is(operator: httpx.Client) -> None:
 
 
 # -- Sizes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("tokens", "token"),
+        ("addresses", "address"),
+        ("subscriptions/known/addresses", "address"),
+        ("subscriptions/known/endpoints", "endpoint"),
+    ],
+)
+def test_an_id_that_cannot_be_is_not_there(operator: httpx.Client, path: str, what: str) -> None:
+    ok(operator.put("/v1/subscriptions/known", json={"query": "orders//a->x"}))
+    for id_ in ("00000000", "nope", "F", "%C3%A9"):
+        answer = operator.delete(f"/v1/{path}/{id_}")
+        assert code(answer) == (404, f"unknown_{what}")
+        assert answer.json()["detail"] == f"there is no {what} {unquote(id_)!r}"
 
 
 @pytest.mark.parametrize(
