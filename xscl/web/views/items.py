@@ -263,7 +263,7 @@ def example(asked: PageRequest, name: str) -> Example:
             [known],
         )
     if known is None or not rows:
-        raise Problem("not_found", "There is no such item", hint="see Items")
+        raise Problem("not_found", f"There is no such item: {name}", hint="see Items")
     ((ts, streams, xml),) = rows
     text = spooled(here.engine, known, here.home.spool) if xml is None else bytes(xml)
     tree = number_nodes(parse(text))
