@@ -56,6 +56,26 @@ def ticks_of_time(text: str) -> int | None:
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
+def other_unit(ticks: int) -> str | None:
+    """Return the unit that a number which was taken as ticks looks like, None if it is ticks.
+
+    Seconds since 1970 have 10 digits today, milliseconds 13, and ticks 16.  Whole seconds in ticks
+    are no mistake: programs that count from 0 write the last six digits as zeros.
+    """
+    if ticks <= 0 or ticks % SECOND == 0:
+        return None
+    return {10: "seconds", 13: "milliseconds"}.get(len(str(ticks)))
+
+
+def unit_hint(ticks: int, unit: str) -> str:
+    """Return how a time that was written in `unit` is written."""
+    meant = ticks * (SECOND if unit == "seconds" else UNITS["ms"])
+    return (
+        f"times are ISO 8601 or microseconds since 1970; {ticks} looks like {unit}:"
+        f" write {meant} or {written(meant)}"
+    )
+
+
 def written(ticks: int) -> str:
     """Return a time in ISO 8601, UTC, for programs; clipped to the years that it can write."""
     return rfc3339(min(max(ticks, 0), LATEST))

@@ -10,9 +10,9 @@ from pathlib import Path
 from feeds.documents import Document
 from feeds.files import files
 from feeds.files.files import RejectedFile
-from xscl.cli.output import UsageError, warn_not_read
+from xscl.cli.output import UsageError, warn, warn_not_read
 from xscl.cli.progress import progress
-from xscl.time_format import ticks_of_time
+from xscl.time_format import other_unit, ticks_of_time, unit_hint, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +93,31 @@ def _read(
     found: Sequence[Source], at: int | None, native: bool, qualified: bool
 ) -> Iterator[Document | RejectedFile]:
     for source in found:
+        is_warned = False
         try:
             for each in files.read(source.path, streams=source.streams, at=at, native=native):
+                is_warned = is_warned or _warn_of_unit(each)
                 yield _qualified(each, source.path) if qualified else each
         except FileNotFoundError:
             yield RejectedFile(
                 source.streams, str(source.path), "there is no such file or directory"
             )
+
+
+def _warn_of_unit(read: Document | RejectedFile) -> bool:
+    """Warn if the time of a document looks like seconds or milliseconds; return whether it does.
+
+    A time of that day with a fraction that was not written as a number does not occur.
+    """
+    unit = other_unit(read.timestamp) if isinstance(read, Document) else None
+    if unit is None:
+        return False
+    assert isinstance(read, Document)
+    warn(
+        f"{read.id}: its time was read as {written(read.timestamp)}",
+        hint=unit_hint(read.timestamp, unit),
+    )
+    return True
 
 
 def _qualified(read: Document | RejectedFile, path: Path) -> Document | RejectedFile:

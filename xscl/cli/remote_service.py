@@ -45,7 +45,7 @@ from xscl.service.subscription_change import SubscriptionChange
 from xscl.store.backup import Backup, receive, refuse_other
 from xscl.subscriptions.import_rows import ImportRow
 from xscl.subscriptions.match import DocumentSource, Node
-from xscl.time_format import ticks_of_time
+from xscl.time_format import LATEST, ticks_of_time, written
 
 LONGEST_NAME = 500
 """Characters of a name that the API accepts."""
@@ -310,8 +310,7 @@ class RemoteService:
             )
         before = self._position()
         for document in progress(documents, "sending", len(documents)):
-            # Four digits alone would be a year.
-            self._send(document, time=f"{document.timestamp:06d}")
+            self._send(document, time=_time_sent(document.timestamp))
         for document in malformed:
             try:
                 self._send(document)
@@ -511,6 +510,11 @@ def _row(answer: Mapping[str, Any]) -> Row:
 
 def _lines(headers: Headers) -> list[str]:
     return [f"{name}: {value}" for name, value in headers]
+
+
+def _time_sent(ticks: int) -> str:
+    """Return a time as it is sent; as ISO 8601, since some numbers are refused."""
+    return written(ticks) if 0 <= ticks <= LATEST else str(ticks)
 
 
 def _is_malformed(document: Document) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 
 from xscl.service import problems
-from xscl.service.dependencies import WrongTokens
+from xscl.service.dependencies import WrongTokens, declared_parameters_only
 from xscl.service.description import describe
 from xscl.service.guard import Guard
 from xscl.service.installation import Installation
@@ -57,7 +57,7 @@ _ALL = APIRouter()
 each application that includes them, for as long as a service takes to start."""
 
 for _router in ROUTERS:
-    _ALL.include_router(_router, prefix="/v1")
+    _ALL.include_router(_router, prefix="/v1", dependencies=[Depends(declared_parameters_only)])
 for _router in (describing.router, syndication.secret_router, websub.router, pages):
     _ALL.include_router(_router)
 

@@ -210,7 +210,7 @@ class Accounts:
                 return False
             most = account.quota.streams
             if most is not None and len(mine) >= most:
-                raise QuotaExceeded(f"you have {most} streams, and more are not allowed")
+                raise QuotaExceeded(f"you have {counted(most, 'stream')}, and more are not allowed")
             with self._store.transaction():
                 self._store.fetch(
                     "INSERT INTO state.owned_stream VALUES (?, ?)", [account.number, name]
@@ -226,6 +226,12 @@ class QuotaExceeded(XsclError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, hint="remove what is not needed, or ask the operator for more")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 match`, `2 matches`."""
+    plural = "" if number == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{number} {noun}{plural}"
 
 
 def quota_of(written: Mapping[str, Any]) -> Quota:

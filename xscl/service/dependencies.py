@@ -1,5 +1,8 @@
 """FastAPI dependencies of routes: the installation (`Here`) and the account (`Who`).
 
+`declared_parameters_only` is one of all routes of the API: a misspelt query parameter is refused
+as a misspelt field of a body is.
+
 A request is authenticated by a bearer token, or by the session cookie of a browser.  On a loopback
 address, in a service without a name, a request without a token has operator rights unless it came
 through a proxy (`client_address`).  A wrong token is an error and never treated as none.
@@ -14,11 +17,15 @@ the 146 routes, a fifth of the time that a service takes to start.
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
 from typing import Annotated, TypeAlias
 
 from fastapi import Depends, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
+from pydantic import BaseModel
 from starlette.requests import HTTPConnection
 
 from xscl.service.accounts import THE_OPERATOR, Account
@@ -40,7 +47,13 @@ _SEND = (
 )
 _BEARER = {"WWW-Authenticate": "Bearer"}
 _MINUTE = 60.0
+_EXTRA = "Extra inputs are not permitted"  # as the reason of an unknown field of a body
 _REMEMBERED = 10_000  # addresses whose wrong tokens are counted
+
+_ADDED = frozenset({"lastEventId"})
+"""Parameters that libraries add by themselves: EventSource for old browsers has no headers."""
+_declared: dict[object, frozenset[str]] = {}
+"""Query parameters of routes by their functions."""
 
 
 class WrongTokens:
@@ -125,6 +138,54 @@ async def operator(account: Who) -> Account:
 
 
 TheOperator: TypeAlias = Annotated[Account, Depends(operator)]
+
+
+async def declared_parameters_only(request: Request) -> None:
+    """Refuse query parameters that the route does not declare; raises Problem.
+
+    A request that is not authenticated is left to the route, which answers 401.
+    """
+    if not request.scope["query_string"]:
+        return
+    declared = _parameters_of(request.scope["route"])
+    given = dict.fromkeys(request.query_params)
+    unknown = [name for name in given if name not in declared and name not in _ADDED]
+    if unknown and may_ask(request, await here(request)):
+        wrong = [{"place": f"query.{name}", "reason": _EXTRA} for name in unknown]
+        raise Problem(
+            "invalid_request",
+            f"query.{unknown[0]}: {_EXTRA}",
+            hint=_parameter_hint(unknown[0], declared),
+            errors=wrong[:20],
+        )
+
+
+def _parameters_of(route: APIRoute) -> frozenset[str]:
+    found = _declared.get(route.endpoint)
+    if found is None:
+        found = _declared[route.endpoint] = frozenset(_parameters(route.dependant))
+    return found
+
+
+def _parameters(dependant: Dependant) -> Iterator[str]:
+    """Yield the query parameters of a function and its dependencies; the fields of a model."""
+    for one in dependant.query_params:
+        model = one.field_info.annotation
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            yield from (field.alias or name for name, field in model.model_fields.items())
+        else:
+            yield one.alias
+    for each in dependant.dependencies:
+        yield from _parameters(each)
+
+
+def _parameter_hint(name: str, declared: frozenset[str]) -> str:
+    near = get_close_matches(name, sorted(declared), n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    if declared:
+        return f"its query parameters are {', '.join(sorted(declared))}"
+    return "it takes no query parameters; /docs says what this address takes"
 
 
 def _given(request: HTTPConnection) -> str:

@@ -90,7 +90,7 @@ def _name(scope: Scope) -> str | None:
     if scope["type"] != "http" or scope["method"] != "PUT":
         return None
     path: str = scope["path"]
-    if not path.startswith(PREFIX):
+    if not path.startswith(PREFIX) or scope["query_string"]:  # the route takes no parameters
         return None
     name = path[len(PREFIX) :]
     kinds = [value for key, value in scope["headers"] if key == b"content-type"]

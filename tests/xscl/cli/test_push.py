@@ -150,6 +150,19 @@ def test_a_time_far_ahead_is_refused_as_all_else_would_be_over() -> None:
     assert pairs(answer("a.xml", "--stream", "blogs", "--at", "2026-01-05"))
 
 
+def test_a_time_in_another_unit_is_told_once_for_each_input() -> None:
+    for name in ("one", "two"):
+        rows = [{**book(f"{name}-{n}", "X", 1), "timestamp": 1_793_840_400 + n} for n in range(2)]
+        lines(f"{name}.jsonl", *rows)
+    told = called("push", "one.jsonl", "two.jsonl", "--stream", "s")
+    assert told.exit_code == 0
+    assert told.stderr.count("its time was read as") == 2
+    assert "two-0: its time was read as 1970-01-01T00:29:53.840400Z" in told.stderr
+    assert "1793840400 looks like seconds" in told.stderr
+    lines("ticks.jsonl", {**book("small", "X", 1), "timestamp": 5_000_000})
+    assert "was read as" not in called("push", "ticks.jsonl", "--stream", "s").stderr
+
+
 def test_late_documents_are_told() -> None:
     answer(lines("c.jsonl", blog("c1", "X", 20)), "--stream", "blogs")
     older = {**book("b1", "X", 1), "timestamp": "2025-11-01T00:00:00Z"}

@@ -127,6 +127,7 @@ SAME = [
     ["explain", "S//a->x JOIN{x=y, 3} S//b->y"],
     ["unsubscribe", "a/b"],
     ["token", "revoke", "00000000"],
+    ["token", "revoke", "nope"],
 ]
 
 
@@ -275,6 +276,21 @@ def test_what_is_pushed_is_taken_in_and_its_matches_are_told(both: Both) -> None
     assert (one["documents"], one["not_read"]) == (other["documents"], other["not_read"]) == (2, 1)
     assert (one["new"], other["new"]) == (0, None)  # the ids are there, on another stream
     assert served.stderr == alone.stderr
+
+
+def test_times_of_every_size_are_sent(both: Both) -> None:
+    """Seconds are told of, not refused, although the service refuses them as numbers."""
+    times = (1, 2024, 1_715_000_001, 1_715_000_000_001, 1_715_000_000_000_001)
+    rows = [{"id": f"sized-{time}", "timestamp": time, "xml": BOOK} for time in times]
+    path = Path(both.document("sizes.jsonl"))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    alone, served = both.ask("push", "--stream", "Sizes", str(path), "--json")
+    assert served.stderr == alone.stderr != ""
+    assert alone.exit_code == served.exit_code == 0
+    query = "SELECT id, timestamp FROM documents WHERE id LIKE 'sized-%' ORDER BY id"
+    one, other = both.ask("sql", query, "--json")
+    assert one.stdout == other.stdout
+    assert one.stdout.count("sized-") == len(times), one.output
 
 
 def test_matches_are_told_of_what_is_pushed(both: Both) -> None:

@@ -146,6 +146,52 @@ def test_times(operator: httpx.Client, alice: httpx.Client) -> None:
     assert code(send(operator, "2999-01-01")) == (422, "future")
 
 
+@pytest.mark.parametrize(
+    ("time", "unit", "meant", "iso"),
+    [
+        ("1793840400", "seconds", "1793840400000000", "2026-11-05T01:00:00Z"),
+        ("1793840400123", "milliseconds", "1793840400123000", "2026-11-05T01:00:00.123000Z"),
+    ],
+)
+def test_a_time_in_another_unit_is_refused(
+    operator: httpx.Client, time: str, unit: str, meant: str, iso: str
+) -> None:
+    address = "/v1/documents/units"
+    for refused in (
+        operator.post(address, params={"time": time}, content=b"<a/>"),
+        operator.post(address, params={"timestamp": time}, content=b"<a/>"),
+        operator.post(address, headers={"X-Document-Time": time}, content=b"<a/>"),
+    ):
+        assert code(refused) == (422, "time")
+        problem = refused.json()
+        assert problem["detail"].startswith(f"{time} is taken as 1970-01-")
+        assert problem["hint"].endswith(f"{time} looks like {unit}: write {meant} or {iso}")
+
+
+@pytest.mark.parametrize(
+    ("time", "taken"),
+    [
+        ("1", "1970-01-01T00:00:00.000001Z"),
+        ("5000000", "1970-01-01T00:00:05Z"),
+        ("2000000000", "1970-01-01T00:33:20Z"),  # a simulation that counts seconds
+        ("2000000000000", "1970-01-24T03:33:20Z"),
+        ("1970-01-01T00:29:53.840400", "1970-01-01T00:29:53.840400Z"),
+    ],
+)
+def test_times_soon_after_1970_are_taken(operator: httpx.Client, time: str, taken: str) -> None:
+    sent = operator.post("/v1/documents/units", params={"time": time}, content=b"<a/>")
+    assert ok(sent)["timestamp"] == taken
+
+
+def test_a_time_may_be_called_timestamp(operator: httpx.Client) -> None:
+    address, moment = "/v1/documents/called", "2026-03-01T12:00:00Z"
+    sent = operator.post(address, params={"timestamp": moment}, content=b"<a/>")
+    assert ok(sent)["timestamp"] == moment
+    both = {"time": moment, "timestamp": moment}
+    refused = operator.post(address, params=both, content=b"<a/>")
+    assert code(refused) == (422, "invalid_request")
+
+
 def test_only_the_operator_sends_to_public_streams(
     operator: httpx.Client, alice: httpx.Client
 ) -> None:

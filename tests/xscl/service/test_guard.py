@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -245,6 +246,63 @@ def test_every_operation_says_what_it_is(operator: httpx.Client) -> None:
 
 
 # -- Sizes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("tokens", "token"),
+        ("addresses", "address"),
+        ("subscriptions/known/addresses", "address"),
+        ("subscriptions/known/endpoints", "endpoint"),
+    ],
+)
+def test_an_id_that_cannot_be_is_not_there(operator: httpx.Client, path: str, what: str) -> None:
+    ok(operator.put("/v1/subscriptions/known", json={"query": "orders//a->x"}))
+    for id_ in ("00000000", "nope", "F", "%C3%A9"):
+        answer = operator.delete(f"/v1/{path}/{id_}")
+        assert code(answer) == (404, f"unknown_{what}")
+        assert answer.json()["detail"] == f"there is no {what} {unquote(id_)!r}"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "wrong", "hint"),
+    [
+        ("POST", "/v1/documents/orders?id=t1&tme=2026-03-01", "tme", "did you mean 'time'?"),
+        ("GET", "/v1/subscriptions/one/matches?befor=6", "befor", "did you mean 'before'?"),
+        ("GET", "/v1/subscriptions/one/events?aftr=6", "aftr", "did you mean 'after'?"),
+        ("GET", "/v1/feed.atom?page=6", "page", "its query parameters are before"),
+        ("PUT", "/v1/subscriptions/one?history=false", "history", "it takes no query parameters"),
+        ("PATCH", "/v1/subscriptions/one?query=x", "query", "it takes no query parameters"),
+    ],
+)
+def test_an_unknown_query_parameter_is_refused(
+    operator: httpx.Client, method: str, path: str, wrong: str, hint: str
+) -> None:
+    ok(operator.put("/v1/subscriptions/one", json={"query": "orders//a->x"}))
+    answer = operator.request(method, path, json={"query": "orders//a->x"})
+    assert code(answer) == (422, "invalid_request")
+    problem = answer.json()
+    assert problem["detail"] == f"query.{wrong}: Extra inputs are not permitted"
+    assert problem["hint"].startswith(hint)
+    assert [one["place"] for one in problem["errors"]] == [f"query.{wrong}"]
+
+
+def test_parameters_that_others_add_are_left_alone(
+    elsewhere: tuple[Running, str], operator: httpx.Client
+) -> None:
+    other, right = elsewhere
+    with other.client() as nobody:
+        assert code(nobody.get("/v1/me?befor=6")) == (401, "unauthorized")
+        assert nobody.get("/v1/health?now=1").status_code == 200
+    with other.client(right) as known:
+        assert code(known.get("/v1/me?befor=6")) == (422, "invalid_request")
+    for path in ("/?utm_source=mail", "/v1/openapi.json?now=1", "/docs?now=1"):
+        assert operator.get(path).status_code == 200, path
+    assert code(operator.get("/f/none.atom?utm_source=mail")) == (404, "unknown_address")
+    assert operator.get("/websub/none?hub.other=1").status_code == 404
+    with operator.stream("GET", "/v1/events?lastEventId=0") as events:
+        assert events.status_code == 200
 
 
 def test_bodies_have_a_limit(place: DataDirectory) -> None:

@@ -253,7 +253,7 @@ def test_one_feed_has_all_matches_of_a_user(alice: httpx.Client, bob: httpx.Clie
 def test_an_address_of_all_matches_outlives_a_restart(place: DataDirectory) -> None:
     with serving(place) as running, running.client() as client:
         subscribed(client, "q")
-        made = client.post("/v1/addresses", json={}).json()["atom"]
+        made = client.post("/v1/addresses").json()["atom"]
     with serving(place) as running, running.client() as client:
         assert client.get(f"/f/{made.rpartition('/')[2]}").status_code == 200
 
@@ -297,7 +297,7 @@ def test_secret_addresses(running: Running, operator: httpx.Client) -> None:
         refused = anybody.get(made["atom"])
         assert refused.status_code == 404
         assert secret not in refused.text
-        second = operator.post(f"{at}/addresses", json={}).json()
+        second = operator.post(f"{at}/addresses").json()
         operator.delete(at)
         subscribed(operator, "shared", "Other//item->i")
         assert anybody.get(second["atom"]).status_code == 404

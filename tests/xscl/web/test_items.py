@@ -134,6 +134,17 @@ def test_an_element_of_an_item_opens_its_query(shop: Shop, pair: tuple[str, str]
     assert page.xpath("//li[@title='feeds/item/title']")
 
 
+@pytest.mark.parametrize(
+    "path", ["/document?id=zzz", "/compare?doc=zzz&doc=zzy", "/items?with=zzz"]
+)
+def test_an_item_that_does_not_exist_is_not_found(shop: Shop, path: str) -> None:
+    answer = shop.client.get(path)
+    assert answer.status_code == 404
+    page = parsed(answer.text)
+    assert page.xpath("string(//h1)") == "Not Found"
+    assert page.xpath("string(//*[@id='problem']//strong)").startswith("There is no such item: zz")
+
+
 # -- In a browser ----------------------------------------------------------------------------
 
 

@@ -741,6 +741,14 @@ def test_the_contents_list_every_section(shop: Shop) -> None:
     assert shop.client.get("/help/unknown").status_code == 404
 
 
+@pytest.mark.parametrize("path", ["/help", *(f"/help/{page}" for page in HELP)])
+def test_a_page_of_help_begins_with_its_heading(shop: Shop, path: str) -> None:
+    """On a narrow screen the parts stand in their order."""
+    page = parsed(shop.client.get(path).text)
+    assert page.xpath("//h1/following::nav[@aria-label='Reference']")
+    assert not page.xpath("//h1/preceding::nav[@aria-label='Reference']")
+
+
 def test_an_error_of_a_query_leads_there(shop: Shop) -> None:
     answer = shop.client.post("/subscribe", data={"query": "S//a[", "name": "", "do": "try"})
     assert parsed(answer.text).xpath("//*[@id='checked']//a[@href='/help/xscl']")

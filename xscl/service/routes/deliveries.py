@@ -18,7 +18,7 @@ from xscl.delivery.channels.signature import is_secret
 from xscl.delivery.endpoint import Channel, Endpoint, File, Mail, State, Webhook
 from xscl.delivery.message import owner_of
 from xscl.language.parser import parse_window
-from xscl.service.accounts import Account, QuotaExceeded
+from xscl.service.accounts import Account, QuotaExceeded, counted
 from xscl.service.bodies import DeliveryTime, JsonBody, RequestBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
@@ -290,7 +290,13 @@ def letters(name: Name, id: Id, here: Here, who: Who) -> list[ShownLetter]:
 
 
 @router.post("/{id}:replay", summary="Retry refused messages")
-def replay(name: Name, id: Id, here: Here, who: Who, replay: Replay) -> Replayed:
+def replay(
+    name: Name,
+    id: Id,
+    here: Here,
+    who: Who,
+    replay: Annotated[Replay, Body(default_factory=Replay)],
+) -> Replayed:
     """Tries letters again at once, under the same ids."""
     endpoint = _existing(here, who, name, id)
     if endpoint.state != "active":
@@ -356,7 +362,7 @@ def _refuse_many(here: Installation, who: Account) -> None:
     most = who.quota.endpoints
     has = here.outbox.endpoints.count(lambda known: who.own(known) is not None)
     if most is not None and has >= most:
-        raise QuotaExceeded(f"you have {has} endpoints, and may have {most}")
+        raise QuotaExceeded(f"you have {counted(has, 'endpoint')}, and may have {most}")
 
 
 def _check(here: Installation, who: Account, url: str) -> None:
@@ -396,7 +402,8 @@ def _mail_code(here: Installation, who: Account, endpoint: Endpoint) -> None:
         mailed = False
         try:
             if outbox.count_mail(user) is not None:
-                raise QuotaExceeded(f"you have had {who.quota.mails_a_day} mails today")
+                mails = counted(who.quota.mails_a_day or 0, "mail")
+                raise QuotaExceeded(f"you have had {mails} today")
             mailed = outbox.mail_code(endpoint.id, to)
         finally:
             if not mailed:

@@ -25,7 +25,7 @@ from xscl.service.installation import Installation
 from xscl.service.paging import Limit, Page
 from xscl.service.problems import Problem, not_found
 from xscl.subscriptions.document_source import source_of
-from xscl.time_format import ticks_of_time
+from xscl.time_format import other_unit, ticks_of_time, unit_hint, written
 
 router = APIRouter(tags=["documents"])
 
@@ -47,8 +47,10 @@ class Given(JsonBody):
     """Id of the document on its stream; default: generated. Equal content under a known id has no
     effect, other content is a new version."""
     time: str | None = Field(None, max_length=50, examples=["2026-03-01T12:00:00Z"])
-    """Its time, ISO 8601 or microseconds since 1970. If it is left out, the service gives it the
-    time at which it is accepted, in the order of acceptance."""
+    """Its time, ISO 8601 or microseconds since 1970; what looks like seconds is refused. If it is
+    left out, the service gives it the time at which it is accepted, in the order of acceptance."""
+    timestamp: str | None = Field(None, max_length=50, examples=["2026-03-01T12:00:00Z"])
+    """Another name of `time`, as answers call it; only one of them may be given."""
 
 
 class Taken(JsonBody):
@@ -153,8 +155,10 @@ async def post(
     unless its first document has a time of its own.  What cannot be read is refused with the
     place; `429` or `503` with `Retry-After` say that there is no room for it now.
     """
+    if given.time and given.timestamp:
+        raise Problem("invalid_request", "timestamp: it is another name of time: give one of them")
     xml = await request.body()
-    name, time = given.id or x_document_id, given.time or x_document_time
+    name, time = given.id or x_document_id, given.time or given.timestamp or x_document_time
     return await run_in_threadpool(take, here, who, stream, xml, name, time)
 
 
@@ -223,6 +227,9 @@ def _moment(here: Installation, who: Account, time: str | None) -> tuple[int, bo
     found = now if time is None else ticks_of_time(time)
     if found is None:
         raise Problem("time", f"{time!r} is no time", hint="write it as 2026-03-01T12:00:00Z")
+    if time is not None and time.isdecimal() and (unit := other_unit(found)):
+        detail = f"{time} is taken as {written(found)}"
+        raise Problem("time", detail, hint=unit_hint(found, unit))
     if found > now + (DAY if who.is_operator else AHEAD):
         raise DocumentError(
             "its time is ahead of the clock of the service, and windows are counted from the"

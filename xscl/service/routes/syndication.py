@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request
+from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
@@ -97,6 +97,10 @@ class NewAddress(RequestBody):
     """A label for the list of addresses."""
 
 
+GivenAddress: TypeAlias = Annotated[NewAddress, Body(default_factory=NewAddress)]
+"""The body may be left out: all its fields have defaults."""
+
+
 class ShownAddress(JsonBody):
     """A secret address without its secret part."""
 
@@ -166,7 +170,7 @@ def secret_json(secret: SecretPart, here: Here, conditions: Conditions) -> Respo
 
 
 @router.post("/addresses", summary="Create a secret address", status_code=201)
-def make(name: Name, here: Here, who: Who, request: Request, new: NewAddress) -> MadeAddress:
+def make(name: Name, here: Here, who: Who, request: Request, new: GivenAddress) -> MadeAddress:
     """Feed readers fetch from it without a token.  It is shown this once."""
     return _made(here, existing(here, who, name).name, request, new)
 
@@ -184,7 +188,7 @@ def revoke(name: Name, id: Id, here: Here, who: Who) -> None:
 
 
 @all_router.post("/addresses", summary="Create a secret address of all matches", status_code=201)
-def make_of_all(here: Here, who: Who, request: Request, new: NewAddress) -> MadeAddress:
+def make_of_all(here: Here, who: Who, request: Request, new: GivenAddress) -> MadeAddress:
     """Feed readers fetch all your matches from it without a token.  It is shown this once."""
     return _made(here, who.qualify(""), request, new)
 

@@ -24,7 +24,7 @@ router = APIRouter(tags=["accounts"])
 MOST = 100
 """Tokens of one user."""
 
-TokenId = Annotated[str, Path(pattern="^[0-9a-f]{8}$", description="The id of the token.")]
+TokenId = Annotated[str, Path(max_length=100, description="The id of the token.")]
 Most = Annotated[int, Field(ge=0, lt=1 << 53)] | None
 User = Annotated[str, Path(min_length=1, max_length=100, description="The name of the user.")]
 

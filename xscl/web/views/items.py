@@ -15,7 +15,7 @@ from markupsafe import Markup
 from feeds.formats.display import safe_html
 from feeds.xml.xmlparse import parse
 from xscl.delivery.cards import Card, card
-from xscl.errors import DocumentError, XsclError
+from xscl.errors import XsclError
 from xscl.inspection.by_example import Leaf, Shared, Side, differing, query_for, query_of, shared
 from xscl.inspection.vocabulary import leaf_value, steps_of
 from xscl.language.names import EVERYTHING
@@ -128,8 +128,8 @@ def items(
 @router.get("/document")
 def document(asked: Asked, id: Doc) -> HTMLResponse:
     """Show a document's content and its nodes, each with the query for its value."""
-    found = show_witness(id, asked.here, asked.who)
     shown = example(asked, id)
+    found = show_witness(id, asked.here, asked.who)
     leaves = {node.path: node.text for node in found.nodes}
     written = leaves.get("/item[1]/content[1]") or leaves.get("/item[1]/description[1]") or ""
     said = safe_html(written, leaves.get("/item[1]/item_url[1]", ""), without=_ELSEWHERE)
@@ -253,7 +253,7 @@ def _pair(asked: PageRequest, documents: Sequence[str]) -> tuple[Example, Exampl
 
 
 def example(asked: PageRequest, name: str) -> Example:
-    """Return a visible document with its nodes; raises DocumentError."""
+    """Return a visible document with its nodes; raises Problem 404."""
     here, who = asked.here, asked.who
     with here.reading() as store:
         known = visible_document(store, who, name)
@@ -263,9 +263,7 @@ def example(asked: PageRequest, name: str) -> Example:
             [known],
         )
     if known is None or not rows:
-        raise DocumentError(
-            f"there is no document {name!r}", reason_code="unknown_document", hint="see Items"
-        )
+        raise Problem("not_found", f"There is no such item: {name}", hint="see Items")
     ((ts, streams, xml),) = rows
     text = spooled(here.engine, known, here.home.spool) if xml is None else bytes(xml)
     tree = number_nodes(parse(text))
