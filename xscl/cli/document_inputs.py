@@ -109,10 +109,8 @@ def _warn_of_unit(read: Document | RejectedFile) -> bool:
 
     A time of that day with a fraction that was not written as a number does not occur.
     """
-    unit = other_unit(read.timestamp) if isinstance(read, Document) else None
-    if unit is None:
+    if not isinstance(read, Document) or (unit := other_unit(read.timestamp)) is None:
         return False
-    assert isinstance(read, Document)
     warn(
         f"{read.id}: its time was read as {written(read.timestamp)}",
         hint=unit_hint(read.timestamp, unit),

@@ -50,8 +50,9 @@ _MINUTE = 60.0
 _EXTRA = "Extra inputs are not permitted"  # as the reason of an unknown field of a body
 _REMEMBERED = 10_000  # addresses whose wrong tokens are counted
 
-_ADDED = frozenset({"lastEventId"})
-"""Parameters that libraries add by themselves: EventSource for old browsers has no headers."""
+_ADDED = frozenset({"lastEventId", "_"})
+"""Parameters that libraries add by themselves: EventSource for old browsers, which has no headers,
+and those that want no cached answer."""
 _declared: dict[object, frozenset[str]] = {}
 """Query parameters of routes by their functions."""
 
