@@ -417,6 +417,38 @@ def test_a_token_on_the_command_line_is_warned_of(both: Both, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    "command",
+    [["subscriptions"], ["status"], ["subscribe", "mine", "S//a"], ["explain", "S//a"]],
+    ids=lambda one: one[0],
+)
+def test_a_token_is_refused_where_no_service_reads_it(
+    both: Both, command: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("nonsense")
+    asked = (*command, "--data", str(both.alone))
+    refused = called(*asked, "--token", f"@{tmp_path / 'token'}")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr == (
+        f"xscl: no service runs on {both.alone}, so a token has no effect\n"
+        "hint: start 'xscl serve', or leave out --token\n"
+    )
+
+
+@pytest.mark.parametrize("variable", ["XSCL_TOKEN", "XSCL_TOKEN_FILE"])
+def test_a_token_of_the_environment_is_warned_of_where_no_service_reads_it(
+    both: Both, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "nonsense")
+    alone, served = both.ask("subscriptions")
+    assert (alone.exit_code, alone.stderr) == (
+        0,
+        f"xscl: warning: no service runs on {both.alone}, so a token has no effect:"
+        " this is done as the operator\n",
+    )
+    assert served.exit_code in (1, 2)
+
+
+@pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["--url", "http://127.0.0.1:9"], 1, "does not answer"),
