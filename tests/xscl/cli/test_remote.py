@@ -19,7 +19,7 @@ from typer.testing import Result
 
 from tests.xscl.commandline import called, json_rows
 from tests.xscl.polling import scripted
-from tests.xscl.service.conftest import ANY_PORT, serving
+from tests.xscl.service.conftest import ANY_PORT, ok, serving, token_of
 from xscl.cli import app
 from xscl.cli.completion import feeds_like, subscriptions_like
 from xscl.cli.http_client import HttpClient
@@ -414,6 +414,35 @@ def test_a_token_on_the_command_line_is_warned_of(both: Both, tmp_path: Path) ->
                 patch.setenv(name, value)
             done = called(*asked, *arguments)
         assert (done.exit_code, done.stderr) == (0, "")
+
+
+def test_what_users_have_is_not_listed_among_the_operators(tmp_path: Path) -> None:
+    home = DataDirectory(tmp_path / "data")
+    commands = ["subscriptions", "subscriptions --json", "subscriptions --removed", "feeds list"]
+    commands += ["feeds show anns", "feeds export", "explain own"]
+
+    def said() -> list[tuple[int, str, str]]:
+        done = [called(*one.split(), "--data", str(home.path)) for one in commands]
+        return [(one.exit_code, one.stdout, one.stderr) for one in done]
+
+    with serving(home) as running:
+        with running.client() as operator:
+            token = token_of(operator, "ann")
+        with running.client(token) as ann:
+            for name in ("mine", "gone"):
+                ok(ann.put(f"/v1/subscriptions/{name}", json={"query": "feeds//item->a"}))
+            ok(ann.delete("/v1/subscriptions/gone"))
+            ok(ann.put("/v1/streams/anns", json={}))
+            ok(ann.post("/v1/feeds", json={"url": "https://ann.example/f", "stream": "anns"}))
+        assert called("subscribe", "own", "S//a->a", "--data", str(home.path)).exit_code == 0
+        served = said()
+    assert said() == served
+    assert [row["name"] for row in json_rows(served[1][1])] == ["own"]
+    named = ["matches _1.mine", "explain _1.mine", "pause _1.mine", "rename own _1.mine"]
+    for command in (*named, "unsubscribe _1.mine", "subscribe _1.more S//a"):
+        done = called(*command.split(), "--data", str(home.path))
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert "it begins as the service's own names do" in done.stderr
 
 
 @pytest.mark.parametrize(
