@@ -113,6 +113,16 @@ def time_column(records: Sequence[EventRecord], wanted: str | None, stream: str)
     return wanted
 
 
+def column_like_times(records: Sequence[EventRecord]) -> str | None:
+    """Return the first column whose values are all written times, not numbers; None without one."""
+    found: dict[str, bool] = {}
+    for record in records:
+        for name, value in record.values.items():
+            if value is not None and found.setdefault(name, True):
+                found[name] = _number(value) is None and _ticks(value, Fraction(1)) is not None
+    return next((name for name, is_time in found.items() if is_time), None)
+
+
 def unit_warning(records: Iterable[EventRecord], column: str | None) -> str | None:
     """Return a reason why numeric times may not be microseconds, None without one."""
     if column is None:

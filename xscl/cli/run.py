@@ -71,7 +71,12 @@ def run(
         Path | None, option("--schema", "With --language: what the streams hold.", "FILE")
     ] = None,
     time: Annotated[
-        str | None, option("--time", "With --language: when events were.", "COLUMN")
+        str | None,
+        option(
+            "--time",
+            "With --language: when events were (time, timestamp or t1; else a second apart).",
+            "COLUMN",
+        ),
     ] = None,
     unit: Annotated[
         str | None, option("--unit", "With --language: of times in numbers (us).", "us|ms|s|ns")

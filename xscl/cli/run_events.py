@@ -28,6 +28,7 @@ from xscl.cli.event_types import (
     BEGIN,
     SECOND,
     UNITS,
+    column_like_times,
     inferred_schema,
     interval,
     time_column,
@@ -141,6 +142,8 @@ def _read(options: EventRun, defined: dict[str, Definition]) -> EventInput:
             continue
         wanted = options.time if own is None or own.time is None else own.time
         column = time_column(records, wanted, stream) if records else None
+        if records and column is None:
+            _warn_of_made_times(stream, records)
         times = [name for name in (column, BEGIN) if column and name]
         schemas[stream] = own.schema if own else inferred_schema(records, times)
         warning = unit_warning(records, column) if options.unit is None else None
@@ -155,6 +158,12 @@ def _read(options: EventRun, defined: dict[str, Definition]) -> EventInput:
                 events.append(event)
     events.sort(key=lambda one: (one.t1, one.t0))
     return EventInput(tuple(events), schemas, unread, tuple(nothing))
+
+
+def _warn_of_made_times(stream: str, records: Sequence[EventRecord]) -> None:
+    column = column_like_times(records)
+    hint = "say --time NAME" if column is None else f"say --time {column}: its values are times"
+    warn(f"warning: {stream} has no column 'time': its events are taken as a second apart", hint)
 
 
 def _inputs(options: EventRun, defined: dict[str, Definition]) -> Iterator[tuple[str, str]]:

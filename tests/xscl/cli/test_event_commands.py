@@ -212,6 +212,25 @@ def test_rows_without_a_time_come_one_a_second() -> None:
     assert (row["t0"], row["t1"]) == (0, 1_000_000)
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("acc,amount\na,1\na,2\n", "say --time NAME"),
+        (
+            "acc,amount,year,at\na,1,2025,2026-05-06\na,2,2026,2026-05-06T10:00:00Z\na,3,2026,\n",
+            "say --time at: its values are times",
+        ),
+    ],
+)
+def test_rows_without_a_time_are_warned_of(text: str, hint: str) -> None:
+    write("t.csv", text)
+    done = xscl("--language", "eql", "-q", PAIRS, "t.csv")
+    warned = "xscl: warning: t has no column 'time': its events are taken as a second apart\n"
+    assert (done.exit_code, done.stderr) == (0, f"{warned}hint: {hint}\n")
+    write("t.csv", CSV)
+    assert warned not in xscl("--language", "eql", "-q", PAIRS, "t.csv").stderr
+
+
 def test_intervals() -> None:
     write("t.csv", "t0,time,acc,amount\n1,5,a,1\n4,6,a,2\n6,7,a,3\n")
     (row,) = rows("--language", "eql", "-q", PAIRS, "t.csv")
