@@ -89,7 +89,7 @@ def first_poll(one: Row, *, is_served: bool) -> str:
     """Return the message about the first poll of a feed that was added."""
     if one["error"] is not None:
         return (
-            f"its first poll failed: {one['error']}; it is asked again"
+            f"the feed is followed, but its first poll failed: {one['error']}; it is asked again"
             f" ('xscl feeds remove {one['stream']}' stops that)"
         )
     if one["polls"]:

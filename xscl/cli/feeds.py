@@ -103,9 +103,13 @@ def add(
         is_served = service.is_served
     for warning in warnings:
         warn(warning)
+    told = "" if call.as_json else first_poll(added, is_served=is_served)
+    failed = added["error"] is not None
+    if told and failed:
+        warn(told)
     answer(added, [followed(added)], as_json=call.as_json)
-    if not call.as_json:
-        warn(first_poll(added, is_served=is_served))
+    if told and not failed:
+        warn(told)
 
 
 @app.command("list")
