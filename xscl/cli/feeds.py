@@ -39,9 +39,10 @@ from xscl.cli.options import (
     command_group,
     option,
 )
-from xscl.cli.output import UsageError, answer, counted, echo, echo_json, list_rows, warn
+from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
 from xscl.cli.progress import Quiet
 from xscl.cli.service import opened
+from xscl.counts import counted
 from xscl.language.parser import parse_window
 from xscl.polling.feed import EVERY, LEAST_EVERY, Headers, check_name, check_url, read_header
 from xscl.polling.feed_poller import FeedChange, PollSettings

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from xscl.counts import counted
 from xscl.errors import XsclError
 from xscl.polling.feed_repository import ticks
 from xscl.service.names import OPERATOR, owner, qualified, shown
@@ -210,7 +211,7 @@ class Accounts:
                 return False
             most = account.quota.streams
             if most is not None and len(mine) >= most:
-                raise QuotaExceeded(f"you have {most} streams, and more are not allowed")
+                raise QuotaExceeded(f"you have {counted(most, 'stream')}, and more are not allowed")
             with self._store.transaction():
                 self._store.fetch(
                     "INSERT INTO state.owned_stream VALUES (?, ?)", [account.number, name]

@@ -17,6 +17,7 @@ import secrets
 import threading
 from dataclasses import astuple, dataclass, fields, replace
 
+from xscl.counts import counted
 from xscl.errors import XsclError
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import THE_OPERATOR, Account, Accounts, QuotaExceeded
@@ -84,7 +85,7 @@ class Tokens:
         now = ticks()
         with self._mutex:
             if most is not None and len(self.of(account)) >= most:
-                raise QuotaExceeded(f"you have {most} tokens, and more are not allowed")
+                raise QuotaExceeded(f"you have {counted(most, 'token')}, and more are not allowed")
             name = secrets.token_hex(4)
             while name in self._known:
                 name = secrets.token_hex(4)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
+from xscl.counts import counted
 from xscl.limiter import DailyQuota
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.names import owner
@@ -55,7 +56,8 @@ class Usage:
         most = account.quota.subscriptions if what == "subscriptions" else account.quota.feeds
         has = self._kept[what][account.number]
         if most is not None and has + count > most:
-            raise QuotaExceeded(f"you have {has} {what}, and may have {most}")
+            one = what.removesuffix("s")
+            raise QuotaExceeded(f"you have {counted(has, one)}, and may have {most}")
 
     @contextmanager
     def adding(self, account: Account, what: Owned, count: int = 1) -> Iterator[None]:
@@ -81,11 +83,12 @@ class Usage:
         """Count a document against the daily quotas; raises QuotaExceeded above one of them."""
         most = account.quota.bytes_a_day
         if self._done["bytes"].consume(account.number, most, size) is not None:
-            has = self.today(account, "bytes")
-            raise QuotaExceeded(f"you have sent {has} bytes today, and may send {most}")
+            has = counted(self.today(account, "bytes"), "byte")
+            raise QuotaExceeded(f"you have sent {has} today, and may send {most}")
         most = account.quota.documents_a_day
         if self._done["documents"].consume(account.number, most) is not None:
-            raise QuotaExceeded(f"you have sent {most} documents today, which is all you may")
+            has = counted(self.today(account, "documents"), "document")
+            raise QuotaExceeded(f"you have sent {has} today, which is all you may")
 
     @property
     def has_users(self) -> bool:
@@ -103,6 +106,6 @@ class Usage:
         most = account.quota.matches_a_day
         if most is not None and self.today(account, "matches") >= most:
             raise QuotaExceeded(
-                f"you have had {most} matches today, which is all you may: until tomorrow neither"
-                " documents nor subscriptions of yours are taken"
+                f"you have had {counted(most, 'match')} today, which is all you may: until tomorrow"
+                " neither documents nor subscriptions of yours are taken"
             )

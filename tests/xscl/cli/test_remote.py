@@ -155,7 +155,7 @@ def test_tags_are_set_listed_and_imported(both: Both) -> None:
     assert row == {"name": "hit", "query": HIT, "updates": False, "tags": ["sea"]}
     Path(both.document("rows.jsonl")).write_text(json.dumps(row | {"name": "copy"}))
     for done in both.ask("import", both.document("rows.jsonl")):
-        assert done.stdout == "1 new subscriptions, 0 were there already\n"
+        assert done.stdout == "1 new subscription, 0 there already\n"
     for done in both.ask("subscriptions", "--tag", "sea", "--json"):
         assert [one["name"] for one in json_rows(done.stdout)] == ["copy", "hit"]
     alone, served = both.ask("tag", "hit", "two words")

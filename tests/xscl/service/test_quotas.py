@@ -42,6 +42,24 @@ def test_a_user_has_so_many_streams(running: Running, operator: httpx.Client) ->
         assert ok(frank.get("/v1/me"))["used"]["streams"] == 2
 
 
+def test_what_there_is_one_of_is_singular(running: Running, operator: httpx.Client) -> None:
+    with running.client(token_of(operator, "gina")) as gina:
+        limits = {"streams": 1, "subscriptions": 1, "documents_a_day": 1}
+        ok(operator.put("/v1/accounts/gina/quota", json=limits))
+        ok(gina.post("/v1/documents/one", content=b"<a/>"))
+        ok(gina.put("/v1/subscriptions/one", json={"query": "one//a"}))
+        refused = [
+            gina.put("/v1/streams/two", json={}),
+            gina.put("/v1/subscriptions/two", json={"query": "one//a"}),
+            gina.post("/v1/documents/one", content=b"<b/>"),
+        ]
+        assert [one.json()["detail"] for one in refused] == [
+            "you have 1 stream, and more are not allowed",
+            "you have 1 subscription, and may have 1",
+            "you have sent 1 document today, which is all you may",
+        ]
+
+
 def test_tokens_made_at_the_same_time_do_not_exceed_the_bound() -> None:
     with Engine() as engine, closing(engine.host.connect()) as store:
         accounts = Accounts(store)

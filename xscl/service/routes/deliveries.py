@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 
 from feeds.formats.times import SECOND
 from feeds.http.addresses import RefusedAddress, check, unreachable
+from xscl.counts import counted
 from xscl.delivery.channels.file import is_name
 from xscl.delivery.channels.mail import is_address
 from xscl.delivery.channels.mail_confirmation import CODES
@@ -356,7 +357,7 @@ def _refuse_many(here: Installation, who: Account) -> None:
     most = who.quota.endpoints
     has = here.outbox.endpoints.count(lambda known: who.own(known) is not None)
     if most is not None and has >= most:
-        raise QuotaExceeded(f"you have {has} endpoints, and may have {most}")
+        raise QuotaExceeded(f"you have {counted(has, 'endpoint')}, and may have {most}")
 
 
 def _check(here: Installation, who: Account, url: str) -> None:
