@@ -49,6 +49,17 @@ def inferred_schema(records: Iterable[EventRecord], without: Sequence[str]) -> S
     return Schema(tuple(kinds), tuple(map(_common_type, kinds.values())))
 
 
+def first_text(records: Iterable[EventRecord], name: str) -> EventRecord | None:
+    """Return the first record whose value makes text of a column of numbers, None if none does."""
+    texts: list[EventRecord] = []
+    has_numbers = False
+    for record in records:
+        kinds = _kinds(record.values.get(name))
+        has_numbers = has_numbers or bool(kinds & {int, float})
+        texts += [record] if str in kinds and not texts else []
+    return texts[0] if texts and has_numbers else None
+
+
 def _kinds(value: Value) -> set[type]:
     """Return the types that a value may have."""
     if value is None:

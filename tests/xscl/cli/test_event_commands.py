@@ -147,6 +147,17 @@ def test_a_query_with_a_mistake() -> None:
     assert "there is no stream tt" in done.stderr
 
 
+def test_a_value_that_makes_text_of_numbers_is_named() -> None:
+    write("t.csv", "time,acc,amount\n1,a,10\n2,x,\n3,a,n/a\n4,a,none\n")
+    done = xscl("--language", "eql", "-q", "SELECT * FROM t A WHERE FILTER(A.amount > 4)", "t.csv")
+    assert done.exit_code == 2
+    assert "cannot compare str with int" in done.stderr
+    told = "xscl: the column amount of t is text: t.csv:4 has 'n/a'\n"
+    assert done.stderr.endswith(told)
+    done = xscl("--language", "eql", "-q", "SELECT * FROM t A WHERE FILTER(A.amont > 4)", "t.csv")
+    assert told not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
