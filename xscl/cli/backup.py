@@ -11,6 +11,7 @@ from xscl.cli.options import DATA, Call, Data, Json, home, option
 from xscl.cli.output import UsageError, answer, warn
 from xscl.cli.progress import Quiet, working
 from xscl.cli.service import opened
+from xscl.counts import counted
 from xscl.service.restore import AcceptedStore, Restored, accept
 from xscl.service.restore import restore as put_back
 from xscl.store.backup import Backup
@@ -84,13 +85,13 @@ def _echo_restored(place: DataDirectory, done: Restored, *, as_json: bool) -> No
     lines = [
         f"restored {place.path}: {_described(done.backup)}, made {done.backup.made}",
         *_aside_lines(done),
-        f"{_counted(done.waiting, 'segment')} of the spool will be consumed by 'xscl serve'",
+        f"{counted(done.waiting, 'segment')} of the spool will be consumed by 'xscl serve'",
     ]
     value = {"restored": str(place.path), **done.backup.as_dict(), **_aside(done), **counts}
     answer(value, lines, as_json=as_json)
     if done.missing and not as_json:
         warn(
-            f"warning: {_counted(done.missing, 'segment')} between them cannot be consumed again: "
+            f"warning: {counted(done.missing, 'segment')} between them cannot be consumed again: "
             "they were deleted after they had been consumed, or never written"
         )
 
@@ -116,7 +117,7 @@ def _lost(commits: int | None) -> str:
             return "nothing"
         case _:
             return (
-                f"the last {_counted(commits, 'commit')}, with the {what}; documents that are still"
+                f"the last {counted(commits, 'commit')}, with the {what}; documents that are still"
                 " in the spool will be consumed again"
             )
 
@@ -131,9 +132,5 @@ def _aside_lines(done: Restored | AcceptedStore) -> list[str]:
 
 
 def _described(one: Backup) -> str:
-    segments = _counted(len(one.segments), "segment")
-    return f"{_counted(one.commits, 'commit')}, {segments} that wait, {one.size} bytes"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    segments = counted(len(one.segments), "segment")
+    return f"{counted(one.commits, 'commit')}, {segments} that wait, {one.size} bytes"

@@ -20,6 +20,7 @@ from typing import Literal, TypeAlias
 from feeds.java import JavaNotFound, find_java
 from feeds.spool import SegmentDamaged, SegmentsMissing, Spool, SpoolError
 from xscl.cli.extras import PACKAGES, Extra, install_command, missing
+from xscl.counts import counted
 from xscl.errors import StoreError
 from xscl.polling.arrival_clock import RELEASED, SECOND, way_back
 from xscl.polling.credentials import NAME as SECRETS
@@ -202,7 +203,7 @@ def _spool(home: DataDirectory) -> Finding:
     for number in numbers[-1:]:
         for _ in spool.read(number):
             pass
-    return Finding("spool", "ok", f"{len(numbers)} segments up to {latest}")
+    return Finding("spool", "ok", f"{counted(len(numbers), 'segment')} up to {latest}")
 
 
 def _store(home: DataDirectory) -> Finding:

@@ -55,7 +55,10 @@ def edit(
         if changed["language"] == XSCL:
             warn_of_unseen_names(service, text)
     is_new = changed["version"] != before["version"]
-    line = f"edited {name!r}: version {changed['version']}" if is_new else f"{name!r} is unchanged"
+    line = f"{name!r} is unchanged"
+    if is_new:
+        version = f"version {changed['version']}"
+        line = f"edited {name!r}: {version}, for documents that arrive from now on"
     _tell(changed, line, call)
 
 

@@ -49,6 +49,17 @@ def inferred_schema(records: Iterable[EventRecord], without: Sequence[str]) -> S
     return Schema(tuple(kinds), tuple(map(_common_type, kinds.values())))
 
 
+def first_text(records: Iterable[EventRecord], name: str) -> EventRecord | None:
+    """Return the first record whose value makes text of a column of numbers, None if none does."""
+    texts: list[EventRecord] = []
+    has_numbers = False
+    for record in records:
+        kinds = _kinds(record.values.get(name))
+        has_numbers = has_numbers or bool(kinds & {int, float})
+        texts += [record] if str in kinds and not texts else []
+    return texts[0] if texts and has_numbers else None
+
+
 def _kinds(value: Value) -> set[type]:
     """Return the types that a value may have."""
     if value is None:
@@ -111,6 +122,16 @@ def time_column(records: Sequence[EventRecord], wanted: str | None, stream: str)
         columns = ", ".join(sorted(names))
         raise UsageError(f"{stream} has no column {wanted}", hint=f"there are {columns}")
     return wanted
+
+
+def column_like_times(records: Sequence[EventRecord]) -> str | None:
+    """Return the first column whose values are all written times, not numbers; None without one."""
+    found: dict[str, bool] = {}
+    for record in records:
+        for name, value in record.values.items():
+            if value is not None and found.setdefault(name, True):
+                found[name] = _number(value) is None and _ticks(value, Fraction(1)) is not None
+    return next((name for name, is_time in found.items() if is_time), None)
 
 
 def unit_warning(records: Iterable[EventRecord], column: str | None) -> str | None:

@@ -13,7 +13,7 @@ import typer
 from xscl.cli.options import DATA, Call, Data, Json, Place, home, option
 from xscl.cli.output import UsageError, answer, warn
 from xscl.cli.remote_service import RemoteService
-from xscl.cli.service import client_of
+from xscl.cli.service import client_of, refuse_token
 from xscl.service import registrations
 from xscl.service.registrations import read_export, register
 
@@ -73,6 +73,7 @@ def import_registrations(call: Call, content: bytes) -> None:
             "an export is imported into a data directory, not into a running service",
             hint="stop the service, and name its directory with --data",
         )
+    refuse_token(call)
     new, refused = register(home(call.data), read_export(content))
     value = {**new, "refused": {one.name: one.error.message for one in refused}}
     answer(value, [f"new: {_counted(new)}"], as_json=call.as_json)

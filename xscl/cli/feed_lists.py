@@ -20,6 +20,7 @@ from xscl.cli.options import Call, Place, option
 from xscl.cli.output import UsageError, answer, clean, echo, warn
 from xscl.cli.progress import Quiet, working
 from xscl.cli.service import opened
+from xscl.counts import counted
 from xscl.polling.feed import FeedsError, check_name
 from xscl.polling.feed_list import ImportLine
 
@@ -46,13 +47,13 @@ def import_(
     body, outlines = _read(file)
     with (
         opened("feeds import", call, missing="create") as service,
-        working(f"importing {len(outlines):,} feeds"),
+        working(f"importing {counted(len(outlines), 'feed')}"),
     ):
         lines = service.import_feeds(body, outlines, tag or ())
     answer([asdict(line) for line in lines], _report(lines), as_json=call.as_json)
     failed = sum(line.outcome == "refused" for line in lines)
     if failed:
-        warn(f"{failed} of {len(lines)} outlines could not be imported")
+        warn(f"{failed} of {counted(len(lines), 'outline')} could not be imported")
         raise typer.Exit(1)
 
 
@@ -82,7 +83,7 @@ def export(
             file.write_bytes(written)
         except OSError as error:
             raise UsageError(f"{file} cannot be written: {error.strerror}") from None
-        echo(f"{len(outlines)} feeds written to {file}")
+        echo(f"{counted(len(outlines), 'feed')} written to {file}")
     for one in left_out:
         warn(f"{one} is left out: its address looks secret (--secrets writes it)")
 
@@ -107,9 +108,9 @@ def _read(file: Path) -> tuple[bytes, tuple[FeedOutline, ...]]:
 
 def _report(lines: Sequence[ImportLine]) -> Iterator[str]:
     yield from map(_text, lines)
-    counted = Counter(line.outcome for line in lines)
-    said = ", ".join(f"{number} {outcome}" for outcome, number in counted.items())
-    yield f"{len(lines)} outlines: {said or 'nothing to do'}"
+    outcomes = Counter(line.outcome for line in lines)
+    said = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
+    yield f"{counted(len(lines), 'outline')}: {said or 'nothing to do'}"
 
 
 def _text(line: ImportLine) -> str:

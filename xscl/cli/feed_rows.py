@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from xscl.cli.output import counted, one_line
+from xscl.cli.output import one_line
+from xscl.counts import counted
 from xscl.language.names import EVERYTHING
 from xscl.polling.feed import SECOND, FeedsError, feed_key, shown, without_user
 from xscl.time_format import duration, moment, ticks_of_time
@@ -89,7 +90,7 @@ def first_poll(one: Row, *, is_served: bool) -> str:
     """Return the message about the first poll of a feed that was added."""
     if one["error"] is not None:
         return (
-            f"its first poll failed: {one['error']}; it is asked again"
+            f"the feed is followed, but its first poll failed: {one['error']}; it is asked again"
             f" ('xscl feeds remove {one['stream']}' stops that)"
         )
     if one["polls"]:

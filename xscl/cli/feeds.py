@@ -39,9 +39,10 @@ from xscl.cli.options import (
     command_group,
     option,
 )
-from xscl.cli.output import UsageError, answer, counted, echo, echo_json, list_rows, warn
+from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
 from xscl.cli.progress import Quiet
 from xscl.cli.service import opened
+from xscl.counts import counted
 from xscl.language.parser import parse_window
 from xscl.polling.feed import EVERY, LEAST_EVERY, Headers, check_name, check_url, read_header
 from xscl.polling.feed_poller import FeedChange, PollSettings
@@ -103,9 +104,13 @@ def add(
         is_served = service.is_served
     for warning in warnings:
         warn(warning)
+    told = "" if call.as_json else first_poll(added, is_served=is_served)
+    failed = added["error"] is not None
+    if told and failed:
+        warn(told)
     answer(added, [followed(added)], as_json=call.as_json)
-    if not call.as_json:
-        warn(first_poll(added, is_served=is_served))
+    if told and not failed:
+        warn(told)
 
 
 @app.command("list")

@@ -15,6 +15,7 @@ from xscl.cli.output import UsageError, answer
 from xscl.cli.progress import Quiet, progress
 from xscl.cli.service import Service, opened
 from xscl.client import Refused
+from xscl.counts import counted
 from xscl.errors import NameTaken, QueryError, XsclError
 from xscl.service.names import BadName, refuse_unaddressable
 from xscl.service.registrations import is_export
@@ -55,7 +56,7 @@ def import_(
     unchanged = len(rows) - new
     answer(
         {"new": new, "unchanged": unchanged},
-        [f"{new} new subscriptions, {unchanged} were there already"],
+        [f"{counted(new, 'new subscription')}, {unchanged} there already"],
         as_json=call.as_json,
     )
 

@@ -57,6 +57,7 @@ from xscl.polling.hub_lease import HubLease
 from xscl.polling.new_items import parts
 from xscl.service.accounts import THE_OPERATOR, AccountError, Accounts
 from xscl.service.document_bindings import DocumentBindings, spooled, witness
+from xscl.service.names import refuse_reserved
 from xscl.service.stars import MOST, star_row, stars
 from xscl.service.status import ServiceStatus, status
 from xscl.service.subscription_change import SubscriptionChange, version_row
@@ -83,12 +84,13 @@ class LocalService:
 
     def subscription(self, name: str) -> Row | None:
         """Return a subscription by its name, None if there is none."""
+        refuse_reserved(name)
         found = self.engine.subscription(name)
         return None if found is None else self._shown(found)
 
     def subscriptions(self) -> list[Row]:
-        """Return all subscriptions in the order of their names."""
-        found = sorted(self.engine.subscriptions, key=lambda one: one.name)
+        """Return the operator's subscriptions in the order of their names."""
+        found = sorted(filter(_is_own, self.engine.subscriptions), key=lambda one: one.name)
         tags = self._tags([one.name for one in found])
         return [self._shown(one, tags) for one in found]
 
@@ -117,16 +119,16 @@ class LocalService:
 
     def names_like(self, prefix: str) -> list[str]:
         """Return names of subscriptions with a prefix."""
-        names = (one.name for one in self.engine.subscriptions)
+        names = (one.name for one in self.engine.subscriptions if _is_own(one))
         return [name for name in names if name.startswith(prefix)]
 
     def streams(self) -> set[str]:
-        """Return the names of all known streams."""
+        """Return the names of all known streams but those of users."""
         rows = self.engine.sql(
             "SELECT stream FROM watermarks WHERE documents > 0 UNION SELECT name FROM state.stream"
             " UNION SELECT publish FROM subscriptions WHERE publish IS NOT NULL"
         ).to_pylist()
-        return {row["stream"] for row in rows}
+        return {row["stream"] for row in rows if THE_OPERATOR.own(row["stream"]) is not None}
 
     def subscribe(
         self,
@@ -139,6 +141,7 @@ class LocalService:
         history: bool = False,
     ) -> Sequence[str]:
         """Register a query; return the streams that it reads."""
+        refuse_reserved(name)
         prepare(self.engine)
         self.engine.subscribe(
             name, query, updates=updates, language=language, since=since, history=history
@@ -157,10 +160,12 @@ class LocalService:
 
     def edit(self, name: str, change: SubscriptionChange) -> Row:
         """Change a subscription; return it."""
+        refuse_reserved(change.name or name)
         return self._shown(change.apply(self.engine.edit, name, self._reading))
 
     def versions(self, name: str) -> list[Row]:
         """Return the queries whose matches are kept under a name, the oldest first."""
+        refuse_reserved(name)
         versions = self.engine.host.state.subscriptions.versions
         try:
             return [version_row(one, one.query) for one in versions(name)]
@@ -169,8 +174,8 @@ class LocalService:
 
     def removed(self) -> list[Row]:
         """Return the last versions of removed subscriptions whose matches are kept."""
-        names = sorted(self.engine.host.state.subscriptions.removed())
-        return [self.versions(name)[-1] for name in names]
+        names = self.engine.host.state.subscriptions.removed()
+        return [self.versions(name)[-1] for name in sorted(names) if THE_OPERATOR.own(name)]
 
     def unsubscribe(
         self, name: str, *, cascade: bool = False, purge: bool = False
@@ -210,6 +215,7 @@ class LocalService:
 
     def _is_fresh(self, row: ImportRow) -> bool:
         """Tell a new row from a registered one; raise NameTaken if its name has another query."""
+        refuse_reserved(row.name)
         refuse_bare_windows(row.query)
         found = self.engine.subscription(row.name)
         if found is not None and (found.query, found.updates) != (row.query, row.updates):
@@ -242,7 +248,7 @@ class LocalService:
 
     def unseen_names(self, query: str) -> Sequence[UnseenName]:
         """Return the names in a query that were never seen; raises QueryError."""
-        return self.engine.host.queries.unseen_names(query)
+        return self.engine.host.queries.unseen_names(query, THE_OPERATOR.visible)
 
     def why(self, text: str, documents: Sequence[str], *, named: bool) -> Why:
         """Return the conditions of a match of some documents."""
@@ -251,7 +257,7 @@ class LocalService:
 
     def explain(self, text: str, *, named: bool, sql: bool = False) -> str:
         """Return the explanation of a query: join graph, template, state."""
-        return self.engine.explain(text, sql=sql)
+        return THE_OPERATOR.shown(self.engine.explain(text, sql=sql))
 
     def witness(self, document: str) -> DocumentBindings:
         """Return the nodes of a document, with the variables bound to each."""
@@ -317,9 +323,9 @@ class LocalService:
     # -- Feeds -----------------------------------------------------------------------------
 
     def feeds(self) -> list[Row]:
-        """Return the feeds in the order in which they were added."""
+        """Return the operator's feeds in the order in which they were added."""
         with self._feeds() as feeds:
-            return _rows(feeds, feeds.counts(), feeds.leases())
+            return _rows(_own_feeds(feeds), feeds.counts(), feeds.leases())
 
     def follow(
         self, url: str, stream: str | None, tags: Sequence[str], every: int, headers: Headers
@@ -394,7 +400,7 @@ class LocalService:
     ) -> tuple[Sequence[FeedOutline], Sequence[str]]:
         """Return the feeds as outlines, and the addresses of those left out as secret."""
         with self._feeds() as feeds:
-            chosen = [feed for feed in feeds if tag is None or tag in feed.tags]
+            chosen = [feed for feed in _own_feeds(feeds) if tag is None or tag in feed.tags]
         outlines, secret = outlines_of(chosen, secrets=secrets)
         return outlines, [feed.shown_url for feed in secret]
 
@@ -461,6 +467,16 @@ class LocalService:
         """Write a backup of the data directory to a file."""
         with closing(self.engine.host.connect()) as store:
             return back_up(store, file, self.home.spool)
+
+
+def _is_own(one: Subscription) -> bool:
+    """Tell a subscription of the operator from those of users."""
+    return THE_OPERATOR.own(one.name) is not None
+
+
+def _own_feeds(feeds: FeedRepository) -> list[Feed]:
+    """Return the operator's feeds in the order in which they were added."""
+    return [feed for feed in feeds if not feed.owner]
 
 
 def _stopped(stopped: Stopped) -> Row:

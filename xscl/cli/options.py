@@ -63,8 +63,14 @@ def home(data: Path) -> DataDirectory:
     return DataDirectory(data.expanduser().absolute())
 
 
+class TypedToken(str):
+    """A token, or @FILE, of the command line; one of the environment or a file is a plain text."""
+
+    __slots__ = ()
+
+
 def _token(context: typer.Context, text: str | None) -> str | None:
-    """Warn of a token that other users of the machine can read in the list of processes."""
+    """Mark a token that is typed; warn if others can read it in the list of processes."""
     source = context.get_parameter_source("token")
     is_typed = source is not None and source.name == "COMMANDLINE"
     if text and is_typed and not text.startswith("@"):
@@ -72,7 +78,7 @@ def _token(context: typer.Context, text: str | None) -> str | None:
             "warning: a token on the command line can be read by all users of this machine",
             "--token @FILE and XSCL_TOKEN keep it to yourself",
         )
-    return text
+    return TypedToken(text) if text and is_typed else text
 
 
 Token: TypeAlias = Annotated[

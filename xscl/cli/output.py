@@ -40,12 +40,6 @@ def one_line(text: str, width: int | None = None) -> str:
     return line[: width - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 match`, `2 matches`."""
-    plural = "" if number == 1 else "es" if noun.endswith("ch") else "s"
-    return f"{number:,} {noun}{plural}"
-
-
 def echo(text: str = "") -> None:
     """Print a line of the answer."""
     sys.stdout.write(clean(text) + "\n")

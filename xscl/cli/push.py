@@ -15,9 +15,10 @@ from feeds.files.files import RejectedFile
 from xscl.cli.document_inputs import Source, instant, load
 from xscl.cli.match_report import MatchReport
 from xscl.cli.options import At, Call, Native, Verbose, option
-from xscl.cli.output import UsageError, counted, echo, echo_json, warn, warn_not_read
+from xscl.cli.output import UsageError, echo, echo_json, warn, warn_not_read
 from xscl.cli.progress import Quiet
 from xscl.cli.service import opened
+from xscl.counts import counted
 from xscl.documents.document_validation import Refusal, expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError

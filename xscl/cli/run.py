@@ -26,6 +26,7 @@ from xscl.cli.output import (
 )
 from xscl.cli.progress import Quiet, progress
 from xscl.cli.run_events import LANGUAGE_NAMES, EventRun, run_events
+from xscl.counts import counted
 from xscl.delivery.message import MatchFields, row_of
 from xscl.engine.facade import Engine
 from xscl.language.windows import refuse_bare_windows
@@ -71,7 +72,12 @@ def run(
         Path | None, option("--schema", "With --language: what the streams hold.", "FILE")
     ] = None,
     time: Annotated[
-        str | None, option("--time", "With --language: when events were.", "COLUMN")
+        str | None,
+        option(
+            "--time",
+            "With --language: when events were (time, timestamp or t1; else a second apart).",
+            "COLUMN",
+        ),
     ] = None,
     unit: Annotated[
         str | None, option("--unit", "With --language: of times in numbers (us).", "us|ms|s|ns")
@@ -123,7 +129,7 @@ def run(
             matched = True
         refused = _report_refused(engine)
     if not matched:
-        warn(f"no match among {len(loaded.documents)} documents")
+        warn(f"no match among {counted(len(loaded.documents), 'document')}")
     read, not_read = len(loaded.documents) - refused, len(loaded.refused) + refused
     judge("documents", read, not_read, strict=strict)
 

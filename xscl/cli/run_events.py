@@ -28,6 +28,8 @@ from xscl.cli.event_types import (
     BEGIN,
     SECOND,
     UNITS,
+    column_like_times,
+    first_text,
     inferred_schema,
     interval,
     time_column,
@@ -36,6 +38,7 @@ from xscl.cli.event_types import (
 )
 from xscl.cli.output import UsageError, echo, echo_json, judge, one_line, warn
 from xscl.cli.query_options import refuse_unknown_language
+from xscl.counts import counted
 from xscl.planning.event_functions import EVENT_FUNCTIONS
 from xscl.time_format import moment
 
@@ -63,6 +66,7 @@ class EventInput:
     schemas: dict[str, Schema]
     unread: int
     nothing: tuple[str, ...]  # streams of which nothing is known
+    texts: tuple[str, ...]  # remarks on columns of numbers that are text for one of their values
 
 
 def run_events(options: EventRun, *, strict: bool, as_json: bool) -> None:
@@ -80,7 +84,7 @@ def run_events(options: EventRun, *, strict: bool, as_json: bool) -> None:
     for rejected in engine.rejected:
         warn(f"not read: {rejected.event.stream}: {rejected.reason}")
     if not matches:
-        warn(f"no match among {len(found.events)} events")
+        warn(f"no match among {counted(len(found.events), 'event')}")
     judge("events", len(found.events), unread, strict=strict)
 
 
@@ -111,6 +115,9 @@ def _engine(options: EventRun, defined: dict[str, Definition], found: EventInput
         for name in found.nothing:
             hint = f"say what it has with --schema: SOURCE {name} (price float)"
             warn(f"nothing is known of {name}: no event of it could be read", hint)
+        if error.code == "type":
+            for text in found.texts:
+                warn(text)
         raise typer.Exit(2) from None
     return engine
 
@@ -134,6 +141,7 @@ def _read(options: EventRun, defined: dict[str, Definition]) -> EventInput:
     schemas: dict[str, Schema] = {}
     events: list[Event] = []
     nothing: list[str] = []
+    texts: list[str] = []
     for stream, records in by_stream.items():
         own = defined.get(stream)
         if own is None and not records:
@@ -141,8 +149,11 @@ def _read(options: EventRun, defined: dict[str, Definition]) -> EventInput:
             continue
         wanted = options.time if own is None or own.time is None else own.time
         column = time_column(records, wanted, stream) if records else None
+        if records and column is None:
+            _warn_of_made_times(stream, records)
         times = [name for name in (column, BEGIN) if column and name]
         schemas[stream] = own.schema if own else inferred_schema(records, times)
+        texts += () if own else _texts_among_numbers(stream, records, schemas[stream])
         warning = unit_warning(records, column) if options.unit is None else None
         if warning is not None:
             hint = f"say --unit {', '.join(UNITS)}"
@@ -154,7 +165,23 @@ def _read(options: EventRun, defined: dict[str, Definition]) -> EventInput:
             else:
                 events.append(event)
     events.sort(key=lambda one: (one.t1, one.t0))
-    return EventInput(tuple(events), schemas, unread, tuple(nothing))
+    return EventInput(tuple(events), schemas, unread, tuple(nothing), tuple(texts))
+
+
+def _texts_among_numbers(
+    stream: str, records: Sequence[EventRecord], schema: Schema
+) -> Iterator[str]:
+    for name, kind in zip(schema.names, schema.types, strict=True):
+        first = first_text(records, name) if kind is str else None
+        if first is not None:
+            value = one_line(repr(first.values[name]), 60)
+            yield f"the column {name} of {stream} is text: {first.place} has {value}"
+
+
+def _warn_of_made_times(stream: str, records: Sequence[EventRecord]) -> None:
+    column = column_like_times(records)
+    hint = "say --time NAME" if column is None else f"say --time {column}: its values are times"
+    warn(f"warning: {stream} has no column 'time': its events are taken as a second apart", hint)
 
 
 def _inputs(options: EventRun, defined: dict[str, Definition]) -> Iterator[tuple[str, str]]:

@@ -264,6 +264,15 @@ def _run(
             warn(f"Spark has started in {seconds:.0f} s")
 
     starting = "; Spark is starting, documents wait in the spool until then"
+    how = "with" if serving.spark else "without"
+
+    def listening(address: str) -> None:
+        warn(f"serving from {place.path} ({how} Spark); Ctrl-C stops")
+        warn(
+            f"the page is at {address}/, the API at {address}/v1, described at /docs"
+            + (starting if serving.spark else "")
+        )
+
     service = Service(
         *(place, serving, printer),
         on_skipped=printer.skipped,
@@ -271,10 +280,7 @@ def _run(
             f"requests need a token, and none existed: the operator's is {token}",
             hint="keep it, it is not shown again; 'xscl token create' makes others",
         ),
-        on_listening=lambda address: warn(
-            f"the page is at {address}/, the API at {address}/v1, described at /docs"
-            + (starting if serving.spark else "")
-        ),
+        on_listening=listening,
         on_consuming=consuming,
     )
 
@@ -286,8 +292,6 @@ def _run(
         if once:
             service.run_once()
             return
-        how = "with" if serving.spark else "without"
-        warn(f"serving from {place.path} ({how} Spark); Ctrl-C stops")
         service.run()
     warn("stopped")
 

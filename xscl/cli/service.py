@@ -9,6 +9,7 @@ as `xscl.polling.feed_poller.edit`.
 from __future__ import annotations
 
 import difflib
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,8 @@ from typing import Literal, TypeAlias
 from xscl.cli.feed_rows import Row
 from xscl.cli.http_client import HttpClient, client_at, token_of
 from xscl.cli.local_service import LocalService
-from xscl.cli.options import Place, home
+from xscl.cli.options import Place, TypedToken, home
+from xscl.cli.output import UsageError, warn
 from xscl.cli.remote_service import RemoteService
 from xscl.engine.facade import Engine
 from xscl.errors import UnknownSubscription
@@ -36,13 +38,14 @@ def opened(
     """Yield the service at `url`, else the one that serves `data`, else `data` in this process.
 
     A `missing` data directory is refused, created, or replaced by an engine in memory.  `command`
-    is the name of the holder in the lock.  Raises HomeError, Unreachable.
+    is the name of the holder in the lock.  Raises HomeError, Unreachable, UsageError.
     """
     client = client_of(place)
     if client is not None:
         with client:
             yield RemoteService(client)
         return
+    refuse_token(place)
     at = home(place.data)
     if missing == "memory" and not at.exists():
         with Engine() as engine:
@@ -65,6 +68,17 @@ def client_of(place: Place) -> HttpClient | None:
     if address is None:
         return None
     return HttpClient(address, token_of(place.token) or at.read_token())
+
+
+def refuse_token(place: Place) -> None:
+    """Raise UsageError for a --token that no service reads; warn of one of the environment."""
+    if not place.token:
+        return
+    message = f"no service runs on {home(place.data).path}, so a token has no effect"
+    if isinstance(place.token, TypedToken):
+        raise UsageError(message, hint="start 'xscl serve', or leave out --token")
+    if os.environ.get("XSCL_TOKEN") or os.environ.get("XSCL_TOKEN_FILE"):
+        warn(f"warning: {message}: this is done as the operator")
 
 
 def existing(service: Service, name: str) -> Row:

@@ -10,6 +10,7 @@ from xscl.cli.local_service import LocalService
 from xscl.cli.options import Call, Place, home
 from xscl.cli.output import answer
 from xscl.cli.remote_service import RemoteService
+from xscl.cli.service import refuse_token
 from xscl.engine.facade import Engine
 from xscl.service.status import ServiceStatus
 from xscl.store.data_directory import SERVICE, DataDirectoryError
@@ -27,6 +28,7 @@ def status(call: Call) -> None:
     if figures is not None:
         found, note = _of_service(figures)
     else:
+        refuse_token(call)
         at = home(call.data)
         at.expect()
         with at.hold("status"), Engine(at.database) as engine:

@@ -196,6 +196,8 @@ class Service:
         """Serve until `stop`, or until the event is set and everything is consumed."""
         sys.setswitchinterval(SWITCH)
         limit_arenas()
+        if not self._home.exists():  # a port that is in use leaves no new directory behind
+            self._expect_free_port()
         with self._opened() as (engine, outbox, spool, store):
             looks = StatusReader(
                 *(store, self._home), engine=engine, now=self._clock.now, cells=self.cells
@@ -226,6 +228,15 @@ class Service:
             if self._errors:
                 raise self._errors[0]
             self._report(looks, whole=True)
+
+    def _expect_free_port(self) -> None:
+        """Raise CannotListen if the HTTP server could not listen."""
+        settings = self._serving.listen
+        if settings is not None:
+            # Of the extra `service`, as the server itself.
+            from xscl.service.server import expect_free
+
+            expect_free(settings.host, settings.port)
 
     def run_once(self) -> None:
         """Poll the feeds that are due, consume the spool, deliver the matches, and end.

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from xscl.counts import counted
 from xscl.errors import XsclError
 from xscl.polling.feed_repository import ticks
 from xscl.service.names import OPERATOR, owner, qualified, shown
@@ -226,12 +227,6 @@ class QuotaExceeded(XsclError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, hint="remove what is not needed, or ask the operator for more")
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 match`, `2 matches`."""
-    plural = "" if number == 1 else "es" if noun.endswith("ch") else "s"
-    return f"{number} {noun}{plural}"
 
 
 def quota_of(written: Mapping[str, Any]) -> Quota:

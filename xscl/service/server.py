@@ -79,6 +79,11 @@ def address_of(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def expect_free(host: str, port: int) -> None:
+    """Raise CannotListen for an address at which no server can listen."""
+    _bound(host, port).close()
+
+
 def _bound(host: str, port: int) -> socket.socket:
     """Return a listening socket; raises CannotListen."""
     try:

@@ -17,9 +17,10 @@ import secrets
 import threading
 from dataclasses import astuple, dataclass, fields, replace
 
+from xscl.counts import counted
 from xscl.errors import XsclError
 from xscl.polling.feed_repository import ticks
-from xscl.service.accounts import THE_OPERATOR, Account, Accounts, QuotaExceeded, counted
+from xscl.service.accounts import THE_OPERATOR, Account, Accounts, QuotaExceeded
 from xscl.store.store import Store
 
 FORM = re.compile(r"xscl_([0-9a-f]{8})_([A-Za-z0-9_-]{43})")
@@ -84,8 +85,7 @@ class Tokens:
         now = ticks()
         with self._mutex:
             if most is not None and len(self.of(account)) >= most:
-                has = counted(most, "token")
-                raise QuotaExceeded(f"you have {has}, and more are not allowed")
+                raise QuotaExceeded(f"you have {counted(most, 'token')}, and more are not allowed")
             name = secrets.token_hex(4)
             while name in self._known:
                 name = secrets.token_hex(4)

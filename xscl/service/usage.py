@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
+from xscl.counts import counted
 from xscl.limiter import DailyQuota
-from xscl.service.accounts import Account, QuotaExceeded, counted
+from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.names import owner
 
 Owned: TypeAlias = Literal["subscriptions", "feeds"]
@@ -55,8 +56,8 @@ class Usage:
         most = account.quota.subscriptions if what == "subscriptions" else account.quota.feeds
         has = self._kept[what][account.number]
         if most is not None and has + count > most:
-            owned = counted(has, what.removesuffix("s"))
-            raise QuotaExceeded(f"you have {owned}, and may have {most}")
+            one = what.removesuffix("s")
+            raise QuotaExceeded(f"you have {counted(has, one)}, and may have {most}")
 
     @contextmanager
     def adding(self, account: Account, what: Owned, count: int = 1) -> Iterator[None]:
@@ -86,8 +87,8 @@ class Usage:
             raise QuotaExceeded(f"you have sent {has} today, and may send {most}")
         most = account.quota.documents_a_day
         if self._done["documents"].consume(account.number, most) is not None:
-            sent = counted(most or 0, "document")
-            raise QuotaExceeded(f"you have sent {sent} today, which is all you may")
+            has = counted(self.today(account, "documents"), "document")
+            raise QuotaExceeded(f"you have sent {has} today, which is all you may")
 
     @property
     def has_users(self) -> bool:

@@ -18,6 +18,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from xscl.counts import counted
 from xscl.delivery.cards import MatchView, shortened
 from xscl.delivery.web_links import link
 from xscl.drawing import Picture
@@ -88,13 +89,6 @@ def _ago(seconds: int) -> str:
             words = f"{length // size} {unit}" if size > 1 else "now"
             return words if words == "now" else f"{words} ago" if seconds > 0 else f"in {words}"
     return ""
-
-
-def counted(number: int, what: str) -> str:
-    """Format a number with its noun: `1 match`, `2,000 matches`."""
-    if number == 1:
-        return f"1 {what}"
-    return f"{number:,} {what}{'es' if what.endswith(('ch', 's')) else 's'}"
 
 
 def percent(share: float) -> str:

@@ -263,6 +263,14 @@ def test_subscribe_list_unsubscribe(place: DataDirectory) -> None:
     assert "did you mean 'books'?" in failed(1, "unsubscribe", "boks")
 
 
+def test_an_edit_says_what_its_version_is_for(place: DataDirectory) -> None:
+    said = [called("edit", "pair", query).stdout for query in ("S//book->b", "S//book->b")]
+    assert said == [
+        "edited 'pair': version 2, for documents that arrive from now on\n",
+        "'pair' is unchanged\n",
+    ]
+
+
 def test_subscribe_refuses_what_is_wrong(place: DataDirectory) -> None:
     assert "there is a subscription named 'pair' already" in failed(1, "subscribe", "pair", PAIR)
     assert "has no unit" in failed(2, "subscribe", "x", "S//a->x JOIN{x=y, 5} S//a->y")

@@ -147,6 +147,17 @@ def test_a_query_with_a_mistake() -> None:
     assert "there is no stream tt" in done.stderr
 
 
+def test_a_value_that_makes_text_of_numbers_is_named() -> None:
+    write("t.csv", "time,acc,amount\n1,a,10\n2,x,\n3,a,n/a\n4,a,none\n")
+    done = xscl("--language", "eql", "-q", "SELECT * FROM t A WHERE FILTER(A.amount > 4)", "t.csv")
+    assert done.exit_code == 2
+    assert "cannot compare str with int" in done.stderr
+    told = "xscl: the column amount of t is text: t.csv:4 has 'n/a'\n"
+    assert done.stderr.endswith(told)
+    done = xscl("--language", "eql", "-q", "SELECT * FROM t A WHERE FILTER(A.amont > 4)", "t.csv")
+    assert told not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -210,6 +221,25 @@ def test_rows_without_a_time_come_one_a_second() -> None:
     write("t.csv", "acc,amount\na,1\na,2\n")
     (row,) = rows("--language", "eql", "-q", PAIRS, "t.csv")
     assert (row["t0"], row["t1"]) == (0, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("acc,amount\na,1\na,2\n", "say --time NAME"),
+        (
+            "acc,amount,year,at\na,1,2025,2026-05-06\na,2,2026,2026-05-06T10:00:00Z\na,3,2026,\n",
+            "say --time at: its values are times",
+        ),
+    ],
+)
+def test_rows_without_a_time_are_warned_of(text: str, hint: str) -> None:
+    write("t.csv", text)
+    done = xscl("--language", "eql", "-q", PAIRS, "t.csv")
+    warned = "xscl: warning: t has no column 'time': its events are taken as a second apart\n"
+    assert (done.exit_code, done.stderr) == (0, f"{warned}hint: {hint}\n")
+    write("t.csv", CSV)
+    assert warned not in xscl("--language", "eql", "-q", PAIRS, "t.csv").stderr
 
 
 def test_intervals() -> None:

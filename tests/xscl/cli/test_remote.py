@@ -19,7 +19,7 @@ from typer.testing import Result
 
 from tests.xscl.commandline import called, json_rows
 from tests.xscl.polling import scripted
-from tests.xscl.service.conftest import ANY_PORT, serving
+from tests.xscl.service.conftest import ANY_PORT, ok, serving, token_of
 from xscl.cli import app
 from xscl.cli.completion import feeds_like, subscriptions_like
 from xscl.cli.http_client import HttpClient
@@ -156,7 +156,7 @@ def test_tags_are_set_listed_and_imported(both: Both) -> None:
     assert row == {"name": "hit", "query": HIT, "updates": False, "tags": ["sea"]}
     Path(both.document("rows.jsonl")).write_text(json.dumps(row | {"name": "copy"}))
     for done in both.ask("import", both.document("rows.jsonl")):
-        assert done.stdout == "1 new subscriptions, 0 were there already\n"
+        assert done.stdout == "1 new subscription, 0 there already\n"
     for done in both.ask("subscriptions", "--tag", "sea", "--json"):
         assert [one["name"] for one in json_rows(done.stdout)] == ["copy", "hit"]
     alone, served = both.ask("tag", "hit", "two words")
@@ -371,7 +371,8 @@ def test_a_poll_is_made_by_the_service(tmp_path: Path) -> None:
             assert "it has 2 items: new subscriptions begin with their matches" in done.stderr
             done = called("feeds", "add", source.url("/page"), "--stream", "two", *here)
             assert (done.exit_code, done.stdout.count("\n")) == (0, 1)
-            assert "its first poll failed: the answer is a web page, not a feed" in done.stderr
+            failed = "its first poll failed: the answer is a web page, not a feed"
+            assert done.output.startswith(f"xscl: the feed is followed, but {failed}")
             assert "'xscl feeds remove two'" in done.stderr
             source.says("/one", scripted.reply(scripted.rss("a same", "b same", "c new")))
             told = json.loads(called("feeds", "poll", "one", "--json", *here).stdout)
@@ -430,6 +431,67 @@ def test_a_token_on_the_command_line_is_warned_of(both: Both, tmp_path: Path) ->
                 patch.setenv(name, value)
             done = called(*asked, *arguments)
         assert (done.exit_code, done.stderr) == (0, "")
+
+
+def test_what_users_have_is_not_listed_among_the_operators(tmp_path: Path) -> None:
+    home = DataDirectory(tmp_path / "data")
+    commands = ["subscriptions", "subscriptions --json", "subscriptions --removed", "feeds list"]
+    commands += ["feeds show anns", "feeds export", "explain own"]
+
+    def said() -> list[tuple[int, str, str]]:
+        done = [called(*one.split(), "--data", str(home.path)) for one in commands]
+        return [(one.exit_code, one.stdout, one.stderr) for one in done]
+
+    with serving(home) as running:
+        with running.client() as operator:
+            token = token_of(operator, "ann")
+        with running.client(token) as ann:
+            for name in ("mine", "gone"):
+                ok(ann.put(f"/v1/subscriptions/{name}", json={"query": "feeds//item->a"}))
+            ok(ann.delete("/v1/subscriptions/gone"))
+            ok(ann.put("/v1/streams/anns", json={}))
+            ok(ann.post("/v1/feeds", json={"url": "https://ann.example/f", "stream": "anns"}))
+        assert called("subscribe", "own", "S//a->a", "--data", str(home.path)).exit_code == 0
+        served = said()
+    assert said() == served
+    assert [row["name"] for row in json_rows(served[1][1])] == ["own"]
+    named = ["matches _1.mine", "explain _1.mine", "pause _1.mine", "rename own _1.mine"]
+    for command in (*named, "unsubscribe _1.mine", "subscribe _1.more S//a"):
+        done = called(*command.split(), "--data", str(home.path))
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert "it begins as the service's own names do" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["subscriptions"], ["status"], ["subscribe", "mine", "S//a"], ["explain", "S//a"]],
+    ids=lambda one: one[0],
+)
+def test_a_token_is_refused_where_no_service_reads_it(
+    both: Both, command: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("nonsense")
+    asked = (*command, "--data", str(both.alone))
+    refused = called(*asked, "--token", f"@{tmp_path / 'token'}")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr == (
+        f"xscl: no service runs on {both.alone}, so a token has no effect\n"
+        "hint: start 'xscl serve', or leave out --token\n"
+    )
+
+
+@pytest.mark.parametrize("variable", ["XSCL_TOKEN", "XSCL_TOKEN_FILE"])
+def test_a_token_of_the_environment_is_warned_of_where_no_service_reads_it(
+    both: Both, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "nonsense")
+    alone, served = both.ask("subscriptions")
+    assert (alone.exit_code, alone.stderr) == (
+        0,
+        f"xscl: warning: no service runs on {both.alone}, so a token has no effect:"
+        " this is done as the operator\n",
+    )
+    assert served.exit_code in (1, 2)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -112,6 +113,16 @@ def test_a_signal_ends_it_in_order(
         assert [m.documents for m in engine.matches()] == [("d0", "d1")]
 
 
+def test_a_port_in_use_is_told_and_leaves_no_directory(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = called("serve", "--no-spark", "--port", str(port), "--data", str(data))
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"xscl: cannot listen on 127.0.0.1 port {port}: ")
+    assert not data.exists()
+
+
 def test_others_are_told_who_is_there_and_that_nobody_is_after_a_kill(
     place: DataDirectory, service: "subprocess.Popen[str]"
 ) -> None:
@@ -121,6 +132,7 @@ def test_others_are_told_who_is_there_and_that_nobody_is_after_a_kill(
         assert done.exit_code == 1
         told = f"is in use by process {service.pid}, a running service\nhint: stop it first"
         assert told in done.stderr
+        assert "serving from" not in done.stderr
     eventually(lambda: written(place).get("matches") == 1)
     done = called("status", "--json", *data)
     assert done.exit_code == 0, done.stderr

@@ -15,9 +15,8 @@ from tests.xscl.service.conftest import Running, code, ok, token_of
 from tests.xscl.service.test_events import subscribed
 from xscl.engine.facade import Engine
 from xscl.service import tokens
-from xscl.service.accounts import Account, Accounts, Quota, QuotaExceeded
+from xscl.service.accounts import Accounts, QuotaExceeded
 from xscl.service.tokens import SESSION, Tokens
-from xscl.service.usage import Owned, Usage
 
 
 def test_a_user_has_so_many_tokens(
@@ -43,28 +42,22 @@ def test_a_user_has_so_many_streams(running: Running, operator: httpx.Client) ->
         assert ok(frank.get("/v1/me"))["used"]["streams"] == 2
 
 
-@pytest.mark.parametrize(
-    ("what", "most", "said"),
-    [
-        ("subscriptions", 1, "you have 1 subscription, and may have 1"),
-        ("subscriptions", 2, "you have 2 subscriptions, and may have 2"),
-        ("feeds", 1, "you have 1 feed, and may have 1"),
-    ],
-)
-def test_a_quota_counts_in_singular_and_plural(what: Owned, most: int, said: str) -> None:
-    names = [f"_7.n{number}" for number in range(most)]
-    usage = Usage(names, names)
-    ann = Account(7, "ann", Quota(subscriptions=most, feeds=most))
-    with pytest.raises(QuotaExceeded, match=f"^{said}$"):
-        usage.add(ann, what)
-
-
-def test_one_document_is_sent() -> None:
-    ann = Account(7, "ann", Quota(documents_a_day=1))
-    usage = Usage([], [])
-    usage.count_document(ann, 10)
-    with pytest.raises(QuotaExceeded, match="you have sent 1 document today"):
-        usage.count_document(ann, 10)
+def test_what_there_is_one_of_is_singular(running: Running, operator: httpx.Client) -> None:
+    with running.client(token_of(operator, "gina")) as gina:
+        limits = {"streams": 1, "subscriptions": 1, "documents_a_day": 1}
+        ok(operator.put("/v1/accounts/gina/quota", json=limits))
+        ok(gina.post("/v1/documents/one", content=b"<a/>"))
+        ok(gina.put("/v1/subscriptions/one", json={"query": "one//a"}))
+        refused = [
+            gina.put("/v1/streams/two", json={}),
+            gina.put("/v1/subscriptions/two", json={"query": "one//a"}),
+            gina.post("/v1/documents/one", content=b"<b/>"),
+        ]
+        assert [one.json()["detail"] for one in refused] == [
+            "you have 1 stream, and more are not allowed",
+            "you have 1 subscription, and may have 1",
+            "you have sent 1 document today, which is all you may",
+        ]
 
 
 def test_tokens_made_at_the_same_time_do_not_exceed_the_bound() -> None:

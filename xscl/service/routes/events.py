@@ -29,6 +29,7 @@ from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from xscl.counts import counted
 from xscl.delivery.listeners import ListenerQuery, event
 from xscl.delivery.outbox.outbox import Outbox
 from xscl.documents.results import Subscription
@@ -139,7 +140,8 @@ async def _stream(
     """
     begin = await _begin(given, here.outbox)
     most = who.quota.listeners
-    over = QuotaExceeded(f"you have {most} listeners, and may have no more at once")
+    has = counted(most or 0, "listener")
+    over = QuotaExceeded(f"you have {has}, and may have no more at once")
     place = here.listeners.hold(who.number, most, over)
     return EventStream(here.outbox, query, begin, standing=standing, place=place)
 

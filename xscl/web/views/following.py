@@ -12,6 +12,7 @@ from fastapi import APIRouter, File, Form, Path, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.errors import FeedError
+from xscl.counts import counted
 from xscl.documents.retention import DAY
 from xscl.drawing import Picture, TimelineEvent, draw_timeline
 from xscl.drawing.timelines import Outcome
@@ -24,7 +25,7 @@ from xscl.time_format import SECOND, duration
 from xscl.web.days import DAYS, DAYS_AGO, spark
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageProblem, PageRoute, problem_text
-from xscl.web.rendering import counted, when
+from xscl.web.rendering import when
 from xscl.web.views.items import newest_items
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)

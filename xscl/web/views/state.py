@@ -13,6 +13,7 @@ from fastapi import APIRouter, Form, Header, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.cluster.cell_task import CellState
+from xscl.counts import counted
 from xscl.drawing import Picture, draw_series
 from xscl.polling.arrival_clock import way_back
 from xscl.polling.feed_repository import ticks
@@ -23,7 +24,7 @@ from xscl.time_format import ticks_of_time
 from xscl.web.links import on_site
 from xscl.web.page_request import AskedByOperator, PageRequest
 from xscl.web.problems import PageRoute
-from xscl.web.rendering import DENSITIES, DENSITY, THEME, THEMES, counted, static, when
+from xscl.web.rendering import DENSITIES, DENSITY, THEME, THEMES, static, when
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
