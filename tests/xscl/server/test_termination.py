@@ -69,7 +69,7 @@ def silent() -> Iterator[str]:
 
 @pytest.mark.slow
 def test_during_a_push_that_takes_minutes(tmp_path: Path) -> None:
-    """It is cut; nothing of it is in the store, and all of it in the spool."""
+    """It is cut; a part of it is committed at most, and all of it is in the spool."""
     home = DataDirectory(tmp_path / "data")
     with home.hold("test"), xscl.Engine(home.database) as engine:
         for n in range(20):
@@ -85,7 +85,7 @@ def test_during_a_push_that_takes_minutes(tmp_path: Path) -> None:
     assert home.holder() is None
     with xscl.Engine(home.database) as engine:
         assert engine.host.ingest.segment == 0
-        assert engine.sql("SELECT * FROM documents").num_rows == 0
+        assert engine.sql("SELECT * FROM documents").num_rows < 4_000
     with Spool(home.spool, read_only=True) as spool:
         assert spool.numbers(0) == [1]
 
