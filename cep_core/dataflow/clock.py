@@ -271,9 +271,15 @@ class Lane:
         if watermark > self.closed:
             self.closed = watermark
 
-    def drain(self, until: int = END) -> None:
-        """Process all epochs and timers up to a time; later rows of these epochs are late."""
-        while (time := self.next_epoch()) < END and time <= until:
+    def drain(self, until: int = END, rows_until: int = END) -> None:
+        """Process all epochs and timers up to a time; later rows of these epochs are late.
+
+        Epochs of rows are processed up to another time, as long as no timer comes before.
+        """
+        while (time := self.next_epoch()) < END:
+            is_awaited = bool(self._timers) and self._timers[0][0] <= time
+            if time > until and (is_awaited or time > rows_until):
+                break
             self._process(time)
             self.closed = time + 1
         self.close(self.closed)

@@ -646,6 +646,20 @@ _ENGINE_AND_STORE = (
         (f"{_TEXTS}::test_texts_that_the_database_has_are_dropped",),
     ),
     Fault(
+        "cells find bases by themselves",
+        "xscl/cluster/sealed_log.py",
+        "has_bases = _BASES.name in table.schema.names",
+        "has_bases = False",
+        ("tests/xscl/cluster/test_cells.py::test_documents_have_the_bases_of_a_single_engine",),
+    ),
+    Fault(
+        "an absence is certain at the clock of late streams",
+        "xscl/planning/dataflow.py",
+        "return max(clock - lateness, ",
+        "return max(clock, ",
+        ("tests/xscl/inspection/test_diagnosis.py::test_an_absence_waits_for_late_answers",),
+    ),
+    Fault(
         "ids that only the journal has are not known",
         "xscl/documents/document_ids.py",
         "        self._unsaved.update(given)\n",
@@ -653,10 +667,10 @@ _ENGINE_AND_STORE = (
         (f"{_IDS}::test_a_repetition_of_what_only_the_journal_has_changes_nothing",),
     ),
     Fault(
-        "a trial gives documents the ids of their versions",
+        "a trial gives documents ids of its own",
         "xscl/inspection/replay.py",
-        'int(name.removeprefix(f"{given}@"))',
-        "version",
+        "DocumentOrigin(clock, rank, first, version, name, base)",
+        "DocumentOrigin(clock, rank, first, version)",
         (f"{_IDS}::test_a_past_has_the_ids_of_the_documents",),
     ),
     Fault(

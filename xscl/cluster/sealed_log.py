@@ -40,6 +40,8 @@ _SCHEMA = pa.schema(
         pa.field("number", pa.int64()),
     ]
 )
+_BASES = pa.field("base", pa.int64())
+"""The column of bases, which a log of an earlier version has not."""
 _ROUTES = pa.field("routes", pa.list_(pa.int32()))
 """The column of the log of a cluster with a grid."""
 
@@ -258,6 +260,8 @@ def _encoded(entry: SequencedDocuments) -> bytes:
         "moment": entry.moment,
     }
     table = pa.Table.from_arrays(arrays, schema=_SCHEMA.with_metadata({"times": json.dumps(times)}))
+    bases = [one.base for one in entry.identities]
+    table = table.append_column(_BASES, pa.array(bases, _BASES.type))
     if entry.routes:
         table = table.append_column(_ROUTES, pa.array(entry.routes, _ROUTES.type))
     return ipc_bytes(table)
@@ -268,7 +272,9 @@ def _decoded(content: bytes) -> SequencedDocuments:
     times = json.loads(table.schema.metadata[b"times"])
     columns = [table[name].to_pylist() for name in _SCHEMA.names]
     streams, *rest = columns[:6]
-    given = zip(columns[6], columns[7], columns[9], strict=True)
+    has_bases = _BASES.name in table.schema.names
+    bases = table[_BASES.name].to_pylist() if has_bases else [None] * table.num_rows
+    given = zip(columns[6], columns[7], columns[9], bases, strict=True)
     identities = [DocumentIdentity(*row) for row in given]
     clocks = np.array([*columns[8], times["clock"]], np.int64)
     documents = DocumentColumns([tuple(names) for names in streams], *rest)

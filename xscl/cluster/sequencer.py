@@ -62,7 +62,7 @@ class Sequencer:
                     [row[3] for row in rows],
                     [row[4] for row in rows],
                 ),
-                [DocumentIdentity(row[1], row[2], row[5]) for row in rows],
+                [DocumentIdentity(row[1], row[2], *row[5:]) for row in rows],
                 clocks,
                 batch.arrived,
                 state.documents.next_number(),
@@ -87,12 +87,14 @@ def _without(
     return some.documents, some.beats
 
 
-def _identified(store: Store, docs: Sequence[int]) -> list[tuple[str, str, int, bool, str, int]]:
-    """Return given id, id, version, history, origin and number of the documents of a batch."""
+def _identified(
+    store: Store, docs: Sequence[int]
+) -> list[tuple[str, str, int, bool, str, int, int]]:
+    """Return given id, id, version, history, origin, number and base of a batch's documents."""
     if not docs:
         return []
     return store.fetch(
-        "SELECT given, id, version, history, origin, doc FROM state.document WHERE doc >= ?"
+        "SELECT given, id, version, history, origin, doc, base FROM state.document WHERE doc >= ?"
         " ORDER BY doc",
         [docs[0]],
     )

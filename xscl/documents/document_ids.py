@@ -26,16 +26,15 @@ MOST_UNSAVED = 1 << 16
 class Versions:
     """The documents with one id."""
 
-    __slots__ = ("_contents", "_streams", "count")
+    __slots__ = ("_contents", "_streams", "last")
 
     def __init__(self) -> None:
-        self.count = 0
+        self.last = 0  # the n of the last `id@n`, 1 for the id itself
         self._contents: dict[bytes, list[Sequence[str]]] = {}  # the streams of each, by its hash
         self._streams: dict[Sequence[str], tuple[int, int]] = {}  # how many, and the least base
 
     def add(self, streams: Sequence[str], digest: bytes, base: int) -> None:
         """Add a document with some streams and a hash; `base` numbers its first version."""
-        self.count += 1
         self._contents.setdefault(digest, []).append(streams)
         known = self._streams.get(streams)
         self._streams[streams] = (1, base) if known is None else (known[0] + 1, min(known[1], base))
@@ -79,18 +78,20 @@ class DocumentIds:
             return found
         self._store.lend("arriving", pa.table({"given": pa.array(list(asked), pa.string())}))
         query = (
-            "SELECT given, streams, hash, base FROM state.document SEMI JOIN arriving USING (given)"
+            "SELECT given, id, streams, hash, base FROM state.document"
+            " SEMI JOIN arriving USING (given)"
         )
         if len(self._unsaved) > MOST_UNSAVED or not self._unsaved.isdisjoint(asked):
             rows = self._store.fetch(query)
             self._unsaved.clear()  # the journal has been brought to the database
         else:
             rows = self._store.peek(query)
-        for given, streams, digest, base in rows:
+        for given, id, streams, digest, base in rows:
             versions = found.get(given)
             if versions is None:
                 versions = found[given] = Versions()
             versions.add(tuple(streams), digest, base)
+            versions.last = max(versions.last, number_of(given, id))
         return found
 
     def add(self, given: Sequence[str], names: Sequence[str]) -> None:
@@ -99,12 +100,13 @@ class DocumentIds:
         self._seen.add(np.concatenate((_numbers(given), _numbers(made))))
         self._unsaved.update(given)
 
-    def unused(self, given: str, count: int) -> str:
-        """Return the id of the document that is number `count` of those with a given id."""
-        name = given if count == 1 else f"{given}@{count}"
+    def name(self, given: str, versions: Versions) -> str:
+        """Return the id of the next document with a given id, which nobody else has given."""
+        versions.last += 1
+        name = given if versions.last == 1 else f"{given}@{versions.last}"
         while "@" in name and (name in self._made or self._is_used(name)):
-            count += 1
-            name = f"{given}@{count}"
+            versions.last += 1
+            name = f"{given}@{versions.last}"
         if "@" in name:
             self._made.add(name)
         return name
@@ -122,6 +124,11 @@ class DocumentIds:
             " SELECT md5_number_lower(id) FROM state.document WHERE id <> given"
         ).fetchnumpy()
         return HashFilter(np.asarray(columns["number"], dtype=np.uint64))
+
+
+def number_of(given: str, id: str) -> int:
+    """Return the n of `id@n`, 1 for the id itself."""
+    return 1 if id == given else int(id[len(given) + 1 :])
 
 
 def _numbers(names: Collection[str]) -> npt.NDArray[np.uint64]:

@@ -43,20 +43,29 @@ EARLIEST = -FARTHEST  # the clock before the first document
 
 
 class DocumentOrigin(NamedTuple):
-    """The place of a published document in the order of arrival; its parts' highest version."""
+    """The place of a published document in the order of arrival; its parts' highest version.
+
+    One of another log has an `id` there, and a `base` if other documents have the same.
+    """
 
     clock: int
     rank: int
     first: int
     version: int = 1
+    id: str | None = None
+    base: int | None = None
 
 
 class DocumentIdentity(NamedTuple):
-    """The identity of a document in another log: id, such as `id@2`, version, number."""
+    """The identity of a document in another log: id, such as `id@2`, version, number, base.
+
+    A log of a cluster of an earlier version has no base.
+    """
 
     id: str
     version: int
     number: int
+    base: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +176,11 @@ class DocumentLog:
         and so are those that have to be read.
         """
         ids = batch.given.ids
+        if batch.is_settled:
+            for at in batch.candidates(()):
+                batch.taken[at] = self._is_readable(batch, at)
+            self._ids.add(ids, batch.names)
+            return
         self._ids.begin()
         known = self._ids.known(ids)
         often = (one for one, times in Counter(ids).items() if times > 1)
@@ -186,14 +200,10 @@ class DocumentLog:
         `versions` are the documents with its id, to which it is added; None if there are no others.
         """
         streams, digest = batch.given.streams[at], batch.hashes[at]
-        if at in batch.refused or (versions is not None and versions.has(streams, digest)):
+        if versions is not None and versions.has(streams, digest):
             return False
-        if not batch.elsewhere.fine[at]:
-            try:
-                batch.read[at] = self._markups.read(batch.given.xml[at])
-            except MalformedDocument as error:
-                batch.refused[at] = error
-                return False
+        if not self._is_readable(batch, at):
+            return False
         if versions is not None:
             earlier, base = versions.earlier(streams)
             if base is not None:
@@ -201,7 +211,19 @@ class DocumentLog:
             versions.add(streams, digest, number if base is None else base)
             if not batch.is_identified:
                 batch.versions[at] = earlier + 1
-                batch.names[at] = self._ids.unused(batch.given.ids[at], versions.count)
+                batch.names[at] = self._ids.name(batch.given.ids[at], versions)
+        return True
+
+    def _is_readable(self, batch: _Batch, at: int) -> bool:
+        """Read the document at a place; return False if it is refused."""
+        if at in batch.refused:
+            return False
+        if not batch.elsewhere.fine[at]:
+            try:
+                batch.read[at] = self._markups.read(batch.given.xml[at])
+            except MalformedDocument as error:
+                batch.refused[at] = error
+                return False
         return True
 
     def _advance_clock(self, batch: _Batch, beats: Sequence[Beat]) -> Numbers:
@@ -259,17 +281,17 @@ class DocumentLog:
         return self.next_number() if self.expected is None else self.expected
 
     def _record_rejected(self, found: Iterable[tuple[Any, ...]]) -> None:
-        """Record rejected documents, by id and content, each once."""
-        rows: dict[tuple[str, str], tuple[Any, ...]] = {}
+        """Record rejected documents, by stream, id and content, each once."""
+        rows: dict[tuple[str | None, str, str], tuple[Any, ...]] = {}
         for row in found:
-            rows.setdefault((row[1], row[6]), row)
+            rows.setdefault((row[0], row[1], row[6]), row)
         if not rows:
             return
-        ids, contents = zip(*rows, strict=True)
+        _, ids, contents = zip(*rows, strict=True)
         self._store.lend("refused", pa.table({"id": ids, "sha256": contents}))
         known = set(
             self._store.fetch(
-                "SELECT id, sha256 FROM state.rejected SEMI JOIN refused USING (id, sha256)"
+                "SELECT stream, id, sha256 FROM state.rejected SEMI JOIN refused USING (id, sha256)"
             )
         )
         new = [row for key, row in rows.items() if key not in known]
@@ -376,11 +398,23 @@ class _Batch:
         self.versions = np.ones(len(given), np.int64)
         self.identities = identities
         self.is_identified = len(identities) > 0
-        for at, (name, version, _) in enumerate(identities):
-            self.versions[at] = version
-            if name != self.names[at]:  # an id that is the given one stays the same object
-                self.names[at] = name
         self.bases = np.full(len(given), -1)  # which is the document itself
+        for at, (name, version, _, base) in enumerate(identities):
+            self.versions[at] = version
+            self._settle(at, name, base)
+        self.is_settled = self.is_identified and all(one.base is not None for one in identities)
+        if origins and origins[0].id is not None:
+            self.is_settled = True
+            for at, origin in enumerate(origins):
+                self._settle(at, origin.id, origin.base)
+
+    def _settle(self, at: int, name: str | None, base: int | None) -> None:
+        """Give a document the id and the base that it has in another log."""
+        assert name is not None
+        if name != self.names[at]:  # an id that is the given one stays the same object
+            self.names[at] = name
+        if base is not None:
+            self.bases[at] = base
 
     def candidates(self, ids: Container[str]) -> list[int]:
         """Return the places of documents with some ids, and of those still to be parsed."""
@@ -401,7 +435,7 @@ class _Batch:
         ranks, firsts, clocks = docs * LEVELS, docs, clocks[rows]
         places = rows.tolist()
         if self.origins:
-            columns = zip(*(self.origins[at] for at in places), strict=True)
+            columns = zip(*(self.origins[at][:4] for at in places), strict=True)
             clocks, ranks, firsts, least = np.array(list(columns), np.int64).reshape(4, -1)
             versions = np.maximum(versions, least)
         return Arrivals(

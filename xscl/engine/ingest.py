@@ -408,11 +408,14 @@ class Ingest:
 
     # -- Time ------------------------------------------------------------------------------
 
-    def flush(self, until: int = INFINITE) -> Matches:
-        """Close all epochs and fire all timers, up to a time; return the matches of that."""
+    def flush(self, until: int = INFINITE, rows_until: int = INFINITE) -> Matches:
+        """Close all epochs and fire all timers; return the matches of that.
+
+        The times are those up to which it does: see `Lane.drain`.
+        """
         with self._transactions.change() as state:
             state.dataflow.begin(several=False)
-            state.dataflow.drain(until)
+            state.dataflow.drain(until, rows_until)
             return self._log.expand(self._commit(state))
 
     def advance(self, to: int, arrival: int | None = None) -> Matches:

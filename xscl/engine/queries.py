@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TypeAlias
@@ -147,7 +147,7 @@ class Queries:
             def tried(trial: Trial) -> Matches:
                 return self._trials.run(trial).matches
 
-            store, watermark = self._transactions.store, self._watermark()
+            store, watermark = self._transactions.store, self._watermark(lateness)
             question = question_of(
                 store, compiled, known, documents, lateness, tried, watermark, read
             )
@@ -165,7 +165,7 @@ class Queries:
             known, compiled = self._compiled(query)
             lateness = {one: self._state.streams.lateness(one) for one in compiled.streams}
             begin = beginning(since, self._state.documents.clock)
-            watermark, store = self._watermark(), self._transactions.connect()
+            watermark, store = self._watermark(lateness), self._transactions.connect()
 
         def attempt(trial: Trial) -> Matches:
             return self._trials.run(trial, until).matches
@@ -202,8 +202,10 @@ class Queries:
                 lambda shown: self._vocabularies.of(store, engine_names[shown], arrived),
             )
 
-    def _watermark(self) -> int:
-        return self._state.dataflow.watermark(self._state.documents.clock)
+    def _watermark(self, lateness: Mapping[str, int]) -> int:
+        """Return the last time of which absences are certain, among streams with a lateness."""
+        most = max(lateness.values(), default=0)
+        return self._state.dataflow.watermark(self._state.documents.clock, most)
 
     def _compiled(self, query: str) -> tuple[Subscription | None, CompiledQuery]:
         """Return the subscription of a name (None for a query's text) and the compiled query."""

@@ -81,7 +81,9 @@ class Trials:
                 one: self._transactions.state.streams.lateness(one) for one in trial.streams
             }
             clock = self._transactions.state.documents.clock
-            watermark = self._transactions.state.dataflow.watermark(clock)
+            watermark = self._transactions.state.dataflow.watermark(
+                clock, max(lateness.values(), default=0)
+            )
         _register(twin, trial, lateness)
         size = Sizing(SLICE, replay.BATCH, SLICE / FEWEST)
         with closing(store), store.translate_errors():
@@ -101,7 +103,7 @@ class Trials:
                     for one in batch:
                         ingest.replay([one])
                 size.learn(len(batch), time.monotonic() - began)
-        ingest.flush(watermark)  # an absence whose deadline is later is no match yet
+        ingest.flush(watermark, clock)  # an absence whose deadline is later is no match yet
         dataflow = twin.state.dataflow
         qids = dataflow.subscribed.qids(twin.state.subscriptions[trial.name])
         matches = log.since()

@@ -14,7 +14,6 @@ others.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -31,8 +30,11 @@ from xscl.subscriptions.subscriptions import Subscriptions
 BATCH = 1_000
 TRIED = "try"
 """The name of a tried query that has none."""
-_NOWHERE = " "
-"""A stream that no query can name."""
+_BASE = (
+    "CASE WHEN d.base IN (SELECT base FROM state.document WHERE base <> doc)"
+    f" THEN d.base + {1 << 40} END"
+)
+"""The base of a document that others have, too; the trial's own documents have lower ones."""
 
 OWN_TIME = "CASE WHEN d.history THEN least(d.clock, d.ts) ELSE d.clock END"
 """The clock of a document `d` where no document of history comes late."""
@@ -120,7 +122,8 @@ def past(
     clock = OWN_TIME if trial.own_time else "d.clock"
     rows = store.connection.execute(
         f"SELECT d.id, d.given, d.version, d.streams, d.ts, {clock}, d.rank, d.first, d.history,"
-        " d.origin, d.doc, t.xml FROM state.document d LEFT JOIN state.text t USING (doc)"
+        f" d.origin, d.doc, {_BASE}, t.xml"
+        " FROM state.document d LEFT JOIN state.text t USING (doc)"
         " WHERE list_has_any(d.streams, ?) AND d.ts BETWEEN ? AND ? AND d.first >= ?"
         " AND (d.version = 1 OR ?) AND (t.doc IS NOT NULL OR list_contains(?, d.doc))"
         " ORDER BY d.doc",
@@ -133,24 +136,13 @@ def past(
             list(trial.texts),
         ],
     )
-    seen: Counter[str] = Counter()
     while found := rows.fetchmany(size()):
-        yield [arrived for row in found for arrived in _arrived(row, trial.texts, seen)]
+        yield [_arrived(row, trial.texts) for row in found]
 
 
-def _arrived(
-    row: Sequence[Any], texts: Mapping[int, bytes], seen: Counter[str]
-) -> Iterator[Arrived]:
-    """Yield a document, preceded by placeholders of those before that had its id and are left out.
-
-    They make the id that it gets the one that it has.
-    """
-    name, given, version, streams, ts, clock, rank, first, history, origin, doc, xml = row
+def _arrived(row: Sequence[Any], texts: Mapping[int, bytes]) -> Arrived:
+    """Return a document with its id, its place and its base."""
+    name, given, version, streams, ts, clock, rank, first, history, origin, doc, base, xml = row
     text = texts[doc] if xml is None else bytes(xml)
-    place = DocumentOrigin(clock, rank, first, version)
-    if name != given:
-        for missing in range(seen[given] + 1, int(name.removeprefix(f"{given}@"))):
-            yield Document(_NOWHERE, given, ts, b"<version n='%d'/>" % missing), place
-            seen[given] += 1
-    seen[given] += 1
-    yield Document(tuple(streams), given, ts, text, history, origin), place
+    place = DocumentOrigin(clock, rank, first, version, name, base)
+    return Document(tuple(streams), given, ts, text, history, origin), place

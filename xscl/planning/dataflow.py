@@ -260,14 +260,18 @@ class Dataflow:
         """Add earlier composites, each with its number and its stream, to the state of joins."""
         self._processor.keep(self._leaves.witnesses(composites))
 
-    def watermark(self, clock: int) -> int:
-        """Return the time up to which absences are certain: the clock, or a flush beyond it."""
-        return max([clock, *(lane.closed - 1 for lane in self.core.plan.lanes.values())])
+    def watermark(self, clock: int, lateness: int) -> int:
+        """Return the last time of which nothing more can come, beside what is late.
 
-    def drain(self, until: int = INFINITE) -> None:
-        """Close all epochs and fire all timers, up to a time."""
+        After a flush it is that of the last absence that ended with it.
+        """
+        lane = self.core.plan.lanes.get(lateness)
+        return max(clock - lateness, -INFINITE if lane is None else lane.closed) - 1
+
+    def drain(self, until: int = INFINITE, rows_until: int = INFINITE) -> None:
+        """Close all epochs and fire all timers, up to a time; see `Lane.drain`."""
         for lane in self.core.plan.lanes.values():
-            lane.drain(until)
+            lane.drain(until, rows_until)
         self.join()
 
     def results(self) -> pa.Table:

@@ -94,6 +94,24 @@ def test_documents_of_two_streams_with_one_id_are_joined() -> None:
         assert documents_of(driver, "r") == [["d@2"]]
 
 
+def test_documents_have_the_bases_of_a_single_engine() -> None:
+    """The cell lacks the first version, whose base the last one has."""
+    given = [("1", ("S",)), ("1", ("R",)), ("2", ("S", "R")), ("3", ("R",))]
+    query = "R//a[./@n->x] FOLLOWED BY{x = y, 9} R//a[./@n->y]"
+    documents = [
+        xscl.Document(streams, "d", time, f"<a n='1'>{text}</a>".encode())
+        for time, (text, streams) in enumerate(given)
+    ]
+    with xscl.Engine() as engine, cluster(2) as driver:
+        for one in (engine, driver.engine):
+            one.subscribe("q", query, updates=True)
+        for document in documents:
+            engine.push(document)
+            push(driver, document)
+        expected = [list(match.documents) for match in engine.matches("q")]
+        assert documents_of(driver, "q") == expected != []
+
+
 def test_the_clock_passes_with_documents_that_the_cell_does_not_have() -> None:
     """A late document is late by the clock of all streams."""
     with cluster(1) as driver:

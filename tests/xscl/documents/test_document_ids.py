@@ -127,3 +127,42 @@ def test_a_past_has_the_ids_of_the_documents(engine: Engine, past: dict[str, Any
     engine.subscribe("late", PAIRS, **past)
     assert [match.documents for match in engine.matches("late")] == [("17", "17@2")]
     assert [match.documents for match in engine.try_query("invoices//invoice->m")] == [("17@2",)]
+
+
+SKIPPED = [  # the third has the id that the fourth would have
+    Document("S", "a", 1, b"<a>1</a>"),
+    Document("T", "a", 2, b"<a>1</a>"),
+    Document("S", "a@3", 3, b"<a>1</a>"),
+    Document("T", "a", 4, b"<a>1</a><!--2-->"),
+    Document(("S", "T"), "a", 5, b"<a>1</a><!--3-->"),
+]
+
+
+@pytest.mark.parametrize("streams", ["ST", "SS", "TT"])
+def test_a_past_has_the_ids_and_the_bases_of_the_documents(engine: Engine, streams: str) -> None:
+    """Whether the others with an id are read or not, and whoever has given the next one."""
+    query = f"{streams[0]}//a->x FOLLOWED BY{{x = y, 30 d}} {streams[1]}//a->y"
+    engine.retain(SERVICE)
+    engine.subscribe("live", query, updates=True)
+    for one in SKIPPED:
+        engine.push(one)
+    assert [row[0] for row in listed(engine)] == ["a", "a@2", "a@3", "a@4", "a@5"]
+    engine.subscribe("late", query, updates=True, since="1 d")
+    found = {name: {one.documents for one in engine.matches(name)} for name in ("live", "late")}
+    assert found["live"] == found["late"] == {one.documents for one in engine.try_query("live")}
+    assert found["live"]
+
+
+def test_an_id_is_not_used_again_after_an_erasure(engine: Engine) -> None:
+    engine.push([Document(f"_{user}.S", "a", 1, b"<a/>") for user in (1, 2, 3)])
+    engine.host.catalog.erase("_1.")
+    engine.host.catalog.erase("_2.")
+    engine.push(Document("T", "a", 2, b"<a/>"))
+    assert [row[0] for row in listed(engine)] == ["a@3", "a@4"]
+
+
+def test_a_document_is_rejected_on_each_stream(engine: Engine) -> None:
+    for _ in range(2):
+        engine.push([Document(stream, "a", 1, b"<a>") for stream in ("S", "T")])
+    rows = engine.sql("SELECT stream, id FROM rejected ORDER BY stream").to_pylist()
+    assert [tuple(row.values()) for row in rows] == [("S", "a"), ("T", "a")]

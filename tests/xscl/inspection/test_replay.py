@@ -334,7 +334,7 @@ def test_a_trial_takes_history_in_its_own_time() -> None:
         assert engine.try_query(PAIR)[0].history
         silent = "S//a->x NOT FOLLOWED BY{x=y, 3 d} S//b->y"
         assert not engine.try_query(silent)
-        engine.advance(engine.host.state.documents.clock + 3 * D)
+        engine.advance(engine.host.state.documents.clock + 3 * D + 1)
         assert documents(engine.try_query(silent)) == [("post",)]
 
 

@@ -103,9 +103,10 @@ class _Reading:
         ((uri, _),) = uris.most_common(1)
         if uri in PREFIXES:
             return ""  # the nearest names have its prefix
+        at = "@" if step.attribute else ""
         if not uri:
-            return f"; {name} is there without a namespace"
-        return f'; it is p:{name} with NAMESPACE p = "{uri}" before the query'
+            return f"; {at}{name} is there without a namespace"
+        return f'; it is {at}p:{name} with NAMESPACE p = "{uri}" before the query'
 
     def _names_below(self, done: tuple[Step, ...], step: Step) -> Counter[str]:
         """Count the documents that have a name where a step looks for one."""

@@ -93,8 +93,7 @@ def _pending(question: Question, form: Absent) -> str | None:
     deadline = _period(question, [one for one in question.documents if one is not None])[1]
     if deadline <= question.watermark:
         return None
-    now = written(question.watermark)
-    return f"an answer may come until {written(deadline)}, and the clock is at {now}"
+    return f"an answer may come until {written(deadline)}"
 
 
 def _is_answer(question: Question, form: Absent) -> bool:
