@@ -36,6 +36,7 @@ from xscl.inspection.arrival_order import Numbers, kept_documents
 from xscl.inspection.backfill import has_history, witnesses
 from xscl.inspection.replay import Trial
 from xscl.planning.planned_subscriptions import is_leaf
+from xscl.store.disk_guard import is_faulty, is_full
 from xscl.store.store import Store
 from xscl.subscriptions.matches import Matches
 
@@ -92,6 +93,7 @@ class Backfills:
         self._ending = threading.Event()
         self._changed = threading.Condition()
         self._failures = Counter[int]()  # of the thread in `serve`
+        self._arrived = -1  # the documents that there were when the disk failed it last
         self._completions: dict[int, Future[None]] = {}  # guarded by `_changed`
 
     def end(self) -> None:
@@ -154,13 +156,23 @@ class Backfills:
             except Stopping:
                 return
             except (StoreError, OSError) as error:
-                self._failures[number] += 1
+                self._failures[number] += self._is_its_own(error)
                 if self._failures[number] < MOST_FAILURES:
                     raise
                 self._give_up(number, error, give_up)
             except Exception as error:
                 self._give_up(number, error, give_up)
             completed()
+
+    def _is_its_own(self, error: Exception) -> bool:
+        """Return whether a failure is one of the history alone.
+
+        While the disk takes no documents either, a history waits for it as they do.
+        """
+        if not (is_full(error) or is_faulty(error)):
+            return True
+        before, self._arrived = self._arrived, self._transactions.state.documents.next
+        return self._arrived > before
 
     def _give_up(self, number: int, error: Exception, give_up: Callable[[int], None]) -> None:
         if isinstance(error, TooLong):

@@ -6,8 +6,10 @@ of subscription, documents and nodes, so equal ids are equal matches.
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,8 +30,9 @@ from tests.xscl.planning.test_event_languages import QUERIES
 from tests.xscl.planning.test_event_queries import FLAT, flat
 from xscl.documents.results import WITHOUT_PAST
 from xscl.documents.retention import Retention
+from xscl.engine.backfills import MOST_FAILURES, Backfills
 from xscl.engine.twin import Twin
-from xscl.errors import StreamInUse
+from xscl.errors import StoreError, StreamInUse
 
 LONG = 1 << 60
 """A history that goes back to the first document."""
@@ -488,6 +491,38 @@ def test_a_history_that_is_too_long_is_begun_without_and_told(
     (record,) = [one for one in caplog.records if one.name == "xscl.engine.backfills"]
     assert record.levelname == "WARNING"
     assert record.getMessage() == f"the history of subscription {number} is too long to be read"
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("goes_on", [False, True], ids=["all fails", "documents are taken"])
+def test_a_history_waits_for_the_disk_as_documents_do(
+    monkeypatch: pytest.MonkeyPatch, error: int, goes_on: bool
+) -> None:
+    """It is begun without only if nothing but the history fails."""
+    with xscl.Engine(retention=KEPT) as engine:
+        engine.push([item(number, number, "a") for number in range(9)])
+        catalog, tried = engine.host.catalog, 0
+        assert catalog.subscribe_from("q", NEXT, since=LONG) is not None
+        run = Backfills._run
+
+        def fail(*arguments: Any) -> None:
+            nonlocal tried
+            tried += 1
+            if tried < 3 * MOST_FAILURES:
+                raise StoreError("planted") from OSError(error, "planted")
+            run(*arguments)
+
+        monkeypatch.setattr(Backfills, "_run", fail)
+        for number in range(3 * MOST_FAILURES):
+            with suppress(StoreError):
+                catalog.backfills.serve(catalog.backfills.end, catalog.begin_without_past)
+                break
+            if goes_on:
+                engine.push(item(10 + number, 10 + number, "a"))
+        begun = engine.subscription("q")
+        assert begun is not None
+        assert (begun.backfilled == WITHOUT_PAST) == goes_on
+        assert tried == (MOST_FAILURES if goes_on else 3 * MOST_FAILURES)
 
 
 def test_slow_slices_catch_up_with_what_arrives(
