@@ -164,7 +164,7 @@ def skipped_gap() -> None:
 
 
 def forgotten_ids() -> None:
-    """The newest version of a document is not known while only the journal has it."""
+    """Duplicate detection misses document versions that the journal has and the database lacks."""
     add = DocumentIds.add
 
     def _add(self: DocumentIds, given: Sequence[str], names: Sequence[str]) -> None:

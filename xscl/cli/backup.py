@@ -11,7 +11,7 @@ from xscl.cli.options import DATA, Call, Data, Json, home, option
 from xscl.cli.output import UsageError, answer, warn
 from xscl.cli.progress import Quiet, working
 from xscl.cli.service import opened
-from xscl.counts import counted
+from xscl.plurals import counted
 from xscl.service.restore import AcceptedStore, Restored, accept
 from xscl.service.restore import restore as put_back
 from xscl.store.backup import Backup

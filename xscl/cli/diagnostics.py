@@ -20,8 +20,8 @@ from typing import Literal, TypeAlias
 from feeds.java import JavaNotFound, find_java
 from feeds.spool import SegmentDamaged, SegmentsMissing, Spool, SpoolError
 from xscl.cli.extras import PACKAGES, Extra, install_command, missing
-from xscl.counts import counted
 from xscl.errors import StoreError
+from xscl.plurals import counted
 from xscl.polling.arrival_clock import RELEASED, SECOND, way_back
 from xscl.polling.credentials import NAME as SECRETS
 from xscl.polling.credentials import Credentials

@@ -20,7 +20,7 @@ from xscl.cli.options import Call, Place, option
 from xscl.cli.output import UsageError, answer, clean, echo, warn
 from xscl.cli.progress import Quiet, working
 from xscl.cli.service import opened
-from xscl.counts import counted
+from xscl.plurals import counted
 from xscl.polling.feed import FeedsError, check_name
 from xscl.polling.feed_list import ImportLine
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from xscl.cli.output import one_line
-from xscl.counts import counted
 from xscl.language.names import EVERYTHING
+from xscl.plurals import counted
 from xscl.polling.feed import SECOND, FeedsError, feed_key, shown, without_user
 from xscl.time_format import duration, moment, ticks_of_time
 

@@ -42,8 +42,8 @@ from xscl.cli.options import (
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
 from xscl.cli.progress import Quiet
 from xscl.cli.service import opened
-from xscl.counts import counted
 from xscl.language.parser import parse_window
+from xscl.plurals import counted
 from xscl.polling.feed import EVERY, LEAST_EVERY, Headers, check_name, check_url, read_header
 from xscl.polling.feed_poller import FeedChange, PollSettings
 from xscl.polling.feed_repository import ticks

@@ -15,8 +15,8 @@ from xscl.cli.output import UsageError, answer
 from xscl.cli.progress import Quiet, progress
 from xscl.cli.service import Service, opened
 from xscl.client import Refused
-from xscl.counts import counted
 from xscl.errors import NameTaken, QueryError, XsclError
+from xscl.plurals import counted
 from xscl.service.names import BadName, refuse_unaddressable
 from xscl.service.registrations import is_export
 from xscl.subscriptions.import_rows import ImportRow, RowError, read_import_rows

@@ -18,10 +18,10 @@ from xscl.cli.options import At, Call, Native, Verbose, option
 from xscl.cli.output import UsageError, echo, echo_json, warn, warn_not_read
 from xscl.cli.progress import Quiet
 from xscl.cli.service import opened
-from xscl.counts import counted
 from xscl.documents.document_validation import Refusal, expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError
+from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
 
 

@@ -26,10 +26,10 @@ from xscl.cli.output import (
 )
 from xscl.cli.progress import Quiet, progress
 from xscl.cli.run_events import LANGUAGE_NAMES, EventRun, run_events
-from xscl.counts import counted
 from xscl.delivery.message import MatchFields, row_of
 from xscl.engine.facade import Engine
 from xscl.language.windows import refuse_bare_windows
+from xscl.plurals import counted
 from xscl.subscriptions.match import Match
 
 BATCH = 1_000

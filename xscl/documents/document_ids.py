@@ -41,10 +41,7 @@ class Versions:
 
     def has(self, streams: Sequence[str], digest: bytes) -> bool:
         """Return whether one with this hash is on one of some streams."""
-        found = self._contents.get(digest)
-        return found is not None and (
-            found[0] == streams or any(_meet(one, streams) for one in found)
-        )
+        return any(_meet(one, streams) for one in self._contents.get(digest, ()))
 
     def earlier(self, streams: Sequence[str]) -> tuple[int, int | None]:
         """Return the number of those on one of some streams, and the base that these have."""

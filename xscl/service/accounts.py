@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from xscl.counts import counted
 from xscl.errors import XsclError
+from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
 from xscl.service.names import OPERATOR, owner, qualified, shown
 from xscl.store.store import Store

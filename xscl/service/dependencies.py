@@ -18,7 +18,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from typing import Annotated, TypeAlias
 
 from fastapi import Depends, Request
@@ -28,6 +27,7 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 from starlette.requests import HTTPConnection
 
+from xscl.language.faults import near_miss
 from xscl.service.accounts import THE_OPERATOR, Account
 from xscl.service.client_address import client_of, is_forwarded, is_trusted, peer_of
 from xscl.service.installation import Installation
@@ -181,9 +181,8 @@ def _parameters(dependant: Dependant) -> Iterator[str]:
 
 
 def _parameter_hint(name: str, declared: frozenset[str]) -> str:
-    near = get_close_matches(name, sorted(declared), n=1)
-    if near:
-        return f"did you mean {near[0]!r}?"
+    if near := near_miss(name, sorted(declared)):
+        return near
     if declared:
         return f"its query parameters are {', '.join(sorted(declared))}"
     return "it takes no query parameters; /docs says what this address takes"

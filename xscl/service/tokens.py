@@ -17,8 +17,8 @@ import secrets
 import threading
 from dataclasses import astuple, dataclass, fields, replace
 
-from xscl.counts import counted
 from xscl.errors import XsclError
+from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import THE_OPERATOR, Account, Accounts, QuotaExceeded
 from xscl.store.store import Store

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
-from xscl.counts import counted
 from xscl.limiter import DailyQuota
+from xscl.plurals import counted
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.names import owner
 

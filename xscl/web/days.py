@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xscl.counts import counted
 from xscl.documents.retention import DAY
 from xscl.drawing import Picture, draw_sparkline
+from xscl.plurals import counted
 
 DAYS = 30
 """Days of a sparkline; the last one ends now."""

@@ -18,10 +18,10 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from xscl.counts import counted
 from xscl.delivery.cards import MatchView, shortened
 from xscl.delivery.web_links import link
 from xscl.drawing import Picture
+from xscl.plurals import counted
 from xscl.service.accounts import Account
 from xscl.time_format import SECOND, duration, moment, ticks_of_time
 

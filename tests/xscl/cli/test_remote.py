@@ -279,7 +279,7 @@ def test_what_is_pushed_is_taken_in_and_its_matches_are_told(both: Both) -> None
 
 
 def test_times_of_every_size_are_sent(both: Both) -> None:
-    """Seconds are told of, not refused, although the service refuses them as numbers."""
+    """`push` warns of Unix seconds and sends the document; the service would reject the number."""
     times = (1, 2024, 1_715_000_001, 1_715_000_000_001, 1_715_000_000_000_001)
     rows = [{"id": f"sized-{time}", "timestamp": time, "xml": BOOK} for time in times]
     path = Path(both.document("sizes.jsonl"))

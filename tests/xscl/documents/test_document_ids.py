@@ -140,7 +140,7 @@ SKIPPED = [  # the third has the id that the fourth would have
 
 @pytest.mark.parametrize("streams", ["ST", "SS", "TT"])
 def test_a_past_has_the_ids_and_the_bases_of_the_documents(engine: Engine, streams: str) -> None:
-    """Whether the others with an id are read or not, and whoever has given the next one."""
+    """Backfills and trials keep ids and bases, also if other documents with an id are not read."""
     query = f"{streams[0]}//a->x FOLLOWED BY{{x = y, 30 d}} {streams[1]}//a->y"
     engine.retain(SERVICE)
     engine.subscribe("live", query, updates=True)

@@ -268,9 +268,9 @@ def test_an_id_that_cannot_be_is_not_there(operator: httpx.Client, path: str, wh
 @pytest.mark.parametrize(
     ("method", "path", "wrong", "hint"),
     [
-        ("POST", "/v1/documents/orders?id=t1&tme=2026-03-01", "tme", "did you mean 'time'?"),
-        ("GET", "/v1/subscriptions/one/matches?befor=6", "befor", "did you mean 'before'?"),
-        ("GET", "/v1/subscriptions/one/events?aftr=6", "aftr", "did you mean 'after'?"),
+        ("POST", "/v1/documents/orders?id=t1&tme=2026-03-01", "tme", "did you mean time?"),
+        ("GET", "/v1/subscriptions/one/matches?befor=6", "befor", "did you mean before?"),
+        ("GET", "/v1/subscriptions/one/events?aftr=6", "aftr", "did you mean after?"),
         ("GET", "/v1/feed.atom?page=6", "page", "its query parameters are before"),
         ("PUT", "/v1/subscriptions/one?history=false", "history", "it takes no query parameters"),
         ("PATCH", "/v1/subscriptions/one?query=x", "query", "it takes no query parameters"),

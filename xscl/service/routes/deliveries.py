@@ -11,7 +11,6 @@ from pydantic import ConfigDict, Field
 
 from feeds.formats.times import SECOND
 from feeds.http.addresses import RefusedAddress, check, unreachable
-from xscl.counts import counted
 from xscl.delivery.channels.file import is_name
 from xscl.delivery.channels.mail import is_address
 from xscl.delivery.channels.mail_confirmation import CODES
@@ -19,6 +18,7 @@ from xscl.delivery.channels.signature import is_secret
 from xscl.delivery.endpoint import Channel, Endpoint, File, Mail, State, Webhook
 from xscl.delivery.message import owner_of
 from xscl.language.parser import parse_window
+from xscl.plurals import counted
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.bodies import DeliveryTime, JsonBody, RequestBody
 from xscl.service.dependencies import Here, Who

@@ -29,11 +29,11 @@ from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from xscl.counts import counted
 from xscl.delivery.listeners import ListenerQuery, event
 from xscl.delivery.outbox.outbox import Outbox
 from xscl.documents.results import Subscription
 from xscl.errors import StoreError, UnknownSubscription
+from xscl.plurals import counted
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.bodies import raw_response
 from xscl.service.connection_limit import counted_elsewhere

@@ -12,12 +12,12 @@ from fastapi import APIRouter, File, Form, Path, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.errors import FeedError
-from xscl.counts import counted
 from xscl.documents.retention import DAY
 from xscl.drawing import Picture, TimelineEvent, draw_timeline
 from xscl.drawing.timelines import Outcome
 from xscl.errors import XsclError
 from xscl.inspection.vocabulary import vocabulary
+from xscl.plurals import counted
 from xscl.service.dependencies import Here, Who
 from xscl.service.problems import Problem
 from xscl.service.routes import feeds

@@ -13,8 +13,8 @@ from fastapi import APIRouter, Form, Header, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.cluster.cell_task import CellState
-from xscl.counts import counted
 from xscl.drawing import Picture, draw_series
+from xscl.plurals import counted
 from xscl.polling.arrival_clock import way_back
 from xscl.polling.feed_repository import ticks
 from xscl.service.problems import not_found
