@@ -177,6 +177,20 @@ class Lender:
         self.lend(name, pa.table({"number": numbers}))
         return f"SELECT number FROM {name}"
 
+    @contextmanager
+    def rolled_back(self) -> Iterator[None]:
+        """Run a block whose transaction is rolled back, and with it the names it registers.
+
+        A name then stands for what was registered before, or for nothing, so it is registered anew
+        when it is lent next.
+        """
+        before = dict(self._holders)
+        try:
+            yield
+        finally:
+            kept = {name: one for name, one in self._holders.items() if before.get(name) is one}
+            self._holders = kept
+
     def forget(self) -> None:
         """Register every name anew: a rolled-back transaction drops them."""
         self._holders.clear()

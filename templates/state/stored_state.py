@@ -137,10 +137,6 @@ class StoredState:
         They are complete for the pairs of variables and the documents that they have.
         """
         bindings, _ = self.intern(witnesses)
-        # DuckDB's transaction begins before the table is lent.  In the other order DELETE found
-        # nothing after the database had been opened again, and the bindings were there twice
-        # (simulation, docs/measurements/suite.md).
-        self.connection.execute("SELECT 1").fetchall()
         self._lender.lend("batch_binding", bindings)
         self.connection.execute(
             "DELETE FROM state.binding b USING batch_binding w"

@@ -453,7 +453,7 @@ class Store:
         with ExitStack() as stack:
             lacking = self._lacking(stack)
             connection = self._raw
-            with self._on_one_connection():
+            with self._on_one_connection(), self.lender.rolled_back():
                 with self.translate_errors():
                     begun = f"BEGIN TRANSACTION{'' if lacking else ' READ ONLY'}"
                     connection.execute(self._parsed(begun))
@@ -465,8 +465,6 @@ class Store:
                 finally:
                     with self.translate_errors():
                         connection.execute(self._parsed("ROLLBACK"))
-                    if lacking:
-                        self.lender.forget()
 
     @contextmanager
     def whole(self) -> Iterator[None]:
