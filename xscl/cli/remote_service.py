@@ -377,7 +377,8 @@ class RemoteService:
         }
         answer = self.http.ask("POST", "/v1/feeds", json=body).json()
         added = _row(answer)
-        return self._polled(added, time.monotonic() + _FIRST_POLL) or added, answer["warnings"]
+        polled = self._polled(added, answer["next_poll"], time.monotonic() + _FIRST_POLL)
+        return polled or added, answer["warnings"]
 
     def edit_feed(self, feed: Row, change: FeedChange) -> tuple[Row, Sequence[str]]:
         """Change a feed; return it, and warnings."""
@@ -408,12 +409,14 @@ class RemoteService:
         if fetching.allow_addresses and "XSCL_ALLOW_ADDRESS" not in os.environ:
             raise UsageError("--allow-address is for the service to be told: 'xscl serve' takes it")
         before = self._position()
-        for one in feeds:
-            self.http.ask("POST", f"{resource('feeds', one['key'])}:poll")
+        due = [
+            self.http.ask("POST", f"{resource('feeds', one['key'])}:poll").json()["next_poll"]
+            for one in feeds
+        ]
         until = time.monotonic() + _POLL
         outcomes = []
-        for one in progress(feeds, "polling", len(feeds)):
-            polled = self._polled(one, until)
+        for one, when in progress(list(zip(feeds, due, strict=True)), "polling", len(feeds)):
+            polled = self._polled(one, when, until)
             if polled is None:
                 outcomes.append(PollOutcome(one, 0, one["next_poll"], asked=False))
             else:
@@ -422,11 +425,15 @@ class RemoteService:
             self._report_since(before, report)
         yield outcomes
 
-    def _polled(self, before: Row, until: float) -> Row | None:
-        """Return a feed after its next poll, None if there was none in time."""
+    def _polled(self, before: Row, due: str, until: float) -> Row | None:
+        """Return a feed after the poll that was `due`, None if there was none in time.
+
+        After an earlier poll that was in progress it is due still.
+        """
         while True:
             now = _row(self.http.value(resource("feeds", before["key"])))
-            if any(now[name] != before[name] for name in ("polls", "failures", "polled")):
+            is_polled = any(now[name] != before[name] for name in ("polls", "failures", "polled"))
+            if is_polled and now["next_poll"] != due:
                 return now
             if time.monotonic() > until:
                 return None

@@ -499,7 +499,8 @@ def _flush(
         feed.key: _recorded(answer, feed, new.get(feed.key, 0))
         for feed, answer in zip(after, answers, strict=True)
     }
-    feeds.record(after, found, segment, holds, polls)
+    due = {one.after.key: one.before.next_poll for one in answers if not one.is_put_off}
+    feeds.record(after, found, segment, holds, polls, due)
     return [
         PollOutcome(feed, new.get(feed.key, 0), answer.held_until, asked=not answer.is_put_off)
         for feed, answer in zip(after, answers, strict=True)

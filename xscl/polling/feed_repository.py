@@ -29,6 +29,7 @@ from feeds.spool import Spool
 from xscl.engine.facade import Engine
 from xscl.polling.credentials import NAME, Credentials, hidden, secrets_in
 from xscl.polling.feed import (
+    LEAST_EVERY,
     SECOND,
     Feed,
     FeedsError,
@@ -269,6 +270,21 @@ class FeedRepository:
                 [list(feed.tags), feed.every, feed.gone, feed.next_poll, feed.key],
             )
 
+    def request_poll(self, feed: Feed, now: int, *, at_once: bool = False) -> Feed:
+        """Make a feed due, as soon as its owner may have it polled, or `at_once`; return it.
+
+        A feed that is due already may just be polled, and its answer may be older than the request.
+        So the time at which it is due changes by a tick, and then it is polled once more, a user's
+        feed after a minute.
+        """
+        if feed.next_poll <= now:
+            soon = feed.next_poll + 1
+        else:
+            soon = min(feed.next_poll, max(now, 0 if at_once else earliest_poll(feed)))
+        requested = replace(feed, next_poll=soon)
+        self.edit(requested)
+        return requested
+
     def _published(self) -> dict[str, str]:
         """Return the streams that subscriptions publish, each with the name of one of these."""
         return {one.publish: one.name for one in self._engine.subscriptions if one.publish}
@@ -290,16 +306,18 @@ class FeedRepository:
         segment: int | None = None,
         holds: Mapping[str, int] | None = None,
         polls: Mapping[str, PollRecord] | None = None,
+        due: Mapping[str, int] | None = None,
     ) -> None:
         """Write the changes of polls: feeds, their items, and the last known segment.
 
         `holds` are the domains with a `Retry-After`, each with its end; `polls` are for the
-        histories of feeds, by key.
+        histories of feeds, by key.  `due` is when each feed was due as its poll began: if that has
+        changed since, the feed is to be polled again (`request_poll`).
         """
         self._secrets.keep(feeds)
         news = list(found)
         with self._writing, self._store.transaction():
-            self._save_polled(feeds)
+            self._save_polled(feeds, due or {})
             save_polls(self._store, polls or {})
             self._save_items((one.feed, name, row) for one in news for name, row in one.items)
             self._evict([(one.feed, name) for one in news for name in one.forgotten])
@@ -311,12 +329,19 @@ class FeedRepository:
                     [until, domain, until],
                 )
 
-    def _save_polled(self, feeds: Sequence[Feed]) -> None:
+    def _save_polled(self, feeds: Sequence[Feed], due: Mapping[str, int]) -> None:
         if feeds:
-            self._store.lend("polled", table(feeds, ("key", *POLLED)))
-            changes = ", ".join(f"{name} = polled.{name}" for name in POLLED)
+            polled = table(feeds, ("key", *POLLED))
+            was_due = pa.array([due.get(feed.key) for feed in feeds], pa.int64())
+            again = pa.array([earliest_poll(feed) for feed in feeds], pa.int64())
+            polled = polled.append_column("was_due", was_due).append_column("again", again)
+            self._store.lend("polled", polled)
+            changes = ", ".join(f"{name} = polled.{name}" for name in POLLED if name != "next_poll")
             self._store.connection.execute(
-                f"UPDATE state.feed SET {changes} FROM polled WHERE feed.key = polled.key"
+                f"UPDATE state.feed SET {changes}, next_poll = CASE"
+                " WHEN feed.next_poll <> polled.was_due"
+                " THEN least(polled.next_poll, greatest(feed.next_poll, polled.again))"
+                " ELSE polled.next_poll END FROM polled WHERE feed.key = polled.key"
             )
 
     def _save_items(self, rows: Iterable[tuple[str, str, ItemVersion]]) -> None:
@@ -394,6 +419,11 @@ class FeedRepository:
         """Return the followed feeds of some keys."""
         marks = ", ".join("?" * len(keys))
         return self._select(f"WHERE key IN ({marks})", *keys) if keys else []
+
+
+def earliest_poll(feed: Feed) -> int:
+    """Return when a feed may be polled again at its owner's request: the operator's at once."""
+    return (feed.polled or 0) + LEAST_EVERY * SECOND if feed.owner else 0
 
 
 _values_of = attrgetter(*(field.name for field in fields(ItemVersion)))

@@ -246,10 +246,12 @@ def delivered(feeds: FeedRepository, keys: Iterable[str], polls: Iterable[str], 
                 [now, key],
             )
         if again:
+            # A feed that is due may just be polled: as its time changes, it is polled once more.
+            soon = "greatest(?, coalesce(polled, 0) + ?)"
             store.fetch(
-                "UPDATE state.feed SET next_poll = least(next_poll, greatest(?,"
-                " coalesce(polled, 0) + ?)) WHERE list_contains(?::VARCHAR[], key)",
-                [now, LEAST_EVERY * SECOND, again],
+                f"UPDATE state.feed SET next_poll = CASE WHEN next_poll BETWEEN ? AND {soon}"
+                f" THEN next_poll ELSE {soon} END WHERE list_contains(?::VARCHAR[], key)",
+                [now + 1, *[now + 1, LEAST_EVERY * SECOND] * 2, again],
             )
 
 

@@ -315,13 +315,13 @@ def remove(key: Key, here: Here, who: Who) -> None:
 
 @router.post("/feeds/{key}:poll", summary="Poll a feed now", status_code=HTTPStatus.ACCEPTED)
 def poll(key: Key, here: Here, who: Who) -> Shown:
-    """Has a feed polled as soon as a place is free, unless it was within the last minute."""
+    """Has a feed polled as soon as a place is free, unless it was within the last minute.
+
+    A poll in progress is followed by another one, since its answer may be older than the request.
+    """
     with here.feeds_lock:
         feed = existing(here.feeds, who, key)
-        earliest = (feed.polled or 0) + LEAST_EVERY * SECOND
-        soon = max(here.clock.now(), 0 if who.is_operator else earliest)
-        feed = replace(feed, next_poll=min(feed.next_poll, soon))
-        here.feeds.edit(feed)
+        feed = here.feeds.request_poll(feed, here.clock.now(), at_once=who.is_operator)
         return _as_it_is(here, who, feed)
 
 
