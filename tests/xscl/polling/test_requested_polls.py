@@ -28,8 +28,8 @@ def by_a_person(feeds: FeedRepository, feed: Feed, now: int) -> object:
     return feeds.request_poll(feed, now)
 
 
-def by_a_hub(feeds: FeedRepository, feed: Feed, now: int) -> object:
-    return hubs.delivered(feeds, [feed.key], [feed.key], now)
+def by_a_hub(feeds: FeedRepository, feed: Feed, now: int) -> None:
+    hubs.delivered(feeds, [feed.key], [feed.key], now)
 
 
 def requesting(place: Place, feed: Feed, request: Request, then: bytes) -> Talk:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from itertools import count
 
 import pyarrow as pa
@@ -19,6 +20,11 @@ blocks = st.tuples(st.sampled_from(["none", "read", "fail", "commit"]), st.lists
 
 class Failed(Exception):
     pass
+
+
+def blocks_of(store: Store) -> dict[str, Callable[[], AbstractContextManager[object]]]:
+    changing = dict.fromkeys(("fail", "commit"), store.transaction)
+    return {"none": nullcontext, "read": store.reading, **changing}
 
 
 def expect(store: Store, name: str, column: str, rows: range) -> None:
@@ -39,7 +45,7 @@ def test_a_name_stands_for_what_was_lent_last(
     numbers = count()
     with closing(Store(None, journalled=journalled)) as store:
         for block, several in told:
-            within = {"none": nullcontext, "read": store.reading}.get(block, store.transaction)
+            within = blocks_of(store)[block]
             with suppress(Failed), within():
                 for name, column, size in several:
                     first = next(numbers)
