@@ -123,6 +123,10 @@ class Values:
 
     def _texts_of(self, keys: Keys) -> tuple[dict[int, str], npt.NDArray[np.bool_]]:
         """Return the stored texts of some keys, with a mask of the known keys."""
+        if not len(keys):
+            # The empty batch of a processor that is being made, perhaps in a reading that is rolled
+            # back with rows of the journal.  The filter would know texts that the database lacks.
+            return {}, np.zeros(0, dtype=np.bool_)
         if self._seen is None:
             stored = self._connection.execute("SELECT key FROM state.value").fetchnumpy()
             self._seen = HashFilter(np.asarray(stored["key"], dtype=np.uint64))

@@ -448,7 +448,8 @@ class Store:
         """Refuse every change within the block, also one inside a SELECT.
 
         Reads see the snapshot of the first read.  What the disk has no room for the owner writes
-        there, too, and rolls it back.
+        there, too, and rolls it back.  Until then nobody brings it to the database, for the rows of
+        two transactions would be in conflict.
         """
         with ExitStack() as stack:
             lacking = self._lacking(stack)
@@ -460,7 +461,6 @@ class Store:
                 try:
                     if lacking:
                         lacking.write(self)
-                    stack.close()
                     yield
                 finally:
                     with self.translate_errors():
@@ -478,7 +478,7 @@ class Store:
     def _lacking(self, stack: ExitStack) -> Appends:
         """Return the rows that the database lacks and has no room for; it stays so until the exit.
 
-        Only the connection of the owner writes it: the rows of two transactions would conflict.
+        Only the connection of the owner writes them.
         """
         try:
             self.flush()

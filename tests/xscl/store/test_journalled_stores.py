@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import xscl
 import xscl.store.store
 from feeds.documents import Document
 from tests.examples import usually
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 from xscl.errors import StoreError
 from xscl.store import tail
 from xscl.store.backup import back_up
@@ -286,6 +287,48 @@ def test_what_the_disk_has_no_room_for_can_be_read(
         assert list(map(str, other.push(document(8)))) == list(map(str, engine.push(document(8))))
         assert [m.id for m in other.matches()] == [m.id for m in engine.matches()]
         assert other.sql(query) == engine.sql(query)
+
+
+def test_there_is_room_again_while_it_is_read(
+    engine: xscl.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread waits until the reading has ended, and has all then."""
+    count = "SELECT count(*) FROM state.document"
+    store = engine.host.transactions.store
+    engine.push(document(6))
+    with closing(engine.host.connect()) as beside, ThreadPoolExecutor(1) as threads:
+        with ExitStack() as stack:
+            with monkeypatch.context() as patch:
+                patch.setattr(xscl.store.store, "reached", full)
+                stack.enter_context(store.whole())
+            counted = threads.submit(beside.fetch, count)
+            assert not wait([counted], 0.1).done
+            assert store.fetch(count) == [(6,)]
+        assert counted.result(PATIENCE) == [(6,)]
+
+
+def test_values_that_were_read_before_a_rollback_are_not_taken_for_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first operation after the failure reads no document, and completes a match."""
+    query = "(S//a[./k->x] NOT FOLLOWED BY{x=y, 10 s} S//b[./k->y]) JOIN{x=z, 1 d} S//c[./k->z]"
+    second = 1_000_000
+
+    def told(number: int, name: str, text: str) -> Document:
+        xml = f"<{name}><k>{text}</k></{name}>"
+        return Document("S", f"d{number}", number * second, xml.encode())
+
+    with opened(tmp_path / "state.duckdb") as engine:
+        engine.subscribe("none", query)
+        engine.subscribe("pairs", "S//c[./k->z] JOIN{z=w, 1 d} S//d[./k->w]")
+        engine.push([told(1, "c", "other"), told(2, "a", "K")])
+        engine.host.transactions.store.flush()
+        engine.push(told(3, "c", "K"))  # only the journal has this value
+        with monkeypatch.context() as patch:
+            patch.setattr(xscl.store.store, "reached", full)
+            with pytest.raises(StoreError, match="No space left"):
+                engine.push(told(4, "e", "L"))
+        assert [match.documents for match in engine.advance(60 * second)] == [("d2", "d3")]
 
 
 def test_a_backup_has_what_is_in_the_journal(engine: xscl.Engine, tmp_path: Path) -> None:
