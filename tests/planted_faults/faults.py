@@ -580,17 +580,23 @@ _ENGINE_AND_STORE = (
     Fault(
         "a commit is not marked",
         "xscl/store/commits.py",
-        "                self.mark.write(self.tail.commits)",
-        "                pass",
+        "            self._follow(self._write_mark)",
+        "            pass",
         (f"{_STORE}::test_every_change_raises_the_count_and_the_mark",),
     ),
     Fault(
         "a record of the journal is not marked",
         "xscl/store/commits.py",
-        "                if payload and mark is not None:\n"
-        "                    mark.note(self.tail.commits)",
+        "                self._follow(lambda: mark.note(self.tail.commits))",
         "                pass",
         (f"{_JOURNALLED}::test_a_lost_record_is_noticed",),
+    ),
+    Fault(
+        "a mark that lacks a commit is left so",
+        "xscl/store/commits.py",
+        "            self._is_behind = True",
+        "            pass",
+        (f"{_STORE}::test_a_mark_that_cannot_be_written_fails_no_commit",),
     ),
     Fault(
         "a record of the journal is torn and read",

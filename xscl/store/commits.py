@@ -7,6 +7,7 @@ memory has records without a journal, and no mark.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Protocol
@@ -17,6 +18,8 @@ from xscl.store.journal import Record
 from xscl.store.store_errors import store_error
 from xscl.store.store_file import StoreFile
 from xscl.store.tail import Appends, Tail
+
+_log = logging.getLogger(__name__)
 
 
 class Bringer(Protocol):
@@ -48,6 +51,7 @@ class Commits:
         self._lose = lose
         self._connect = connect
         self._bringer: Bringer | None = None
+        self._is_behind = False  # the mark lacks the last commit; its lock guards this
 
     @property
     def mark(self) -> CommitWatermark | None:
@@ -59,17 +63,18 @@ class Commits:
         payload = appends.encode() if appends else b""
         mark = self.mark
         with self._in_memory if mark is None else mark.lock:
+            self._catch_up()
             try:
                 if payload:
                     self.tail.append(payload)
-                reached("after_commit")
-                if payload and mark is not None:
-                    mark.note(self.tail.commits)
             except OSError as error:
                 if self.tail.is_broken:
                     self._lose(error)
                 assert self._file is not None, "memory has no input and output"
                 raise store_error(self._file.path, error) from error
+            reached("after_commit")
+            if payload and mark is not None:
+                self._follow(lambda: mark.note(self.tail.commits))
             reached("marked")
 
     def commit_unmarked(self, commit: Callable[[], object], records: Sequence[Record]) -> None:
@@ -92,6 +97,7 @@ class Commits:
         assert self._file is not None
         assert self.mark is not None
         with self.mark.lock:
+            self._catch_up()
             counted, size = count(), self._file.log_size()
             try:
                 commit()
@@ -103,12 +109,37 @@ class Commits:
                 raise
             self.tail.note_commit(counted, records)
             reached("after_commit")
+            self._follow(self._write_mark)
+            reached("marked")
+
+    def _write_mark(self) -> None:
+        assert self._file is not None
+        assert self.mark is not None
+        self._file.forget_log()
+        self.mark.write(self.tail.commits)
+
+    def _follow(self, write: Callable[[], object]) -> None:
+        """Let the mark follow a commit; if that fails, the next commit begins with it.
+
+        The commit is durable, so it must not be reported as failed: whoever made it would undo in
+        memory what the store has.  A start accepts a store that is one commit ahead of its mark.
+        """
+        try:
+            write()
+        except OSError as error:
+            assert self._file is not None
+            _log.warning("the mark of %s lacks a commit: %s", self._file.path, error)
+            self._is_behind = True
+
+    def _catch_up(self) -> None:
+        """Write the mark if it lacks the last commit; raises StoreError."""
+        if self._is_behind:
+            assert self._file is not None
             try:
-                self._file.forget_log()
-                self.mark.write(self.tail.commits)
+                self._write_mark()
             except OSError as error:
                 raise store_error(self._file.path, error) from error
-            reached("marked")
+            self._is_behind = False
 
     def bring(self) -> None:
         """Bring to the database what only the journal has; raises StoreError."""

@@ -26,6 +26,7 @@ from xscl.store.commit_watermark import (
     NEW,
     UNFINISHED,
     CommitPoint,
+    CommitWatermark,
     read_watermark,
     watermark_path,
     write_watermark,
@@ -231,6 +232,46 @@ def test_every_change_raises_the_count_and_the_mark(tmp_path: Path) -> None:
     assert read_watermark(path) == counts[-1]
     xscl.Engine(path).close()
     assert read_watermark(path) == counts[-1]
+
+
+@pytest.mark.parametrize("is_direct", [False, True])
+def test_a_mark_that_cannot_be_written_fails_no_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_direct: bool
+) -> None:
+    """What is durable is reported as stored; the next commit begins with the mark, or fails."""
+    path, killed = tmp_path / "state.duckdb", tmp_path / "killed"
+
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    def add(store: Store, number: int) -> None:
+        with store.transaction():
+            store.insert("state.late", store.typed("state.late", ([number], [""], [0], [0])))
+            if is_direct:
+                store.fetch("SELECT 1")
+
+    def numbers(store: Store) -> list[int]:
+        return [number for (number,) in store.fetch("SELECT doc FROM state.late ORDER BY doc")]
+
+    with closing(Store(path)) as store:
+        add(store, 0)
+        seen = read_watermark(path)
+        assert seen is not None
+        with monkeypatch.context() as patch:
+            patch.setattr(CommitWatermark, "note", fails)
+            add(store, 1)
+            assert read_watermark(path) == seen
+            with pytest.raises(StoreError, match="Input/output error"):
+                add(store, 2)
+            killed.mkdir()
+            for file in tmp_path.glob(f"{path.name}*"):
+                if file.suffix != ".lock":
+                    shutil.copy(file, killed)
+        add(store, 3)
+        assert numbers(store) == [0, 1, 3]
+        assert read_watermark(path) == store.seen()
+    with closing(Store(killed / path.name)) as store:
+        assert numbers(store) == [0, 1]
 
 
 def test_a_kill_between_commit_and_mark_is_no_loss(killed: Path) -> None:
@@ -492,7 +533,7 @@ def test_an_open_store_has_one_thread_large_or_small(
         assert store.fetch("SELECT current_setting('threads')") == [(1,)]
 
 
-def test_what_was_committed_stays_if_the_mark_cannot_be_written(
+def test_what_was_committed_is_told_if_the_mark_cannot_be_written(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(descriptor: int) -> None:
@@ -501,10 +542,12 @@ def test_what_was_committed_stays_if_the_mark_cannot_be_written(
     with xscl.Engine(path) as engine:
         with monkeypatch.context() as patch:
             patch.setattr(os, "fdatasync", fail)
+            told = list(engine.push(document(7)))
             with pytest.raises(StoreError, match=r"failed: .*Input/output error"):
-                engine.push(document(7))
-        assert len(engine.matches()) == 6
-        assert list(engine.push([document(7), document(8)])) == list(engine.matches())[6:]
+                engine.push(document(8))
+        assert told == list(engine.matches())[3:]
+        told += engine.push(document(8))
+        assert told == list(engine.matches())[3:]
     with xscl.Engine(path) as engine:
         assert len(engine.matches()) == 10
 
