@@ -160,22 +160,27 @@ class Endpoints:
 
         Returns the secret of a webhook with it, which is shown only once.
         """
-        with self._mutex:
-            if len(self._of.get(subscription, ())) >= MOST:
-                raise TooManyEndpoints(
-                    f"a subscription has at most {MOST} endpoints", hint="delete one first"
-                )
-            id = f"ep_{randomness.token_hex(12)}"
-            if isinstance(channel, Webhook):
-                secret = secret or new_secret()
-                self._secrets.change({secrets_key(id): {"url": channel.url, "secret": secret}})
-                channel = replace(channel, url=shown(channel.url))
-            else:
-                secret = None
-            endpoint = Endpoint(id, subscription, channel, ticks(), position, state)
-            self._know(endpoint)
-            self._changed.add(id)
-        self.save()
+        with self._writing:
+            with self._mutex:
+                if len(self._of.get(subscription, ())) >= MOST:
+                    raise TooManyEndpoints(
+                        f"a subscription has at most {MOST} endpoints", hint="delete one first"
+                    )
+                id = f"ep_{randomness.token_hex(12)}"
+                if isinstance(channel, Webhook):
+                    secret = secret or new_secret()
+                    self._secrets.change({secrets_key(id): {"url": channel.url, "secret": secret}})
+                    channel = replace(channel, url=shown(channel.url))
+                else:
+                    secret = None
+                endpoint = Endpoint(id, subscription, channel, ticks(), position, state)
+                self._know(endpoint)
+                self._changed.add(id)
+            try:
+                self.save()
+            except BaseException:
+                self._forget([id])  # else a later save would write it
+                raise
         return endpoint, secret
 
     def update(self, id: str, change: Callable[[Endpoint], Endpoint]) -> Endpoint | None:
@@ -256,21 +261,24 @@ class Endpoints:
                 self._of[name] = ids
 
     def remove(self, ids: Iterable[str]) -> None:
-        """Remove endpoints with their letters and secrets."""
-        with self._mutex:
-            gone = [endpoint for id in ids if (endpoint := self._by_id.pop(id, None)) is not None]
-            for endpoint in gone:
-                del self._of[endpoint.subscription][endpoint.id]
-                if not self._of[endpoint.subscription]:
-                    del self._of[endpoint.subscription]
-                self._letters.pop(endpoint.id, None)
-                self._changed.discard(endpoint.id)
-        if not gone:
-            return
-        listed = [endpoint.id for endpoint in gone]
-        with self._writing, self._store.transaction():
-            self._delete(listed)
-        for id in listed:
+        """Remove endpoints with their letters and secrets; if that fails, all are as before."""
+        with self._writing:
+            gone = [id for id in dict.fromkeys(ids) if id in self._by_id]
+            if gone:
+                with self._store.transaction():
+                    self._delete(gone)
+                self._forget(gone)
+
+    def _forget(self, gone: Iterable[str]) -> None:
+        """Forget endpoints that the store lacks."""
+        for id in gone:
+            with self._mutex:
+                subscription = self._by_id.pop(id).subscription
+                del self._of[subscription][id]
+                if not self._of[subscription]:
+                    del self._of[subscription]
+                self._letters.pop(id, None)
+                self._changed.discard(id)
             self._secrets.forget(secrets_key(id))
 
     def saves_blocked(self) -> AbstractContextManager[bool]:
