@@ -98,15 +98,21 @@ class Accounts:
         self._by_name = {THE_OPERATOR.name: THE_OPERATOR}
         self._by_number = {OPERATOR: THE_OPERATOR}
         self._streams: dict[int, set[str]] = {OPERATOR: set()}
-        for number, name, quota in store.fetch("SELECT number, name, quota FROM state.account"):
-            self._know(Account(number, name, quota_of(json.loads(quota))))
-            self._streams[number] = set()
+        for row in store.fetch("SELECT number, name, quota FROM state.account"):
+            self._know(_account(*row))
+            self._streams[row[0]] = set()
         for number, name in store.fetch("SELECT account, name FROM state.owned_stream"):
             self._streams.setdefault(number, set()).add(name)
 
     def _know(self, account: Account) -> None:
         self._by_number[account.number] = account
         self._by_name[account.name] = account
+
+    def _stored(self, name: str) -> Account | None:
+        rows = self._store.fetch(
+            "SELECT number, name, quota FROM state.account WHERE name = ?", [name]
+        )
+        return _account(*rows[0]) if rows else None
 
     def __iter__(self) -> Any:
         return iter(list(self._by_name.values()))
@@ -145,7 +151,14 @@ class Accounts:
             if (found := self._by_name.get(name)) is not None:
                 return found
             _refuse_bad(name)
-            number = max(*self._by_number, self._store.meta(ERASED)) + 1
+            # The store decides: it may have an account whose creation was reported as failed.
+            found = self._stored(name)
+            if found is not None:
+                self._know(found)
+                self._streams.setdefault(found.number, set())
+                return found
+            ((last,),) = self._store.fetch("SELECT coalesce(max(number), 0) FROM state.account")
+            number = max(last, self._store.meta(ERASED)) + 1
             made = Account(number, name, quota or Quota())
             with self._store.transaction():
                 self._store.fetch(
@@ -233,6 +246,10 @@ def quota_of(written: Mapping[str, Any]) -> Quota:
     """Return a quota from stored fields, with defaults for missing ones."""
     known = {one.name for one in fields(Quota)}
     return Quota(**{name: value for name, value in written.items() if name in known})
+
+
+def _account(number: int, name: str, quota: str) -> Account:
+    return Account(number, name, quota_of(json.loads(quota)))
 
 
 def _refuse_bad(name: str) -> None:

@@ -14,6 +14,7 @@ from tests.xscl.polling.scripted import Clock
 from tests.xscl.service.conftest import Running, code, ok, token_of
 from tests.xscl.service.test_events import subscribed
 from xscl.engine.facade import Engine
+from xscl.errors import StoreError
 from xscl.service import tokens
 from xscl.service.accounts import Accounts, QuotaExceeded
 from xscl.service.tokens import SESSION, Tokens
@@ -57,6 +58,27 @@ def test_what_there_is_one_of_is_singular(running: Running, operator: httpx.Clie
             "you have 1 stream, and more are not allowed",
             "you have 1 subscription, and may have 1",
             "you have sent 1 document today, which is all you may",
+        ]
+
+
+def test_nobody_has_the_number_of_a_user_whose_creation_was_stored_and_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(point: str) -> None:
+        if point == "after_commit":
+            raise StoreError("the store failed")
+
+    with Engine() as engine, closing(engine.host.connect()) as store:
+        accounts = Accounts(store)
+        with monkeypatch.context() as patch:
+            patch.setattr("xscl.store.commits.reached", fails)
+            with pytest.raises(StoreError):
+                accounts.make("alice")
+        assert accounts.make("bob").number == 2
+        assert accounts.make("alice").number == 1
+        assert store.fetch("SELECT number, name FROM state.account ORDER BY ALL") == [
+            (1, "alice"),
+            (2, "bob"),
         ]
 
 
