@@ -947,8 +947,8 @@ _CLUSTER = (
     Fault(
         "a cell counts versions itself",
         "xscl/cluster/cell_host.py",
-        "engine.host.ingest.push(some.documents, source=key, identities=some.identities)",
-        "engine.host.ingest.push(some.documents, source=key)",
+        "identities=some.identities, expected=entry.moment",
+        "expected=entry.moment",
         (f"{_CELLS}::test_versions_count_documents_that_the_cell_does_not_have",),
     ),
     Fault(

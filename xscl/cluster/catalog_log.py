@@ -71,8 +71,13 @@ class CatalogLog:
         """Chooses the slice of a new subscription."""
         self._on_grid = on_grid
         self._appended: tuple[int, ...] | None = None  # the state of the catalog in the log
+        engine.host.transactions.when_loaded(self._reread)
         self.counts: Mapping[int, int] = {}
         """The number of subscriptions in each cell; replaced with each change."""
+
+    def _reread(self) -> None:
+        self._appended = None  # its numbers count changes since the state was loaded
+        self.count()
 
     def first_publisher(self, cells: Sequence[int], snapshots: Mapping[int, int]) -> int:
         """Return the entry of the earliest registration that a cell may have to repeat.

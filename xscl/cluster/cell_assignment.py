@@ -39,7 +39,7 @@ class CellAssignment:
     def begin(self, store: Store) -> tuple[int, ...]:
         """Return the present cells; a new cluster begins with those of its slices and its grid."""
         store.connection.execute(SCHEMA)
-        if not (present := _present(store)):
+        if not (present := present_cells(store)):
             present = tuple(range(self._grid.cells))
             store.insert_rows("state.cluster_cell", [(cell, True) for cell in present])
         return present
@@ -165,7 +165,7 @@ class CellAssignment:
     def expect(self, cell: int) -> None:
         """Raise UnknownCell if there is no such cell."""
         with self._engine.host.transactions.lock:
-            present = _present(self._engine.host.transactions.store)
+            present = present_cells(self._engine.host.transactions.store)
         if cell not in present:
             listed = ", ".join(map(str, present))
             raise UnknownCell(f"there is no cell {cell}", hint=f"the cells are {listed}")
@@ -186,7 +186,8 @@ class CellAssignment:
         store.set_meta(**{SEQUENCED: number})
 
 
-def _present(store: Store) -> tuple[int, ...]:
+def present_cells(store: Store) -> tuple[int, ...]:
+    """Return the cells that there are, in their order."""
     return tuple(
         cell
         for (cell,) in store.fetch(

@@ -189,11 +189,12 @@ class CellHost:
         if not (len(some.documents) or self._waits):
             return 0  # the clock comes with the next document
         key = BatchKey(SOURCE, number, number, some.beats(), some.arrived)
-        engine.host.state.documents.expected = entry.moment
         self._observed(engine, found)
         if found is not None and self._on_grid:
             found.own = self._emission_filter(some).own
-        engine.host.ingest.push(some.documents, source=key, identities=some.identities)
+        engine.host.ingest.push(
+            some.documents, source=key, identities=some.identities, expected=entry.moment
+        )
         self._pushed = number
         return len(some.documents)
 

@@ -76,6 +76,10 @@ class CellLoads:
         """Note that a cell is none any more, and needs nothing."""
         self._needed.pop(cell, None)
 
+    def forget_needs(self) -> None:
+        """Keep all texts until each cell has said anew what it needs."""
+        self._needed.clear()
+
     # -- Reports ---------------------------------------------------------------------------
 
     def states(

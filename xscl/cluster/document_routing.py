@@ -50,11 +50,10 @@ class _Paths:
 class Router:
     """The routes of documents.  The engine's lock guards it."""
 
-    def __init__(self, grid: Grid, known: Iterable[Designated] = ()) -> None:
+    def __init__(self, grid: Grid) -> None:
         self._grid = grid
         self._paths = _Paths()
         self._groups = defaultdict[str, Counter[int]](Counter)  # uses by path and group
-        self.add(known)
 
     def add(self, designated: Iterable[Designated]) -> None:
         """Route the documents of some subscriptions."""

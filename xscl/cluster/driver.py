@@ -25,7 +25,7 @@ from xscl.cluster import catalog_log
 from xscl.cluster.adoption import Adoption
 from xscl.cluster.answers import read_answer
 from xscl.cluster.catalog_log import LATEST, TRIMMED, CatalogLog, placements
-from xscl.cluster.cell_assignment import CellAssignment
+from xscl.cluster.cell_assignment import CellAssignment, present_cells
 from xscl.cluster.cell_loads import CellLoads
 from xscl.cluster.cell_task import CellAnswer, CellRunner, CellState, CellTask, Place
 from xscl.cluster.controls import Control, Erase, Flush, Skip
@@ -138,6 +138,7 @@ class ClusterDriver:
         self._committed = self._meta(COMMITTED)
         self._choose = choose
         self._catalog = CatalogLog(engine, log, choose or self._placement(), self._on_grid)
+        engine.host.transactions.when_loaded(self._reread)
         with engine.host.transactions.lock:
             begun = engine.host.transactions.store.fetch("FROM state.cluster_intent")
         for batch in begun:  # an earlier process has ended within it
@@ -168,6 +169,15 @@ class ClusterDriver:
                 **{_EPOCH: self.epoch},
             )
         self._shared.begin_epoch(self.epoch)
+
+    def _reread(self) -> None:
+        """Read what is kept beside the engine's state, which was loaded again."""
+        store = self.engine.host.transactions.store
+        self._committed, self._relations = store.meta(COMMITTED), None
+        self._loads.forget_needs()  # histories may have been registered that are not noted
+        if (cells := present_cells(store)) != self.cells:
+            self.cells = cells
+            self._catalog.choose = self._choose or self._placement()
 
     def _placement(self) -> Placement:
         with self.engine.host.transactions.lock:
@@ -286,7 +296,7 @@ class ClusterDriver:
                     "the cells have not evaluated all documents, and their relations are in doubt",
                     hint="try again: the batch is repeated",
                 )
-            if self._relations is None:
+            if (relations := self._relations) is None:
                 entry = self._meta(COMMITTED)
                 tasks = [
                     CellTask(cell, entry, entry, self.epoch, relations=True) for cell in self.cells
@@ -296,9 +306,10 @@ class ClusterDriver:
                 each = zip(answers, paths, strict=True)
                 found = [unpacked(read_answer(*one)) for one in each]
                 with self.engine.host.transactions.lock:
-                    self._relations = unite_relations(self.engine.host.state, found)
+                    relations = unite_relations(self.engine.host.state, found)
+                    self._relations = relations
                 self._shared.delete_relations()
-            yield self._relations
+            yield relations
 
     # -- Cells -----------------------------------------------------------------------------
 

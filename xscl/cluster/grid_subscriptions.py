@@ -29,16 +29,25 @@ class GridSubscriptions:
     def __init__(self, grid: Grid, host: EngineHost, designate: Designate | None = None) -> None:
         self.grid = grid
         self._host = host
+        self._known: dict[str, Designated] = {}
+        self.router = Router(grid)
         with host.transactions.change() as state:
             state.store.connection.execute(SCHEMA)
-            rows = state.store.fetch("FROM state.cluster_designated")
-        self._known = {key: Designated(*row) for key, *row in rows}
-        self.router = Router(grid, self._known.values())
+            self._read()
+        host.transactions.when_loaded(self._read)
         self._designate = designate or Designation(grid, self._rarity, self._known.values())
         self._counted = 0  # the documents that there had been when `_shares` were counted
         self._shares: dict[tuple[str, str], float] = {}
         self._new: dict[str, Designated] = {}
         self._gone: set[str] = set()
+
+    def _read(self) -> None:
+        """Route the documents of those subscriptions that the store has."""
+        rows = self._host.transactions.store.fetch("FROM state.cluster_designated")
+        known = {key: Designated(*row) for key, *row in rows}
+        self.router.remove(one for key, one in self._known.items() if known.get(key) != one)
+        self.router.add(one for key, one in known.items() if self._known.get(key) != one)
+        self._known = known
 
     def _rarity(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
         """Return the share of equal values of pairs of paths, counted again after some documents.

@@ -193,6 +193,7 @@ class Ingest:
         poison: Collection[int] = (),
         listen: Callable[[Matches], None] | None = None,
         identities: Sequence[DocumentIdentity] = (),
+        expected: int | None = None,
     ) -> PushResult:
         """Push documents as `Engine.push` does; for consumers of the spool.
 
@@ -200,7 +201,7 @@ class Ingest:
         `publish_patterns`.  The documents at the places in `poison` are not read, but recorded as
         rejected.  A `source` may carry beats, which set the clock between documents.  `identities`
         are the ids and versions that a sequencer gave to all documents; without them this engine
-        determines both (decision 104).
+        determines both (decision 104).  `expected` is the least number that it gives later ones.
         """
         if isinstance(documents, Document):
             documents = (documents,)
@@ -223,7 +224,7 @@ class Ingest:
             some = whole.cut(start, start + self._push_size.documents)
             last = start + len(some.documents) == end
             try:
-                results = self._transact(some, batch if last else None, outcome)
+                results = self._transact(some, batch if last else None, outcome, expected)
             except Interleaved:
                 self._push_size.undo()
                 continue
@@ -253,7 +254,13 @@ class Ingest:
                 late,
             )
 
-    def _transact(self, portion: PushSlice, batch: BatchKey | None, outcome: _Outcome) -> pa.Table:
+    def _transact(
+        self,
+        portion: PushSlice,
+        batch: BatchKey | None,
+        outcome: _Outcome,
+        expected: int | None,
+    ) -> pa.Table:
         """Push documents in one transaction, with the batch that they end; return the results."""
         laps = Laps(self.pace)
         with self._transactions.change() as state, paused():
@@ -263,6 +270,7 @@ class Ingest:
             self.expect_evaluation()
             if batch is not None and not state.ledger.enter(batch):
                 return _RESULTS.empty_table()
+            state.documents.expected = expected  # here: a push that is undone replaces the state
             dataflow.begin(several=len(portion.documents) > 1)
             accepted = self._accept(state, portion)
             laps.end("accept")

@@ -16,7 +16,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -55,11 +55,12 @@ class Transactions:
         self._closing = threading.Event()
         self._mutex = threading.Lock()
         self._is_opening = False  # a thread opens a lost database; guarded by `_mutex`
+        self._on_load: list[Callable[[], None]] = []
         try:
             with self.store.translate_errors(), paused():
                 with self.store.whole():
                     self.settings = replace(settings, role=role_of(self.store, settings.role))
-                self.state = self._loaded()
+                self._load()
                 self.state.keep_image()
             self.freeze()
             if self.store.path is not None:
@@ -68,10 +69,21 @@ class Transactions:
             self.store.close()
             raise
 
-    def _loaded(self) -> EngineState:
-        """Return the state as of the last commit."""
+    def when_loaded(self, call: Callable[[], None]) -> None:
+        """Call a function each time the state is loaded again, with the lock held.
+
+        Whoever keeps in memory what the store has, beside the state, reads it anew then: changes
+        may have been undone, and a commit that raised may have taken effect.  The function writes
+        nothing; what it raises counts as a failure to load the state.
+        """
+        self._on_load.append(call)
+
+    def _load(self) -> None:
+        """Replace the state by that of the last commit."""
         with self.store.whole():
-            return EngineState(self.store, self.settings, self.compiled)
+            self.state = EngineState(self.store, self.settings, self.compiled)
+            for call in self._on_load:
+                call()
 
     @contextmanager
     def change(self) -> Iterator[EngineState]:
@@ -111,7 +123,7 @@ class Transactions:
         try:
             try:
                 with self.store.translate_errors():
-                    self.state = self._loaded()
+                    self._load()
             except (StoreError, OSError) as again:
                 if self.store.path is None or isinstance(again, _FINAL):
                     raise
@@ -167,7 +179,7 @@ class Transactions:
         try:
             with self.store.translate_errors(), paused():
                 self.store.reopen()
-                self.state = self._loaded()
+                self._load()
         except _FINAL:
             raise
         except (StoreError, OSError) as error:

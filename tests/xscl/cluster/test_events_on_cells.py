@@ -16,7 +16,8 @@ from tests.xscl.cluster.test_cells_properties import CELLS, DEALS, Deal
 from tests.xscl.planning.test_event_languages import QUERIES, readings
 from tests.xscl.planning.test_event_queries import CUTS, FLAT, flat
 from xscl.documents.retention import SERVICE
-from xscl.store.consumed_offsets import DIRECT, BatchKey
+from xscl.planning.operators.joins import Interleaved, Joins
+from xscl.store.consumed_offsets import DIRECT, BatchKey, Beat
 
 EVENTS = {
     **QUERIES,
@@ -136,3 +137,35 @@ def test_instants_of_calendars_pass_in_the_cells() -> None:
             found.append(delivered(engine))
     assert found[0] == found[1]
     assert len(found[0]["minutes"]) > len(found[0]["later"]) > 0
+
+
+def test_a_push_that_a_cell_repeats_numbers_instants_as_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An instant has a number before all documents that a later subscription sees."""
+    second = 1_000_000
+    query = "AT '* * * * *'->t FOLLOWED BY{1 h} S//a"
+    begin = Joins.begin
+
+    def undo(self: Joins, *, several: bool) -> None:
+        if several:
+            raise Interleaved
+        begin(self, several=several)
+
+    monkeypatch.setattr(Joins, "begin", undo)
+    with cluster(1) as driver, xscl.Engine() as engine:
+
+        def push(number: int, times: Sequence[int], beats: Sequence[Beat] = ()) -> None:
+            documents = [xscl.Document("S", f"d{time}", time * second, b"<a/>") for time in times]
+            batch = BatchKey(DIRECT, number, number, tuple(beats))
+            driver.consume(documents, batch)
+            engine.push(documents, source=batch)
+
+        driver.engine.subscribe("before", query)
+        engine.subscribe("before", query)
+        push(1, [3601, 3602], [Beat(2, 3665 * second)])
+        driver.engine.subscribe("after", query)
+        engine.subscribe("after", query)
+        push(2, [3670])
+        assert delivered(driver.engine) == delivered(engine)
+        assert list(delivered(engine)) == ["before"]

@@ -22,7 +22,9 @@ from xscl.cluster.cell_host import LocalCells
 from xscl.cluster.driver import ClusterDriver
 from xscl.cluster.shared_directory import CellsFailed, ClusterError
 from xscl.documents.retention import SERVICE
+from xscl.engine.backfills import _Run
 from xscl.store.consumed_offsets import DIRECT, BatchKey
+from xscl.store.store import Store
 
 KINDS = {
     "histories": joins.histories(),
@@ -269,4 +271,30 @@ def test_a_history_ends_when_the_cells_have_evaluated_all(
         driver.commit()
         register.join()
         assert matched(driver, "earlier") == [("d2", "d3")]
+        assert sorted(matched(driver, "pairs")) == [("d1", "d2"), ("d1", "d3"), ("d2", "d3")]
+
+
+def test_a_history_that_meets_a_failed_change_is_registered_in_its_cell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The state that is loaded again counts its changes from zero, up to the same number."""
+    arrived_before = _Run._arrived_before
+
+    with cluster(2) as driver:
+        consume(driver, 1)
+        transactions = driver.engine.host.transactions
+        number = driver.engine.host.catalog.subscribe_from("pairs", PAIRS, since=ALL)
+        assert number is not None
+        consume(driver, 2)
+
+        def interrupted(run: _Run, store: Store) -> int:
+            found = arrived_before(run, store)
+            with pytest.raises(ZeroDivisionError), transactions.change():
+                raise ZeroDivisionError
+            return found
+
+        with monkeypatch.context() as patched:
+            patched.setattr(_Run, "_arrived_before", interrupted)
+            driver.engine.host.catalog.backfills.complete(number)
+        consume(driver, 3)
         assert sorted(matched(driver, "pairs")) == [("d1", "d2"), ("d1", "d3"), ("d2", "d3")]
