@@ -78,7 +78,7 @@ def poll(client: httpx.Client) -> None:
 
 def matches(client: httpx.Client) -> list[str]:
     """Return the ids of all matches."""
-    found, following = list[str](), "limit=100&after=0"
+    found, following = list[str](), "limit=100"
     while following:
         page = ok(client.get(f"/v1/matches?{following}"))
         found += [match["id"] for match in page["matches"]]
