@@ -132,6 +132,15 @@ class Catalog:
 
     # -- Subscriptions ---------------------------------------------------------------------
 
+    def committed(self, name: str) -> Subscription | None:
+        """Return the subscription of a name as of the last commit, None if there is none.
+
+        Unlike `Engine.subscription` it waits for a change that is under way.  Raises StoreError;
+        StoreUnavailable while the database is being opened again.
+        """
+        with self._transactions.committed() as state:
+            return state.subscriptions.get(name)
+
     def subscribe(
         self,
         name: str,
