@@ -54,3 +54,5 @@ def lost_in_commit(engine: xscl.Engine) -> Iterator[None]:
         yield
         assert store.is_lost
     eventually(lambda: not store.is_lost)
+    with engine.host.transactions.committed():
+        pass  # the state is loaded, too
