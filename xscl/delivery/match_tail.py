@@ -148,9 +148,10 @@ class MatchTail:
         """Pass all matches after the cursor to the listener."""
         more = True
         while more and not self._is_over():
-            # what the engine counts as told already, such as the past of a new subscription
-            self._place = max(self._place, (self._engine.host.log.acknowledged, LAST))
-            newest = self._pages.position()
+            # What the store counts as delivered, such as the past of a new subscription.  The
+            # engine's own cursor may be that of a change that fails, whose positions come again.
+            delivered, newest = self._pages.progress()
+            self._place = max(self._place, (delivered, LAST))
             if self._place >= (newest, LAST):
                 more = False
                 break

@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from typing import TypeAlias
 
 from templates.model.relations import Pair
@@ -72,6 +72,8 @@ MOST_RESULTS = 1_000_000
 """Results after which a service does so."""
 MOST_FAILURES = 5
 """Failures of the store after which a subscription begins without its history."""
+LOOK = 1.0
+"""Seconds after which `serve` looks for backfills that nobody has asked for."""
 ATTEMPTS = 3
 """Attempts between which texts were evicted; the last one holds the lock of the engine."""
 
@@ -138,18 +140,18 @@ class Backfills:
             return future
 
     def serve(self, completed: Callable[[], None], give_up: Callable[[int], None]) -> None:
-        """Complete the backfills that are there, and all that are asked for, until `end`.
+        """Complete the backfills of acknowledged registrations, and all asked for, until `end`.
 
+        Nobody asks for that of a registration that was committed and failed afterwards, or of the
+        next version of an edited one.
         `completed` is called after each, `give_up` for one that fails.  Raises StoreError and
         OSError: call it again when the disk can be written.
         """
-        for number in list(self._transactions.state.subscriptions.backfills):
-            self.completion(number)
         while not self._ending.is_set():
             with self._changed:
-                number = min(self._completions, default=0)
+                number = min((*self._completions, *self._acknowledged()), default=0)
                 if not number:
-                    self._changed.wait()
+                    self._changed.wait(LOOK)
                     continue
             try:
                 self.complete(number, is_bounded=True)
@@ -163,6 +165,11 @@ class Backfills:
             except Exception as error:
                 self._give_up(number, error, give_up)
             completed()
+
+    def _acknowledged(self) -> list[int]:
+        """Return the backfills of registrations that a restart keeps."""
+        known = self._transactions.state.subscriptions.backfills
+        return [one.subscription for one in list(known.values()) if one.acknowledged]
 
     def _is_its_own(self, error: Exception) -> bool:
         """Return whether a failure is one of the history alone.
@@ -183,9 +190,14 @@ class Backfills:
         self._resolve()
 
     def _resolve(self) -> None:
-        """Resolve the futures of the backfills that are complete or were dropped."""
-        known = self._transactions.state.subscriptions.backfills
-        with self._changed:
+        """Resolve the futures of the backfills that are complete or were dropped.
+
+        A removal that is not committed drops none.  While the database is lost, none is known to be
+        dropped; `serve` comes back to it.
+        """
+        futures: list[Future[None]] = []
+        with suppress(StoreError), self._transactions.committed() as state, self._changed:
+            known = state.subscriptions.backfills
             done = [number for number in self._completions if number not in known]
             futures = [self._completions.pop(number) for number in done]
         for future in futures:
@@ -195,8 +207,8 @@ class Backfills:
 
     def _following(self, number: int) -> int | None:
         """Return the backfill to run before that of a number is complete; None if it is."""
-        with self._transactions.lock:
-            known = self._transactions.state.subscriptions
+        with self._transactions.committed() as state:
+            known = state.subscriptions
             one = known.numbered(number)
             if one is None or not one.ordered:
                 return None if one is None else number

@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 
 
 class Catalog:
-    """Changes definitions in transactions, and looks them up."""
+    """Changes definitions in transactions, and looks them up.
+
+    What a change finds in memory is that of the last commit: a request that is repeated after a
+    failure is not answered by what has failed.
+    """
 
     def __init__(self, transactions: Transactions, trials: Trials) -> None:
         self._transactions = transactions
@@ -84,7 +88,7 @@ class Catalog:
         attributes: Attributes | None = None,
     ) -> None:
         """Declare a stream as `Engine.stream` does."""
-        with self._transactions.lock:
+        with self._transactions.committed():
             declared = self._state.streams.checked(name, lateness, live, attributes)
             with self._transactions.change() as state:
                 state.streams.declare(declared)
@@ -92,7 +96,7 @@ class Catalog:
     def declare_live(self, name: str) -> None:
         """Declare a stream as live, unless it is known."""
         if not self._state.streams.is_known(name):
-            with self._transactions.lock:
+            with self._transactions.committed():
                 if not self._state.streams.is_known(name):
                     self.declare(name, live=True)
 
@@ -105,7 +109,7 @@ class Catalog:
         stays as it is.  All others get the attributes that are given, unless some were declared or
         a relational query reads them.  This is one transaction for any number of streams.
         """
-        with self._transactions.lock:
+        with self._transactions.committed():
             streams = self._state.streams
             raised, fixed = streams.too_short(needed)
             loose = needed.keys() - fixed
@@ -132,6 +136,15 @@ class Catalog:
 
     # -- Subscriptions ---------------------------------------------------------------------
 
+    def committed(self, name: str) -> Subscription | None:
+        """Return the subscription of a name as of the last commit, None if there is none.
+
+        Unlike `Engine.subscription` it waits for a change that is under way.  Raises StoreError;
+        StoreUnavailable while the database is being opened again.
+        """
+        with self._transactions.committed() as state:
+            return state.subscriptions.get(name)
+
     def subscribe(
         self,
         name: str,
@@ -149,7 +162,7 @@ class Catalog:
         elif language == XSCL:
             self.subscribe_many([(name, query)], updates=updates, numbered=False)
         else:
-            with self._transactions.lock:
+            with self._transactions.committed():
                 first = _coming(self._state)
                 plan = self._state.registration.planned(name, query, language, updates, first)
                 with self._transactions.change() as state:
@@ -168,7 +181,7 @@ class Catalog:
         if history:
             self._complete(self._begin(pairs, updates, None, numbered=numbered), None)
             return
-        with self._transactions.lock, paused_collection():
+        with self._transactions.committed(), paused_collection():
             compiled = list(self._state.registration.compiled(pairs, numbered))
             self._register(compiled, updates)
             self._transactions.freeze()
@@ -185,7 +198,7 @@ class Catalog:
         together: list[tuple[str, Registrable]] = []
         alone: list[int] = []
         names: set[str] = set()
-        with self._transactions.lock, paused_collection():
+        with self._transactions.committed(), paused_collection():
             for place, (name, text) in enumerate(pairs):
                 try:
                     ready = self._state.registration.compiled_one(name, text, names)
@@ -224,7 +237,7 @@ class Catalog:
         """Change a subscription as `Engine.edit` does, in one transaction."""
         if paused:  # the matches of its past come before its pause
             self._complete_past(name)
-        with self._changing(), self._transactions.lock, paused_collection():
+        with self._changing(), self._transactions.committed(), paused_collection():
             one = self._state.subscriptions[name]
             text = one.query if query is None else query
             wanted = (
@@ -270,7 +283,7 @@ class Catalog:
         self, name: str, *, cascade: bool = False, purge: bool = False
     ) -> tuple[str, ...]:
         """Remove a subscription as `Engine.unsubscribe` does; return the names of the removed."""
-        with self._changing(), self._transactions.lock:
+        with self._changing(), self._transactions.committed():
             subscriptions = self._state.subscriptions
             if purge and name not in subscriptions and subscriptions.versions(name):
                 with self._transactions.change() as state:
@@ -289,7 +302,7 @@ class Catalog:
 
     def unsubscribe_many(self, names: Sequence[str]) -> None:
         """Remove subscriptions in one transaction, with those that read what only they publish."""
-        with self._changing(), self._transactions.lock:
+        with self._changing(), self._transactions.committed():
             subscriptions = self._state.subscriptions
             publishers = [name for name in names if subscriptions[name].publish is not None]
             with self._removing() as remove:
@@ -436,7 +449,7 @@ class Catalog:
         between_batches = False
         while True:
             guard = self._changing() if between_batches else nullcontext()
-            with guard, self._transactions.lock, paused_collection():
+            with guard, self._transactions.committed(), paused_collection():
                 compiled = list(self._state.registration.compiled(pairs, numbered))
                 if not between_batches and self._needs_whole_batches(compiled):
                     between_batches = True
@@ -459,7 +472,7 @@ class Catalog:
         first: int | None = None,
     ) -> int:
         """Register a query of events that waits for its history; return its number."""
-        with self._transactions.lock:
+        with self._transactions.committed():
             if first is None:
                 reads = self._state.registration.read_by(name, text, language)
                 first, _ = self._beginning(since)
@@ -485,14 +498,14 @@ class Catalog:
 
     def drop_backfill(self, number: int) -> None:
         """Remove a subscription whose backfill is not complete."""
-        with self._changing(), self._transactions.lock:
+        with self._changing(), self._transactions.committed():
             one = self._state.subscriptions.numbered(number)
             if one is not None:
                 self.unsubscribe(one.name, cascade=True, purge=True)
 
     def begin_without_past(self, number: int) -> None:
         """Begin a subscription whose backfill fails now, as its next version."""
-        with self._transactions.lock:
+        with self._transactions.committed():
             one = self._state.subscriptions.numbered(number)
             if one is None:
                 return
@@ -512,7 +525,7 @@ class Catalog:
 
     def retain(self, retention: Retention) -> None:
         """Set and store the retention."""
-        with self._transactions.lock:
+        with self._transactions.committed():
             if retention != self._state.eviction.told:
                 with self._transactions.change() as state:
                     state.eviction.retain(retention)

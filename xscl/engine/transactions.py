@@ -109,6 +109,18 @@ class Transactions:
                 self._recover(error)
                 raise
 
+    @contextmanager
+    def committed(self) -> Iterator[EngineState]:
+        """Yield the state of the last commit; the block excludes changes.
+
+        Without the lock, `state` may be that of a change that is not committed, or of one that
+        failed and whose database cannot be opened yet.  Raises StoreError; StoreUnavailable while
+        the database is being opened again.
+        """
+        with self.lock:
+            self.store.expect_open()
+            yield self.state
+
     def _recover(self, error: BaseException) -> None:
         """Replace the state by what the store has, opened again if need be.
 

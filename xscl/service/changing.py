@@ -7,13 +7,13 @@ from dataclasses import replace
 from xscl.documents.results import XSCL, Subscription
 from xscl.service.accounts import Account
 from xscl.service.installation import Installation
-from xscl.service.subscribing import SubscriptionRequest, claim, existing, resolved_query
+from xscl.service.subscribing import SubscriptionRequest, claim, committed, resolved_query
 from xscl.service.subscription_change import SubscriptionChange
 
 
 def change(here: Installation, who: Account, name: str, wanted: SubscriptionChange) -> Subscription:
     """Change a user's subscription, and make its deliveries follow."""
-    found = existing(here, who, name)
+    found = committed(here, who, name)
     rename = None if wanted.name is None else who.qualify(wanted.name)
     text = wanted.query
     is_written = (

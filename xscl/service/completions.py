@@ -10,22 +10,23 @@ import asyncio
 from collections import deque
 from concurrent.futures import Future
 from functools import partial
+from typing import Any
 
 
 class CompletionBridge:
     """Resolves waiters of one event loop; cancelling a waiter does not cancel its work."""
 
     def __init__(self) -> None:
-        self._finished: deque[tuple[asyncio.Future[None], Future[None]]] = deque()
+        self._finished: deque[tuple[asyncio.Future[None], Future[Any]]] = deque()
         self._is_woken = False
 
-    async def of(self, work: Future[None]) -> None:
+    async def of(self, work: Future[Any]) -> None:
         """Wait for a future of a thread; re-raises its exception."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         work.add_done_callback(partial(self._completed, waiter))
         await waiter
 
-    def _completed(self, waiter: asyncio.Future[None], work: Future[None]) -> None:
+    def _completed(self, waiter: asyncio.Future[None], work: Future[Any]) -> None:
         loop = waiter.get_loop()
         self._finished.append((waiter, work))
         if not self._is_woken and not loop.is_closed():

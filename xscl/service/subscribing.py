@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from starlette.concurrency import run_in_threadpool
 
@@ -44,12 +44,15 @@ class SubscriptionRequest:
 
 @dataclass(frozen=True, slots=True)
 class StartedRegistration:
-    """A started registration; `found` is the existing subscription of that name."""
+    """A started registration; if not `is_new`, the look-up of the one that seems to be there.
+
+    What is in memory may not be committed yet, so only the result of the look-up is acknowledged.
+    """
 
     wanted: SubscriptionRequest
     resolved: ResolvedQuery
-    found: Subscription | None
-    done: Future[None] | None
+    is_new: bool
+    done: Future[Any]
 
 
 def subscribe(
@@ -58,13 +61,14 @@ def subscribe(
     """Subscribe idempotently; return the subscription and whether it is new."""
     begun = begin(here, who, wanted)
     with ending(here, who, begun):
-        if begun.done is not None:
-            begun.done.result()
-    found, is_new = ended(here, who, begun)
+        begun.done.result()
+    found = ended(here, who, begun)
+    if found is None:
+        return subscribe(here, who, wanted)
     if history_of(here, found) == "reading":
         with suppress(TimeoutError):
             here.engine.host.catalog.backfills.completion(found.number).result(PATIENCE)
-    return existing(here, who, wanted.name), is_new
+    return existing(here, who, wanted.name), begun.is_new
 
 
 def history_of(here: Installation, found: Subscription) -> History:
@@ -83,15 +87,14 @@ def begin(here: Installation, who: Account, wanted: SubscriptionRequest) -> Star
     checked_tags(wanted.tags or ())
     known = who.qualify(wanted.name)
     resolved = resolved_query(here, who, wanted)
-    found = here.engine.subscription(known)
-    if found is not None:
-        return StartedRegistration(wanted, resolved, found, None)
+    if here.engine.subscription(known) is not None:
+        return StartedRegistration(wanted, resolved, False, here.registrar.committed(known))
     here.usage.refuse_many_matches(who)
     here.usage.add(who, "subscriptions")
     try:
         claim(here, who, resolved)
         asked = known, resolved.text, wanted.updates, wanted.language, wanted.since, wanted.history
-        return StartedRegistration(wanted, resolved, None, here.registrar.ask(*asked))
+        return StartedRegistration(wanted, resolved, True, here.registrar.ask(*asked))
     except BaseException:
         here.usage.subtract(who.number, "subscriptions")
         raise
@@ -109,14 +112,15 @@ async def registered(
     else:
         begun = await run_in_threadpool(begin, here, who, wanted)
     with ending(here, who, begun):
-        if begun.done is not None:
-            await here.completions.of(begun.done)
-    found, is_new = ended(here, who, begun)
+        await here.completions.of(begun.done)
+    found = ended(here, who, begun)
+    if found is None:
+        return await registered(here, who, wanted, quick=quick)
     if history_of(here, found) == "reading":
         read = here.engine.host.catalog.backfills.completion(found.number)
         with suppress(TimeoutError):
             await asyncio.wait_for(here.completions.of(read), PATIENCE)
-    return existing(here, who, wanted.name), is_new
+    return existing(here, who, wanted.name), begun.is_new
 
 
 @contextmanager
@@ -131,26 +135,31 @@ def ending(here: Installation, who: Account, begun: StartedRegistration) -> Iter
         if found is None or not _is_same(here, who, found, begun.wanted, begun.resolved):
             raise
     except BaseException:
-        here.usage.subtract(who.number, "subscriptions")
+        if begun.is_new:
+            here.usage.subtract(who.number, "subscriptions")
         raise
 
 
-def ended(
-    here: Installation, who: Account, begun: StartedRegistration
-) -> tuple[Subscription, bool]:
-    """Return the subscription of a completed registration and whether it is new."""
-    found, is_new = begun.found, begun.found is None
-    if found is None:
+def ended(here: Installation, who: Account, begun: StartedRegistration) -> Subscription | None:
+    """Return the subscription of a completed registration.
+
+    None if one that seemed to be there was not committed, or was removed: begin again.
+    """
+    if begun.is_new:
         found = existing(here, who, begun.wanted.name)
-    elif not _is_same(here, who, found, begun.wanted, begun.resolved):
-        raise NameTaken(
-            f"there is a subscription named {begun.wanted.name!r} already, with another query",
-            hint="unsubscribe it first, or choose another name",
-        )
+    else:
+        found = begun.done.result()
+        if found is None:
+            return None
+        if not _is_same(here, who, found, begun.wanted, begun.resolved):
+            raise NameTaken(
+                f"there is a subscription named {begun.wanted.name!r} already, with another query",
+                hint="unsubscribe it first, or choose another name",
+            )
     if begun.wanted.tags is not None:
         with here.reading() as store:
             set_tags(store, {found.name: checked_tags(begun.wanted.tags)})
-    return found, is_new
+    return found
 
 
 def subscribe_all(
@@ -174,6 +183,7 @@ def subscribe_all(
     here.usage.refuse_many_matches(who)
     here.usage.refuse(who, "subscriptions", _unknown(here, who, rows))
     new: dict[str, tuple[int, ResolvedQuery]] = {}
+    there: dict[str, Subscription] = {}
     tags: dict[str, Sequence[str]] = {}
     for number, one in enumerate(rows, 1):
         with _in_row(number, one):
@@ -189,6 +199,12 @@ def subscribe_all(
                 raise NameTaken(
                     f"there is a subscription named {one.name!r} already, with another query"
                 )
+            else:
+                there[known] = found
+    with here.engine.host.transactions.committed() as state:
+        is_committed = list(map(state.subscriptions.get, there)) == list(there.values())
+    if not is_committed:  # or some were changed or removed meanwhile
+        return subscribe_all(here, who, rows, history=history)
     with here.usage.adding(who, "subscriptions", len(new)):
         for _, resolved in new.values():
             claim(here, who, resolved)
@@ -255,9 +271,9 @@ def unsubscribe(
 
     Its matches stay, unless they are purged, which is also possible afterwards.
     """
-    if purge and here.engine.subscription(who.qualify(name)) is None:
+    if purge and here.engine.host.catalog.committed(who.qualify(name)) is None:
         return here.engine.unsubscribe(versions(here, who, name)[0].name, purge=True)
-    found = existing(here, who, name)
+    found = committed(here, who, name)
     removed = here.outbox.unsubscribe(found.name, cascade=cascade, purge=purge)
     here.usage.remove_subscriptions(removed)
     return removed
@@ -277,6 +293,18 @@ def versions(here: Installation, who: Account, name: str) -> tuple[Subscription,
 def existing(here: Installation, who: Account, name: str) -> Subscription:
     """Return a user's subscription; raises Problem 404 if he has none of that name."""
     found = here.engine.subscription(who.qualify(name))
+    if found is None:
+        raise not_found("subscription", name)
+    return found
+
+
+def committed(here: Installation, who: Account, name: str) -> Subscription:
+    """Return a user's subscription as of the last commit, for a change of it.
+
+    Waits for a change that is under way.  Raises Problem 404 if he has none of that name, and
+    StoreUnavailable while the database is being opened again.
+    """
+    found = here.engine.host.catalog.committed(who.qualify(name))
     if found is None:
         raise not_found("subscription", name)
     return found

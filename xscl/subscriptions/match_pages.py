@@ -143,6 +143,12 @@ class MatchPages:
         with self._lock:
             return self._store.progress("position")
 
+    def progress(self) -> tuple[int, int]:
+        """Return the delivery cursor and the position of the last result, both of one commit."""
+        with self._lock:
+            delivered, position = self._store.numbers("told", "position")
+        return delivered, position
+
     def span(self) -> PositionRange:
         """Return the range of kept positions."""
         with self._lock:

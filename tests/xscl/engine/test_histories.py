@@ -7,9 +7,10 @@ of subscription, documents and nodes, so equal ids are equal matches.
 from __future__ import annotations
 
 import errno
+import threading
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ from tests.examples import examples, usually
 from tests.oracle.queries import Case, Push
 from tests.oracle.queries import Subscription as Drawn
 from tests.strategies.language import KINDS
+from tests.waiting import PATIENCE, eventually
 from tests.xscl.engine.player import pushed
+from tests.xscl.failing_commits import failing_commit, lost_in_commit
 from tests.xscl.planning.test_event_languages import QUERIES
 from tests.xscl.planning.test_event_queries import FLAT, flat
 from xscl.documents.results import WITHOUT_PAST
@@ -33,6 +36,8 @@ from xscl.documents.retention import Retention
 from xscl.engine.backfills import MOST_FAILURES, Backfills
 from xscl.engine.twin import Twin
 from xscl.errors import StoreError, StreamInUse
+from xscl.store.commit_watermark import CommitWatermark
+from xscl.store.store_errors import StoreUnavailable
 
 LONG = 1 << 60
 """A history that goes back to the first document."""
@@ -523,6 +528,109 @@ def test_a_history_waits_for_the_disk_as_documents_do(
         assert begun is not None
         assert (begun.backfilled == WITHOUT_PAST) == goes_on
         assert tried == (MOST_FAILURES if goes_on else 3 * MOST_FAILURES)
+
+
+@contextmanager
+def reading_another(
+    engine: xscl.Engine, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[threading.Event]:
+    """Read histories in a thread, as a service does; the first until the event or the exit."""
+    catalog, run, may_run = engine.host.catalog, Backfills._run, threading.Event()
+
+    def run_when_allowed(*arguments: Any) -> None:
+        assert may_run.wait(PATIENCE)
+        run(*arguments)
+
+    def serve() -> None:
+        while not ended.is_set():
+            with suppress(StoreError):
+                catalog.backfills.serve(lambda: None, catalog.begin_without_past)
+
+    monkeypatch.setattr(Backfills, "_run", run_when_allowed)
+    catalog.subscribe_from("another", "T//a->x FOLLOWED BY{x = y, 1 h} T//a->y", since=LONG)
+    ended, thread = threading.Event(), threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield may_run
+        may_run.set()
+        eventually(lambda: not engine.host.state.subscriptions.backfills)
+    finally:
+        may_run.set()
+        ended.set()
+        catalog.backfills.end()
+        thread.join()
+
+
+def _commit_and_fail(engine: xscl.Engine, may_run: threading.Event) -> None:
+    """Register a query, durably, whose registration raises, while no history is read."""
+    may_run.set()
+    eventually(lambda: not engine.host.state.subscriptions.backfills)
+
+    def fail(mark: CommitWatermark, commits: int) -> None:
+        mark.note(commits)
+        raise OSError(errno.EIO, "planted")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(CommitWatermark, "write", fail)
+        with pytest.raises(StoreError, match="planted"):
+            engine.host.catalog.subscribe_from("q", NEXT, since=LONG)
+
+
+def _edit(engine: xscl.Engine, _: threading.Event) -> None:
+    """Replace a query whose history is not read yet."""
+    engine.host.catalog.subscribe_from("q", "S//a->x FOLLOWED BY{x = y, 1 h} S//b->y", since=LONG)
+    engine.edit("q", NEXT)
+
+
+def _fail_to_remove(engine: xscl.Engine, _: threading.Event) -> None:
+    """Remove it, which fails, while another history ends."""
+    backfills = engine.host.catalog.backfills
+    number = engine.host.catalog.subscribe_from("q", NEXT, since=LONG)
+    assert number is not None
+    future = backfills.completion(number)
+    ends = threading.Thread(target=backfills._resolve)
+
+    def end_beside() -> None:
+        ends.start()
+        ends.join(0.2)  # it waits for the end of the change
+
+    with failing_commit(end_beside), pytest.raises(OSError, match="Input/output"):
+        engine.unsubscribe("q")
+    ends.join()
+    assert not future.done()
+
+
+def _fail_to_remove_and_lose(engine: xscl.Engine, _: threading.Event) -> None:
+    """Remove it, by which the database is lost, while another history ends."""
+    backfills = engine.host.catalog.backfills
+    number = engine.host.catalog.subscribe_from("q", NEXT, since=LONG)
+    assert number is not None
+    future = backfills.completion(number)
+    with lost_in_commit(engine):
+        with pytest.raises(StoreUnavailable):
+            engine.unsubscribe("q")
+        backfills._resolve()
+        assert not future.done()
+
+
+@pytest.mark.parametrize(
+    "begin", [_commit_and_fail, _edit, _fail_to_remove, _fail_to_remove_and_lose]
+)
+def test_a_history_that_nobody_waits_for_is_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    begin: Callable[[xscl.Engine, threading.Event], None],
+) -> None:
+    with xscl.Engine(tmp_path / "state.duckdb", retention=KEPT) as engine:
+        engine.push([item(number, number, "a") for number in range(4)])
+        with reading_another(engine, monkeypatch) as may_run:
+            begin(engine, may_run)
+        engine.push(item(4, 4, "a"))
+        engine.flush()
+        assert engine.subscription("q") is not None
+        assert [one.documents for one in engine.matches()] == [
+            (f"d{number}", f"d{number + 1}") for number in range(4)
+        ]
 
 
 def test_slow_slices_catch_up_with_what_arrives(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -254,6 +255,39 @@ def test_the_past_of_a_new_subscription_is_not_printed() -> None:
             following.finish(threading.Event())
         assert len(engine.matches()) == 2
         assert len(heard.found) == 1
+
+
+def test_a_cut_over_that_fails_hides_no_later_match(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It sets the cursor before its commit; later results have the positions that it had given."""
+    heard = Heard()
+    with xscl.Engine(tmp_path / "x.duckdb", retention=Retention(history=None)) as engine:
+        engine.subscribe("plain", "S//a")
+        with tail(engine, heard) as following:
+            engine.push(documents(1, 2, 3))
+            following.notify()
+            following.finish(threading.Event())
+            eventually(lambda: engine.host.log.acknowledged == 3)
+            number = engine.host.catalog.subscribe_from("pairs", PAIRS, since="900 s")
+            assert number is not None
+
+            def fail_beside_the_tail(point: str) -> None:
+                if point == "before_commit" and engine.host.log.acknowledged > 3:
+                    following.notify()
+                    following.finish(threading.Event())
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+            with monkeypatch.context() as patched:
+                patched.setattr("xscl.store.store.reached", fail_beside_the_tail)
+                with pytest.raises(OSError, match="Input/output"):
+                    engine.host.catalog.backfills.complete(number)
+            engine.push(documents(4, 5))
+            following.notify()
+            following.finish(threading.Event())
+        assert heard.found == [one.id for one in engine.matches()]
+        assert len(heard.found) == 5
+        assert engine.host.log.acknowledged == engine.matches()[-1].position
 
 
 # -- The printer ---------------------------------------------------------------------------

@@ -93,13 +93,20 @@ class Deliveries:
         notifier: Notifier,
         sender: Callable[[Endpoint], Sender],
         subscription: Callable[[str], Subscription | None],
+        committed: Callable[[str], Subscription | None],
         pace: RetryPolicy | None = None,
     ) -> None:
+        """Prepare deliveries; `subscription` may answer from a change that fails.
+
+        `committed` does not, and may wait for a change; so only other threads than the loop's call
+        it, before they remove something.
+        """
         self._pages = pages
         self._endpoints = endpoints
         self._notifier = notifier
         self._sender = sender
         self._subscription = subscription
+        self._committed = committed
         self._retries = pace or RetryPolicy()
         self._reading = ThreadPoolExecutor(1, "delivery-reading")
         self._loop = asyncio.new_event_loop()
@@ -134,8 +141,10 @@ class Deliveries:
         """Register for new results; return their stream.
 
         An endpoint whose subscription was removed meanwhile, or while no service ran, is removed.
+        Raises StoreUnavailable while it is not known whether it was.
         """
-        found = self._subscription(endpoint.subscription)
+        name = endpoint.subscription
+        found = self._subscription(name) or self._committed(name)
         if found is None:
             self._endpoints.remove([endpoint.id])
             return None
@@ -238,9 +247,10 @@ class Deliveries:
     async def _guarded(self, id: str, work: Coroutine[Any, Any, None]) -> None:
         """Run an endpoint's task; log an unexpected exception and retry later."""
         try:
-            await work
-        except UnknownSubscription:
-            await self._loop.run_in_executor(self._reading, self._remove_orphan, id)
+            try:
+                await work
+            except UnknownSubscription:
+                await self._loop.run_in_executor(self._reading, self._remove_orphan, id)
         except Exception:
             _log.exception("the endpoint %s cannot be served now", id)
             self._later(id, 60.0)
@@ -250,10 +260,13 @@ class Deliveries:
                 self._schedule(id)
 
     def _remove_orphan(self, id: str) -> None:
-        """Remove an endpoint whose subscription is gone; one that was renamed is served again."""
+        """Remove an endpoint whose subscription is gone; one that was renamed is served again.
+
+        So is one whose removal failed.  Raises StoreUnavailable while that is not known.
+        """
         with self._endpoints.saves_blocked():
             endpoint = self._endpoints.get(id)
-            if endpoint is not None and self._subscription(endpoint.subscription) is None:
+            if endpoint is not None and self._committed(endpoint.subscription) is None:
                 self._endpoints.remove([id])
                 self.forget([id])
                 return

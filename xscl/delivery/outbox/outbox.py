@@ -69,6 +69,7 @@ class Outbox:
             self.notifier,
             self._sender,
             engine.subscription,
+            engine.host.catalog.committed,
             settings.pace,
         )
 

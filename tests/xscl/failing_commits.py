@@ -1,0 +1,58 @@
+"""Commits that fail, with something that happens beside them, and databases that stay lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import duckdb
+import pytest
+
+import xscl
+from tests.waiting import eventually
+from xscl.errors import StoreError
+from xscl.store.store import Store
+
+
+@contextmanager
+def failing_commit(beside: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Let the next commit fail, after a call at its last moment; the state is loaded again."""
+    failed: list[str] = []
+
+    def fail(point: str) -> None:
+        if point == "before_commit" and not failed:
+            failed.append(point)
+            beside()
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("xscl.store.store.reached", fail)
+        yield
+    assert failed
+
+
+@contextmanager
+def lost_in_commit(engine: xscl.Engine) -> Iterator[None]:
+    """Let the next commit invalidate the database, which is opened again after the block only.
+
+    Until then the state in memory is that of the change that has failed.
+    """
+
+    def fail(point: str) -> None:
+        if point == "before_commit":
+            raise duckdb.FatalException("FATAL Error: fsync failed!")
+
+    def stay_lost(_: Store) -> None:
+        raise StoreError("the disk fails")
+
+    store = engine.host.transactions.store
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("xscl.store.store.reached", fail)
+        patched.setattr(Store, "reopen", stay_lost)
+        yield
+        assert store.is_lost
+    eventually(lambda: not store.is_lost)
+    with engine.host.transactions.committed():
+        pass  # the state is loaded, too
