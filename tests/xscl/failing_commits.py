@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import duckdb
@@ -13,6 +13,8 @@ import pytest
 import xscl
 from tests.waiting import eventually
 from xscl.errors import StoreError
+from xscl.store.commits import Commits
+from xscl.store.journal import Record
 from xscl.store.store import Store
 
 
@@ -56,3 +58,28 @@ def lost_in_commit(engine: xscl.Engine) -> Iterator[None]:
     eventually(lambda: not store.is_lost)
     with engine.host.transactions.committed():
         pass  # the state is loaded, too
+
+
+@contextmanager
+def in_doubt(number: int = 1) -> Iterator[Callable[[], bool]]:
+    """Let a commit of DuckDB take effect and raise; yield a function that says whether it came."""
+    real, passed = Commits.commit, 0
+
+    def commit(
+        self: Commits,
+        count: Callable[[], int],
+        commit: Callable[[], object],
+        records: Sequence[Record],
+    ) -> None:
+        def failing() -> None:
+            nonlocal passed
+            commit()
+            passed += 1
+            if passed == number:
+                raise duckdb.IOException("No space left on device")
+
+        real(self, count, failing, records)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Commits, "commit", commit)
+        yield lambda: passed >= number

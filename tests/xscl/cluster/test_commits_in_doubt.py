@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import duckdb
 import pytest
 
 import xscl
@@ -16,41 +15,15 @@ from tests.xscl.cluster import test_exactly_once as once
 from tests.xscl.cluster.histories import Delivered, delivered
 from tests.xscl.cluster.test_cells import document, push
 from tests.xscl.cluster.test_relations import kept
+from tests.xscl.failing_commits import in_doubt
 from xscl.cluster.cell_assignment import CellAssignment
 from xscl.cluster.cell_host import LocalCells
 from xscl.cluster.driver import COMMITTED, ClusterDriver
 from xscl.cluster.shared_directory import SharedDirectory
 from xscl.engine.state import Role
 from xscl.errors import StoreError
-from xscl.store.commits import Commits
-from xscl.store.journal import Record
 
 QUERY = "S//a[.='{}']"
-
-
-@contextmanager
-def in_doubt(number: int = 1) -> Iterator[Callable[[], bool]]:
-    """Let a commit of DuckDB take effect and raise; yield a function that says whether it came."""
-    real, passed = Commits.commit, 0
-
-    def commit(
-        self: Commits,
-        count: Callable[[], int],
-        commit: Callable[[], object],
-        records: Sequence[Record],
-    ) -> None:
-        def failing() -> None:
-            nonlocal passed
-            commit()
-            passed += 1
-            if passed == number:
-                raise duckdb.IOException("No space left on device")
-
-        real(self, count, failing, records)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Commits, "commit", commit)
-        yield lambda: passed >= number
 
 
 @contextmanager

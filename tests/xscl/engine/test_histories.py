@@ -36,7 +36,6 @@ from xscl.documents.retention import Retention
 from xscl.engine.backfills import MOST_FAILURES, Backfills
 from xscl.engine.twin import Twin
 from xscl.errors import StoreError, StreamInUse
-from xscl.store.commit_watermark import CommitWatermark
 from xscl.store.store_errors import StoreUnavailable
 
 LONG = 1 << 60
@@ -566,12 +565,12 @@ def _commit_and_fail(engine: xscl.Engine, may_run: threading.Event) -> None:
     may_run.set()
     eventually(lambda: not engine.host.state.subscriptions.backfills)
 
-    def fail(mark: CommitWatermark, commits: int) -> None:
-        mark.note(commits)
-        raise OSError(errno.EIO, "planted")
+    def fail(point: str) -> None:
+        if point == "after_commit":
+            raise StoreError("planted")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(CommitWatermark, "write", fail)
+        patched.setattr("xscl.store.commits.reached", fail)
         with pytest.raises(StoreError, match="planted"):
             engine.host.catalog.subscribe_from("q", NEXT, since=LONG)
 
