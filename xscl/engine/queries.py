@@ -219,7 +219,8 @@ class Queries:
         with self._transactions.lock:
             state = self._state
             return explain(
-                *(state.store, state.registry, state.subscriptions, state.dataflow, query),
+                *(state.store, state.registry, state.subscriptions, state.dataflow, state.streams),
+                query,
                 sql=sql,
                 seen=seen,
             )
