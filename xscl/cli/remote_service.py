@@ -299,8 +299,9 @@ class RemoteService:
     ) -> Iterator[dict[str, int | None]]:
         """Send documents; yield their counts once the matches found since then are reported.
 
-        The API does not say which were new or late.  Malformed ones are sent too: the service
-        refuses them, and keeps what it refused.
+        The API does not say which were new.  Late ones are those listed since then, so at most a
+        page, with what others sent meanwhile; None if that is not known.  Malformed ones are sent
+        too: the service refuses them, and keeps what it refused.
         """
         malformed = [document for document, _ in refused if _is_malformed(document)]
         if any(len(document.streams) > 1 for document in (*documents, *malformed)):
@@ -308,7 +309,7 @@ class RemoteService:
                 "a service takes a document for one stream",
                 hint="name one --stream; without a service several can be named",
             )
-        before = self._position()
+        before, late_before = self._position(), self._late()
         for document in progress(documents, "sending", len(documents)):
             self._send(document, time=_time_sent(document.timestamp))
         for document in malformed:
@@ -317,8 +318,8 @@ class RemoteService:
             except Refused as error:
                 if not error.problem.startswith("xml_"):  # reported when the file was read
                     raise
-        self._report_since(before, report)
-        yield {"documents": len(documents), "new": None, "late": None}
+        late = len(self._late() - late_before) if self._report_since(before, report) else None
+        yield {"documents": len(documents), "new": None, "late": late}
 
     def _send(self, document: Document, **parameters: str) -> None:
         self.http.ask(
@@ -334,14 +335,22 @@ class RemoteService:
         found = self.http.value("/v1/matches", limit=1)["matches"]
         return int(found[0]["position"]) if found else 0
 
-    def _report_since(self, position: int, report: MatchReport) -> None:
-        """Report the matches after a position, once the documents sent so far are consumed."""
+    def _late(self) -> set[str]:
+        """Return the ids of the last documents that came too late for some subscription."""
+        return {one["id"] for one in self.http.value("/v1/late", limit=PAGE)}
+
+    def _report_since(self, position: int, report: MatchReport) -> bool:
+        """Report the matches after a position, once the documents sent so far are consumed.
+
+        Return False without access to the figures.
+        """
         if not self._caught_up():
             warn("the matches come a little later: 'xscl matches NAME' lists them")
-            return
+            return False
         newest_first = self._paged("/v1/matches", "before", None)
         new = takewhile(lambda one: one["position"] > position, newest_first)
         report([_match(one) for one in new][::-1])
+        return True
 
     def _caught_up(self) -> bool:
         """Wait until the spool is consumed; False without access to the figures."""

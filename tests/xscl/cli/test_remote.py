@@ -307,6 +307,34 @@ def test_matches_are_told_of_what_is_pushed(both: Both) -> None:
     assert text == "2 documents, sent; 0 not read; 0 matches\n"
 
 
+def test_late_documents_are_counted(both: Both) -> None:
+    """Only those of this push, and only once; an absence is late at once, a join by its window."""
+    for name, query in (
+        ("silence", "Y//a NOT FOLLOWED BY{1 h} Y//b"),
+        ("soon", "Y//a->x JOIN{x=y, 1 h} Y//a->y"),
+    ):
+        for done in both.ask("subscribe", name, query, "--from-now"):
+            assert done.exit_code == 0, done.output
+    path = Path(both.document("late.jsonl"))
+    counts = []
+    for name, day in (("y1", 10), ("y2", 2), ("y2", 2), ("y3", 1), ("y4", 20)):
+        row = {"id": name, "timestamp": f"2025-03-{day:02}", "xml": f"<a>{name}</a>"}
+        path.write_text(json.dumps(row) + "\n")
+        alone, served = both.ask("push", "--stream", "Y", str(path), "--json")
+        assert served.stderr == alone.stderr
+        late = [json.loads(done.stdout)["late"] for done in (alone, served)]
+        assert late[0] == late[1]
+        assert ("1 came too late" in served.stderr) is False
+        counts.append(late[0])
+    assert counts == [0, 1, 0, 1, 0]
+    path.write_text(json.dumps({**row, "id": "y5", "timestamp": "2025-03-03"}) + "\n")
+    for done in both.ask("push", "--stream", "Y", str(path)):
+        assert done.stderr.startswith("xscl: 1 came too late for some subscription: xscl sql")
+    with httpx.Client(base_url=both.address, trust_env=False) as client:
+        arrived = [one["id"] for one in client.get("/v1/late").json()]
+    assert arrived == ["y5", "y3", "y2"], "the last one to arrive is the first"
+
+
 def test_what_cannot_be_read_is_a_row_of_rejected_once(both: Both) -> None:
     """The command or the service may detect the malformed document."""
     for name, text in (
