@@ -45,7 +45,7 @@ from xscl.service.subscription_change import SubscriptionChange
 from xscl.store.backup import Backup, receive, refuse_other
 from xscl.subscriptions.import_rows import ImportRow
 from xscl.subscriptions.match import DocumentSource, Node
-from xscl.time_format import LATEST, ticks_of_time, written
+from xscl.time_format import LATEST, SECOND, ticks_of_time, written
 
 LONGEST_NAME = 500
 """Characters of a name that the API accepts."""
@@ -128,6 +128,24 @@ class RemoteService:
     def streams(self) -> set[str]:
         """Return the names of all known streams."""
         return {one["name"] for one in self.http.all_of("/v1/streams")}
+
+    def listed_streams(self) -> list[Row]:
+        """Return the streams in the order of their names, with the numbers of their documents."""
+        return [_stream(one) for one in self.http.all_of("/v1/streams")]
+
+    def set_stream(self, name: str, lateness: int | None, live: bool | None) -> Row:
+        """Set the lateness of a stream in ticks, and if it is live; None stays. Return it."""
+        path = resource("streams", name)
+        try:
+            known = self.http.value(path)
+        except Refused as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            known = {"lateness": 0, "live": False}
+        seconds = known["lateness"] if lateness is None else lateness / SECOND
+        # The request replaces both.
+        body = {"lateness": f"{seconds:.6f} s", "live": known["live"] if live is None else live}
+        return _stream(self.http.ask("PUT", path, json=body).json())
 
     def subscribe(
         self,
@@ -516,6 +534,12 @@ def _diagnosis(found: Mapping[str, Any]) -> Diagnosis:
 
 def _near_names(found: Sequence[Mapping[str, Any]]) -> tuple[NearName, ...]:
     return tuple(NearName(**one) for one in found)
+
+
+def _stream(answer: Mapping[str, Any]) -> Row:
+    """Return a stream without what commands do not show."""
+    names = ("name", "lateness", "live", "documents")
+    return {name: answer[name] for name in names if name in answer}
 
 
 def _row(answer: Mapping[str, Any]) -> Row:

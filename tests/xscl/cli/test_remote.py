@@ -112,6 +112,13 @@ SAME = [
     ["sql", "SELECT docid, node1, node2, strVal FROM R_doc NATURAL JOIN R_bin ORDER BY ALL"],
     ["sql", "SELECT id, timestamp, streams FROM documents ORDER BY id", "--json"],
     ["sql", "SELECT sum(i) AS s, 1.5::DECIMAL(4,2) AS d, NULL AS n FROM range(4) r(i)"],
+    ["stream", "list"],
+    ["stream", "list", "--json"],
+    ["stream", "set", "S", "--lateness", "1h"],
+    ["stream", "set", "no name", "--live"],
+    ["stream", "set", "S"],
+    ["stream", "set", "S", "--lateness", "3"],
+    ["stream", "set", "P", "--live"],
     ["feeds", "show", "nix"],
     ["feeds", "export"],
     ["subscribe", "pair", PAIR],
@@ -305,6 +312,31 @@ def test_matches_are_told_of_what_is_pushed(both: Both) -> None:
     assert len(found[0]) == 2
     text = both.served_says("push", "--stream", "M", str(path))
     assert text == "2 documents, sent; 0 not read; 0 matches\n"
+
+
+def test_streams_are_set_and_what_is_left_out_stays(both: Both) -> None:
+    for options, told in (
+        (["--lateness", "1.5 h"], "lateness 90 min, not live"),
+        (["--live"], "lateness 90 min, live"),
+        (["--lateness", "7 ms"], "lateness 7 ms, live"),
+        (["--not-live"], "lateness 7 ms, not live"),
+    ):
+        for done in both.ask("stream", "set", "orders", *options):
+            assert (done.stdout, done.stderr) == (f"orders: {told}\n", "")
+    for done in both.ask("stream", "list", "--json"):
+        assert {"name": "orders", "lateness": 0.007, "live": False, "documents": 0} in json_rows(
+            done.stdout
+        )
+    for done in both.ask("subscribe", "absent", "orders//a NOT FOLLOWED BY{1 h} orders//b"):
+        assert "'orders' is not live; 'xscl stream set NAME --live'" in done.stderr
+    for done in both.ask("stream", "set", "orders", "--lateness", "1 d", "--live"):
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert "the lateness of 'orders' cannot change while subscriptions read it" in done.stderr
+        assert "hint: set it before the first subscription" in done.stderr
+    for done in both.ask("stream", "set", "orders", "--live", "--json"):
+        assert json.loads(done.stdout) == {"name": "orders", "lateness": 0.007, "live": True}
+    for done in both.ask("unsubscribe", "absent"):
+        assert done.exit_code == 0
 
 
 def test_late_documents_are_counted(both: Both) -> None:
