@@ -148,8 +148,9 @@ class Queries:
                 return self._trials.run(trial).matches
 
             store, watermark = self._transactions.store, self._watermark(lateness)
+            not_live = self._state.streams.not_live(compiled.streams)
             question = question_of(
-                store, compiled, known, documents, lateness, tried, watermark, read
+                store, compiled, known, documents, lateness, tried, watermark, not_live, read
             )
         return why(question)
 
@@ -166,13 +167,16 @@ class Queries:
             lateness = {one: self._state.streams.lateness(one) for one in compiled.streams}
             begin = beginning(since, self._state.documents.clock)
             watermark, store = self._watermark(lateness), self._transactions.connect()
+            not_live = self._state.streams.not_live(compiled.streams)
 
         def attempt(trial: Trial) -> Matches:
             return self._trials.run(trial, until).matches
 
         updates = known is not None and known.updates
         subscription = None if tried else known
-        subject = Examined(compiled, subscription, updates, begin, lateness, attempt, watermark)
+        subject = Examined(
+            compiled, subscription, updates, begin, lateness, attempt, watermark, not_live
+        )
         with closing(store):
             return diagnose(store, subject)
 
