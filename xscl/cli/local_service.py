@@ -259,10 +259,11 @@ class LocalService:
 
     def try_query(self, text: str, since: str | None, *, named: bool) -> TrialOutcome:
         """Return the matches of a query, or of a named subscription, on the kept documents."""
-        found = self.engine.try_query(text, since)
-        if found:
-            return TrialOutcome(found)
-        return TrialOutcome((), self.engine.host.queries.diagnose(text, since, tried=True))
+        queries = self.engine.host.queries
+        trial = queries.trial(text, since)
+        found, late = trial.matches, (trial.late, trial.lateness)
+        diagnosis = None if found else queries.diagnose(text, since, tried=True)
+        return TrialOutcome(found, diagnosis, *late)
 
     def diagnose(self, text: str, since: str | None, *, named: bool) -> Diagnosis:
         """Return the reasons why a query, or a named subscription, has no match."""

@@ -256,7 +256,8 @@ class RemoteService:
             warn(f"these are the first {len(shown)} of {total} matches: --since makes them fewer")
         reasons = answer["diagnosis"]
         diagnosis = None if reasons is None else _diagnosis(reasons)
-        return TrialOutcome([_match(one) for one in shown], diagnosis)
+        lateness = round(answer["lateness"] * SECOND)
+        return TrialOutcome([_match(one) for one in shown], diagnosis, answer["late"], lateness)
 
     def diagnose(self, text: str, since: str | None, *, named: bool) -> Diagnosis:
         """Return the reasons why a query, or a named subscription, has no match."""

@@ -20,7 +20,7 @@ from xscl.engine.match_log import MatchLog
 from xscl.engine.read_snapshot import PATIENCE
 from xscl.engine.state import EngineState, Role
 from xscl.engine.transactions import Transactions
-from xscl.engine.trials import Trials
+from xscl.engine.trials import TrialResult, Trials
 from xscl.errors import SqlError
 from xscl.inspection.diagnosis import TRIAL_SECONDS, Diagnosis, Examined, diagnose
 from xscl.inspection.explain import explain
@@ -126,6 +126,16 @@ class Queries:
         dropped: threading.Event | None = None,
     ) -> Matches:
         """Return the matches of a query on the kept documents; raises TooLong, see `Trials.run`."""
+        return self.trial(query, since, seconds, dropped).matches
+
+    def trial(
+        self,
+        query: str,
+        since: str | int | None = None,
+        seconds: float | None = None,
+        dropped: threading.Event | None = None,
+    ) -> TrialResult:
+        """Evaluate a query on the kept documents; raises TooLong, see `Trials.run`."""
         until = None if seconds is None else time.monotonic() + seconds
         with self._transactions.lock:
             known, compiled = self._compiled(query)
@@ -136,7 +146,7 @@ class Queries:
                 known is not None and known.updates,
                 begin=beginning(since, self._state.documents.clock),
             )
-        return self._trials.run(trial, until, dropped).matches
+        return self._trials.run(trial, until, dropped)
 
     def why(self, query: str, *documents: str, read: Read | None = None) -> Why:
         """Explain why a query matches documents, or why not; see `Engine.why`."""

@@ -365,6 +365,9 @@ def test_late_documents_are_counted(both: Both) -> None:
     with httpx.Client(base_url=both.address, trust_env=False) as client:
         arrived = [one["id"] for one in client.get("/v1/late").json()]
     assert arrived == ["y5", "y3", "y2"], "the last one to arrive is the first"
+    for query in ("Y//a NOT FOLLOWED BY{1 h} Y//b", "soon"):
+        for done in both.ask("try", query):
+            assert "xscl: 3 documents were too late for this query (lateness 0 s)\n" in done.stderr
 
 
 def test_what_cannot_be_read_is_a_row_of_rejected_once(both: Both) -> None:
