@@ -234,6 +234,7 @@ class QueryCheck:
     error: QueryFault | None
     sentence: str | None
     warnings: tuple[UnseenName, ...]
+    absences: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

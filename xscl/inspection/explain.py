@@ -88,7 +88,8 @@ def explain(
         lines.extend(_kept(store, registry, dataflow, registered))
         lines.extend(_plan(dataflow, registered))
     lines.extend(_warnings(store, subscriptions, compiled))
-    lines.extend(_untimed(streams, compiled))
+    if (waits := untimed(streams, compiled)) is not None:
+        lines.append(f"warning: {waits}")
     return "\n".join(lines)
 
 
@@ -314,16 +315,16 @@ def _warnings(store: Store, subscriptions: Subscriptions, compiled: CompiledQuer
             yield f"warning: nothing has come on the stream {stream!r} yet"
 
 
-def _untimed(streams: Streams, compiled: CompiledQuery) -> Iterator[str]:
-    """Yield a warning if the wall clock does not report the absences of a query."""
+def untimed(streams: Streams, compiled: CompiledQuery) -> str | None:
+    """Return why the wall clock does not report the absences of a query, None if it does."""
     resting = [repr(one) for one in streams.not_live(compiled.streams)]
-    if resting and any(isinstance(one, Absent) for one in forms(compiled.normal.form)):
-        verb = "is" if len(resting) == 1 else "are"
-        yield (
-            "warning: an absence is reported only when a later document arrives:"
-            f" {', '.join(resting)} {verb} not live; 'xscl stream set NAME --live' lets a service"
-            " report it by the wall clock"
-        )
+    if not resting or not any(isinstance(one, Absent) for one in forms(compiled.normal.form)):
+        return None
+    return (
+        "an absence is reported only when a later document arrives:"
+        f" {', '.join(resting)} {'is' if len(resting) == 1 else 'are'} not live; 'xscl stream set"
+        " NAME --live' lets a service report it by the wall clock"
+    )
 
 
 def _sql(registry: Registry | None, join: CompiledJoin) -> str:

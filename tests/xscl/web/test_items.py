@@ -249,6 +249,7 @@ def test_an_absence_waits_and_late_documents_are_counted(tmp_path: Path, deaf: s
             ok(client.post("/v1/documents/orders", params=sent, content=b"<o/>"))
         eventually(lambda: ok(client.get("/v1/status"))["service"]["documents"] == 3)
         page = client.post("/subscribe", data={"query": query, "do": "try"}).text
+        assert "arrives: &#39;orders&#39;, &#39;invoices&#39; are not live" in page
         assert "1 document was too late for this query (lateness 0 s)." in page
         asked = {"subscription": "unpaid", "doc": "o20"}
         why = parsed(client.get("/why", params=asked).text)

@@ -21,7 +21,7 @@ from xscl.language.sentence import sentence
 from xscl.language.windows import refuse_bare_windows
 from xscl.limiter import TooManyConcurrent
 from xscl.service.changing import change
-from xscl.service.explanations import Diagnosed, diagnosed, unseen
+from xscl.service.explanations import Diagnosed, diagnosed, unseen, untimed
 from xscl.service.problems import Problem
 from xscl.service.routes import subscriptions
 from xscl.service.routes.inspection import SECONDS
@@ -42,7 +42,13 @@ COUNTING = 1.0
 """Seconds that matches are counted for while a query is written: a trial waits for it, at most."""
 SPANS = (("7d", "7 days"), ("1d", "day"), ("30d", "30 days"), ("", "all that is kept"))
 
-_NOTHING: dict[str, Any] = {"error": None, "drawn": None, "read_back": "", "warnings": []}
+_NOTHING: dict[str, Any] = {
+    "error": None,
+    "drawn": None,
+    "read_back": "",
+    "warnings": [],
+    "absences": None,
+}
 """The values of the template for a query that is not written yet."""
 
 Text = Annotated[str, Form(max_length=65_536)]
@@ -210,8 +216,9 @@ def _checked(query: str, asked: PageRequest) -> dict[str, Any]:
         drawn, words = drawing(query), sentence(query)
     except QueryError as error:
         return _NOTHING | {"error": problem_text(error, asked.who)}
-    warnings = unseen(asked.here, asked.who, query)
-    return _NOTHING | {"drawn": drawn, "read_back": words, "warnings": warnings}
+    own = asked.here, asked.who
+    remarks = {"warnings": unseen(*own, query), "absences": untimed(*own, query)}
+    return _NOTHING | {"drawn": drawn, "read_back": words} | remarks
 
 
 def _editor(
