@@ -27,8 +27,10 @@ def duration(ticks: int | None) -> str:
     """Return a window in the largest unit that divides it."""
     if ticks is None:
         return "INF: what is kept is never dropped"
+    if ticks == 0:
+        return "0 s"
     for unit, length in sorted(UNITS.items(), key=lambda item: -item[1]):
-        if ticks and ticks % length == 0:
+        if ticks % length == 0:
             return f"{ticks // length} {unit}"
     return f"{ticks} ticks"
 

@@ -109,6 +109,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "demo": ("serve.demo", "Show everything at work on three small feeds with five subscriptions."),
     "feeds": ("feeds.app", "Follow feeds: RSS, Atom and JSON Feed."),
+    "stream": (
+        "streams.app",
+        "Streams: their lateness, and whether time passes on them by the wall clock.",
+    ),
     "token": ("tokens.app", "Tokens of the service's users."),
     "user": ("users.app", "The data of a user: export it, or erase it for good."),
     "cluster": ("cluster.app", "Cells of a cluster: engines on executors of Spark."),

@@ -35,6 +35,7 @@ from xscl.ingestion.pipeline import DirectConsumer
 from xscl.inspection.diagnosis import Diagnosis
 from xscl.inspection.unseen_names import UnseenName
 from xscl.inspection.why import Why
+from xscl.language.names import EVERYTHING
 from xscl.language.windows import refuse_bare_windows
 from xscl.planning.truncations import Stopped
 from xscl.polling.credentials import NAME, secrets_in
@@ -69,7 +70,7 @@ from xscl.store.data_directory import DataDirectory
 from xscl.store.store import Store
 from xscl.subscriptions.import_rows import ImportRow
 from xscl.subscriptions.match import Match
-from xscl.time_format import written
+from xscl.time_format import SECOND, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,27 @@ class LocalService:
             " UNION SELECT publish FROM subscriptions WHERE publish IS NOT NULL"
         ).to_pylist()
         return {row["stream"] for row in rows if THE_OPERATOR.own(row["stream"]) is not None}
+
+    def listed_streams(self) -> list[Row]:
+        """Return the streams in the order of their names, with the numbers of their documents."""
+        rows = self.engine.sql("SELECT stream, documents FROM watermarks").to_pylist()
+        counts = {row["stream"]: row["documents"] for row in rows}
+        names = sorted({EVERYTHING, *self.streams()})
+        return [{**self._stream(name), "documents": counts.get(name, 0)} for name in names]
+
+    def set_stream(self, name: str, lateness: int | None, live: bool | None) -> Row:
+        """Set the lateness of a stream in ticks, and if it is live; None stays. Return it."""
+        refuse_reserved(name)
+        self.engine.stream(
+            name,
+            lateness=self.engine.lateness(name) if lateness is None else lateness,
+            live=self.engine.is_live(name) if live is None else live,
+        )
+        return self._stream(name)
+
+    def _stream(self, name: str) -> Row:
+        lateness = self.engine.lateness(name) / SECOND
+        return {"name": name, "lateness": lateness, "live": self.engine.is_live(name)}
 
     def subscribe(
         self,
@@ -237,10 +259,11 @@ class LocalService:
 
     def try_query(self, text: str, since: str | None, *, named: bool) -> TrialOutcome:
         """Return the matches of a query, or of a named subscription, on the kept documents."""
-        found = self.engine.try_query(text, since)
-        if found:
-            return TrialOutcome(found)
-        return TrialOutcome((), self.engine.host.queries.diagnose(text, since, tried=True))
+        queries = self.engine.host.queries
+        trial = queries.trial(text, since)
+        found, late = trial.matches, (trial.late, trial.lateness)
+        diagnosis = None if found else queries.diagnose(text, since, tried=True)
+        return TrialOutcome(found, diagnosis, *late)
 
     def diagnose(self, text: str, since: str | None, *, named: bool) -> Diagnosis:
         """Return the reasons why a query, or a named subscription, has no match."""

@@ -19,13 +19,13 @@ def refuse_unknown_language(language: str, spoken: Collection[str]) -> None:
         raise UsageError(f"there is no language {language}", hint=hint)
 
 
-def refuse_bare_duration(since: str | None) -> None:
-    """Raise UsageError for a `--since` without a unit, QueryError for what is no duration."""
-    if since is None:
+def refuse_bare_duration(text: str | None, option: str = "--since") -> None:
+    """Raise UsageError for a duration without a unit, QueryError for what is no duration."""
+    if text is None:
         return
-    if since.strip().isdecimal():
-        raise UsageError(f"--since {since} has no unit", hint=f"write '{since} d' or '{since} h'")
-    parse_window(since)
+    if text.strip().isdecimal():
+        raise UsageError(f"{option} {text} has no unit", hint=f"write '{text} d' or '{text} h'")
+    parse_window(text)
 
 
 def warn_of_unmatched_blocks(service: Service, query: str) -> None:

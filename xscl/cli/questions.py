@@ -25,6 +25,7 @@ from xscl.documents.results import XSCL
 from xscl.drawing import draw_query
 from xscl.errors import XsclError
 from xscl.inspection.diagnosis import Diagnosis
+from xscl.inspection.replay import late_note
 from xscl.inspection.why import Why
 from xscl.language.windows import refuse_bare_windows
 from xscl.planning.compile import compile_query
@@ -80,11 +81,14 @@ def try_query(
         if not named:
             warn_of_unseen_names(service, text)
         with working("trying"):
-            found, diagnosis = service.try_query(text, since, named=named)
-        for match in found:
+            outcome = service.try_query(text, since, named=named)
+        for match in outcome.matches:
             write(match)
-        if diagnosis is not None:
-            warn("\n".join(("no match among the kept documents", *diagnosis.lines())))
+        if outcome.diagnosis is not None:
+            reasons = outcome.diagnosis.lines()
+            warn("\n".join(("no match among the kept documents", *reasons)))
+        if late := late_note(outcome.late, outcome.lateness):
+            warn(late, "'xscl stream set' sets the lateness before the first subscription")
 
 
 def why(

@@ -45,7 +45,7 @@ from xscl.service.subscription_change import SubscriptionChange
 from xscl.store.backup import Backup, receive, refuse_other
 from xscl.subscriptions.import_rows import ImportRow
 from xscl.subscriptions.match import DocumentSource, Node
-from xscl.time_format import LATEST, ticks_of_time, written
+from xscl.time_format import LATEST, SECOND, ticks_of_time, written
 
 LONGEST_NAME = 500
 """Characters of a name that the API accepts."""
@@ -128,6 +128,24 @@ class RemoteService:
     def streams(self) -> set[str]:
         """Return the names of all known streams."""
         return {one["name"] for one in self.http.all_of("/v1/streams")}
+
+    def listed_streams(self) -> list[Row]:
+        """Return the streams in the order of their names, with the numbers of their documents."""
+        return [_stream(one) for one in self.http.all_of("/v1/streams")]
+
+    def set_stream(self, name: str, lateness: int | None, live: bool | None) -> Row:
+        """Set the lateness of a stream in ticks, and if it is live; None stays. Return it."""
+        path = resource("streams", name)
+        try:
+            known = self.http.value(path)
+        except Refused as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            known = {"lateness": 0, "live": False}
+        seconds = known["lateness"] if lateness is None else lateness / SECOND
+        # The request replaces both.
+        body = {"lateness": f"{seconds:.6f} s", "live": known["live"] if live is None else live}
+        return _stream(self.http.ask("PUT", path, json=body).json())
 
     def subscribe(
         self,
@@ -238,7 +256,8 @@ class RemoteService:
             warn(f"these are the first {len(shown)} of {total} matches: --since makes them fewer")
         reasons = answer["diagnosis"]
         diagnosis = None if reasons is None else _diagnosis(reasons)
-        return TrialOutcome([_match(one) for one in shown], diagnosis)
+        lateness = round(answer["lateness"] * SECOND)
+        return TrialOutcome([_match(one) for one in shown], diagnosis, answer["late"], lateness)
 
     def diagnose(self, text: str, since: str | None, *, named: bool) -> Diagnosis:
         """Return the reasons why a query, or a named subscription, has no match."""
@@ -299,8 +318,9 @@ class RemoteService:
     ) -> Iterator[dict[str, int | None]]:
         """Send documents; yield their counts once the matches found since then are reported.
 
-        The API does not say which were new or late.  Malformed ones are sent too: the service
-        refuses them, and keeps what it refused.
+        The API does not say which were new.  Late ones are those listed since then, so at most a
+        page, with what others sent meanwhile; None if that is not known.  Malformed ones are sent
+        too: the service refuses them, and keeps what it refused.
         """
         malformed = [document for document, _ in refused if _is_malformed(document)]
         if any(len(document.streams) > 1 for document in (*documents, *malformed)):
@@ -308,7 +328,7 @@ class RemoteService:
                 "a service takes a document for one stream",
                 hint="name one --stream; without a service several can be named",
             )
-        before = self._position()
+        before, late_before = self._position(), self._late()
         for document in progress(documents, "sending", len(documents)):
             self._send(document, time=_time_sent(document.timestamp))
         for document in malformed:
@@ -317,8 +337,8 @@ class RemoteService:
             except Refused as error:
                 if not error.problem.startswith("xml_"):  # reported when the file was read
                     raise
-        self._report_since(before, report)
-        yield {"documents": len(documents), "new": None, "late": None}
+        late = len(self._late() - late_before) if self._report_since(before, report) else None
+        yield {"documents": len(documents), "new": None, "late": late}
 
     def _send(self, document: Document, **parameters: str) -> None:
         self.http.ask(
@@ -334,14 +354,22 @@ class RemoteService:
         found = self.http.value("/v1/matches", limit=1)["matches"]
         return int(found[0]["position"]) if found else 0
 
-    def _report_since(self, position: int, report: MatchReport) -> None:
-        """Report the matches after a position, once the documents sent so far are consumed."""
+    def _late(self) -> set[str]:
+        """Return the ids of the last documents that came too late for some subscription."""
+        return {one["id"] for one in self.http.value("/v1/late", limit=PAGE)}
+
+    def _report_since(self, position: int, report: MatchReport) -> bool:
+        """Report the matches after a position, once the documents sent so far are consumed.
+
+        Return False without access to the figures.
+        """
         if not self._caught_up():
             warn("the matches come a little later: 'xscl matches NAME' lists them")
-            return
+            return False
         newest_first = self._paged("/v1/matches", "before", None)
         new = takewhile(lambda one: one["position"] > position, newest_first)
         report([_match(one) for one in new][::-1])
+        return True
 
     def _caught_up(self) -> bool:
         """Wait until the spool is consumed; False without access to the figures."""
@@ -507,6 +535,12 @@ def _diagnosis(found: Mapping[str, Any]) -> Diagnosis:
 
 def _near_names(found: Sequence[Mapping[str, Any]]) -> tuple[NearName, ...]:
     return tuple(NearName(**one) for one in found)
+
+
+def _stream(answer: Mapping[str, Any]) -> Row:
+    """Return a stream without what commands do not show."""
+    names = ("name", "lateness", "live", "documents")
+    return {name: answer[name] for name in names if name in answer}
 
 
 def _row(answer: Mapping[str, Any]) -> Row:

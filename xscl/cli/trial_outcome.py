@@ -10,7 +10,12 @@ from xscl.inspection.diagnosis import Diagnosis
 
 
 class TrialOutcome(NamedTuple):
-    """The matches of a tried query; without any, `diagnosis` has the reasons."""
+    """The matches of a tried query; without any, `diagnosis` has the reasons.
+
+    `late` documents came too late for the query, whose streams have a `lateness` in ticks.
+    """
 
     matches: Sequence[MatchFields]
     diagnosis: Diagnosis | None = None
+    late: int = 0
+    lateness: int = 0

@@ -191,11 +191,16 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The first matches of a query on kept documents, of a `total`; without any the reasons."""
+    """The first matches of a query on kept documents, of a `total`; without any the reasons.
+
+    `late` documents came too late for the query, whose streams have a `lateness` in seconds.
+    """
 
     total: int
     matches: tuple[Match, ...]
     diagnosis: Diagnosis | None
+    late: int = 0
+    lateness: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +234,7 @@ class QueryCheck:
     error: QueryFault | None
     sentence: str | None
     warnings: tuple[UnseenName, ...]
+    absences: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

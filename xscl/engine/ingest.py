@@ -376,14 +376,19 @@ class Ingest:
         reached("stored")
         return results
 
-    def replay(self, documents: Sequence[tuple[Document, DocumentOrigin]]) -> None:
-        """Push documents of another engine's past, at the places that they had there."""
+    def replay(self, documents: Sequence[tuple[Document, DocumentOrigin]]) -> list[int]:
+        """Push documents of another engine's past, at the places that they had there.
+
+        Return those that came before the clock.
+        """
         given, origins = zip(*documents, strict=True)
         with self._transactions.change() as state:
             state.dataflow.begin(several=len(given) > 1)
-            state.dataflow.shred(self._accept(state, PushSlice(given, (), ()), origins).arrivals)
+            arrivals = self._accept(state, PushSlice(given, (), ()), origins).arrivals
+            state.dataflow.shred(arrivals)
             state.dataflow.join()
             self._commit(state)
+        return arrivals.behind()
 
     def occur(self, begin: int, end: int) -> None:
         """Emit the instants of calendars between two times, before documents are replayed."""

@@ -20,10 +20,10 @@ from xscl.engine.match_log import MatchLog
 from xscl.engine.read_snapshot import PATIENCE
 from xscl.engine.state import EngineState, Role
 from xscl.engine.transactions import Transactions
-from xscl.engine.trials import Trials
+from xscl.engine.trials import TrialResult, Trials
 from xscl.errors import SqlError
 from xscl.inspection.diagnosis import TRIAL_SECONDS, Diagnosis, Examined, diagnose
-from xscl.inspection.explain import explain
+from xscl.inspection.explain import explain, untimed
 from xscl.inspection.plan_users import PlanUsers, plan_users
 from xscl.inspection.relations import VALUED, JoinRelations, may_read_joins, may_read_values
 from xscl.inspection.replay import TRIED, Trial, beginning, registered
@@ -126,6 +126,16 @@ class Queries:
         dropped: threading.Event | None = None,
     ) -> Matches:
         """Return the matches of a query on the kept documents; raises TooLong, see `Trials.run`."""
+        return self.trial(query, since, seconds, dropped).matches
+
+    def trial(
+        self,
+        query: str,
+        since: str | int | None = None,
+        seconds: float | None = None,
+        dropped: threading.Event | None = None,
+    ) -> TrialResult:
+        """Evaluate a query on the kept documents; raises TooLong, see `Trials.run`."""
         until = None if seconds is None else time.monotonic() + seconds
         with self._transactions.lock:
             known, compiled = self._compiled(query)
@@ -136,7 +146,7 @@ class Queries:
                 known is not None and known.updates,
                 begin=beginning(since, self._state.documents.clock),
             )
-        return self._trials.run(trial, until, dropped).matches
+        return self._trials.run(trial, until, dropped)
 
     def why(self, query: str, *documents: str, read: Read | None = None) -> Why:
         """Explain why a query matches documents, or why not; see `Engine.why`."""
@@ -148,8 +158,9 @@ class Queries:
                 return self._trials.run(trial).matches
 
             store, watermark = self._transactions.store, self._watermark(lateness)
+            not_live = self._state.streams.not_live(compiled.streams)
             question = question_of(
-                store, compiled, known, documents, lateness, tried, watermark, read
+                store, compiled, known, documents, lateness, tried, watermark, not_live, read
             )
         return why(question)
 
@@ -166,13 +177,16 @@ class Queries:
             lateness = {one: self._state.streams.lateness(one) for one in compiled.streams}
             begin = beginning(since, self._state.documents.clock)
             watermark, store = self._watermark(lateness), self._transactions.connect()
+            not_live = self._state.streams.not_live(compiled.streams)
 
         def attempt(trial: Trial) -> Matches:
             return self._trials.run(trial, until).matches
 
         updates = known is not None and known.updates
         subscription = None if tried else known
-        subject = Examined(compiled, subscription, updates, begin, lateness, attempt, watermark)
+        subject = Examined(
+            compiled, subscription, updates, begin, lateness, attempt, watermark, not_live
+        )
         with closing(store):
             return diagnose(store, subject)
 
@@ -202,6 +216,12 @@ class Queries:
                 lambda shown: self._vocabularies.of(store, engine_names[shown], arrived),
             )
 
+    def untimed(self, query: str) -> str | None:
+        """Return why the wall clock does not report a query's absences; raises QueryError."""
+        compiled = compile_query(query)
+        with self._transactions.lock:
+            return untimed(self._state.streams, compiled)
+
     def _watermark(self, lateness: Mapping[str, int]) -> int:
         """Return the last time of which absences are certain, among streams with a lateness."""
         most = max(lateness.values(), default=0)
@@ -219,7 +239,8 @@ class Queries:
         with self._transactions.lock:
             state = self._state
             return explain(
-                *(state.store, state.registry, state.subscriptions, state.dataflow, query),
+                *(state.store, state.registry, state.subscriptions, state.dataflow, state.streams),
+                query,
                 sql=sql,
                 seen=seen,
             )

@@ -21,6 +21,7 @@ from xscl.errors import Stopping, TooLong
 from xscl.inspection import replay
 from xscl.inspection.replay import Trial, past
 from xscl.planning.operators.joins import Interleaved
+from xscl.subscriptions.lateness import count_late
 from xscl.subscriptions.matches import Matches
 
 SLICE = 0.5
@@ -30,6 +31,7 @@ SLICE = 0.5
 class TrialResult(NamedTuple):
     """The matches of a trial, and the ids of documents at which the bound of results cut it.
 
+    `late` documents came too late for its query, whose streams have a `lateness` in ticks.
     `close` frees the private engine that the matches are read from; it is called at the latest when
     the last of them is.  The collector of cycles would come late: an engine has threads of DuckDB.
     """
@@ -37,6 +39,8 @@ class TrialResult(NamedTuple):
     matches: Matches
     cut: set[str]
     close: Callable[[], None]
+    late: int
+    lateness: int
 
 
 class Trials:
@@ -81,10 +85,10 @@ class Trials:
                 one: self._transactions.state.streams.lateness(one) for one in trial.streams
             }
             clock = self._transactions.state.documents.clock
-            watermark = self._transactions.state.dataflow.watermark(
-                clock, max(lateness.values(), default=0)
-            )
+            latest = max(lateness.values(), default=0)
+            watermark = self._transactions.state.dataflow.watermark(clock, latest)
         _register(twin, trial, lateness)
+        behind: list[int] = []
         size = Sizing(SLICE, replay.BATCH, SLICE / FEWEST)
         with closing(store), store.translate_errors():
             if any(map(is_calendar, trial.streams)) and (begin := replay.first(store, trial)):
@@ -98,18 +102,20 @@ class Trials:
                 if dropped is not None and dropped.is_set():
                     raise TooLong
                 try:
-                    ingest.replay(batch)
+                    behind += ingest.replay(batch)
                 except Interleaved:
                     for one in batch:
-                        ingest.replay([one])
+                        behind += ingest.replay([one])
                 size.learn(len(batch), time.monotonic() - began)
         ingest.flush(watermark, clock)  # an absence whose deadline is later is no match yet
         dataflow = twin.state.dataflow
         qids = dataflow.subscribed.qids(twin.state.subscriptions[trial.name])
         matches = log.since()
+        with twin.lock:
+            late = count_late(twin.state.store, twin.state.readings.table(), behind)
         close = finalize(matches.source, _close, twin, log)
         close.atexit = False
-        return TrialResult(matches, dataflow.cuts.ids_of(qids), close)
+        return TrialResult(matches, dataflow.cuts.ids_of(qids), close, late, latest)
 
 
 def _close(twin: Transactions, log: MatchLog) -> None:

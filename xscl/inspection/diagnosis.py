@@ -116,7 +116,8 @@ class Examined:
 
     With a `subscription` only what that one sees can match.  `updates` lets new versions match,
     `begin` is the earliest time of documents, `lateness` that of each stream; `attempt` returns
-    the matches of a trial, and raises TooLong.  Absences are certain up to `watermark`.
+    the matches of a trial, and raises TooLong.  Absences are certain up to `watermark`, which the
+    wall clock does not advance if some streams are `not_live`.
     """
 
     query: CompiledQuery
@@ -126,6 +127,7 @@ class Examined:
     lateness: Mapping[str, int]
     attempt: Callable[[Trial], Sequence[Match]]
     watermark: int
+    not_live: Sequence[str] = ()
 
 
 def diagnose(store: Store, subject: Examined) -> Diagnosis:
@@ -227,6 +229,7 @@ class _Diagnosis:
             *(subject.query, subject.subscription, names, documents, subject.lateness),
             attempt,
             subject.watermark,
+            subject.not_live,
         )
 
 

@@ -23,7 +23,7 @@ from xscl.documents.retention import DAY
 from xscl.inspection import condition_split
 from xscl.inspection.replay import subscription_named
 from xscl.language.calendars import calendar_words
-from xscl.language.normalform import Absent, Folded, Following
+from xscl.language.normalform import Absent, Folded, Following, forms
 from xscl.language.unparse import unparse
 from xscl.planning.compile import (
     CompiledJoin,
@@ -39,6 +39,7 @@ from xscl.planning.compile import (
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.plan_state import instances
 from xscl.store.store import Store
+from xscl.subscriptions.streams import Streams
 from xscl.subscriptions.subscriptions import Subscriptions
 from xscl.time_format import duration
 
@@ -48,6 +49,7 @@ def explain(
     registry: Registry,
     subscriptions: Subscriptions,
     dataflow: Dataflow,
+    streams: Streams,
     query: str,
     *,
     sql: bool = False,
@@ -86,6 +88,8 @@ def explain(
         lines.extend(_kept(store, registry, dataflow, registered))
         lines.extend(_plan(dataflow, registered))
     lines.extend(_warnings(store, subscriptions, compiled))
+    if (waits := untimed(streams, compiled)) is not None:
+        lines.append(f"warning: {waits}")
     return "\n".join(lines)
 
 
@@ -309,6 +313,18 @@ def _warnings(store: Store, subscriptions: Subscriptions, compiled: CompiledQuer
         )
         if not known and not subscriptions.publishers(stream):
             yield f"warning: nothing has come on the stream {stream!r} yet"
+
+
+def untimed(streams: Streams, compiled: CompiledQuery) -> str | None:
+    """Return why the wall clock does not report the absences of a query, None if it does."""
+    resting = [repr(one) for one in streams.not_live(compiled.streams)]
+    if not resting or not any(isinstance(one, Absent) for one in forms(compiled.normal.form)):
+        return None
+    return (
+        "an absence is reported only when a later document arrives:"
+        f" {', '.join(resting)} {'is' if len(resting) == 1 else 'are'} not live; 'xscl stream set"
+        " NAME --live' lets a service report it by the wall clock"
+    )
 
 
 def _sql(registry: Registry | None, join: CompiledJoin) -> str:

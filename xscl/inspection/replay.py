@@ -24,8 +24,10 @@ from xscl.documents.document_log import DocumentOrigin
 from xscl.documents.results import Subscription
 from xscl.errors import XsclError
 from xscl.language.parser import parse_window
+from xscl.plurals import counted
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
+from xscl.time_format import duration
 
 BATCH = 1_000
 TRIED = "try"
@@ -60,6 +62,17 @@ class Trial:
     end: int = INFINITE
     texts: Mapping[int, bytes] = field(default_factory=dict)
     own_time: bool = True
+
+
+def late_note(late: int, lateness: int) -> str:
+    """Return a remark on documents that came too late for a tried query, "" without any."""
+    if not late:
+        return ""
+    verb = "was" if late == 1 else "were"
+    return (
+        f"{counted(late, 'document')} {verb} too late for this query (lateness"
+        f" {duration(lateness)})"
+    )
 
 
 def subscription_named(

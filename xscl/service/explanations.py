@@ -125,6 +125,10 @@ class Checked(JsonBody):
     """The query read back as one sentence; null with an error."""
     warnings: list[UnseenName]
     """Names that were never seen."""
+    absences: str | None = Field(
+        None, examples=["an absence is reported only when a later document arrives"]
+    )
+    """Why the wall clock does not report the query's absences; null if it does."""
 
 
 def why_shown(who: Account, found: Why) -> Answer:
@@ -159,8 +163,8 @@ def checked(here: Installation, who: Account, query: str) -> Checked:
     """Check a query in XSCL for a user."""
     try:
         here.resolver.resolve(who, query)
-        warnings = unseen(here, who, query)
-        return Checked(sentence=sentence(query), warnings=warnings)
+        warnings, absences = unseen(here, who, query), untimed(here, who, query)
+        return Checked(sentence=sentence(query), warnings=warnings, absences=absences)
     except QueryError as error:
         fault = QueryFault(
             code=error.code,
@@ -169,10 +173,22 @@ def checked(here: Installation, who: Account, query: str) -> Checked:
             line=error.line,
             column=error.column,
         )
-        return Checked(error=fault, sentence=None, warnings=[])
+        return Checked(error=fault, sentence=None, warnings=[], absences=None)
 
 
 def unseen(here: Installation, who: Account, query: str) -> list[UnseenName]:
     """Return the names in a user's query that were never seen in what he may read."""
     found = here.engine.host.queries.unseen_names(query, who.visible)
     return [UnseenName.model_validate(one) for one in found]
+
+
+def untimed(here: Installation, who: Account, query: str) -> str | None:
+    """Return why the wall clock does not report the absences of a user's query.
+
+    None if it does, or if he may not read a stream.
+    """
+    try:
+        found = here.engine.host.queries.untimed(here.resolver.resolve(who, query).text)
+    except QueryError:
+        return None
+    return None if found is None else who.shown(found)

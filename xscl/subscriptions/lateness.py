@@ -75,12 +75,11 @@ LATE = """
 
 
 def latest_missed(store: Store, readings: pa.Table, limit: int) -> list[dict[str, Any]]:
-    """Return the latest documents that some subscriptions may have missed, by the readings.
+    """Return the documents that some subscriptions may have missed, by the readings.
 
-    `store` is a connection of the caller's own.
+    The last one to arrive comes first.  `store` is a connection of the caller's own.
     """
-    query = f", late AS ({LATE}) SELECT * FROM late ORDER BY timestamp DESC, docid LIMIT {limit:d}"
-    return _missed(store, readings, query)
+    return _missed(store, readings, f"{LATE} ORDER BY d.doc DESC LIMIT {limit:d}")
 
 
 def count_late(store: Store, readings: pa.Table, docs: Sequence[int]) -> int:

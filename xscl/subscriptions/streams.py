@@ -234,6 +234,20 @@ class Streams:
             return stream in self._declared and self._declared[stream].live
         return all(self.is_live(read) for one in publishers for read in one.reads)
 
+    def not_live(self, streams: Iterable[str]) -> list[str]:
+        """Return those of some streams that are not live; in place of a published one its inputs.
+
+        The stream of all items becomes live before a subscription reads it.
+        """
+        found: dict[str, None] = {}
+        for stream in streams:
+            publishers = self._subscriptions.publishers(stream)
+            if publishers:
+                found |= dict.fromkeys(self.not_live(r for one in publishers for r in one.reads))
+            elif stream != EVERYTHING and not self.is_live(stream):
+                found[stream] = None
+        return list(found)
+
     @property
     def state(self) -> tuple[int, ...]:
         """A value that changes with each declaration, registration, edit and removal."""

@@ -195,3 +195,17 @@ def test_a_word_that_is_no_name_is_told_to_be_taken_as_a_query(command: list[str
 @pytest.mark.parametrize("known", ["pair", "S"])
 def test_a_word_that_is_known_is_not_warned_of(known: str) -> None:
     assert "taken as a query" not in called("explain", known).stderr
+
+
+def test_a_trial_says_what_came_too_late_for_it() -> None:
+    rows = [
+        {"id": f"o{day}", "timestamp": f"2025-03-{day:02}", "xml": "<o/>"} for day in (10, 1, 20)
+    ]
+    for number, row in enumerate(rows):
+        Path(f"{number}.jsonl").write_text(json.dumps(row) + "\n")
+        answered("push", "--stream", "orders", f"{number}.jsonl")
+    done = called("try", "orders//o->x NOT FOLLOWED BY{1 h} invoices//i->y")
+    assert "o10" in done.stdout
+    assert "o1 " not in done.stdout
+    assert "xscl: 1 document was too late for this query (lateness 0 s)\n" in done.stderr
+    assert "too late" not in called("try", "orders//o->x").stderr, "it waits for no time"

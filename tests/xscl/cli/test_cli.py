@@ -467,6 +467,7 @@ COMMANDS = [
     *(["try"], ["why"], ["witness"], ["status"], ["demo"], ["matches"]),
     *(["help"], ["push"], ["backup"], ["restore"], ["import"], ["export"], ["doctor"]),
     *(["feeds", name] for name in ("add", "list", "remove", "poll")),
+    *(["stream", name] for name in ("list", "set")),
     *(["token", name] for name in ("create", "list", "revoke")),
     *(["user", name] for name in ("export", "erase")),
     *(["cluster", name] for name in ("plan", "status")),

@@ -112,6 +112,13 @@ SAME = [
     ["sql", "SELECT docid, node1, node2, strVal FROM R_doc NATURAL JOIN R_bin ORDER BY ALL"],
     ["sql", "SELECT id, timestamp, streams FROM documents ORDER BY id", "--json"],
     ["sql", "SELECT sum(i) AS s, 1.5::DECIMAL(4,2) AS d, NULL AS n FROM range(4) r(i)"],
+    ["stream", "list"],
+    ["stream", "list", "--json"],
+    ["stream", "set", "S", "--lateness", "1h"],
+    ["stream", "set", "no name", "--live"],
+    ["stream", "set", "S"],
+    ["stream", "set", "S", "--lateness", "3"],
+    ["stream", "set", "P", "--live"],
     ["feeds", "show", "nix"],
     ["feeds", "export"],
     ["subscribe", "pair", PAIR],
@@ -305,6 +312,62 @@ def test_matches_are_told_of_what_is_pushed(both: Both) -> None:
     assert len(found[0]) == 2
     text = both.served_says("push", "--stream", "M", str(path))
     assert text == "2 documents, sent; 0 not read; 0 matches\n"
+
+
+def test_streams_are_set_and_what_is_left_out_stays(both: Both) -> None:
+    for options, told in (
+        (["--lateness", "1.5 h"], "lateness 90 min, not live"),
+        (["--live"], "lateness 90 min, live"),
+        (["--lateness", "7 ms"], "lateness 7 ms, live"),
+        (["--not-live"], "lateness 7 ms, not live"),
+    ):
+        for done in both.ask("stream", "set", "orders", *options):
+            assert (done.stdout, done.stderr) == (f"orders: {told}\n", "")
+    for done in both.ask("stream", "list", "--json"):
+        assert {"name": "orders", "lateness": 0.007, "live": False, "documents": 0} in json_rows(
+            done.stdout
+        )
+    for done in both.ask("subscribe", "absent", "orders//a NOT FOLLOWED BY{1 h} orders//b"):
+        assert "'orders' is not live; 'xscl stream set NAME --live'" in done.stderr
+    for done in both.ask("stream", "set", "orders", "--lateness", "1 d", "--live"):
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert "the lateness of 'orders' cannot change while subscriptions read it" in done.stderr
+        assert "hint: set it before the first subscription" in done.stderr
+    for done in both.ask("stream", "set", "orders", "--live", "--json"):
+        assert json.loads(done.stdout) == {"name": "orders", "lateness": 0.007, "live": True}
+    for done in both.ask("unsubscribe", "absent"):
+        assert done.exit_code == 0
+
+
+def test_late_documents_are_counted(both: Both) -> None:
+    """Only those of this push, and only once; an absence is late at once, a join by its window."""
+    for name, query in (
+        ("silence", "Y//a NOT FOLLOWED BY{1 h} Y//b"),
+        ("soon", "Y//a->x JOIN{x=y, 1 h} Y//a->y"),
+    ):
+        for done in both.ask("subscribe", name, query, "--from-now"):
+            assert done.exit_code == 0, done.output
+    path = Path(both.document("late.jsonl"))
+    counts = []
+    for name, day in (("y1", 10), ("y2", 2), ("y2", 2), ("y3", 1), ("y4", 20)):
+        row = {"id": name, "timestamp": f"2025-03-{day:02}", "xml": f"<a>{name}</a>"}
+        path.write_text(json.dumps(row) + "\n")
+        alone, served = both.ask("push", "--stream", "Y", str(path), "--json")
+        assert served.stderr == alone.stderr
+        late = [json.loads(done.stdout)["late"] for done in (alone, served)]
+        assert late[0] == late[1]
+        assert ("1 came too late" in served.stderr) is False
+        counts.append(late[0])
+    assert counts == [0, 1, 0, 1, 0]
+    path.write_text(json.dumps({**row, "id": "y5", "timestamp": "2025-03-03"}) + "\n")
+    for done in both.ask("push", "--stream", "Y", str(path)):
+        assert done.stderr.startswith("xscl: 1 came too late for some subscription: xscl sql")
+    with httpx.Client(base_url=both.address, trust_env=False) as client:
+        arrived = [one["id"] for one in client.get("/v1/late").json()]
+    assert arrived == ["y5", "y3", "y2"], "the last one to arrive is the first"
+    for query in ("Y//a NOT FOLLOWED BY{1 h} Y//b", "soon"):
+        for done in both.ask("try", query):
+            assert "xscl: 3 documents were too late for this query (lateness 0 s)\n" in done.stderr
 
 
 def test_what_cannot_be_read_is_a_row_of_rejected_once(both: Both) -> None:

@@ -57,3 +57,29 @@ def test_event_queries_name_their_operators_of_the_core(engine: xscl.Engine) -> 
     query = "SELECT * FROM (SELECT k AS a FROM E) JOIN{contains(a, b), 5 s} (SELECT k AS b FROM E)"
     engine.subscribe("events", query, language="cel")
     assert engine.explain("events").splitlines()[-1] == "evaluated by: core: Project, WindowJoin"
+
+
+@pytest.mark.parametrize(
+    "no", ["NOT FOLLOWED BY{k1 = k2, 5 s} {}", "FOLLOWED BY{k1 = k2, 5 s} {} ELSE"]
+)
+def test_absences_on_streams_that_are_not_live_are_warned_of(no: str) -> None:
+    query = f"L//a->x[./k->k1] {no.replace('{}', B)}"
+    with xscl.Engine() as engine:
+        engine.subscribe("made", "S//b->x PUBLISH P")
+        engine.stream("L", live=True)
+        (warning,) = _warnings_of_time(engine, query)
+        assert warning.startswith(
+            "warning: an absence is reported only when a later document arrives: 'S' is not live;"
+        )
+        published = query.replace("S//", "P//")
+        assert _warnings_of_time(engine, published) == [warning], "the input of P is not live"
+        both = query.replace("L//", "T//")
+        assert "'T', 'S' are not live" in _warnings_of_time(engine, both)[0]
+        assert not _warnings_of_time(engine, EQUAL), "it waits for no time"
+        engine.stream("S", live=True)
+        assert not _warnings_of_time(engine, query)
+        assert not _warnings_of_time(engine, published)
+
+
+def _warnings_of_time(engine: xscl.Engine, query: str) -> list[str]:
+    return [line for line in engine.explain(query).splitlines() if "not live" in line]

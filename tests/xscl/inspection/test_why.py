@@ -371,7 +371,7 @@ def test_what_comes_too_late_for_an_operator_over_time() -> None:
     assert only_failure(ask(query, documents, "d1", "d2")) == (
         "time",
         "d2 came in time for an operator over time",
-        "it came 2 h too late, with a lateness of 0 ticks",
+        "it came 2 h too late, with a lateness of 0 s",
     )
     assert ask(query, documents, "d1", "d2", lateness=2 * H).matched
 
@@ -417,6 +417,33 @@ def test_else() -> None:
     assert ask(query, documents, "d3", NONE).matched
     assert ask(query, documents, "d3").matched
     assert only_failure(ask(query, documents, "d1", NONE))[2] == "d1 is answered by d2"
+
+
+def test_an_absence_that_is_not_decided_yet_does_not_fail() -> None:
+    """It says what time it waits for: the clock of documents, unless all streams are live."""
+    query = "S//a NOT FOLLOWED BY{1 h} T//b"
+    with Engine() as engine:
+        engine.stream("S", lateness="30 min", live=True)
+        engine.subscribe("q", query)
+        engine.push(Document("S", "d1", H, b"<a/>"))
+        near = (
+            "pending: it is decided when time passes 1970-01-01T02:30:00Z; time is at"
+            " 1970-01-01T01:00:00Z, and "
+        )
+        stuck = f"{near}only a later document advances it, as 'T' is not live"
+        assert list(engine.why("q", "d1").lines()) == [
+            "q does not match d1 yet",
+            "  holds  registration  the subscription sees d1",
+            "  holds  pattern       d1 matches S//a",
+            "  waits  order         the operators over time yield d1, of all kept documents: "
+            f"{stuck}; by the wall clock it has passed",
+        ]
+        engine.stream("T", live=True)
+        (edge,) = (one for one in engine.why("q", "d1").edges if not one.holds)
+        assert edge.is_pending
+        assert edge.nearest == f"{near}a later document or the wall clock of a service advances it"
+        engine.advance(5 * H // 2 + 1)
+        assert engine.why("q", "d1").matched
 
 
 # -- What cannot be asked ------------------------------------------------------------------

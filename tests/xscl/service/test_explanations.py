@@ -77,3 +77,15 @@ def test_the_first_error_of_a_query_has_its_place(alice: httpx.Client) -> None:
         8,
     )
     assert (checked["sentence"], checked["warnings"]) == (None, [])
+
+
+def test_a_check_names_what_keeps_absences_from_being_reported(alice: httpx.Client) -> None:
+    query = {"query": "mine//a NOT FOLLOWED BY{1 h} mine//b"}
+    ok(alice.put("/v1/streams/mine", json={"live": False}))
+    note = ok(alice.post("/v1/check", json=query))["absences"]
+    assert note.startswith("an absence is reported only when a later document arrives: 'mine' is")
+    ok(alice.put("/v1/streams/mine", json={"live": True}))
+    assert ok(alice.post("/v1/check", json=query))["absences"] is None
+    ok(alice.put("/v1/streams/mine", json={"live": False}))
+    joined = {"query": "mine//a FOLLOWED BY{1 h} mine//b"}
+    assert ok(alice.post("/v1/check", json=joined))["absences"] is None

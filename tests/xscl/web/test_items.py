@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from tests.xscl.service.conftest import ok
+from tests.waiting import eventually
+from tests.xscl.service.conftest import ok, serving
 from tests.xscl.web.browser import PHONE, WIDE, Browser
 from tests.xscl.web.shown import Shop, parsed
+from xscl.polling.feed_poller import PollSettings
+from xscl.store.data_directory import DataDirectory
 
 
 def keys(shop: Shop, **asked: str) -> list[str]:
@@ -232,3 +236,23 @@ def test_items_and_matches_are_listed_by_the_time_of_arrival_that_they_show(shop
     assert any(len(times) == 2 for times in shown)
     (head, *_) = parsed(shop.client.get("/").text).xpath("//header[@class='match-head']")
     assert "arrived" in head.text_content()
+
+
+def test_an_absence_waits_and_late_documents_are_counted(tmp_path: Path, deaf: str) -> None:
+    query = "orders//o->x NOT FOLLOWED BY{1 h} invoices//i->y"
+    fetching = PollSettings((deaf,))
+    with serving(DataDirectory(tmp_path), fetching=fetching) as running, running.client() as client:
+        made = Shop(running.address, client)
+        made.subscribe("unpaid", query)
+        for day in (10, 1, 20):
+            sent = {"id": f"o{day}", "time": f"2025-03-{day:02}"}
+            ok(client.post("/v1/documents/orders", params=sent, content=b"<o/>"))
+        eventually(lambda: ok(client.get("/v1/status"))["service"]["documents"] == 3)
+        page = client.post("/subscribe", data={"query": query, "do": "try"}).text
+        assert "arrives: &#39;orders&#39;, &#39;invoices&#39; are not live" in page
+        assert "1 document was too late for this query (lateness 0 s)." in page
+        asked = {"subscription": "unpaid", "doc": "o20"}
+        why = parsed(client.get("/why", params=asked).text)
+        states = [one.text for one in why.xpath("//li//span[contains(@class, 'state')]")]
+        assert states == ["holds", "holds", "waits"]
+        assert "invoices' are not live" in why.text_content()

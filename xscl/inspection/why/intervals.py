@@ -109,7 +109,9 @@ def belated(lateness: int, *sides: Side) -> Iterator[Edge]:
 
 
 def duration(ticks: int) -> str:
-    """Return a duration in its two largest units, up to days: `30 d`, `1 d 5 h`."""
+    """Return a duration in its two largest units, up to days: `30 d`, `1 d 5 h`; `0 s`."""
+    if ticks == 0:
+        return "0 s"
     parts: list[str] = []
     for unit, length in sorted(UNITS.items(), key=lambda item: -item[1]):
         if unit != "w" and ticks >= length and len(parts) < 2:

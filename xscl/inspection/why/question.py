@@ -22,6 +22,8 @@ NONE = "-"
 
 Read: TypeAlias = "Callable[[str], bytes]"
 """Gives the text of a document that the engine has taken in and does not keep any more."""
+PENDING = "pending: "
+"""How `nearest` of a condition begins that time may still fulfil."""
 Row: TypeAlias = "tuple[Any, ...]"
 """A row of `stored`."""
 Kind: TypeAlias = Literal["pattern", "value", "time", "order", "registration"]
@@ -35,6 +37,11 @@ class Edge:
     text: str
     holds: bool
     nearest: str | None = None
+
+    @property
+    def is_pending(self) -> bool:
+        """True if the condition does not hold yet."""
+        return not self.holds and (self.nearest or "").startswith(PENDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,8 @@ class Question:
     """A query, the subscription that it is (if it is one), and a document for each block.
 
     `names` are the given names of the documents, `lateness` that of each stream that the query
-    reads; `attempt` returns the matches of a trial, and absences are certain up to `watermark`.
+    reads; `attempt` returns the matches of a trial, and absences are certain up to `watermark`,
+    which the wall clock does not advance if some streams are `not_live`.
     """
 
     query: CompiledQuery
@@ -62,6 +70,7 @@ class Question:
     lateness: Mapping[str, int]
     attempt: Callable[[Trial], Sequence[Match]]
     watermark: int
+    not_live: Sequence[str] = ()
 
     @property
     def label(self) -> str:
@@ -99,6 +108,7 @@ def question_of(
     lateness: Mapping[str, int],
     attempt: Callable[[Trial], Sequence[Match]],
     watermark: int,
+    not_live: Sequence[str] = (),
     read: Read | None = None,
 ) -> Question:
     """Return the question if a query matches the documents of these names.
@@ -112,7 +122,8 @@ def question_of(
     own_time = subscription is None
     known = {name: _known(store, name, own_time, read) for name in placed if name is not None}
     documents = tuple(None if name is None else known[name] for name in placed)
-    return Question(query, subscription, tuple(names), documents, lateness, attempt, watermark)
+    given = tuple(names)
+    return Question(query, subscription, given, documents, lateness, attempt, watermark, not_live)
 
 
 def stored(store: Store, own_time: bool, which: str, parameters: Sequence[object]) -> list[Row]:

@@ -7,12 +7,13 @@ tried, within the time of these documents.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from templates.model.relations import INFINITE
 from xscl.inspection.replay import TRIED, Trial
-from xscl.inspection.why.question import Edge, Known, Question, covered
+from xscl.inspection.why.question import PENDING, Edge, Known, Question, covered
 from xscl.language.normalform import Absent, Folded, Following, Form, forms
 from xscl.language.syntax import Expression, FollowedBy, Query
 from xscl.language.unparse import unparse
@@ -89,11 +90,19 @@ def _instead(
 
 
 def _pending(question: Question, form: Absent) -> str | None:
-    """Return until when an answer may come, if that is not over."""
+    """Return the time at which the absence is certain, if that is not over, and what it needs."""
     deadline = _period(question, [one for one in question.documents if one is not None])[1]
     if deadline <= question.watermark:
         return None
-    return f"an answer may come until {written(deadline)}"
+    lateness = max(question.lateness.values())
+    end, now = deadline + lateness, question.watermark + 1 + lateness
+    text = f"{PENDING}it is decided when time passes {written(end)}; time is at {written(now)}"
+    if not question.not_live:
+        return f"{text}, and a later document or the wall clock of a service advances it"
+    streams = ", ".join(map(repr, question.not_live))
+    verb = "is" if len(question.not_live) == 1 else "are"
+    text = f"{text}, and only a later document advances it, as {streams} {verb} not live"
+    return f"{text}; by the wall clock it has passed" if end < time.time_ns() // 1_000 else text
 
 
 def _is_answer(question: Question, form: Absent) -> bool:

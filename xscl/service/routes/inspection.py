@@ -64,6 +64,10 @@ class Tried(JsonBody):
     """The first matches, up to the limit."""
     diagnosis: Diagnosed | None = None
     """Why there is none; null if there is a match."""
+    late: int = Field(0, examples=[1])
+    """Number of documents that came too late for the query."""
+    lateness: float = Field(0.0, examples=[0.0])
+    """Lateness of its streams in seconds, the largest."""
 
 
 class DiagnoseAsked(Asked):
@@ -148,13 +152,18 @@ def try_(asked: TryAsked, here: Here, who: Who) -> Tried:
     refuse_bare(asked.since)
     query, resolved = _query(here, who, asked)
     with here.questions.hold(who.number), resolved.as_written():
-        found = here.engine.try_query(query, asked.since, SECONDS)
-        shown = [match_shown(who, match) for match in found[: asked.limit]]
-        if shown:
-            return Tried(total=len(found), matches=shown)
         queries = here.engine.host.queries
-        reasons = diagnosed(who, queries.diagnose(query, asked.since, tried=True))
-        return Tried(total=0, matches=[], diagnosis=reasons)
+        trial = queries.trial(query, asked.since, SECONDS)
+        found = trial.matches
+        tried = Tried(
+            total=len(found),
+            matches=[match_shown(who, match) for match in found[: asked.limit]],
+            late=trial.late,
+            lateness=trial.lateness / 1e6,
+        )
+        if not found:
+            tried.diagnosis = diagnosed(who, queries.diagnose(query, asked.since, tried=True))
+        return tried
 
 
 @router.post("/why", summary="Explain why documents match, or why not")

@@ -205,7 +205,7 @@ def _rejected(who: Account, row: dict[str, Any]) -> Rejected:
 
 @router.get("/late", summary="List late documents")
 def late(here: Here, who: Who, limit: Limit = 100) -> list[Late]:
-    """Lists the latest documents that came too late for some of your subscriptions."""
+    """Lists documents that some of your subscriptions missed, the last one to arrive first."""
     with here.reading() as store:
         with read_snapshot(here.engine.host.transactions, store) as look:
             readings = look.readings

@@ -16,11 +16,12 @@ from starlette.concurrency import run_in_threadpool
 
 from xscl.delivery.cards import MatchView, shown
 from xscl.errors import QueryError, TooLong, XsclError
+from xscl.inspection.replay import late_note
 from xscl.language.sentence import sentence
 from xscl.language.windows import refuse_bare_windows
 from xscl.limiter import TooManyConcurrent
 from xscl.service.changing import change
-from xscl.service.explanations import Diagnosed, diagnosed, unseen
+from xscl.service.explanations import Diagnosed, diagnosed, unseen, untimed
 from xscl.service.problems import Problem
 from xscl.service.routes import subscriptions
 from xscl.service.routes.inspection import SECONDS
@@ -41,7 +42,13 @@ COUNTING = 1.0
 """Seconds that matches are counted for while a query is written: a trial waits for it, at most."""
 SPANS = (("7d", "7 days"), ("1d", "day"), ("30d", "30 days"), ("", "all that is kept"))
 
-_NOTHING: dict[str, Any] = {"error": None, "drawn": None, "read_back": "", "warnings": []}
+_NOTHING: dict[str, Any] = {
+    "error": None,
+    "drawn": None,
+    "read_back": "",
+    "warnings": [],
+    "absences": None,
+}
 """The values of the template for a query that is not written yet."""
 
 Text = Annotated[str, Form(max_length=65_536)]
@@ -125,7 +132,7 @@ def submit(
             saved = "edit" if edit else "history" if history else "now"
             at = f"/subscriptions/{quote(called)}?saved={saved}"
             return RedirectResponse(at, HTTPStatus.SEE_OTHER)
-        found, reasons = _tried(asked, text, since)
+        found, late, reasons = _tried(asked, text, since)
     except (XsclError, Problem) as error:
         wrong = _NOTHING | {"error": problem_text(error, asked.who)}
         status = HTTPStatus.UNPROCESSABLE_ENTITY
@@ -134,7 +141,7 @@ def submit(
     words = words if not since else f"the last {words}"
     cards = _cards(found)
     tried: dict[str, Any] = {"tried": cards, "tried_total": len(found), "tried_words": words}
-    return _editor(asked, **given, **tried, diagnosis=reasons)
+    return _editor(asked, **given, **tried, tried_late=late, diagnosis=reasons)
 
 
 def _query_of(asked: PageRequest, name: str) -> str:
@@ -154,17 +161,24 @@ def _save(asked: PageRequest, name: str, query: str, edit: str, history: bool) -
     subscribe(asked.here, asked.who, SubscriptionRequest(name, query, history=history))
 
 
-def _tried(asked: PageRequest, query: str, since: str) -> tuple[Sequence[Match], Diagnosed | None]:
-    """Evaluate a query on kept documents, and diagnose it without matches; raises its errors."""
+def _tried(
+    asked: PageRequest, query: str, since: str
+) -> tuple[Sequence[Match], str, Diagnosed | None]:
+    """Evaluate a query on kept documents, and diagnose it without matches; raises its errors.
+
+    The text in between is a remark on late documents.
+    """
     here, who = asked.here, asked.who
     resolved = here.resolver.resolve(who, query)
     subject, begin = f"{resolved.text} ", since or None
     with here.questions.hold(who.number), resolved.as_written():
-        found = here.engine.try_query(subject, begin, SECONDS)
-        if found:
-            return found, None
-        reasons = here.engine.host.queries.diagnose(subject, begin, tried=True)
-        return found, readable(diagnosed(who, reasons))
+        queries = here.engine.host.queries
+        trial = queries.trial(subject, begin, SECONDS)
+        late = late_note(trial.late, trial.lateness)
+        if trial.matches:
+            return trial.matches, late, None
+        reasons = queries.diagnose(subject, begin, tried=True)
+        return trial.matches, late, readable(diagnosed(who, reasons))
 
 
 def _counted(asked: PageRequest, query: str, dropped: threading.Event) -> HTMLResponse:
@@ -202,8 +216,9 @@ def _checked(query: str, asked: PageRequest) -> dict[str, Any]:
         drawn, words = drawing(query), sentence(query)
     except QueryError as error:
         return _NOTHING | {"error": problem_text(error, asked.who)}
-    warnings = unseen(asked.here, asked.who, query)
-    return _NOTHING | {"drawn": drawn, "read_back": words, "warnings": warnings}
+    own = asked.here, asked.who
+    remarks = {"warnings": unseen(*own, query), "absences": untimed(*own, query)}
+    return _NOTHING | {"drawn": drawn, "read_back": words} | remarks
 
 
 def _editor(
@@ -224,6 +239,7 @@ def _editor(
         "tried": None,
         "tried_total": 0,
         "tried_words": "",
+        "tried_late": "",
         "diagnosis": None,
         "spans": SPANS,
     }
