@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -113,6 +114,9 @@ def found() -> tuple[str, ...]:
             Client(stack.enter_context(service(world.place, Path(folder) / "data")))
         )
         feeds = [client.follow(f"http://{world.place}{path}") for path in world.items]
+        for feed in feeds:  # what a feed has at its first poll is history
+            while not client.feed(feed.key).polls:
+                time.sleep(0.05)
         client.subscribe("same-story", QUERY)
         hook = {"kind": "webhook", "url": f"http://{world.place}/hook"}
         made = client.ask("POST", "/v1/subscriptions/same-story/endpoints", json=hook)
