@@ -327,6 +327,23 @@ def test_what_cannot_be_read_is_a_row_of_rejected_once(both: Both) -> None:
     assert sorted(row["beginning"] for row in rows) == ["<a", "<a><b></a>", '{"xml": 7\n']
 
 
+def test_what_cannot_be_read_has_the_same_reason_as_without_a_service(both: Both) -> None:
+    texts = {
+        "cut.json": '{"a": ',
+        "other.json": '{"a": 1}',
+        "line.json": '{"id": "x", "xlm": "<a/>"}',
+        "cut.xml": "<a>",
+    }
+    for name, text in texts.items():
+        Path(both.document(name)).write_text(text)
+    both.ask("push", "--stream", "reasons", *map(both.document, texts))
+    shown = "SELECT id, reason, message FROM rejected WHERE stream = 'reasons' ORDER BY id"
+    alone, served = both.ask("sql", shown, "--json")
+    assert served.stdout == alone.stdout
+    reasons = [row["reason"] for row in json_rows(served.stdout)]
+    assert reasons == ["json_syntax", "xml_syntax", "json_value", "not_a_feed"]
+
+
 def test_a_malformed_document_may_be_refused_for_another_reason(
     both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
