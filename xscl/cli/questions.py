@@ -84,7 +84,8 @@ def try_query(
         for match in found:
             write(match)
         if diagnosis is not None:
-            warn("\n".join(("no match among the kept documents", *diagnosis.lines())))
+            lines = diagnosis.lines(_waiting(service, diagnosis))
+            warn("\n".join(("no match among the kept documents", *lines)))
 
 
 def why(
@@ -118,8 +119,13 @@ def why(
             lines = found.lines()
         else:
             found = service.diagnose(text, None, named=named)
-            lines = chain([found.heading], found.lines())
+            lines = chain([found.heading], found.lines(_waiting(service, found)))
     answer(found.as_dict(), lines, as_json=call.as_json)
+
+
+def _waiting(service: Service, found: Diagnosis) -> int:
+    """Return how many documents wait, if a stream of a query has none."""
+    return service.waiting() if found.lacks_documents else 0
 
 
 def explain(
