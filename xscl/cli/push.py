@@ -80,7 +80,7 @@ def _echo(counts: Mapping[str, int | None], report: MatchReport) -> None:
         named = {name: counts[name] for name in ("documents", "new", "not_read", "late")}
         echo_json({**named, "matches": report.rows})
         return
-    new = "sent" if counts["new"] is None else f"{counts['new']} of them new"
+    new = "sent" if counts["new"] is None else f"{counts['new']:,} of them new"
     echo(
         f"{counted(counts['documents'] or 0, 'document')}, {new}; {counts['not_read']} not read;"
         f" {counted(report.shown, 'match')}"

@@ -419,7 +419,7 @@ def test_a_service_is_named_and_asked_with_a_token(both: Both, tmp_path: Path) -
     gone = called("subscriptions", *asked)
     assert gone.exit_code == 1
     assert gone.stderr == (
-        "xscl: the token is wrong, revoked or over\n"
+        "xscl: the token is wrong, revoked or expired\n"
         "hint: give a token with --token @FILE or XSCL_TOKEN; 'xscl token create' makes one\n"
     )
     assert made["token"] not in called("status", "--help").output
