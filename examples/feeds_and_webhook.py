@@ -28,9 +28,9 @@ from typing import Any
 from xscl.client import Client
 
 QUERY = """
-feeds//item->first[./title->t1][./feed->f1]
-  FOLLOWED BY{lower-case(t1) = lower-case(t2) AND f1 != f2, 3 d}
-feeds//item->again[./title->t2][./feed->f2]
+feeds//item->one[./title->t1][./channel_url->c1]
+  JOIN{lower-case(t1) = lower-case(t2) AND c1 < c2, 3 d}
+feeds//item->other[./title->t2][./channel_url->c2]
 """
 ITEM = "<item><title>{title}</title><guid>{title}</guid><pubDate>{date}</pubDate></item>"
 FEED = '<rss version="2.0"><channel><title>{name}</title>{items}</channel></rss>'

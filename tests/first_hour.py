@@ -169,7 +169,7 @@ def begun(directory: Path) -> Iterator[Hour]:
         threading.Thread(target=publisher.serve_forever, args=(0.05,), daemon=True).start()
         publisher.publish("harbour-post", "Ferry stops at noon", 30)
         publisher.publish("harbour-post", "Market day", 4)
-        publisher.publish("bay-times", "FERRY stops at noon", 28)
+        publisher.publish("port-times", "FERRY stops at noon", 28)
         try:
             yield Hour(directory, publisher)
         finally:
@@ -194,18 +194,18 @@ def _use(hour: Hour) -> None:
     assert "harbour-post.example" in hour.xscl("try", "@same.xscl")
     hour.xscl("subscribe", "same-story", "@same.xscl")
     _until(lambda: hour.titles("same-story") == [old])
-    hour.publisher.publish("bay-times", "Market DAY")
+    hour.publisher.publish("port-times", "Market DAY")
     new = ("Market day", "Market DAY")
     answer = hour.xscl("feeds", "poll", "--all")
     assert all(title in answer for title in new), "the answer of the poll has the match"
     assert hour.titles("same-story") == [old, new]
     text = hour.xscl("matches", "same-story")
-    assert all(word in text for word in ("Market DAY", "bay-times.example/2", "harbour-post"))
+    assert all(word in text for word in ("Market DAY", "port-times.example/2", "harbour-post"))
     hour.xscl("edit", "same-story", "@sooner.xscl")
     assert hour.titles("same-story") == [old, new]
     hour.xscl("pause", "same-story")
     hour.publisher.publish("harbour-post", "Market day, again")
-    hour.publisher.publish("bay-times", "market day, AGAIN")
+    hour.publisher.publish("port-times", "market day, AGAIN")
     hour.xscl("feeds", "poll", "--all")
     assert hour.titles("same-story") == [old, new]
     assert "kept" in hour.xscl("status")

@@ -29,9 +29,10 @@ were seen.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -121,14 +122,26 @@ def _documents(name: str, file: Path, request: _Request) -> Iterator[Document | 
         match member:
             case UnreadableFile(_, reason):
                 yield RejectedFile(request.streams, where, reason)
-            case FileContent(_, body):
-                if body is None:
-                    with file.open("rb") as lines:
-                        yield from _lines(where, lines, request)
-                elif _is_json_lines(body):
-                    yield from _lines(where, body.splitlines(keepends=True), request)
-                else:
-                    yield from _whole(where, body, request)
+            case FileContent(_, body) if body is not None:
+                yield from _content(where, body, request)
+            case FileContent():
+                with file.open("rb") as lines:
+                    yield from _lines(where, lines, request)
+
+
+def _content(name: str, body: bytes, request: _Request) -> Iterator[Document | RejectedFile]:
+    if _is_json_lines(body):
+        yield from _lines(name, body.splitlines(keepends=True), request)
+    else:
+        yield from _whole(name, body, request)
+
+
+def json_fault(body: bytes) -> RejectedFile | None:
+    """Return why a JSON object has no documents; None if it has some, or is none."""
+    if not body.lstrip(_BLANK).startswith(b"{"):
+        return None
+    found = next(_content("", body, _Request((), 0, native=False)), None)
+    return found if isinstance(found, RejectedFile) else None
 
 
 def _printable(name: str) -> str:
@@ -189,16 +202,31 @@ def _rejected(streams: Streams, name: str, error: FeedError, body: bytes) -> Rej
 # --- JSON lines ---
 
 
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+_KEYS = ("xml", "id", "stream", "timestamp")
+
+
 def _is_json_lines(body: bytes) -> bool:
-    """Return True if the first line that is not blank is a JSON object with XML in it."""
+    """Return True if the first line that is not blank is a JSON object meant as a document."""
     first = next((line for line in body[: 1 << 24].splitlines() if line.strip()), b"")
-    if not first.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
+    if not first.lstrip(_BLANK).startswith(b"{"):
         return False
     try:
         value = json.loads(first.removeprefix(b"\xef\xbb\xbf"))
     except (ValueError, RecursionError):
         return False
-    return isinstance(value, dict) and "xml" in value
+    if not isinstance(value, dict):
+        return False
+    # A JSON Feed has a version, and no id outside its items.
+    is_meant = "id" in value or _near("xml", value) is not None
+    return "xml" in value or ("version" not in value and is_meant)
+
+
+def _near(name: str, names: Iterable[str]) -> str | None:
+    """Return the one of some names that another may be misspelt for, in any case of letters."""
+    folded = {one.casefold(): one for one in names if len(one) <= 40}
+    close = difflib.get_close_matches(name.casefold(), list(folded), n=1)
+    return folded[close[0]] if close else None
 
 
 def _lines(name: str, lines: Any, request: _Request) -> Iterator[Document | RejectedFile]:
@@ -207,7 +235,7 @@ def _lines(name: str, lines: Any, request: _Request) -> Iterator[Document | Reje
         if line is None:
             reason = f"json_size: the line has more than {2 * DEFAULT.bytes:,} bytes"
             yield RejectedFile(request.streams, f"{name}:{number}", reason, number, 1)
-        elif line.strip(b"\xef\xbb\xbf \t\r\n"):
+        elif line.strip(_BLANK):
             yield _line(name, number, line.removeprefix(b"\xef\xbb\xbf"), request)
 
 
@@ -234,8 +262,16 @@ def _line(name: str, number: int, line: bytes, request: _Request) -> Document | 
 
 def _problem(value: Any) -> str | None:
     """Return the error message for the object of a line, or None."""
-    if not isinstance(value, dict) or not isinstance(value.get("xml"), str):
+    if not isinstance(value, dict) or not isinstance(value.get("xml", ""), str):
         return 'a line is an object with a string "xml"'
+    unknown = [key for key in value if key not in _KEYS]
+    if "xml" not in value:
+        near = _near("xml", unknown)
+        return 'the key "xml" is missing' + (f": did you mean it by {near!r}?" if near else "")
+    if unknown:
+        near = _near(unknown[0], _KEYS)
+        advice = f"did you mean {near}?" if near else f"a line has {', '.join(_KEYS)}"
+        return f"unknown key {unknown[0][:40]!r}: {advice}"
     stream, time = value.get("stream"), value.get("timestamp")
     names = stream if isinstance(stream, list) else [stream or "default"]
     if not names or not all(isinstance(name, str) and name for name in names):

@@ -55,7 +55,7 @@ def test_cluster() -> None:
 
 @pytest.mark.slow
 def test_feeds_and_webhook() -> None:
-    assert feeds_and_webhook.found() == ("Ferry stops", "FERRY STOPS")
+    assert feeds_and_webhook.found() == ("FERRY STOPS", "Ferry stops")
 
 
 def test_the_notebook(capsys: pytest.CaptureFixture[str]) -> None:

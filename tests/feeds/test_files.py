@@ -213,7 +213,7 @@ def test_json_lines(tmp_path: Path) -> None:
     lines = [
         {"xml": "<a/>"},
         {"stream": "T", "id": "d", "timestamp": 5, "xml": "<b>\xe9</b>"},
-        {"stream": ["T", "U"], "timestamp": "1970-01-01T00:00:01Z", "xml": "<c/>", "more": 1},
+        {"stream": ["T", "U"], "timestamp": "1970-01-01T00:00:01Z", "xml": "<c/>"},
         {"xml": "<?xml version='1.0' encoding='latin-1'?><d>\xe9</d>"},
     ]
     text = "\n".join(json.dumps(line) for line in lines[:2]) + "\n\n"
@@ -243,6 +243,21 @@ def test_json_lines(tmp_path: Path) -> None:
         ('{"xml": "<a/>", "timestamp": ' + "9" * 30 + "}", 'json_value: "timestamp" is an integer'),
         ('{"xml": "<a>\\ud800</a>"}', "json_value: a text has half of a surrogate pair"),
         ('{"xml": "<a/>", "n": ' + "[" * 100_000, "json_syntax: "),
+        (
+            '{"id": "x", "xml": "<a/>", "tmestamp": "2026-01-01"}',
+            "json_value: unknown key 'tmestamp': did you mean timestamp?",
+        ),
+        ('{"xml": "<a/>", "time": 1}', "json_value: unknown key 'time': did you mean timestamp?"),
+        ('{"xml": "<a/>", "Stram": "s"}', "json_value: unknown key 'Stram': did you mean stream?"),
+        (
+            '{"xml": "<a/>", "colour": 1}',
+            "json_value: unknown key 'colour': a line has xml, id, stream, timestamp",
+        ),
+        (
+            '{"id": "x", "xlm": "<a/>"}',
+            "json_value: the key \"xml\" is missing: did you mean it by 'xlm'?",
+        ),
+        ('{"id": "x", "text": "<a/>"}', 'json_value: the key "xml" is missing'),
     ],
 )
 def test_bad_lines_are_told_by_number(tmp_path: Path, line: str, reason: str) -> None:

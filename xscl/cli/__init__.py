@@ -11,6 +11,7 @@ Architecture: language → 1 shredding → 2 templates → 3 cep_core → delive
 from __future__ import annotations
 
 import atexit
+import errno
 import logging
 import os
 import sys
@@ -29,6 +30,8 @@ from xscl.cli.settings import config, defaults
 from xscl.errors import QueryError, XsclError
 
 __all__ = ["app", "main"]
+
+_NOT_WRITABLE = "the data directory must be writable for you; --data names another one"
 
 
 class Commands(TyperGroup):
@@ -59,7 +62,9 @@ class Commands(TyperGroup):
             raise typer.Exit(0) from None
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            warn(f"{where}{error.strerror or error}")
+            # Before anything else in a data directory, its lock is opened for writing.
+            is_data = where.endswith("lock: ") and error.errno in (errno.EACCES, errno.EROFS)
+            warn(f"{where}{error.strerror or error}", _NOT_WRITABLE if is_data else None)
             raise typer.Exit(1) from None
         return answer
 

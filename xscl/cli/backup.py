@@ -132,5 +132,5 @@ def _aside_lines(done: Restored | AcceptedStore) -> list[str]:
 
 
 def _described(one: Backup) -> str:
-    segments = counted(len(one.segments), "segment")
-    return f"{counted(one.commits, 'commit')}, {segments} that wait, {one.size} bytes"
+    segments = counted(len(one.segments), "waiting segment")
+    return f"{counted(one.commits, 'commit')}, {segments}, {one.size:,} bytes"

@@ -220,7 +220,7 @@ def _store(home: DataDirectory) -> Finding:
     schema, seen = inspect(home.database)
     if mark is not None and (seen.store != mark.store or seen.commits < mark.commits):
         return Finding("store", "bad", "it is older than its mark says", restore)
-    said = f"version {schema}, {seen.commits} commits"
+    said = f"version {schema}, {counted(seen.commits, 'commit')}"
     if schema < current_version():
         hint = f"the next command migrates it to version {current_version()} and keeps a copy"
         return Finding("store", "warn", said, hint)

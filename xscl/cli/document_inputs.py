@@ -93,15 +93,19 @@ def _read(
     found: Sequence[Source], at: int | None, native: bool, qualified: bool
 ) -> Iterator[Document | RejectedFile]:
     for source in found:
-        is_warned = False
+        is_empty, is_warned = True, False
         try:
             for each in files.read(source.path, streams=source.streams, at=at, native=native):
+                is_empty = False
                 is_warned = is_warned or _warn_of_unit(each)
                 yield _qualified(each, source.path) if qualified else each
         except FileNotFoundError:
             yield RejectedFile(
                 source.streams, str(source.path), "there is no such file or directory"
             )
+        else:
+            if is_empty:
+                warn(f"{source.path}: there are no documents in it")
 
 
 def _warn_of_unit(read: Document | RejectedFile) -> bool:

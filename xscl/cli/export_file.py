@@ -14,6 +14,7 @@ from xscl.cli.options import DATA, Call, Data, Json, Place, home, option
 from xscl.cli.output import UsageError, answer, warn
 from xscl.cli.remote_service import RemoteService
 from xscl.cli.service import client_of, refuse_token
+from xscl.plurals import counted
 from xscl.service import registrations
 from xscl.service.registrations import read_export, register
 
@@ -84,4 +85,5 @@ def import_registrations(call: Call, content: bytes) -> None:
 
 
 def _counted(numbers: Mapping[str, int]) -> str:
-    return ", ".join(f"{number} {what}" for what, number in numbers.items())
+    nouns = ((number, what.removesuffix("s")) for what, number in numbers.items())
+    return ", ".join(counted(number, noun) for number, noun in nouns)

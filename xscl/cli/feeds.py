@@ -294,7 +294,7 @@ def _poll(
     failed = sum(each.row["error"] is not None for each in outcomes)
     if failed:
         if len(outcomes) > 1:
-            warn(f"{failed} of {len(outcomes)} feeds failed")
+            warn(f"{failed} of {counted(len(outcomes), 'feed')} failed")
         raise typer.Exit(1)
 
 

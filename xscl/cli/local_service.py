@@ -296,6 +296,10 @@ class LocalService:
             create_tables(store)
             return status(store, self.home, self.engine)
 
+    def waiting(self) -> int:
+        """Return the number of documents that are not consumed yet."""
+        return self.status().waiting
+
     # -- Documents -------------------------------------------------------------------------
 
     @contextmanager

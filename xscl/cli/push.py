@@ -18,7 +18,7 @@ from xscl.cli.options import At, Call, Native, Verbose, option
 from xscl.cli.output import UsageError, echo, echo_json, warn, warn_not_read
 from xscl.cli.progress import Quiet
 from xscl.cli.service import opened
-from xscl.documents.document_validation import Refusal, expect_valid
+from xscl.documents.document_validation import Refusal, error_of, expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError
 from xscl.plurals import counted
@@ -80,7 +80,7 @@ def _echo(counts: Mapping[str, int | None], report: MatchReport) -> None:
         named = {name: counts[name] for name in ("documents", "new", "not_read", "late")}
         echo_json({**named, "matches": report.rows})
         return
-    new = "sent" if counts["new"] is None else f"{counts['new']} of them new"
+    new = "sent" if counts["new"] is None else f"{counts['new']:,} of them new"
     echo(
         f"{counted(counts['documents'] or 0, 'document')}, {new}; {counts['not_read']} not read;"
         f" {counted(report.shown, 'match')}"
@@ -116,6 +116,4 @@ def _validated(documents: Sequence[Document]) -> tuple[list[Document], list[Refu
 
 def _refused(found: RejectedFile) -> Refusal:
     """Convert an unreadable input to a refused document."""
-    code, _, message = found.reason.partition(": ")
-    error = DocumentError(message, reason_code=code, line=found.line, column=found.column)
-    return Document(found.stream, found.id, 0, found.body or b""), error
+    return Document(found.stream, found.id, 0, found.body or b""), error_of(found)

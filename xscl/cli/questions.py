@@ -85,8 +85,8 @@ def try_query(
         for match in outcome.matches:
             write(match)
         if outcome.diagnosis is not None:
-            reasons = outcome.diagnosis.lines()
-            warn("\n".join(("no match among the kept documents", *reasons)))
+            lines = outcome.diagnosis.lines(_waiting(service, outcome.diagnosis))
+            warn("\n".join(("no match among the kept documents", *lines)))
         if late := late_note(outcome.late, outcome.lateness):
             warn(late, "'xscl stream set' sets the lateness before the first subscription")
 
@@ -122,8 +122,13 @@ def why(
             lines = found.lines()
         else:
             found = service.diagnose(text, None, named=named)
-            lines = chain([found.heading], found.lines())
+            lines = chain([found.heading], found.lines(_waiting(service, found)))
     answer(found.as_dict(), lines, as_json=call.as_json)
+
+
+def _waiting(service: Service, found: Diagnosis) -> int:
+    """Return how many documents wait, if a stream of a query has none."""
+    return service.waiting() if found.lacks_documents else 0
 
 
 def explain(

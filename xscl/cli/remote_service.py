@@ -310,6 +310,13 @@ class RemoteService:
             raise Refused(403, "operator_only", "the figures of a service are for its operator")
         return found
 
+    def waiting(self) -> int:
+        """Return the number of documents that are not consumed yet; 0 if only others may ask."""
+        try:
+            return int(self.figures()["waiting"])
+        except Refused:
+            return 0
+
     # -- Documents -------------------------------------------------------------------------
 
     @contextmanager

@@ -22,6 +22,7 @@ from xscl.cli.options import Call, option
 from xscl.cli.output import UsageError, clean, table
 from xscl.cli.service import Service, opened
 from xscl.errors import SqlError
+from xscl.plurals import counted
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _OFTEN = ("documents", "subscriptions", "watermarks", "late", "rejected", "R_doc", "R_bin")
@@ -118,7 +119,7 @@ def _table(answer: pa.Table) -> Iterator[str]:
     rows = [["NULL" if cell is None else _text(cell) for cell in row] for row in _rows(answer)]
     for line in table(answer.column_names, rows):
         yield line + "\n"
-    yield f"({len(rows)} row{'' if len(rows) == 1 else 's'})\n"
+    yield f"({counted(len(rows), 'row')})\n"
 
 
 def _csv(answer: pa.Table) -> Iterator[str]:

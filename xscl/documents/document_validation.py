@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from feeds.documents import Document, DocumentColumns
 from feeds.errors import MalformedDocument
+from feeds.files.files import RejectedFile, json_fault
 from feeds.xml.xmlparse import parse
 from templates.model.relations import INFINITE
 from xscl.errors import DocumentError
@@ -52,6 +53,9 @@ def separate_invalid(documents: Sequence[Document]) -> tuple[DocumentColumns, di
 def rejection_row(document: Document, error: Reason, clock: int) -> tuple[Any, ...]:
     """Return the record of a rejected document: a row of `state.rejected`."""
     xml = document.xml if isinstance(document.xml, bytes) else b""
+    # A service has the text only: what a file or a line lacks is said here once more.
+    if error.reason_code == "xml_syntax" and (fault := json_fault(xml)) is not None:
+        error = error_of(fault)
     return (
         _shown(document.streams[0]) if document.streams else None,
         _shown(document.id),
@@ -63,6 +67,12 @@ def rejection_row(document: Document, error: Reason, clock: int) -> tuple[Any, .
         _beginning(xml),
         clock,
     )
+
+
+def error_of(rejected: RejectedFile) -> DocumentError:
+    """Return the error of a file, or line of a file, that is no document."""
+    code, _, message = rejected.reason.partition(": ")
+    return DocumentError(message, reason_code=code, line=rejected.line, column=rejected.column)
 
 
 def _is_plain(documents: DocumentColumns) -> bool:

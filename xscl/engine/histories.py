@@ -110,6 +110,7 @@ def adopt_results(state: EngineState, twin: Twin, subscription: Subscription, it
     results = found.drop_columns(["position"])
     _append(state, _newest(results.filter(in_past), it.most), numbers, subscription)
     if it.own:
+        state.composites.save()  # by which results of the twin are known
         append_results(state, _newest(_in_own_time(state, subscription, it.own), it.most))
     if delivered:  # backfilled matches are read by `matches`, not delivered
         state.acknowledged = state.position

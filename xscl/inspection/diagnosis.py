@@ -20,8 +20,10 @@ from xscl.inspection.replay import Trial
 from xscl.inspection.why import NONE, Edge, Question, Why, why
 from xscl.inspection.why.mismatch import Mismatch, mismatch
 from xscl.inspection.why.question import Known, known_document, needed_blocks, stored
+from xscl.language.names import EVERYTHING
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledQuery
+from xscl.plurals import counted
 from xscl.shredding.batch.bind import bind
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
@@ -75,17 +77,28 @@ class Diagnosis:
         matched = self.closest is not None and self.closest.matched
         return f"{self.query} {'has matches' if matched else 'has no match so far'}"
 
-    def lines(self) -> Iterator[str]:
-        """Yield the diagnosis as text: a line for each block, then the closest documents."""
+    @property
+    def lacks_documents(self) -> bool:
+        """True if the stream of a block has none."""
+        return any(not one.kept for one in self.blocks)
+
+    def lines(self, waiting: int = 0) -> Iterator[str]:
+        """Yield the diagnosis as text: a line for each block, then the closest documents.
+
+        `waiting` documents are not consumed yet; they may be of a stream that has none.
+        """
         for one in self.blocks:
             newest = "" if one.examined == one.kept else "the newest "
-            documents = f"{newest}{one.examined:,} document{'' if one.examined == 1 else 's'}"
+            documents = f"{newest}{counted(one.examined, 'document')}"
             yield f"  {one.matching:,} of {documents} of {one.stream} match {one.block}"
-            if not one.kept:
+            if not one.kept and waiting:
+                wait = "waits" if waiting == 1 else "wait"
+                yield f"        {counted(waiting, 'document')} {wait} to be read: try again soon"
+            elif not one.kept:
+                tag = "" if one.stream == EVERYTHING else f" --tag {one.stream}"
                 yield (
-                    f"        nothing has come on {one.stream}: 'xscl feeds add URL --tag"
-                    f" {one.stream}' follows a feed, 'xscl push --stream {one.stream} FILE' sends"
-                    " documents"
+                    f"        nothing has come on {one.stream}: 'xscl feeds add URL{tag}' follows a"
+                    f" feed, 'xscl push --stream {one.stream} FILE' sends documents"
                 )
             if one.failing is not None:
                 yield f"        {one.failing}"

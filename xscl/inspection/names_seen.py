@@ -11,6 +11,7 @@ from lxml import etree
 from xscl.language.names import PREFIXES
 from xscl.language.syntax import NameTest, Path, Step
 from xscl.language.unparse import unparse
+from xscl.plurals import counted
 from xscl.shredding.nodes.tree import AttributeNode, Item
 
 NEAREST = 3
@@ -67,10 +68,7 @@ def nearest_names(name: str, seen: Mapping[str, int]) -> tuple[NearName, ...]:
 
 def names_text(nearest: tuple[NearName, ...]) -> str:
     """Return near names as text: `title (15 documents)`."""
-    return ", ".join(
-        f"{one.name} ({one.documents:,} document{'' if one.documents == 1 else 's'})"
-        for one in nearest
-    )
+    return ", ".join(f"{one.name} ({counted(one.documents, 'document')})" for one in nearest)
 
 
 def _bare(name: str) -> str:

@@ -16,6 +16,7 @@ from xscl.inspection.vocabulary import Vocabulary
 from xscl.language.parser import parse
 from xscl.language.scope import bound_steps, walk
 from xscl.language.syntax import Block, Span, Step, VariablePath
+from xscl.plurals import counted
 
 MOST = 20
 """Maximum number of names that are reported."""
@@ -91,7 +92,7 @@ def _steps(
             continue
         name = step_written(step)
         if seen.documents and not _is_seen(step, name, seen.names):
-            documents = f"{seen.documents:,} document{'' if seen.documents == 1 else 's'}"
+            documents = counted(seen.documents, "document")
             message = f"{name!r} is not in the newest {documents} of {stream!r}"
             near = nearest_names(name, seen.names)
             yield _placed(query, step.span, "name", name, message, near)

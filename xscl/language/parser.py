@@ -244,7 +244,9 @@ def parse_window(text: str) -> int:
     match = _DURATION.fullmatch(text)
     if match is None or match[1] is None:
         raise fault(text, Span(), "this is not a duration", "for example 10 min, or 1.5 h")
-    window = Queries(text).window_of(match[1], match[2] or None, Span())
+    window = Queries(text).window_of(
+        match[1], match[2] or None, Span(), unit_span=Span(match.start(2))
+    )
     assert window.ticks is not None
     if window.ticks > MAX_LATENESS:
         raise fault(text, Span(), "this duration is too long")

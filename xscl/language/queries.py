@@ -54,6 +54,29 @@ from xscl.time_format import UNITS
 
 MAX_WINDOW = 1 << 62
 
+_MEANT = {
+    "m": "write min for minutes, ms for milliseconds",
+    "msec": "did you mean ms?",
+    "millisecond": "did you mean ms?",
+    "sec": "did you mean s?",
+    "second": "did you mean s?",
+    "minute": "did you mean min?",
+    "hr": "did you mean h?",
+    "hour": "did you mean h?",
+    "day": "did you mean d?",
+    "week": "did you mean w?",
+    "month": "write 30 d",
+    "y": "write 365 d",
+    "year": "write 365 d",
+}
+"""Hints for units that a window does not have, in the singular."""
+
+
+def _unit_hint(unit: str) -> str:
+    """Return the hint for a unit that there is not, in lower case."""
+    single = unit.removesuffix("s")
+    return _MEANT.get(single) or near_miss(unit, UNITS) or f"units are {', '.join(UNITS)}"
+
 
 class Queries(Paths):
     """Makes whole queries from lark's tree of one text."""
@@ -174,14 +197,20 @@ class Queries(Paths):
                 "write a number of ticks, a duration such as 10 min, or INF",
             )
         digits = "".join(t for t in tokens if t.type in ("MINUS", "NUMBER"))
-        unit = next((str(t) for t in tokens if t.type == "NAME"), None)
-        return self.window_of(digits, unit, span_of(tokens[0]))
+        unit = next((t for t in tokens if t.type == "NAME"), None)
+        return self.window_of(
+            *(digits, unit and str(unit), span_of(tokens[0])),
+            unit_span=None if unit is None else span_of(unit),
+        )
 
-    def window_of(self, digits: str, unit: str | None, span: Span) -> Window:
+    def window_of(
+        self, digits: str, unit: str | None, span: Span, unit_span: Span | None = None
+    ) -> Window:
         """Return the window of a number and a unit."""
         if unit is not None and unit.lower() not in UNITS:
-            hint = near_miss(unit.lower(), UNITS) or f"units are {', '.join(UNITS)}"
-            raise self.fault(span, f"{unit!r} is not a unit of time", hint)
+            raise self.fault(
+                unit_span or span, f"{unit!r} is not a unit of time", _unit_hint(unit.lower())
+            )
         unit = unit and unit.lower()
         try:
             ticks = Decimal(digits) * (UNITS[unit] if unit else 1)

@@ -47,7 +47,7 @@ _SEND = (
 )
 _BEARER = {"WWW-Authenticate": "Bearer"}
 _MINUTE = 60.0
-_EXTRA = "Extra inputs are not permitted"  # as the reason of an unknown field of a body
+_EXTRA = "unknown parameter"
 _REMEMBERED = 10_000  # addresses whose wrong tokens are counted
 
 _ADDED = frozenset({"lastEventId", "_"})
@@ -213,7 +213,7 @@ def _account(request: Request, here: Installation) -> Account:
             hint="wait a minute",
             headers={"Retry-After": "60"},
         )
-    raise _unauthorized("the token is wrong, revoked or over")
+    raise _unauthorized("the token is wrong, revoked or expired")
 
 
 def _is_operators(request: HTTPConnection, here: Installation) -> bool:

@@ -11,13 +11,15 @@ both is that of the code (`problem_codes`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import unquote
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
@@ -27,6 +29,7 @@ from feeds.errors import FeedError
 from feeds.http.addresses import RefusedAddress
 from feeds.spool import SpoolError
 from xscl.errors import DocumentError, StoreError, XsclError
+from xscl.language.faults import near_miss
 from xscl.service.accounts import Account
 from xscl.service.names import OPERATOR, BadName, refuse_unaddressable, shown
 from xscl.service.problem_codes import STATUS
@@ -165,23 +168,53 @@ def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
-    wrong = [{"place": ".".join(map(str, e["loc"])), "reason": e["msg"]} for e in error.errors()]
+    wrong = [{"place": ".".join(map(str, e["loc"])), "reason": _reason(e)} for e in error.errors()]
     return answer(
         Problem(
             "invalid_request",
-            f"{place}: {first['msg']}",
+            f"{place}: {_reason(first)}",
             hint=_hint(request, first),
             errors=wrong[:20],
         )
     )
 
 
+def _reason(wrong: Mapping[str, Any]) -> str:
+    """Return what the validator says, in our words where its own are about its models."""
+    return "unknown field" if wrong["type"] == "extra_forbidden" else str(wrong["msg"])
+
+
 def _hint(request: Request, wrong: Mapping[str, Any]) -> str:
-    """Return a hint: by default curl sends a body as a form."""
+    """Return a hint: the nearest field; by default curl sends a body as a form."""
+    if wrong["type"] == "extra_forbidden" and (known := _known_fields(request, wrong["loc"])):
+        near = near_miss(str(wrong["loc"][-1]), known)
+        return near or f"there are {', '.join(known)}"
     kind = request.headers.get("content-type", "")
     if tuple(wrong["loc"]) == ("body",) and "json" not in kind:
         return f"send 'Content-Type: application/json', this body came as {kind or 'nothing'!r}"
     return "/docs says what this address takes"
+
+
+def _known_fields(request: Request, place: Sequence[str | int]) -> list[str]:
+    """Return the fields of a body beside an unknown one at a place, [] if they are not known."""
+    route = request.scope.get("route")
+    if not isinstance(route, APIRoute) or route.body_field is None:
+        return []
+    models = list(_models(route.body_field.field_info.annotation))
+    for part in place[1:-1]:
+        inner = [one.model_fields[part].annotation for one in models if part in one.model_fields]
+        models = [model for one in inner for model in _models(one)] or models
+    return list(
+        dict.fromkeys(field.alias or name for m in models for name, field in m.model_fields.items())
+    )
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models in a type, such as those of a union."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for one in get_args(annotation):
+        yield from _models(one)
 
 
 def _http(request: Request, error: Exception) -> Response:

@@ -149,7 +149,7 @@ def _refuse_kept(home: DataDirectory) -> None:
     if kept:
         raise BackupError(
             f"there is data in {home.path} already: {', '.join(kept)}",
-            hint="--force puts the backup in its place and keeps it aside; "
+            hint="--force keeps this data aside and puts the backup in its place; "
             "--data names another directory",
         )
 

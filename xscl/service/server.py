@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 from ipaddress import ip_address
@@ -21,6 +22,8 @@ KEEP_ALIVE = 30
 """Seconds after an answer until an idle connection is closed."""
 
 _BACKLOG = 1024
+_ELSEWHERE = "--host names an address of this machine; 0.0.0.0 or :: are all of them"
+_OTHER_PORT = "choose another port with --port; 0 takes any that is free"
 _UNREAD = 120_000
 """Milliseconds after which a connection with unacknowledged data is closed."""
 
@@ -105,6 +108,6 @@ def _bound(host: str, port: int) -> socket.socket:
         made.close()
         raise CannotListen(
             f"cannot listen on {host} port {port}: {error.strerror}",
-            hint="choose another port with --port; 0 takes any that is free",
+            hint=_ELSEWHERE if error.errno == errno.EADDRNOTAVAIL else _OTHER_PORT,
         ) from error
     return made

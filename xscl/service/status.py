@@ -26,6 +26,7 @@ from xscl.documents.retention import (
 from xscl.engine.facade import Engine
 from xscl.engine.throughput import Rates
 from xscl.inspection.relations import PUBLISHED
+from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
 from xscl.store.commit_watermark import CommitPoint, read_watermark
 from xscl.store.consumed_offsets import DIRECT, ConsumedOffsets
@@ -183,8 +184,8 @@ class ServiceStatus:
         """Yield the figures as readable lines."""
         yield f"consumer       {self.consumer or 'none yet'}"
         yield (
-            f"subscriptions  {self.subscriptions} in {_number_of(self.joins, 'distinct join')} "
-            f"of {_number_of(self.templates, 'template')}"
+            f"subscriptions  {self.subscriptions} in {counted(self.joins, 'distinct join')} "
+            f"of {counted(self.templates, 'template')}"
             + (f", shared {self.sharing:.1f} times" if self.joins else "")
         )
         yield f"streams        {self.streams}"
@@ -193,14 +194,14 @@ class ServiceStatus:
         if self.history:
             yield f"history        {self.history} of these: feeds held them when first polled"
         if self.published:
-            yield f"published      {_number_of(self.published, 'document')} made of matches"
-        yield f"kept           {_number_of(self.texts, 'text')}, {self.text_bytes / 1e6:.1f} MB" + (
+            yield f"published      {counted(self.published, 'document')} made of matches"
+        yield f"kept           {counted(self.texts, 'text')}, {self.text_bytes / 1e6:.1f} MB" + (
             ", as queries need them"
             if self.texts_since is None
             else f", of all that arrived since {moment(self.texts_since)}"
         )
         if self.texts_removed:
-            yield f"removed        {_number_of(self.texts_removed, 'text')} of earlier documents"
+            yield f"removed        {counted(self.texts_removed, 'text')} of earlier documents"
         yield f"retention      {self.keeps}"
         if self.clock is not None:
             yield f"clock          {moment(self.clock)}"
@@ -223,20 +224,16 @@ class ServiceStatus:
                 yield f"growth         {one.last_day} a day of what is kept for ever"
         for cell in self.cells or ():
             yield (
-                f"cell {cell.cell:<10}{_number_of(cell.subscriptions, 'subscription')} on"
+                f"cell {cell.cell:<10}{counted(cell.subscriptions, 'subscription')} on"
                 f" {cell.host or 'no executor yet'}, {cell.seconds:.2f} s for the last"
-                f" {_number_of(cell.documents, 'document')}, {cell.memory / 1e6:.0f} MB"
+                f" {counted(cell.documents, 'document')}, {cell.memory / 1e6:.0f} MB"
             )
         yield f"feeds          {self.feeds}, {self.feeds_failing} with errors"
         yield (
             f"spool          segment {self.position} of {self.spool} consumed, "
-            f"{_number_of(self.waiting, 'document')} wait{'s' if self.waiting == 1 else ''}"
+            f"{counted(self.waiting, 'document')} wait{'s' if self.waiting == 1 else ''}"
             + (f", the oldest for {self.lag:.0f} s" if self.waiting else "")
         )
-
-
-def _number_of(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def status(store: Store, home: DataDirectory, engine: Engine | None = None) -> ServiceStatus:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xscl.errors import StoreError
+from xscl.plurals import counted
 from xscl.store.atomic_files import rewrite, synchronise
 from xscl.store.commit_watermark import (
     NEW,
@@ -228,4 +229,4 @@ def _refuse_unfinished(path: Path, seen: CommitPoint | None) -> None:
 def _says(path: Path, seen: CommitPoint | None) -> str:
     if seen is None:
         return f"and {watermark_path(path)}, which cannot be read, says that it was there"
-    return f"and {watermark_path(path)} says that it held {seen.commits} commits"
+    return f"and {watermark_path(path)} says that it held {counted(seen.commits, 'commit')}"

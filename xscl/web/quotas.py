@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xscl.plurals import counted
 from xscl.service.routes.tokens import User_
 
 _USED = {
@@ -27,6 +28,13 @@ class QuotaRow:
     def words(self) -> str:
         """The name in words."""
         return self.name.replace("_", " ")
+
+    @property
+    def used_in_words(self) -> str:
+        """What is used of it, with its noun: `1 subscription`, `2 matches today`."""
+        names, a_day, _ = self.words.partition(" a day")
+        noun = names.removesuffix("es" if names == "matches" else "s")
+        return counted(self.used or 0, noun) + (" today" if a_day else "")
 
     @property
     def is_full(self) -> bool:

@@ -68,6 +68,13 @@ def test_try_a_query_or_a_file() -> None:
     assert len(json_rows(answered("subscriptions", "--json"))) == 2
 
 
+def test_try_says_how_documents_come_on_a_stream_that_has_none() -> None:
+    said = called("try", "feeds//a->x").stderr
+    assert "nothing has come on feeds: 'xscl feeds add URL' follows a feed" in said
+    said = called("try", "news//a->x").stderr
+    assert "nothing has come on news: 'xscl feeds add URL --tag news' follows a feed" in said
+
+
 def test_try_says_that_there_is_no_match() -> None:
     done = called("try", "S//none->x")
     assert (done.exit_code, done.stdout) == (0, "")

@@ -36,8 +36,14 @@ def place(tmp_path: Path) -> DataDirectory:
 def backup(place: DataDirectory, tmp_path: Path) -> Path:
     done = called("backup", str(tmp_path / "backup.tar"), "--data", str(place.path))
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"wrote {tmp_path}/backup.tar: 2 commits, 1 segment that wait")
+    assert done.stdout.startswith(f"wrote {tmp_path}/backup.tar: 2 commits, 1 waiting segment")
     return tmp_path / "backup.tar"
+
+
+def test_documents_that_wait_are_named_where_a_stream_has_none(place: DataDirectory) -> None:
+    done = called("try", "feeds//a->x", "--data", str(place.path))
+    assert "        1 document waits to be read: try again soon\n" in done.stderr
+    assert "nothing has come" not in done.stderr
 
 
 def test_what_a_backup_is_in_json(place: DataDirectory, backup: Path) -> None:
@@ -55,7 +61,7 @@ def test_restored_into_an_empty_directory(backup: Path, tmp_path: Path) -> None:
     done = called("restore", str(backup), *data)
     assert (done.exit_code, done.stderr) == (0, "")
     first, last = done.stdout.splitlines()
-    assert first.startswith(f"restored {tmp_path}/elsewhere: 2 commits, 1 segment that wait")
+    assert first.startswith(f"restored {tmp_path}/elsewhere: 2 commits, 1 waiting segment")
     assert last == "1 segment of the spool will be consumed by 'xscl serve'"
     assert "twice" in called("subscriptions", *data).stdout
 
@@ -66,7 +72,7 @@ def test_data_is_replaced_by_force_only(place: DataDirectory, backup: Path) -> N
     assert done.exit_code == 1
     assert done.stderr == (
         f"xscl: there is data in {place.path} already: state.duckdb, state.duckdb.mark, spool\n"
-        "hint: --force puts the backup in its place and keeps it aside; "
+        "hint: --force keeps this data aside and puts the backup in its place; "
         "--data names another directory\n"
     )
     done = called("restore", str(backup), "--force", *data)

@@ -100,6 +100,14 @@ def test_what_cannot_be_read_is_told_and_disturbs_no_other() -> None:
     assert (again["documents"], again["new"], again["not_read"]) == (2, 0, 2)
 
 
+def test_a_directory_without_documents_is_named(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    done = called("push", "--stream", "books", str(empty))
+    assert done.exit_code == 1
+    assert f"xscl: {empty}: there are no documents in it\n" in done.stderr
+
+
 def test_what_cannot_be_read_is_a_row_of_rejected() -> None:
     """Told once, however often it is pushed: reason, place, hash and how it begins."""
     texts = {"none.xml": "no XML at all", "lines.jsonl": '{"xml": "<a/>"}\n{"xml": 3}\n{"xml\n'}

@@ -390,6 +390,23 @@ def test_what_cannot_be_read_is_a_row_of_rejected_once(both: Both) -> None:
     assert sorted(row["beginning"] for row in rows) == ["<a", "<a><b></a>", '{"xml": 7\n']
 
 
+def test_what_cannot_be_read_has_the_same_reason_as_without_a_service(both: Both) -> None:
+    texts = {
+        "cut.json": '{"a": ',
+        "other.json": '{"a": 1}',
+        "line.json": '{"id": "x", "xlm": "<a/>"}',
+        "cut.xml": "<a>",
+    }
+    for name, text in texts.items():
+        Path(both.document(name)).write_text(text)
+    both.ask("push", "--stream", "reasons", *map(both.document, texts))
+    shown = "SELECT id, reason, message FROM rejected WHERE stream = 'reasons' ORDER BY id"
+    alone, served = both.ask("sql", shown, "--json")
+    assert served.stdout == alone.stdout
+    reasons = [row["reason"] for row in json_rows(served.stdout)]
+    assert reasons == ["json_syntax", "xml_syntax", "json_value", "not_a_feed"]
+
+
 def test_a_malformed_document_may_be_refused_for_another_reason(
     both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -465,7 +482,7 @@ def test_a_service_is_named_and_asked_with_a_token(both: Both, tmp_path: Path) -
     gone = called("subscriptions", *asked)
     assert gone.exit_code == 1
     assert gone.stderr == (
-        "xscl: the token is wrong, revoked or over\n"
+        "xscl: the token is wrong, revoked or expired\n"
         "hint: give a token with --token @FILE or XSCL_TOKEN; 'xscl token create' makes one\n"
     )
     assert made["token"] not in called("status", "--help").output

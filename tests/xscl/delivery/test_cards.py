@@ -111,7 +111,7 @@ def test_an_item_is_shown_as_one() -> None:
     first, again = shown(match, "x").cards
     assert (first.origin, again.origin) == (
         Value("from", "harbour-post.example", 2, differs=True),
-        Value("from", "bay-times.example", 2, differs=True),
+        Value("from", "port-times.example", 2, differs=True),
     )
     assert first.url == "https://harbour-post.example/ferry"
     assert first.text == Value("description", "Timetables follow next week.")

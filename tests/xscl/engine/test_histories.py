@@ -386,6 +386,20 @@ def test_what_feeds_held_when_first_polled_counts_in_its_own_time() -> None:
         assert all(one.backfilled for one in engine.matches("q"))
 
 
+@pytest.mark.parametrize("operator", ["JOIN", "FOLLOWED BY"])
+def test_what_feeds_held_is_found_once_by_a_join_with_a_comparison(operator: str) -> None:
+    with xscl.Engine(retention=KEPT) as engine:
+        for name, time in (("a", 1), ("b", 2)):
+            xml = f"<e><k>1</k><n>{name}</n></e>".encode()
+            engine.push([Document("S", name, time, xml, history=True)])
+        block = "S//e[./k->{0}][./n->{1}]"
+        query = (
+            f"{block.format('x', 'm')} {operator}{{x = y AND m < n, 9}} {block.format('y', 'n')}"
+        )
+        engine.subscribe("q", query, history=True)
+        assert [match.documents for match in engine.matches()] == [("a", "b")]
+
+
 def test_the_past_is_not_published() -> None:
     with xscl.Engine(retention=KEPT) as engine:
         engine.push([item(number, number, "a") for number in range(3)])

@@ -282,3 +282,27 @@ def test_damaged_queries_give_nothing_but_query_errors(variants: int) -> None:
                 assert error.column <= len(damaged) + 1
                 assert f"column {error.column}" in str(error)
     assert refused > 5 * variants
+
+
+@pytest.mark.parametrize(
+    ("window", "hint"),
+    [
+        ("3 m", "write min for minutes, ms for milliseconds"),
+        ("30 minutes", "did you mean min?"),
+        ("3 days", "did you mean d?"),
+        ("2 Hours", "did you mean h?"),
+        ("1 week", "did you mean w?"),
+        ("10 secs", "did you mean s?"),
+        ("2 months", "write 30 d"),
+        ("5 parsecs", "units are ms, s, min, h, d, w"),
+    ],
+)
+def test_the_hint_for_a_unit_names_one_that_there_is(window: str, hint: str) -> None:
+    query = f"S//a->x JOIN{{x = y, {window}}} S//a->y"
+    with pytest.raises(QueryError) as raised:
+        parse(query)
+    assert raised.value.hint == hint
+    assert raised.value.column == 1 + query.index(window.split()[1])
+    with pytest.raises(QueryError) as raised:
+        parse_window(window)
+    assert (raised.value.hint, raised.value.column) == (hint, 1 + window.index(" ") + 1)

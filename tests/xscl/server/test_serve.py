@@ -123,6 +123,12 @@ def test_a_port_in_use_is_told_and_leaves_no_directory(tmp_path: Path) -> None:
     assert not data.exists()
 
 
+def test_an_address_of_another_machine_is_no_matter_of_the_port(tmp_path: Path) -> None:
+    done = called("serve", "--no-spark", "--host", "192.0.2.1", "--data", str(tmp_path / "data"))
+    assert done.exit_code == 1
+    assert "hint: --host names an address of this machine" in done.stderr
+
+
 def test_others_are_told_who_is_there_and_that_nobody_is_after_a_kill(
     place: DataDirectory, service: "subprocess.Popen[str]"
 ) -> None:

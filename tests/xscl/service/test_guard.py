@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import httpx
@@ -283,9 +284,32 @@ def test_an_unknown_query_parameter_is_refused(
     answer = operator.request(method, path, json={"query": "orders//a->x"})
     assert code(answer) == (422, "invalid_request")
     problem = answer.json()
-    assert problem["detail"] == f"query.{wrong}: Extra inputs are not permitted"
+    assert problem["detail"] == f"query.{wrong}: unknown parameter"
     assert problem["hint"].startswith(hint)
     assert [one["place"] for one in problem["errors"]] == [f"query.{wrong}"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "place", "hint"),
+    [
+        (
+            "PUT",
+            "/v1/accounts/ada/quota",
+            {"subscription": 1},
+            "body.subscription",
+            "did you mean subscriptions?",
+        ),
+        ("POST", "/v1/try", {"qury": "S//a->x"}, "body.qury", "did you mean query?"),
+        ("POST", "/v1/check", {"query": "S//a->x", "zzz": 1}, "body.zzz", "there are query"),
+    ],
+)
+def test_an_unknown_field_of_a_body_is_refused(
+    operator: httpx.Client, method: str, path: str, body: Any, place: str, hint: str
+) -> None:
+    problem = operator.request(method, path, json=body).json()
+    assert {"place": place, "reason": "unknown field"} in problem["errors"]
+    assert problem["detail"] == f"{place}: unknown field"
+    assert problem["hint"].startswith(hint)
 
 
 def test_parameters_that_others_add_are_left_alone(

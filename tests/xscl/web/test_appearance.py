@@ -59,11 +59,11 @@ def test_a_match_appears_in_the_terminal_and_on_the_page(browser: Browser, tmp_p
             in_terminal, on_page = [], []
             for number in range(ITEMS):
                 title = f"Lighthouse {number} is lit"
-                for feed, hours_ago in (("harbour-post", 0.1), ("bay-times", 0.0)):
+                for feed, hours_ago in (("harbour-post", 0.1), ("port-times", 0.0)):
                     hour.publisher.publish(feed, title, hours_ago)
                     before = client.poll(keys[feeds[feed]])
                     eventually(partial(_is_polled_after, client, before))
-                answered = hour.publisher.answered["bay-times"]
+                answered = hour.publisher.answered["port-times"]
                 browser.until(partial(browser.run, SEEN, title))
                 on_page.append(time.monotonic() - answered)
                 in_terminal.append(eventually(partial(lines.time_of, title)) - answered)

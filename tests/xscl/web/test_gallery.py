@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,21 @@ def test_a_use_case_finds_what_it_says(case: Case) -> None:
         engine.push(case.documents)
         engine.flush()
         assert tuple(match.documents for match in engine.matches()) == case.finds
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("apart", [-1, 0, 1])
+def test_the_same_story_is_found_once(turned: bool, apart: int) -> None:
+    """Whichever item comes first, and if both are of one time."""
+    case = case_of("same-story")
+    assert case is not None
+    post, _, times = case.documents
+    pair = [post, replace(times, timestamp=post.timestamp + apart)]
+    with Engine() as engine:
+        engine.subscribe(case.slug, case.query)
+        for document in reversed(pair) if turned else pair:
+            engine.push([document])
+        assert [match.documents for match in engine.matches()] == [("post-1", "times-2")]
 
 
 def test_all_use_cases_together_find_the_same() -> None:

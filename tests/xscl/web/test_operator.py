@@ -37,7 +37,7 @@ def test_the_operator_makes_a_user_limits_and_revokes(shop: Shop) -> None:
         assert carol.get("/v1/me").json()["quota"] == dict.fromkeys(
             carol.get("/v1/me").json()["quota"], None
         ) | {"subscriptions": 1}
-        assert "carol <b> 1 subscriptions" in flat(section(shop, "users"))
+        assert "carol <b> 1 subscription ·" in flat(section(shop, "users"))
         assert "no subscriptions left" in flat(section(shop, "users"))
         assert carol.put("/v1/subscriptions/two", json=query).status_code == 403
         mine = parsed(carol.get("/account").text)

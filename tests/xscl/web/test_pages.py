@@ -14,7 +14,7 @@ import pytest
 
 from tests.waiting import PATIENCE
 from tests.xscl.commandline import called
-from tests.xscl.service.conftest import Running, eventually, serving
+from tests.xscl.service.conftest import Running, eventually, ok, serving
 from tests.xscl.web.shown import TRICKS, TRICKY, Shop, parsed
 from xscl.engine import trials
 from xscl.inspection.replay import Arrived, Trial, past
@@ -262,10 +262,10 @@ def test_a_saved_subscription_says_what_it_begins_with(
 def test_the_plan_marks_the_path_of_a_subscription_and_leads_to_those_of_a_template(
     shop: Shop,
 ) -> None:
-    page = parsed(shop.client.get("/plan", params={"subscription": "same-story"}).text)
+    page = parsed(shop.client.get("/plan", params={"subscription": "announced-then-reviewed"}).text)
     path = page.xpath("//td[span[contains(., 'in the path')]]")
     (template,) = [one for one in path if one.text_content().startswith("template ")]
-    assert any(one.text_content().startswith("feeds ") for one in path)
+    assert any(one.text_content().startswith("makers ") for one in path)
     marked = page.xpath("//*[local-name() = 'rect'][@class='d-chosen']")
     assert len(marked) == len(path) >= 3
     node, sql = template.xpath("./a/@href")
@@ -276,7 +276,7 @@ def test_the_plan_marks_the_path_of_a_subscription_and_leads_to_those_of_a_templ
     assert "SELECT" in explained
     assert "How template" not in shop.client.get("/plan?template=99999").text
     listed = parsed(shop.client.get(link).text).xpath("//input[@name='names']/@value")
-    assert "same-story" in listed
+    assert "announced-then-reviewed" in listed
     assert "rising" not in listed
     assert shop.client.get("/plan", params={"subscription": "nobody's"}).status_code == 404
 
@@ -717,6 +717,19 @@ def test_w8_nobody_sees_what_is_anothers(closed: Running) -> None:
             assert refused.status_code in (404, 422), path
             assert "Write the query" not in refused.text
         assert marker not in parsed(bob.get("/items", params={"q": "lice"}).text).text_content()
+
+
+def test_only_the_feeds_with_errors_are_an_alarm(shop: Shop, deaf: str) -> None:
+    feed = {"url": f"http://{deaf}/alarm.xml", "stream": "alarm"}
+    key = ok(shop.client.post("/v1/feeds", json=feed))["key"]
+
+    def figures(wanted: str) -> list[str]:
+        page = parsed(shop.client.get("/status").text)
+        return [str(one) for one in page.xpath(f"//div[{wanted}]/dt/text()")]
+
+    eventually(lambda: "Feeds with errors" in figures("@class='figure bad'"))
+    assert "Feeds" in figures("@class='figure'")
+    shop.client.delete(f"/v1/feeds/{key}")
 
 
 def test_alarms_of_the_status_lead_to_answers(closed: Running) -> None:

@@ -84,5 +84,5 @@ def _refused(request: Request, here: Installation) -> tuple[HTTPStatus, PageProb
         return HTTPStatus.TOO_MANY_REQUESTS, PageProblem("Wait", words, "wait a minute")
     if (none := _none_exists(here)) is not None:
         return HTTPStatus.UNAUTHORIZED, none
-    words = "The token is wrong, revoked or over"
+    words = "The token is wrong, revoked or expired"
     return HTTPStatus.UNAUTHORIZED, PageProblem("Wrong token", words, "it begins with xscl_")

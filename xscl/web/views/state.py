@@ -124,7 +124,8 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
     yield Figure("Documents published", f"{of['published']:,}", "made of matches")
     yield Figure("Subscriptions", f"{of['subscriptions']:,}", counted(of["joins"], "join"))
     failing = of["feeds_failing"]
-    yield Figure("Feeds", f"{of['feeds']:,}", f"{failing:,} with errors", failing > 0, "/feeds")
+    yield Figure("Feeds", f"{of['feeds']:,}")
+    yield Figure("Feeds with errors", f"{failing:,}", "", failing > 0, "/feeds")
     yield Figure("Streams", f"{of['streams']:,}")
     rejected, late = of["rejected"], of["late"]
     yield Figure("Documents rejected", f"{rejected:,}", "could not be read", rejected > 0, REJECTED)
