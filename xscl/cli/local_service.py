@@ -205,7 +205,7 @@ class LocalService:
         """Remove a subscription, with `cascade` those that read its stream; return their names."""
         with self._endpoints() as endpoints:
             removed = self.engine.unsubscribe(name, cascade=cascade, purge=purge)
-            endpoints.remove_of(removed)
+            endpoints.follow_removal(removed)
         return removed
 
     def _endpoints(self) -> closing[Endpoints]:

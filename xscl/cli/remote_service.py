@@ -256,8 +256,8 @@ class RemoteService:
             warn(f"these are the first {len(shown)} of {total} matches: --since makes them fewer")
         reasons = answer["diagnosis"]
         diagnosis = None if reasons is None else _diagnosis(reasons)
-        lateness = round(answer["lateness"] * SECOND)
-        return TrialOutcome([_match(one) for one in shown], diagnosis, answer["late"], lateness)
+        late, lateness = answer.get("late", 0), round(answer.get("lateness", 0) * SECOND)
+        return TrialOutcome([_match(one) for one in shown], diagnosis, late, lateness)
 
     def diagnose(self, text: str, since: str | None, *, named: bool) -> Diagnosis:
         """Return the reasons why a query, or a named subscription, has no match."""
@@ -463,7 +463,8 @@ class RemoteService:
     def _polled(self, before: Row, due: str, until: float) -> Row | None:
         """Return a feed after the poll that was `due`, None if there was none in time.
 
-        After an earlier poll that was in progress it is due still.
+        After an earlier poll that was in progress a public feed is due still; a user's is due a
+        minute later, so the earlier poll is returned.
         """
         while True:
             now = _row(self.http.value(resource("feeds", before["key"])))

@@ -146,6 +146,7 @@ class Edge:
     text: str
     holds: bool
     nearest: str | None
+    pending: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ MOST_RESULTS = 1_000_000
 """Results after which a service does so."""
 MOST_FAILURES = 5
 """Failures of the store after which a subscription begins without its history."""
-LOOK = 1.0
+RECHECK = 1.0
 """Seconds after which `serve` looks for backfills that nobody has asked for."""
 ATTEMPTS = 3
 """Attempts between which texts were evicted; the last one holds the lock of the engine."""
@@ -151,7 +151,7 @@ class Backfills:
             with self._changed:
                 number = min((*self._completions, *self._acknowledged()), default=0)
                 if not number:
-                    self._changed.wait(LOOK)
+                    self._changed.wait(RECHECK)
                     continue
             try:
                 self.complete(number, is_bounded=True)

@@ -218,9 +218,7 @@ class Queries:
 
     def untimed(self, query: str) -> str | None:
         """Return why the wall clock does not report a query's absences; raises QueryError."""
-        compiled = compile_query(query)
-        with self._transactions.lock:
-            return untimed(self._state.streams, compiled)
+        return untimed(self._state.streams, self._transactions.compiled(query))
 
     def _watermark(self, lateness: Mapping[str, int]) -> int:
         """Return the last time of which absences are certain, among streams with a lateness."""

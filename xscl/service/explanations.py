@@ -24,6 +24,8 @@ class Edge(JsonBody):
     """True if the condition holds."""
     nearest: str | None = Field(examples=["'a12' and 'a13'"])
     """Evidence that it holds, or the nearest miss."""
+    pending: bool = Field(False, examples=[False])
+    """True if it does not hold, and time may still fulfil it."""
 
 
 class Answer(JsonBody):
@@ -143,6 +145,7 @@ def why_shown(who: Account, found: Why) -> Answer:
                 text=who.shown(edge.text),
                 holds=edge.holds,
                 nearest=None if edge.nearest is None else who.shown(edge.nearest),
+                pending=edge.pending,
             )
             for edge in found.edges
         ],

@@ -201,10 +201,11 @@ def subscribe_all(
                 )
             else:
                 there[known] = found
-    with here.engine.host.transactions.committed() as state:
-        is_committed = list(map(state.subscriptions.get, there)) == list(there.values())
-    if not is_committed:  # or some were changed or removed meanwhile
-        return subscribe_all(here, who, rows, history=history)
+    if there:
+        with here.engine.host.transactions.committed() as state:
+            known_now = {name: state.subscriptions.get(name) for name in there}
+        if known_now != there:  # not committed, or changed or removed meanwhile
+            return subscribe_all(here, who, rows, history=history)
     with here.usage.adding(who, "subscriptions", len(new)):
         for _, resolved in new.values():
             claim(here, who, resolved)

@@ -35,8 +35,8 @@ class Commits:
     The lock of the mark keeps commits in order.  `tail.flushing` is held while records are brought,
     by any thread of the process that has the store open; nobody else can.  It is taken before
     the lock of the mark, and never while a transaction of DuckDB is open.  So neither a reader nor
-    a push waits for a long reader.  `lose` is called with an error after which the database has to
-    be opened again.
+    a push waits for a long reader, but on a full disk (`Store.reading`).  `lose` is called with an
+    error after which the database has to be opened again.
     """
 
     def __init__(

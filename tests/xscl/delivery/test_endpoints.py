@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 import xscl
+import xscl.store.commits
 import xscl.store.store
 from xscl.delivery.endpoint import Endpoint, File, Webhook
 from xscl.delivery.outbox.endpoints import Endpoints, secrets_key
@@ -46,7 +47,10 @@ def add(endpoints: Endpoints) -> None:
     endpoints.add("q", Webhook("http://other.example/?key=secret"), 0)
 
 
-@pytest.mark.parametrize(("change", "left"), [(add, 3), (remove, 0)])
+@pytest.mark.parametrize(
+    ("change", "left", "point"),
+    [(add, 3, "before_commit"), (add, 3, "after_commit"), (remove, 0, "before_commit")],
+)
 def test_a_change_that_cannot_be_stored_changes_nothing(
     tmp_path: Path,
     engine: xscl.Engine,
@@ -55,9 +59,12 @@ def test_a_change_that_cannot_be_stored_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
     change: Callable[[Endpoints], None],
     left: int,
+    point: str,
 ) -> None:
-    def full(point: str) -> None:
-        if point == "before_commit":
+    """Nor does one that is stored and fails afterwards, once something is saved."""
+
+    def full(reached: str) -> None:
+        if reached == point:
             raise duckdb.IOException("No space left on device")
 
     def stored() -> list[Endpoint]:
@@ -67,6 +74,7 @@ def test_a_change_that_cannot_be_stored_changes_nothing(
     before = endpoints.of("q")
     with monkeypatch.context() as patch:
         patch.setattr(xscl.store.store, "reached", full)
+        patch.setattr(xscl.store.commits, "reached", full)
         with pytest.raises(StoreError, match="No space left"):
             change(endpoints)
         assert endpoints.of("q") == before

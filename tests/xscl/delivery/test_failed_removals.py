@@ -12,6 +12,7 @@ from tests.waiting import PATIENCE, eventually
 from tests.xscl.delivery.receiver import EACH, Receiver, Sending, sending
 from tests.xscl.failing_commits import failing_commit, lost_in_commit
 from xscl.delivery.endpoint import Endpoint, Webhook
+from xscl.errors import StoreError
 from xscl.polling.credentials import Credentials
 from xscl.store.store_errors import StoreUnavailable
 
@@ -53,6 +54,34 @@ def _begin_beside(at_work: Sending, endpoint: Endpoint) -> None:
     with failing_commit(begin), pytest.raises(OSError, match="Input/output"):
         at_work.engine.unsubscribe("q")
     begins.join()
+
+
+def test_what_has_a_removed_subscription_is_gone_whatever_fails_afterwards(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    """The removal deletes the rows of endpoints, so nothing more has to be stored for them."""
+    with sending(receiver, Credentials(), tmp_path / "state.duckdb") as at_work:
+        at_work.engine.subscribe("q", EACH)
+        at_work.outbox.deliver("q", Webhook(receiver.url("/gone")))
+        committed = at_work.engine.unsubscribe
+
+        def fails(point: str) -> None:
+            raise StoreError("planted")
+
+        with pytest.MonkeyPatch.context() as patched:
+
+            def unsubscribe(name: str, **how: bool) -> tuple[str, ...]:
+                removed = committed(name, **how)
+                patched.setattr("xscl.store.store.reached", fails)
+                return removed
+
+            patched.setattr(at_work.engine, "unsubscribe", unsubscribe)
+            at_work.outbox.unsubscribe("q")
+        assert not at_work.outbox.endpoints.of("q")
+        at_work.engine.subscribe("q", EACH)
+        at_work.items()
+        at_work.outbox.finish(threading.Event())
+        assert not receiver.at("/gone")
 
 
 @pytest.mark.parametrize("remove", [_fail, _lose, _begin_beside])

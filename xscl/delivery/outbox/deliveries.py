@@ -96,10 +96,10 @@ class Deliveries:
         committed: Callable[[str], Subscription | None],
         pace: RetryPolicy | None = None,
     ) -> None:
-        """Prepare deliveries; `subscription` may answer from a change that fails.
+        """Prepare deliveries; `subscription` reads uncommitted state, and never waits.
 
-        `committed` does not, and may wait for a change; so only other threads than the loop's call
-        it, before they remove something.
+        `committed` waits for the engine's lock.  So it is asked before something is removed, and
+        not on the loop.
         """
         self._pages = pages
         self._endpoints = endpoints
@@ -264,12 +264,14 @@ class Deliveries:
 
         So is one whose removal failed.  Raises StoreUnavailable while that is not known.
         """
-        with self._endpoints.saves_blocked():
-            endpoint = self._endpoints.get(id)
-            if endpoint is not None and self._committed(endpoint.subscription) is None:
-                self._endpoints.remove([id])
-                self.forget([id])
-                return
+        endpoint = self._endpoints.get(id)
+        if endpoint is not None and self._committed(endpoint.subscription) is None:
+            with self._endpoints.saves_blocked():  # not before: `_committed` may wait for a push
+                now = self._endpoints.get(id)
+                if now is None or now.subscription == endpoint.subscription:
+                    self._endpoints.remove([id])
+                    self.forget([id])
+                    return
         self.wake(id)
 
     def _is_paused(self, endpoint: Endpoint) -> bool:

@@ -79,6 +79,7 @@ class Endpoints:
         self._of: dict[str, dict[str, None]] = {}
         self._letters: dict[str, dict[str, Letter]] = {}
         self._changed: set[str] = set()
+        self._failed: list[str] = []  # endpoints whose rows the next save deletes
         self._load()
 
     def _load(self) -> None:
@@ -180,6 +181,7 @@ class Endpoints:
                 self.save()
             except BaseException:
                 self._forget([id])  # else a later save would write it
+                self._failed.append(id)  # its rows may be there: a commit may take effect and raise
                 raise
         return endpoint, secret
 
@@ -269,27 +271,28 @@ class Endpoints:
                     self._delete(gone)
                 self._forget(gone)
 
-    def _forget(self, gone: Iterable[str]) -> None:
-        """Forget endpoints that the store lacks."""
-        for id in gone:
-            with self._mutex:
+    def _forget(self, gone: Sequence[str]) -> None:
+        """Forget endpoints that the store lacks, and their secrets."""
+        with self._mutex:
+            for id in gone:
                 subscription = self._by_id.pop(id).subscription
                 del self._of[subscription][id]
                 if not self._of[subscription]:
                     del self._of[subscription]
                 self._letters.pop(id, None)
                 self._changed.discard(id)
+        for id in gone:
             self._secrets.forget(secrets_key(id))
 
     def saves_blocked(self) -> AbstractContextManager[bool]:
         """Return a lock that blocks saves, for a block that deletes rows of the same tables."""
         return self._writing
 
-    def remove_of(self, subscriptions: Iterable[str]) -> list[str]:
-        """Remove all endpoints of some subscriptions; return their ids."""
+    def follow_removal(self, subscriptions: Iterable[str]) -> list[str]:
+        """Forget all endpoints of removed subscriptions, whose rows are gone; return their ids."""
         with self._mutex:
             ids = [id for name in subscriptions for id in self._of.get(name, ())]
-        self.remove(ids)
+        self._forget(ids)
         return ids
 
     # -- Letters ---------------------------------------------------------------------------
@@ -316,10 +319,11 @@ class Endpoints:
                 changed = [self._by_id[id] for id in self._changed if id in self._by_id]
                 letters = [one for e in changed for one in self._letters.get(e.id, {}).values()]
                 self._changed.clear()
-            if not changed:
+            if not changed and not self._failed:
                 return
             try:
                 self._write(changed, letters)
+                self._failed.clear()
             except BaseException:
                 with self._mutex:
                     self._changed.update(endpoint.id for endpoint in changed)
@@ -327,7 +331,7 @@ class Endpoints:
 
     def _write(self, changed: Sequence[Endpoint], letters: Sequence[Letter]) -> None:
         with self._store.transaction():
-            self._delete([endpoint.id for endpoint in changed])
+            self._delete([*self._failed, *(endpoint.id for endpoint in changed)])
             self._store.insert_rows("state.endpoint", map(_row, changed))
             self._store.insert_rows("state.dead_letter", map(astuple, letters))
 

@@ -141,7 +141,7 @@ class Outbox:
         """
         with self.endpoints.saves_blocked():
             removed = self._engine.unsubscribe(name, cascade=cascade, purge=purge)
-            self._deliveries.forget(self.endpoints.remove_of(removed))
+            self._deliveries.forget(self.endpoints.follow_removal(removed))
             self.addresses.remove_of(removed)
         return removed
 

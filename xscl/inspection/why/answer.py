@@ -22,10 +22,10 @@ class Why:
     def lines(self) -> Iterator[str]:
         """Yield the answer as text, one edge a line."""
         verb = "matches" if self.matched else "does not match"
-        waits = not self.matched and all(one.holds or one.is_pending for one in self.edges)
+        waits = not self.matched and all(one.holds or one.pending for one in self.edges)
         yield f"{self.query} {verb} {', '.join(self.documents)}{' yet' if waits else ''}"
         for edge in self.edges:
-            sign = "holds" if edge.holds else "waits" if edge.is_pending else "FAILS"
+            sign = "holds" if edge.holds else "waits" if edge.pending else "FAILS"
             near = "" if edge.nearest is None else f": {edge.nearest}"
             yield f"  {sign}  {edge.kind:<12}  {edge.text}{near}"
 

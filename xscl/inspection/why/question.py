@@ -22,8 +22,6 @@ NONE = "-"
 
 Read: TypeAlias = "Callable[[str], bytes]"
 """Gives the text of a document that the engine has taken in and does not keep any more."""
-PENDING = "pending: "
-"""How `nearest` of a condition begins that time may still fulfil."""
 Row: TypeAlias = "tuple[Any, ...]"
 """A row of `stored`."""
 Kind: TypeAlias = Literal["pattern", "value", "time", "order", "registration"]
@@ -37,11 +35,8 @@ class Edge:
     text: str
     holds: bool
     nearest: str | None = None
-
-    @property
-    def is_pending(self) -> bool:
-        """True if the condition does not hold yet."""
-        return not self.holds and (self.nearest or "").startswith(PENDING)
+    pending: bool = False
+    """True if time may still fulfil it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from templates.model.relations import INFINITE
 from xscl.inspection.replay import TRIED, Trial
-from xscl.inspection.why.question import PENDING, Edge, Known, Question, covered
+from xscl.inspection.why.question import Edge, Known, Question, covered
 from xscl.language.normalform import Absent, Folded, Following, Form, forms
 from xscl.language.syntax import Expression, FollowedBy, Query
 from xscl.language.unparse import unparse
@@ -34,8 +34,10 @@ def temporal_choice(question: Question, expression: Expression) -> Edge:
     found = _found(question, question.query.source)
     what = "calendars" if question.query.calendars else "operators over time"
     text = f"the {what} yield {', '.join(wanted)}, of all kept documents"
-    near = None if wanted in found else _instead(question, expression, wanted, found)
-    return Edge("order", text, wanted in found, near)
+    if wanted in found:
+        return Edge("order", text, holds=True)
+    near, pending = _instead(question, expression, wanted, found)
+    return Edge("order", text, False, near, pending)
 
 
 def _found(question: Question, query: str) -> set[tuple[str, ...]]:
@@ -73,20 +75,25 @@ def _instead(
     expression: Expression,
     wanted: tuple[str, ...],
     found: set[tuple[str, ...]],
-) -> str | None:
-    """Return the documents that answered or consumed the left ones."""
+) -> tuple[str | None, bool]:
+    """Return the documents that answered or consumed the left ones, and False.
+
+    If an absence is not decided yet, return what it waits for, and True.
+    """
     form = question.query.normal.form
     if question.query.calendars:
-        return None
+        return None, False
     while isinstance(expression, Query):
         expression = expression.expression
     if isinstance(form, Absent) and not _is_answer(question, form):
         assert isinstance(expression, FollowedBy)
         answered = unparse(replace(expression, negated=False, otherwise=False))
         others = {one for one in _found(question, answered) if one[: len(wanted)] == wanted}
-        return _others(wanted, "is answered by", others) or _pending(question, form)
+        answers = _others(wanted, "is answered by", others)
+        waits = _pending(question, form) if answers is None else None
+        return answers or waits, waits is not None
     left = wanted[:-1]
-    return _others(left, "was taken by", {one for one in found if one[:-1] == left})
+    return _others(left, "was taken by", {one for one in found if one[:-1] == left}), False
 
 
 def _pending(question: Question, form: Absent) -> str | None:
@@ -96,7 +103,7 @@ def _pending(question: Question, form: Absent) -> str | None:
         return None
     lateness = max(question.lateness.values())
     end, now = deadline + lateness, question.watermark + 1 + lateness
-    text = f"{PENDING}it is decided when time passes {written(end)}; time is at {written(now)}"
+    text = f"it is decided when time passes {written(end)}; time is at {written(now)}"
     if not question.not_live:
         return f"{text}, and a later document or the wall clock of a service advances it"
     streams = ", ".join(map(repr, question.not_live))
