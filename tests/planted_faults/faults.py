@@ -580,14 +580,14 @@ _ENGINE_AND_STORE = (
     Fault(
         "a commit is not marked",
         "xscl/store/commits.py",
-        "            self._follow(self._write_mark)",
+        "            self._update_mark(self._write_mark)",
         "            pass",
         (f"{_STORE}::test_every_change_raises_the_count_and_the_mark",),
     ),
     Fault(
         "a record of the journal is not marked",
         "xscl/store/commits.py",
-        "                self._follow(lambda: mark.note(self.tail.commits))",
+        "                self._update_mark(lambda: mark.note(self.tail.commits))",
         "                pass",
         (f"{_JOURNALLED}::test_a_lost_record_is_noticed",),
     ),

@@ -23,7 +23,7 @@ from xscl.engine.transactions import Transactions
 from xscl.engine.trials import TrialResult, Trials
 from xscl.errors import SqlError
 from xscl.inspection.diagnosis import TRIAL_SECONDS, Diagnosis, Examined, diagnose
-from xscl.inspection.explain import explain, untimed
+from xscl.inspection.explain import absence_warning, explain
 from xscl.inspection.plan_users import PlanUsers, plan_users
 from xscl.inspection.relations import VALUED, JoinRelations, may_read_joins, may_read_values
 from xscl.inspection.replay import TRIED, Trial, beginning, registered
@@ -216,9 +216,9 @@ class Queries:
                 lambda shown: self._vocabularies.of(store, engine_names[shown], arrived),
             )
 
-    def untimed(self, query: str) -> str | None:
+    def absence_warning(self, query: str) -> str | None:
         """Return why the wall clock does not report a query's absences; raises QueryError."""
-        return untimed(self._state.streams, self._transactions.compiled(query))
+        return absence_warning(self._state.streams, self._transactions.compiled(query))
 
     def _watermark(self, lateness: Mapping[str, int]) -> int:
         """Return the last time of which absences are certain, among streams with a lateness."""

@@ -88,8 +88,8 @@ def explain(
         lines.extend(_kept(store, registry, dataflow, registered))
         lines.extend(_plan(dataflow, registered))
     lines.extend(_warnings(store, subscriptions, compiled))
-    if (waits := untimed(streams, compiled)) is not None:
-        lines.append(f"warning: {waits}")
+    if (found := absence_warning(streams, compiled)) is not None:
+        lines.append(f"warning: {found}")
     return "\n".join(lines)
 
 
@@ -315,14 +315,14 @@ def _warnings(store: Store, subscriptions: Subscriptions, compiled: CompiledQuer
             yield f"warning: nothing has come on the stream {stream!r} yet"
 
 
-def untimed(streams: Streams, compiled: CompiledQuery) -> str | None:
+def absence_warning(streams: Streams, compiled: CompiledQuery) -> str | None:
     """Return why the wall clock does not report the absences of a query, None if it does."""
-    resting = [repr(one) for one in streams.not_live(compiled.streams)]
-    if not resting or not any(isinstance(one, Absent) for one in forms(compiled.normal.form)):
+    not_live = [repr(one) for one in streams.not_live(compiled.streams)]
+    if not not_live or not any(isinstance(one, Absent) for one in forms(compiled.normal.form)):
         return None
     return (
         "an absence is reported only when a later document arrives:"
-        f" {', '.join(resting)} {'is' if len(resting) == 1 else 'are'} not live; 'xscl stream set"
+        f" {', '.join(not_live)} {'is' if len(not_live) == 1 else 'are'} not live; 'xscl stream set"
         " NAME --live' lets a service report it by the wall clock"
     )
 

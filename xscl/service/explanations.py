@@ -166,7 +166,7 @@ def checked(here: Installation, who: Account, query: str) -> Checked:
     """Check a query in XSCL for a user."""
     try:
         here.resolver.resolve(who, query)
-        warnings, absences = unseen(here, who, query), untimed(here, who, query)
+        warnings, absences = unseen(here, who, query), absence_warning(here, who, query)
         return Checked(sentence=sentence(query), warnings=warnings, absences=absences)
     except QueryError as error:
         fault = QueryFault(
@@ -185,13 +185,13 @@ def unseen(here: Installation, who: Account, query: str) -> list[UnseenName]:
     return [UnseenName.model_validate(one) for one in found]
 
 
-def untimed(here: Installation, who: Account, query: str) -> str | None:
+def absence_warning(here: Installation, who: Account, query: str) -> str | None:
     """Return why the wall clock does not report the absences of a user's query.
 
     None if it does, or if he may not read a stream.
     """
     try:
-        found = here.engine.host.queries.untimed(here.resolver.resolve(who, query).text)
+        found = here.engine.host.queries.absence_warning(here.resolver.resolve(who, query).text)
     except QueryError:
         return None
     return None if found is None else who.shown(found)

@@ -74,7 +74,7 @@ class Commits:
                 raise store_error(self._file.path, error) from error
             reached("after_commit")
             if payload and mark is not None:
-                self._follow(lambda: mark.note(self.tail.commits))
+                self._update_mark(lambda: mark.note(self.tail.commits))
             reached("marked")
 
     def commit_unmarked(self, commit: Callable[[], object], records: Sequence[Record]) -> None:
@@ -109,7 +109,7 @@ class Commits:
                 raise
             self.tail.note_commit(counted, records)
             reached("after_commit")
-            self._follow(self._write_mark)
+            self._update_mark(self._write_mark)
             reached("marked")
 
     def _write_mark(self) -> None:
@@ -118,8 +118,8 @@ class Commits:
         self._file.forget_log()
         self.mark.write(self.tail.commits)
 
-    def _follow(self, write: Callable[[], object]) -> None:
-        """Let the mark follow a commit; if that fails, the next commit begins with it.
+    def _update_mark(self, write: Callable[[], object]) -> None:
+        """Update the mark after a commit; if that fails, the next commit begins with it.
 
         The commit is durable, so it must not be reported as failed: whoever made it would undo in
         memory what the store has.  A start accepts a store that is one commit ahead of its mark.

@@ -21,7 +21,7 @@ from xscl.language.sentence import sentence
 from xscl.language.windows import refuse_bare_windows
 from xscl.limiter import TooManyConcurrent
 from xscl.service.changing import change
-from xscl.service.explanations import Diagnosed, diagnosed, unseen, untimed
+from xscl.service.explanations import Diagnosed, absence_warning, diagnosed, unseen
 from xscl.service.problems import Problem
 from xscl.service.routes import subscriptions
 from xscl.service.routes.inspection import SECONDS
@@ -217,7 +217,7 @@ def _checked(query: str, asked: PageRequest) -> dict[str, Any]:
     except QueryError as error:
         return _NOTHING | {"error": problem_text(error, asked.who)}
     own = asked.here, asked.who
-    remarks = {"warnings": unseen(*own, query), "absences": untimed(*own, query)}
+    remarks = {"warnings": unseen(*own, query), "absences": absence_warning(*own, query)}
     return _NOTHING | {"drawn": drawn, "read_back": words} | remarks
 
 
