@@ -184,8 +184,8 @@ class Store:
         assert self._commits is not None
         self._lender, self._statements = None, Statements()
         with self._commits.tail.flushing:
-            self._commits.tail.close()
             try:
+                self._commits.tail.close()
                 self._connection.close()
                 file.write_again()
                 self._open(file, accept=False, keep_old=False)

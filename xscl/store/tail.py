@@ -200,6 +200,6 @@ class Tail:
     def close(self) -> None:
         """Close the journal, which keeps the records that were not dropped."""
         journal, self._journal = self._journal, None
+        self.records, self._nbytes = (), 0
         if journal is not None:
             journal.close()
-        self.records, self._nbytes = (), 0

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import pytest
 
+from xscl.errors import StoreError
 from xscl.store.atomic_files import rewrite
+from xscl.store.journal import Journal
 from xscl.store.store import Store
 from xscl.store.store_errors import StoreClosed, StoreUnavailable
 
@@ -97,3 +101,22 @@ def test_a_file_is_written_over_itself(tmp_path: Path) -> None:
         assert path.read_bytes() == image
     rewrite(tmp_path / "absent")
     assert not (tmp_path / "absent").exists()
+
+
+def test_nothing_is_taken_while_its_journal_cannot_be_closed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what is taken would be in memory only."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    store.lose(LOST)
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "close", fails)
+        with pytest.raises((StoreError, OSError), match="No space left"):
+            store.reopen()
+    with pytest.raises(StoreUnavailable):
+        write(store, taken=1)
+    store.reopen()
+    assert store.meta("taken") == 0
