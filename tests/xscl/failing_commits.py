@@ -20,7 +20,7 @@ from xscl.store.store import Store
 
 @contextmanager
 def failing_commit(beside: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Let the next commit fail, after a call at its last moment; the state is loaded again."""
+    """Make the next commit fail, after calling `beside` just before it; the state is reloaded."""
     failed: list[str] = []
 
     def fail(point: str) -> None:
@@ -37,7 +37,7 @@ def failing_commit(beside: Callable[[], object] = lambda: None) -> Iterator[None
 
 @contextmanager
 def lost_in_commit(engine: xscl.Engine) -> Iterator[None]:
-    """Let the next commit invalidate the database, which is opened again after the block only.
+    """Make the next commit invalidate the database, which is reopened only after the block.
 
     Until then the state in memory is that of the change that has failed.
     """
@@ -61,8 +61,13 @@ def lost_in_commit(engine: xscl.Engine) -> Iterator[None]:
 
 
 @contextmanager
-def in_doubt(number: int = 1) -> Iterator[Callable[[], bool]]:
-    """Let a commit of DuckDB take effect and raise; yield a function that says whether it came."""
+def in_doubt(
+    number: int = 1, afterwards: Callable[[], object] = lambda: None
+) -> Iterator[Callable[[], bool]]:
+    """Make one commit of DuckDB take effect, call a function and raise.
+
+    Yields a function that returns whether that commit was reached.
+    """
     real, passed = Commits.commit, 0
 
     def commit(
@@ -76,6 +81,7 @@ def in_doubt(number: int = 1) -> Iterator[Callable[[], bool]]:
             commit()
             passed += 1
             if passed == number:
+                afterwards()
                 raise duckdb.IOException("No space left on device")
 
         real(self, count, failing, records)

@@ -31,7 +31,7 @@ class QuotaRow:
 
     @property
     def used_in_words(self) -> str:
-        """What is used of it, with its noun: `1 subscription`, `2 matches today`."""
+        """The usage with its noun: `1 subscription`, `2 matches today`."""
         names, a_day, _ = self.words.partition(" a day")
         noun = names.removesuffix("es" if names == "matches" else "s")
         return counted(self.used or 0, noun) + (" today" if a_day else "")

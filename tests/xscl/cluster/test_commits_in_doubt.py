@@ -42,7 +42,7 @@ def opened(groups: int = 0) -> Iterator[ClusterDriver]:
 
 
 def leave_in_doubt(patch: pytest.MonkeyPatch, owner: type, method: str) -> None:
-    """Let the first commit within a method take effect and raise."""
+    """Make the first commit within a method take effect and raise."""
     real = getattr(owner, method)
 
     def called(*given: Any) -> object:

@@ -58,7 +58,7 @@ def test_during_a_poll(place: Place, request_: Request) -> None:
 
 
 def test_during_a_poll_that_is_put_off(place: Place) -> None:
-    """What a server asks for comes before what a person does."""
+    """A server's `Retry-After` takes precedence over a requested poll."""
     feed = place.follow(place.server.url("/f"))
     refused = reply(b"", "Retry-After: 600", status="429 Too Many Requests")
     place.server.says("/f", requesting(place, feed, by_a_person, refused))

@@ -90,7 +90,7 @@ def loop() -> Iterator[None]:
 
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Installation]:
-    """What requests of a service are answered with; nothing is consumed."""
+    """A service that answers requests and consumes nothing."""
     home = DataDirectory(tmp_path / "data")
     with ExitStack() as stack:
         stack.enter_context(home.hold("test"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -19,12 +19,12 @@ import xscl.store.store
 from feeds.documents import Document
 from tests.examples import usually
 from tests.waiting import PATIENCE, eventually
+from tests.xscl.failing_commits import in_doubt
 from xscl.errors import StoreError
 from xscl.store import tail
 from xscl.store.backup import back_up
 from xscl.store.commit_watermark import CommitPoint, read_watermark, write_watermark
-from xscl.store.commits import Commits
-from xscl.store.journal import Journal, Record, journal_path, records_of
+from xscl.store.journal import Journal, journal_path, records_of
 from xscl.store.store import Store
 from xscl.store.store_errors import StoreWentBack
 from xscl.store.tail import MANY
@@ -366,34 +366,16 @@ def test_a_push_on_a_full_disk_changes_nothing(
 
 @pytest.mark.parametrize("ends", ["SELECT 1", "CHECKPOINT"])
 def test_records_of_a_commit_that_fails_at_its_end_are_brought_once(
-    engine: xscl.Engine, monkeypatch: pytest.MonkeyPatch, ends: str
+    engine: xscl.Engine, ends: str
 ) -> None:
     """DuckDB has the records, and reports a failure; a checkpoint has emptied its log again."""
-    store, once = engine.host.transactions.store, iter([True])
+    store = engine.host.transactions.store
     store.flush()
     connection = store.connection
     connection.execute("CHECKPOINT")
     engine.push(document(6))
-    real = Commits.commit
-
-    def commit(
-        self: Commits,
-        count: Callable[[], int],
-        commit: Callable[[], object],
-        records: Sequence[Record],
-    ) -> None:
-        def failing() -> None:
-            commit()
-            if next(once, False):
-                connection.execute(ends)
-                raise duckdb.IOException("No space left on device")
-
-        real(self, count, failing, records)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Commits, "commit", commit)
-        with pytest.raises(xscl.StoreError):
-            store.flush()
+    with in_doubt(afterwards=lambda: connection.execute(ends)), pytest.raises(xscl.StoreError):
+        store.flush()
     eventually(lambda: not store.is_lost)
     store.flush()
     assert len(engine.sql("SELECT id FROM documents")) == 6

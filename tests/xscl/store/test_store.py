@@ -238,7 +238,7 @@ def test_every_change_raises_the_count_and_the_mark(tmp_path: Path) -> None:
 def test_a_mark_that_cannot_be_written_fails_no_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_direct: bool
 ) -> None:
-    """What is durable is reported as stored; the next commit begins with the mark, or fails."""
+    """A durable commit succeeds; the next one writes the mark first, or fails."""
     path, killed = tmp_path / "state.duckdb", tmp_path / "killed"
 
     def fails(*_: object) -> None:
