@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 import xscl
@@ -59,6 +59,9 @@ def compare_histories(
 ) -> Iterator[str]:
     """Yield in what histories are not as the model; `stored` are documents with their times."""
     there = {one.name for one in engine.subscriptions}
+    all_matches: dict[str, list[xscl.Match]] = defaultdict(list)  # read once, not for each name
+    for match in engine.matches():
+        all_matches[match.subscription].append(match)
     for one in model.begun:
         if one.name not in there:
             if one.is_acknowledged:
@@ -66,7 +69,7 @@ def compare_histories(
             continue
         kept = [name for name in stored if name in one.stream.documents]
         expected = Counter(_expected(one, kept, stored))
-        matches = [match for match in engine.matches() if match.subscription == one.name]
+        matches = all_matches[one.name]
         found = Counter(match.documents for match in matches)
         for what, those in (("lost", expected - found), ("too many", found - expected)):
             if those:

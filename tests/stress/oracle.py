@@ -100,7 +100,6 @@ def ids_of(database: Path, subscription: str) -> set[str]:
 
 def matches_of(engine: xscl.Engine, subscription: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return the id and the documents of each match of a subscription, in order."""
-    """Return the ids of all matches of a subscription, with their documents."""
     found: list[tuple[str, tuple[str, ...]]] = []
     after, more = 0, True
     while more:
