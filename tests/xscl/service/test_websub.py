@@ -35,9 +35,13 @@ def running(hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runn
 
 @pytest.fixture(scope="module")
 def key(operator: httpx.Client, hub: Hub) -> str:
-    """The key of the feed, whose lease is active."""
+    """The key of the feed, whose lease is active.
+
+    The service shows an active lease before the hub has read its confirmation.
+    """
     added = ok(operator.post("/v1/feeds", json={"url": hub.feed, "stream": "news"}))
     eventually(lambda: shown(operator, added["key"])["push"] == "active")
+    eventually(lambda: hub.confirmed)
     return str(added["key"])
 
 
