@@ -63,6 +63,7 @@ def test_c18_a_backup_of_a_service_is_a_batch_boundary_and_opens(
     thread.start()
     made = []
     try:
+        eventually(lambda: ok(operator.get("/v1/subscriptions/pair/matches"))["matches"])
         for number in range(2):
             eventually(lambda before=sent[0]: sent[0] > before + 10)  # type: ignore[misc]  # mypy infers no type for the default
             target, acknowledged = tmp_path / f"{number}.xscl", sent[0]
