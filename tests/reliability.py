@@ -43,6 +43,7 @@ OTHER_TABLES = ("golden/", "xscl/language/")
 """Folders whose tests are named after the examples of papers, such as Q1."""
 
 ELSEWHERE: Mapping[str, tuple[str, ...]] = {
+    "C1": ("xscl/store/test_block_copies.py::test_any_sectors_of_it_may_be_lost",),
     "C4": (
         "xscl/server/test_termination.py::test_during_a_push_that_takes_minutes",
         "xscl/server/test_termination.py::test_during_all_that_waits_for_others",

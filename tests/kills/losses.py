@@ -29,7 +29,7 @@ import xscl.store.store
 from feeds.documents import Document
 from tests.simulation import disk
 from xscl.engine import transactions
-from xscl.store import database
+from xscl.store import commits
 from xscl.store.consumed_offsets import DIRECT, BatchKey
 
 QUERY = "S//a[./k->x] FOLLOWED BY{x=y, 30 d} S//a[./k->y]"
@@ -205,8 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(*wrong, sep="\n", flush=True)
         return int(bool(wrong))
     if asked.checkpoints:
-        settings = (*database._SETTINGS, "checkpoint_threshold = '1 KiB'")
-        vars(database)["_SETTINGS"] = settings
+        vars(commits)["LOG_BYTES"] = 1_024
     vars(transactions).update(FIRST_PAUSE=0.01, LONGEST_PAUSE=0.02)
     code, runs, failed = 0, 0, 0
     for name in ERRORS:

@@ -35,6 +35,7 @@ from xscl.polling.feed_poller import PollSettings, follow, prepare
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import stopped_by_signals
+from xscl.store import commits
 from xscl.store.data_directory import DataDirectory
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches
@@ -104,8 +105,7 @@ class Victim(Service):
         if self._setting.spark:
             _few(engine.host.ingest.segment % 2 * 250)
         if self._setting.checkpoints:
-            with closing(engine.host.connect()) as store:
-                store.connection.execute("SET GLOBAL checkpoint_threshold = '1KB'")
+            vars(commits)["LOG_BYTES"] = 1_024
         set_up(engine, self._setting.url)
         self._thread("writer", lambda: self._write(spool))
         if self._setting.edits:

@@ -9,10 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import xscl.store.commits
 import xscl.store.store
 from tests.simulation.files import Pace
 from tests.simulation.scheduler import Scheduler, Task
 from xscl.store.database import connect
+
+LOG_BYTES = 1 << 16
+"""Bytes of the log at which a checkpoint is due: an hour has some of them."""
 
 WRONG: list[str] = []
 """Uses of a connection within a transaction of another task."""
@@ -72,3 +76,4 @@ def install(scheduler: Scheduler) -> None:
         return Connection(connect(path))
 
     vars(xscl.store.store)["connect"] = connected
+    vars(xscl.store.commits)["LOG_BYTES"] = LOG_BYTES

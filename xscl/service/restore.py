@@ -30,6 +30,7 @@ from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import PipelineError, check_store, read_checkpoint
 from xscl.store.atomic_files import sha256_of, synchronise, write_durably
 from xscl.store.backup import Backup, read_backup, unpack
+from xscl.store.block_copies import copies_path
 from xscl.store.commit_watermark import (
     NEW,
     UNFINISHED,
@@ -197,6 +198,7 @@ def _put(
     )
     aside.take(log_path(home.database))
     aside.take(journal_path(home.database))
+    aside.take(copies_path(home.database))
     aside.take(home.database)
     aside.take(home.checkpoint)
     aside.take(home.patterns)
@@ -270,6 +272,7 @@ def _accept_nothing(
         home.database,
         log_path(home.database),
         journal_path(home.database),
+        copies_path(home.database),
         watermark_path(home.database),
     ):
         aside.take(path)

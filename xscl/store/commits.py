@@ -1,8 +1,8 @@
 """The commits of a store: to its journal or to its database, each counted by the mark.
 
 The engine's transactions that only append are records of the journal (`xscl.store.journal`).  All
-others are transactions of DuckDB; before one begins, the database receives the records.  A store in
-memory has records without a journal, and no mark.
+others are transactions of DuckDB; before one begins, the database receives the records.  After one,
+a checkpoint may be due.  A store in memory has records without a journal, and no mark.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Protocol
 
+import duckdb
+
 from feeds.faultpoints import reached
 from xscl.store.commit_watermark import CommitWatermark
 from xscl.store.journal import Record
-from xscl.store.store_errors import store_error
+from xscl.store.store_errors import first_line, store_error
 from xscl.store.store_file import StoreFile
 from xscl.store.tail import Appends, Tail
 
 _log = logging.getLogger(__name__)
+
+LOG_BYTES = 128 << 20
+"""Bytes of the log at which a checkpoint is due: one takes 200 ms, in the middle of a batch."""
 
 
 class Bringer(Protocol):
@@ -36,7 +41,8 @@ class Commits:
     by any thread of the process that has the store open; nobody else can.  It is taken before
     the lock of the mark, and never while a transaction of DuckDB is open.  So neither a reader nor
     a push waits for a long reader, but on a full disk (`Store.reading`).  `lose` is called with an
-    error after which the database has to be opened again.
+    error after which the database has to be opened again.  Until `is_sound`, and after damage was
+    found, nothing is written but what is committed: no checkpoint.
     """
 
     def __init__(
@@ -51,6 +57,8 @@ class Commits:
         self._lose = lose
         self._connect = connect
         self._bringer: Bringer | None = None
+        self.is_sound = False
+        self._due = 0  # bytes of the log at which the next checkpoint is tried, if more
         self._is_behind = False  # the mark lacks the last commit; its lock guards this
 
     @property
@@ -111,6 +119,49 @@ class Commits:
             reached("after_commit")
             self._update_mark(self._write_mark)
             reached("marked")
+
+    def checkpoint_if_due(self, write: Callable[[], object]) -> None:
+        """Make a checkpoint with `write` if the log is long; its commits are durable already.
+
+        So nothing is raised.  It is put off while another connection writes, while the files are
+        copied, and if there is no room for copies of blocks.  If DuckDB fails, the database has to
+        be opened again.
+        """
+        assert self._file is not None
+        try:
+            self._checkpoint(write, max(LOG_BYTES, self._due))
+            return
+        except duckdb.TransactionException as error:
+            reason = first_line(error)
+        except OSError as error:
+            reason = str(error)
+        except duckdb.Error as error:
+            self._lose(error)
+            return
+        self._due = self._file.log_size() + LOG_BYTES // 8
+        _log.info("a checkpoint of %s is put off: %s", self._file.path, reason)
+
+    def checkpoint_at_end(self, write: Callable[[], object]) -> None:
+        """Make a checkpoint with `write` unless the log is empty; if it fails, the log stays."""
+        assert self._file is not None
+        try:
+            self._checkpoint(write, 1)
+        except (duckdb.Error, OSError) as error:
+            _log.warning("the log of %s stays: %s", self._file.path, first_line(error))
+
+    def _checkpoint(self, write: Callable[[], object], least: int) -> None:
+        """Make a checkpoint if the log has at least so many bytes, and no file is being copied."""
+        file, mark = self._file, self.mark
+        assert file is not None
+        if mark is None or not self.is_sound:
+            return
+        with mark.lock:
+            if file.log_size() >= least and file.resting.acquire(blocking=False):
+                try:
+                    write()
+                    self._due = 0
+                finally:
+                    file.resting.release()
 
     def _write_mark(self) -> None:
         assert self._file is not None

@@ -16,7 +16,7 @@ import copy
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,6 +28,7 @@ from templates.columns.arrow_tables import Lender, Statements, among
 from templates.registry import registry
 from xscl.errors import StoreError
 from xscl.store.atomic_files import copy_durably
+from xscl.store.block_copies import put_back
 from xscl.store.commit_watermark import CommitPoint
 from xscl.store.commits import Commits
 from xscl.store.database import (
@@ -123,8 +124,11 @@ class Store:
         self._file = file
         if self._commits is None:
             self._commits = Commits(file, self.lose, self.connect_again)
+        self._commits.is_sound = False
         seen = file.make_ready(accept=accept)
         making = not file.path.exists()
+        if not making and put_back(file.path):
+            _log.warning("a checkpoint of %s was broken off; its copies are back", file.path)
         self._connection = connect(file.path)
         file.claim.acquire()
         # Asked once: for the first such question DuckDB makes all its own views, for 16 ms.
@@ -148,7 +152,7 @@ class Store:
             counted = now = self.seen()
         file.follow(seen, now)
         self._commits.tail.begin(file.path, counted.store, counted.commits, known, records)
-        self._raw.execute("PRAGMA enable_checkpoint_on_shutdown")
+        self._commits.is_sound = True
 
     def _share(self) -> None:
         """Allow other connections to be made from this one."""
@@ -213,7 +217,7 @@ class Store:
     def _keep_old(self, path: Path, found: int) -> Path:
         """Copy the unchanged database, and return the copy's path."""
         kept = path.with_name(f"{path.name}.v{found}")
-        self._raw.execute("PRAGMA enable_checkpoint_on_shutdown")
+        self._checkpoint()
         self._raw.close()
         copy_durably(path, kept)
         self._connection = connect(path)
@@ -383,6 +387,17 @@ class Store:
             self._commits.commit_unmarked(commit, records)
         else:
             self._commits.commit(count, commit, records)
+            self._commits.checkpoint_if_due(self._checkpoint)
+
+    def _checkpoint(self) -> None:
+        """Write the log to the database; raises OSError and errors of DuckDB.
+
+        A checkpoint that DuckDB refuses since another connection writes is a TransactionException.
+        """
+        assert self._file is not None
+        blocks = self._raw.execute(f"SELECT block_id FROM pragma_metadata_info('{FILE}')")
+        self._file.copy_blocks([number for (number,) in blocks.fetchall()])
+        self._raw.execute("CHECKPOINT")
 
     def lend(self, name: str, rows: pa.Table) -> None:
         """Register an Arrow table under a name for later queries."""
@@ -564,9 +579,8 @@ class Store:
         if is_ended(error) and self._generation != self._shared.generation:
             return StoreClosed() if self._shared.is_closed else StoreUnavailable(self.path)
         answer = store_error(self.path, error)
-        if isinstance(answer, StoreDamaged) and self._connection is not None:
-            with suppress(duckdb.Error):  # the damage is what to report
-                self._connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+        if isinstance(answer, StoreDamaged) and self._commits is not None:
+            self._commits.is_sound = False
         return answer
 
     # -- Beside, copied, closed ------------------------------------------------------------
@@ -597,32 +611,26 @@ class Store:
     ) -> Iterator[tuple[CommitPoint, tuple[FilePart, ...]]]:
         """Yield the files as of a moment between two commits; later commits may follow.
 
-        A commit appends to the log, and only a checkpoint writes the log to the database, so no
-        checkpoint runs within the block.  `between` is called before, while no commit runs, with a
+        A commit appends to the log, and only a checkpoint writes the log to the database; none runs
+        within the block.  `between` is called before, while no commit runs, with a
         connection that sees exactly the content of the files.
         """
         file = self._file
         if file is None or file.mark is None:
             raise BackupError("a store in memory has no files that could be copied")
         assert self._commits is not None
-        with file.resting, closing(self.connect_again()) as other:
-            ((before,),) = other.fetch("SELECT current_setting('checkpoint_threshold')")
-            other.fetch("SET checkpoint_threshold = '1000 TiB'")
-            try:
-                with ExitStack() as stack:
-                    with self._commits.tail.flushing, file.mark.lock:
-                        self.flush()  # nothing follows until the lock is free
-                        seen, parts = other.seen(), stack.enter_context(file.parts())
-                        between(other)
-                    yield seen, parts
-            finally:
-                other.fetch(f"SET checkpoint_threshold = '{before}'")
+        with file.resting, closing(self.connect_again()) as other, ExitStack() as stack:
+            with self._commits.tail.flushing, file.mark.lock:
+                self.flush()  # nothing follows until the lock is free
+                seen, parts = other.seen(), stack.enter_context(file.parts())
+                between(other)
+            yield seen, parts
 
     def close(self) -> None:
         """Close the connection; later calls raise StoreClosed."""
         reached("closing")
         if self._own and self._commits is not None:
-            self._close_journal(self._commits)
+            self._finish(self._commits)
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -635,13 +643,15 @@ class Store:
                 self._file.release()
                 self._file = None
 
-    def _close_journal(self, commits: Commits) -> None:
-        """Bring the journal to the database; if that fails, the next start does."""
+    def _finish(self, commits: Commits) -> None:
+        """Bring journal and log to the database; if that fails, the next start has them."""
         if self.path is not None and self._connection is not None and not self._shared.is_lost:
             try:
                 commits.bring()
             except StoreError as error:
                 _log.warning("the journal of %s waits for the next start: %s", self.path, error)
+            else:
+                commits.checkpoint_at_end(self._checkpoint)
         commits.close()
 
 

@@ -2,6 +2,7 @@
 
     state.duckdb        the database
     state.duckdb.wal    its log: the commits since the last checkpoint (DuckDB's)
+    state.duckdb.blocks   what the next checkpoint overwrites (`xscl.store.block_copies`)
     state.duckdb.journal  the commits that the database lacks (`xscl.store.journal`)
     state.duckdb.mark   the number of commits (`xscl.store.commit_watermark`)
     state.duckdb.lock   the lock, with the process that holds it (`xscl.store.store_lock`)
@@ -18,7 +19,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from pathlib import Path
 from xscl.errors import StoreError
 from xscl.plurals import counted
 from xscl.store.atomic_files import rewrite, synchronise
+from xscl.store.block_copies import HEADERS, copies_path, copy_blocks
 from xscl.store.commit_watermark import (
     NEW,
     UNFINISHED,
@@ -38,8 +40,6 @@ from xscl.store.commit_watermark import (
 from xscl.store.journal import journal_path
 from xscl.store.store_errors import DATABASE, BackupError, StoreWentBack
 from xscl.store.store_lock import StoreLock
-
-_HEADERS = 3 * 4096  # bytes: DuckDB writes these before anything else
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class StoreFile:
         self.claim = StoreLock(path)
         self.mark: CommitWatermark | None = None
         self.resting = threading.Lock()
-        self._descriptor: int | None = None
+        self._reading: int | None = None
 
     def make_ready(self, *, accept: bool) -> CommitPoint | None:
         """Return the content of the mark, after removing the remains of an interrupted creation.
@@ -77,7 +77,7 @@ class StoreFile:
         path, seen = self.path, read_watermark(self.path)
         making = seen is not None and seen.commits == NEW
         size = path.stat().st_size if path.exists() else 0
-        if size and not (making and size < _HEADERS):
+        if size and not (making and size < HEADERS):
             return seen
         log, journal = log_path(path), journal_path(path)
         if not making and not accept:
@@ -94,6 +94,7 @@ class StoreFile:
         path.unlink(missing_ok=True)
         log.unlink(missing_ok=True)
         journal.unlink(missing_ok=True)
+        copies_path(path).unlink(missing_ok=True)
         seen = CommitPoint(seen.store if seen is not None and making else new_id(), NEW)
         write_watermark(path, seen)
         return seen
@@ -158,20 +159,29 @@ class StoreFile:
         themselves before anything that they say counts.  This needs no further room.
         """
         rewrite(log_path(self.path))
-        rewrite(self.path, _HEADERS)
+        rewrite(self.path, HEADERS)
         rewrite(journal_path(self.path))
+
+    def copy_blocks(self, numbers: Sequence[int]) -> None:
+        """Copy the blocks of the database that a checkpoint overwrites; raises OSError."""
+        copy_blocks(self.path, self._descriptor(), numbers)
+
+    def _descriptor(self) -> int:
+        """Return a descriptor of the database for reading.
+
+        It stays open as long as the store: closing it would drop the lock that DuckDB has on the
+        file.
+        """
+        if self._reading is None:
+            self._reading = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        return self._reading
 
     @contextmanager
     def parts(self) -> Iterator[tuple[FilePart, ...]]:
-        """Yield the database and its log; raise if a checkpoint has written to them meanwhile.
-
-        The descriptor of the database stays open as long as the store: closing
-        it would drop the lock that DuckDB has on the file.
-        """
-        if self._descriptor is None:
-            self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        database = FilePart(self.path.name, self._descriptor, os.fstat(self._descriptor).st_size)
-        headers = os.pread(self._descriptor, _HEADERS, 0)
+        """Yield the database and its log; raise if a checkpoint has written to them meanwhile."""
+        reading = self._descriptor()
+        database = FilePart(self.path.name, reading, os.fstat(reading).st_size)
+        headers = os.pread(reading, HEADERS, 0)
         log = log_path(self.path)
         try:
             descriptor = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
@@ -182,14 +192,14 @@ class StoreFile:
                 yield database, FilePart(log.name, descriptor, os.fstat(descriptor).st_size)
             finally:
                 os.close(descriptor)
-        if os.pread(self._descriptor, _HEADERS, 0) != headers:
+        if os.pread(reading, HEADERS, 0) != headers:
             raise BackupError(f"the store {self.path} was rewritten while it was copied")
 
     def release(self) -> None:
         """Release the lock on the store, after its connection was closed."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        if self._reading is not None:
+            os.close(self._reading)
+            self._reading = None
         if self.mark is not None:
             self.mark.close()
             self.mark = None

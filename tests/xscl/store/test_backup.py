@@ -26,8 +26,9 @@ from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository
 from xscl.service.restore import accept, restore
 from xscl.store import backup as backup_module
-from xscl.store import migrations
+from xscl.store import commits, migrations
 from xscl.store.backup import MANIFEST, Backup, back_up, read_backup
+from xscl.store.block_copies import copies_path
 from xscl.store.commit_watermark import (
     UNFINISHED,
     CommitPoint,
@@ -112,13 +113,15 @@ def test_at_any_point_a_restored_store_goes_on(
             assert found(engine) == never_stopped
 
 
-def test_while_another_thread_pushes(home: DataDirectory, tmp_path: Path) -> None:
+def test_while_another_thread_pushes(
+    home: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Checkpoints are made all the time, but for the time of a backup; the log is never whole."""
     home.create()
     stop = threading.Event()
     failures: list[BaseException] = []
     with subscribed(home.database) as engine, closing(engine.host.connect()) as store:
-        store.fetch("SET checkpoint_threshold = '1 KB'")
+        monkeypatch.setattr(commits, "LOG_BYTES", 1_000)
 
         def push() -> None:
             try:
@@ -131,19 +134,17 @@ def test_while_another_thread_pushes(home: DataDirectory, tmp_path: Path) -> Non
 
         thread = threading.Thread(target=push)
         thread.start()
-        commits = [engine.backup(tmp_path / f"{n}.tar").commits for n in range(4)]
+        made = [engine.backup(tmp_path / f"{n}.tar").commits for n in range(4)]
         with store.frozen_files() as (seen, parts):
             while store.seen().commits < seen.commits + 5:
                 assert thread.is_alive()
             later = Path(log_path(home.database)).stat().st_size
             assert len(parts) == 1 or later > parts[1].size, "pushes go on while it is at rest"
-        ((threshold,),) = store.fetch("SELECT current_setting('checkpoint_threshold')")
         stop.set()
         thread.join()
     assert not failures
-    assert threshold == "1000 bytes"
-    assert commits == sorted(commits)
-    for number, count in enumerate(commits):
+    assert made == sorted(made)
+    for number, count in enumerate(made):
         elsewhere = DataDirectory(tmp_path / f"elsewhere {number}")
         restore(tmp_path / f"{number}.tar", elsewhere)
         with xscl.Engine(elsewhere.database) as engine:
@@ -463,7 +464,9 @@ def test_in_the_place_of_what_went_further(
         restore(backup, home)
     done = restore(backup, home, force=True)
     assert done.aside is not None
-    assert set(done.kept) == {"state.duckdb", "state.duckdb.mark", "checkpoint"}
+    assert set(done.kept) == {f"state.duckdb{end}" for end in ("", ".blocks", ".mark")} | {
+        "checkpoint"
+    }
     assert done.waiting == PUSHES - 1 - 2
     append(home, PUSHES - 1)
     assert consumed(home) == sorted(never_stopped)
@@ -642,7 +645,7 @@ def test_no_store_at_all(killed: DataDirectory) -> None:
         consumed(killed)
     done = accept(killed)
     assert (done.commits, done.lost) == (0, 5)
-    beside = (log_path, journal_path, watermark_path)
+    beside = (log_path, journal_path, copies_path, watermark_path)
     assert set(done.kept) == {path(killed.database).name for path in beside}
     assert consumed(killed) == []
 

@@ -21,7 +21,7 @@ import pytest
 import xscl
 from tests.examples import usually
 from xscl.errors import StoreError
-from xscl.store import store_lock, verification
+from xscl.store import commits, store_lock, verification
 from xscl.store.commit_watermark import (
     NEW,
     UNFINISHED,
@@ -290,11 +290,13 @@ def rolled_back(store: Store) -> None:
         raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("threshold", usually(["1 KB", "16 MB"], "1 KB"))
-def test_the_count_is_never_behind_the_mark(path: Path, tmp_path: Path, threshold: str) -> None:
-    """Also where a commit is a checkpoint and nothing is written to the log."""
+@pytest.mark.parametrize("size", usually([1_000, 16_000_000], 1_000))
+def test_the_count_is_never_behind_the_mark(
+    path: Path, tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a checkpoint follows each commit."""
+    monkeypatch.setattr(commits, "LOG_BYTES", size)
     with xscl.Engine(path) as engine, closing(engine.host.connect()) as store:
-        store.fetch(f"SET checkpoint_threshold = '{threshold}'")
         for number in range(3, 9):
             text = random.Random(number).randbytes(100_000 * (number % 3)).hex()
             engine.push(document(number, text))
