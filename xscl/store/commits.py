@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Protocol
 
-import duckdb
-
 from feeds.faultpoints import reached
 from xscl.store.commit_watermark import CommitWatermark
 from xscl.store.journal import Record
@@ -25,6 +23,10 @@ _log = logging.getLogger(__name__)
 
 LOG_BYTES = 128 << 20
 """Bytes of the log at which a checkpoint is due: one takes 200 ms, in the middle of a batch."""
+
+
+class CheckpointPutOff(Exception):
+    """No checkpoint can be made now; nothing has changed."""
 
 
 class Bringer(Protocol):
@@ -123,30 +125,24 @@ class Commits:
     def checkpoint_if_due(self, write: Callable[[], object]) -> None:
         """Make a checkpoint with `write` if the log is long; its commits are durable already.
 
-        So nothing is raised.  It is put off while another connection writes, while the files are
-        copied, and if there is no room for copies of blocks.  If DuckDB fails, the database has to
-        be opened again.
+        So nothing is raised: if it fails, the database has to be opened again.  It is put off while
+        another connection writes, while the files are copied, and without room for its copies.
         """
         assert self._file is not None
         try:
             self._checkpoint(write, max(LOG_BYTES, self._due))
-            return
-        except duckdb.TransactionException as error:
-            reason = first_line(error)
-        except OSError as error:
-            reason = str(error)
-        except duckdb.Error as error:
+        except CheckpointPutOff as error:
+            self._due = self._file.log_size() + LOG_BYTES // 8
+            _log.info("a checkpoint of %s is put off: %s", self._file.path, error)
+        except Exception as error:
             self._lose(error)
-            return
-        self._due = self._file.log_size() + LOG_BYTES // 8
-        _log.info("a checkpoint of %s is put off: %s", self._file.path, reason)
 
     def checkpoint_at_end(self, write: Callable[[], object]) -> None:
         """Make a checkpoint with `write` unless the log is empty; if it fails, the log stays."""
         assert self._file is not None
         try:
             self._checkpoint(write, 1)
-        except (duckdb.Error, OSError) as error:
+        except Exception as error:
             _log.warning("the log of %s stays: %s", self._file.path, first_line(error))
 
     def _checkpoint(self, write: Callable[[], object], least: int) -> None:

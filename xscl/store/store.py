@@ -30,7 +30,7 @@ from xscl.errors import StoreError
 from xscl.store.atomic_files import copy_durably
 from xscl.store.block_copies import put_back
 from xscl.store.commit_watermark import CommitPoint
-from xscl.store.commits import Commits
+from xscl.store.commits import CheckpointPutOff, Commits
 from xscl.store.database import (
     FILE,
     MemoryDatabase,
@@ -217,7 +217,7 @@ class Store:
     def _keep_old(self, path: Path, found: int) -> Path:
         """Copy the unchanged database, and return the copy's path."""
         kept = path.with_name(f"{path.name}.v{found}")
-        self._checkpoint()
+        self._write_log()
         self._raw.close()
         copy_durably(path, kept)
         self._connection = connect(path)
@@ -390,10 +390,14 @@ class Store:
             self._commits.checkpoint_if_due(self._checkpoint)
 
     def _checkpoint(self) -> None:
-        """Write the log to the database; raises OSError and errors of DuckDB.
+        """Make a checkpoint; raises CheckpointPutOff, and the errors after which it is lost."""
+        try:
+            self._write_log()
+        except (OSError, duckdb.TransactionException) as error:  # no room; another one writes
+            raise CheckpointPutOff(first_line(error)) from error
 
-        A checkpoint that DuckDB refuses since another connection writes is a TransactionException.
-        """
+    def _write_log(self) -> None:
+        """Write the log to the database; raises OSError and errors of DuckDB."""
         assert self._file is not None
         blocks = self._raw.execute(f"SELECT block_id FROM pragma_metadata_info('{FILE}')")
         self._file.copy_blocks([number for (number,) in blocks.fetchall()])
