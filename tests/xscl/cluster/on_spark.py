@@ -104,6 +104,17 @@ def resizing(context: SparkContext) -> Change:
             assert time.monotonic() < until, f"{executors()} executors"
             time.sleep(0.1)
 
+    def move(driver: ClusterDriver) -> None:
+        """Move a cell to the new executor, which Spark counts before it gives it tasks."""
+        until = time.monotonic() + 60
+        while True:
+            try:
+                driver.move(1)
+                return
+            except CellsStay:
+                assert time.monotonic() < until
+                time.sleep(0.5)
+
     def change(driver: ClusterDriver, number: int) -> None:
         if number == 3:
             assert backend.killExecutor("0")
@@ -113,7 +124,7 @@ def resizing(context: SparkContext) -> Change:
         elif number == 5:
             assert backend.requestExecutors(2)  # what was asked for at the start does not count
             wait_for(2)
-            driver.move(1)  # else the new one gets no cell
+            move(driver)  # else the new one gets no cell
         elif number == 6:
             assert len(set(_processes(driver).values())) == 2
 
