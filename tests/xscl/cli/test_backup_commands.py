@@ -78,7 +78,8 @@ def test_data_is_replaced_by_force_only(place: DataDirectory, backup: Path) -> N
     done = called("restore", str(backup), "--force", *data)
     assert done.exit_code == 0
     (kept,) = place.path.glob("before-*")
-    assert f"kept aside in {kept}: state.duckdb.mark, state.duckdb\n" in done.stdout
+    parts = ("state.duckdb.mark", "state.duckdb.blocks", "state.duckdb")
+    assert f"kept aside in {kept}: {', '.join(parts)}\n" in done.stdout
     told = json.loads(called("restore", str(backup), "--force", "--json", *data).stdout)
     assert (told["waiting"], told["missing"], told["commits"]) == (1, 0, 2)
     assert Path(told["aside"]).is_dir()
