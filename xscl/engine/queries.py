@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import Counter
@@ -41,6 +42,7 @@ from xscl.subscriptions.match_tables import values_table
 from xscl.subscriptions.matches import Matches
 
 JoinSource: TypeAlias = Callable[[], AbstractContextManager[JoinRelations]]
+_CHECKPOINT = re.compile(r'"function_name":"(force_)?checkpoint"', re.IGNORECASE)
 
 
 class Queries:
@@ -66,6 +68,7 @@ class Queries:
             state, store = self._state, self._transactions.store
             store.expect_open()
             _refuse_all_but_select(query)
+            _refuse_checkpoint(store, query)
             with store.translate_errors():
                 state.relations.refresh(values, joins)
             try:
@@ -315,6 +318,14 @@ class Queries:
 
 def _ticks(keep: int | None) -> int:
     return INFINITE if keep is None else keep
+
+
+def _refuse_checkpoint(store: Store, query: str) -> None:
+    """Refuse a checkpoint by a table function; only the store makes one (decision 144)."""
+    if "checkpoint" in query.lower():
+        ((tree,),) = store.fetch("SELECT json_serialize_sql(?)", [query])
+        if _CHECKPOINT.search(tree):
+            raise SqlError("a query cannot make a checkpoint", hint="the tables are read-only")
 
 
 def _refuse_all_but_select(query: str) -> None:

@@ -1,28 +1,31 @@
-"""Copies of the blocks that a checkpoint overwrites, so that a crash in its midst loses nothing.
+"""Copies of the blocks that a checkpoint overwrites, so that a crash within it loses nothing.
 
-A checkpoint of DuckDB writes rows to free blocks, and then a header that counts them.  But a block
-of metadata has 64 parts, of the last checkpoint and of the next one, and is overwritten as a whole.
-DuckDB verifies the checksum of a block as a whole, too.  So a torn write of such a block leaves a
+A checkpoint of DuckDB writes rows to free blocks, and then a header that refers to them.  But a
+metadata block consists of 64 sub-blocks; some belong to the last checkpoint, others to the next,
+which overwrites the block in place.  Its checksum covers the whole block, so a torn write leaves a
 database that nobody can open, although its header and its log have everything.  Therefore a
 checkpoint begins with copies of these blocks in a file beside the database:
 
     state.duckdb.blocks = checksum | headers | number, block | number, block | ...
     bytes                 16         12288     8       262144
 
-If the database has the same headers at its next opening, that checkpoint did not end, and the
-copies are written back.  This is right also if it did not begin.  The copies are overwritten by
-those of the next checkpoint: a torn copy belongs to a checkpoint that has not begun.
+If the database has the same headers at its next opening, that checkpoint did not complete, and the
+copies are written back.  This is right also if it did not begin.  The next checkpoint overwrites
+the copies: a torn copy belongs to a checkpoint that has not begun.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from xscl.store.atomic_files import synchronise
+
+_log = logging.getLogger(__name__)
 
 HEADERS = 3 * 4096
 """Bytes that DuckDB writes before anything else: a main header with a random id, and two that
@@ -67,16 +70,18 @@ def copy_blocks(database: Path, descriptor: int, numbers: Sequence[int]) -> None
 
 
 def put_back(database: Path) -> bool:
-    """Write the copies back if the checkpoint did not end; return whether any block differed.
+    """Write the copies back if the checkpoint did not complete; return whether a block differed.
 
     Nobody may have the database open: while another process has it, nothing is written.
-    Raises OSError.
+    Raises OSError if the database cannot be read or written.
     """
     try:
         source = os.open(copies_path(database), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
+        if not _is_whole(source, database):
+            return False
         target = os.open(database, os.O_RDWR | os.O_CLOEXEC)
         try:
             return _put_back(source, target)
@@ -87,8 +92,7 @@ def put_back(database: Path) -> bool:
 
 
 def _put_back(source: int, target: int) -> bool:
-    headers = os.pread(target, HEADERS, 0)
-    if os.pread(source, HEADERS, _CHECKSUM) != headers or not _is_whole(source):
+    if os.pread(source, HEADERS, _CHECKSUM) != os.pread(target, HEADERS, 0):
         return False
     try:
         fcntl.lockf(target, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kind of lock that DuckDB has
@@ -106,12 +110,17 @@ def _put_back(source: int, target: int) -> bool:
     return differed
 
 
-def _is_whole(source: int) -> bool:
+def _is_whole(source: int, database: Path) -> bool:
+    """Return whether the copies can be read and are complete: a sound store opens without them."""
     checksum, at = hashlib.blake2b(digest_size=_CHECKSUM), _CHECKSUM
-    while piece := os.pread(source, 1 << 20, at):
-        checksum.update(piece)
-        at += len(piece)
-    return os.pread(source, _CHECKSUM, 0) == checksum.digest()
+    try:
+        while piece := os.pread(source, 1 << 20, at):
+            checksum.update(piece)
+            at += len(piece)
+        return os.pread(source, _CHECKSUM, 0) == checksum.digest()
+    except OSError as error:
+        _log.warning("the copies of blocks of %s cannot be read: %s", database, error)
+        return False
 
 
 def _write(descriptor: int, content: bytes, place: int) -> None:

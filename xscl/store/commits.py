@@ -8,6 +8,7 @@ a checkpoint may be due.  A store in memory has records without a journal, and n
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Protocol
@@ -23,9 +24,13 @@ _log = logging.getLogger(__name__)
 
 LOG_BYTES = 128 << 20
 """Bytes of the log at which a checkpoint is due: one takes 200 ms, in the middle of a batch."""
+POSTPONED_SECONDS = 1.0
+"""Seconds until a postponed checkpoint is tried again: each attempt makes copies."""
+FAILED_SECONDS = 60.0
+"""Seconds until a checkpoint is tried again after one that has invalidated the database."""
 
 
-class CheckpointPutOff(Exception):
+class CheckpointPostponed(Exception):
     """No checkpoint can be made now; nothing has changed."""
 
 
@@ -43,8 +48,8 @@ class Commits:
     by any thread of the process that has the store open; nobody else can.  It is taken before
     the lock of the mark, and never while a transaction of DuckDB is open.  So neither a reader nor
     a push waits for a long reader, but on a full disk (`Store.reading`).  `lose` is called with an
-    error after which the database has to be opened again.  Until `is_sound`, and after damage was
-    found, nothing is written but what is committed: no checkpoint.
+    error after which the database has to be opened again.  Unless the store `is_sound`, its end
+    makes no checkpoint.
     """
 
     def __init__(
@@ -60,7 +65,7 @@ class Commits:
         self._connect = connect
         self._bringer: Bringer | None = None
         self.is_sound = False
-        self._due = 0  # bytes of the log at which the next checkpoint is tried, if more
+        self._next_checkpoint = 0.0  # no earlier (time.monotonic)
         self._is_behind = False  # the mark lacks the last commit; its lock guards this
 
     @property
@@ -112,8 +117,7 @@ class Commits:
             try:
                 commit()
             except Exception as error:
-                # Later commits would follow a damaged entry of DuckDB's log.  An empty log does not
-                # tell: a checkpoint in the midst of the commit may have emptied it again.
+                # Later commits would follow a damaged entry of DuckDB's log.
                 if not size or self._file.log_size() != size:
                     self._lose(error)
                 raise
@@ -125,21 +129,30 @@ class Commits:
     def checkpoint_if_due(self, write: Callable[[], object]) -> None:
         """Make a checkpoint with `write` if the log is long; its commits are durable already.
 
-        So nothing is raised: if it fails, the database has to be opened again.  It is put off while
-        another connection writes, while the files are copied, and without room for its copies.
+        So no failure is raised: after one the database has to be opened again.  The checkpoint is
+        postponed while another connection writes, or reads what has been updated since; while the
+        files are copied; and without room for the copies of blocks.
         """
         assert self._file is not None
+        now = time.monotonic()
+        if now < self._next_checkpoint:
+            return
         try:
-            self._checkpoint(write, max(LOG_BYTES, self._due))
-        except CheckpointPutOff as error:
-            self._due = self._file.log_size() + LOG_BYTES // 8
-            _log.info("a checkpoint of %s is put off: %s", self._file.path, error)
+            self._checkpoint(write, LOG_BYTES)
+        except CheckpointPostponed as error:
+            self._next_checkpoint = now + POSTPONED_SECONDS
+            size = self._file.log_size()
+            level = logging.WARNING if size > 4 * LOG_BYTES else logging.DEBUG
+            _log.log(level, "no checkpoint of %s at %d bytes: %s", self._file.path, size, error)
         except Exception as error:
+            self._next_checkpoint = now + FAILED_SECONDS
             self._lose(error)
 
     def checkpoint_at_end(self, write: Callable[[], object]) -> None:
         """Make a checkpoint with `write` unless the log is empty; if it fails, the log stays."""
         assert self._file is not None
+        if not self.is_sound:
+            return
         try:
             self._checkpoint(write, 1)
         except Exception as error:
@@ -149,20 +162,17 @@ class Commits:
         """Make a checkpoint if the log has at least so many bytes, and no file is being copied."""
         file, mark = self._file, self.mark
         assert file is not None
-        if mark is None or not self.is_sound:
+        if mark is None:
             return
         with mark.lock:
             if file.log_size() >= least and file.resting.acquire(blocking=False):
                 try:
                     write()
-                    self._due = 0
                 finally:
                     file.resting.release()
 
     def _write_mark(self) -> None:
-        assert self._file is not None
         assert self.mark is not None
-        self._file.forget_log()
         self.mark.write(self.tail.commits)
 
     def _update_mark(self, write: Callable[[], object]) -> None:

@@ -7,7 +7,7 @@ offsets are here.  `xscl.inspection.relations` shows all under the paper's names
 One process at a time opens a store in a file (`xscl.store.store_lock`).  Before anything is
 written, the whole store is read, because DuckDB verifies a block's checksum only when it reads
 the block, and compared with its mark (`xscl.store.commit_watermark`).  A refused store stays
-unchanged.
+unchanged, but for the blocks of an interrupted checkpoint (`xscl.store.block_copies`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import copy
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,7 +30,7 @@ from xscl.errors import StoreError
 from xscl.store.atomic_files import copy_durably
 from xscl.store.block_copies import put_back
 from xscl.store.commit_watermark import CommitPoint
-from xscl.store.commits import CheckpointPutOff, Commits
+from xscl.store.commits import CheckpointPostponed, Commits
 from xscl.store.database import (
     FILE,
     MemoryDatabase,
@@ -128,7 +128,10 @@ class Store:
         seen = file.make_ready(accept=accept)
         making = not file.path.exists()
         if not making and put_back(file.path):
-            _log.warning("a checkpoint of %s was broken off; its copies are back", file.path)
+            _log.warning(
+                "a checkpoint of %s was interrupted; the blocks that it overwrote are restored",
+                file.path,
+            )
         self._connection = connect(file.path)
         file.claim.acquire()
         # Asked once: for the first such question DuckDB makes all its own views, for 16 ms.
@@ -390,18 +393,25 @@ class Store:
             self._commits.checkpoint_if_due(self._checkpoint)
 
     def _checkpoint(self) -> None:
-        """Make a checkpoint; raises CheckpointPutOff, and the errors after which it is lost."""
+        """Make a checkpoint; raises CheckpointPostponed, and errors that invalidate the database.
+
+        DuckDB ends a statement that Ctrl-C has interrupted with a RuntimeError, here after the
+        checkpoint.
+        """
         try:
             self._write_log()
-        except (OSError, duckdb.TransactionException) as error:  # no room; another one writes
-            raise CheckpointPutOff(first_line(error)) from error
+        except (OSError, StoreError, duckdb.TransactionException) as error:
+            raise CheckpointPostponed(first_line(error)) from error
+        except RuntimeError as error:
+            raise KeyboardInterrupt from error
 
     def _write_log(self) -> None:
-        """Write the log to the database; raises OSError and errors of DuckDB."""
+        """Write the log to the database; raises OSError, StoreError and errors of DuckDB."""
         assert self._file is not None
         blocks = self._raw.execute(f"SELECT block_id FROM pragma_metadata_info('{FILE}')")
         self._file.copy_blocks([number for (number,) in blocks.fetchall()])
         self._raw.execute("CHECKPOINT")
+        self._file.forget_log()
 
     def lend(self, name: str, rows: pa.Table) -> None:
         """Register an Arrow table under a name for later queries."""
@@ -635,17 +645,23 @@ class Store:
         reached("closing")
         if self._own and self._commits is not None:
             self._finish(self._commits)
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-        if self._own:
-            self._shared.close()
-            if self._memory is not None:
-                self._memory.release()
-                self._memory = None
-            if self._file is not None:
-                self._file.release()
-                self._file = None
+        mark = self._file.mark if self._own and self._file is not None else None
+        with nullcontext() if mark is None else mark.lock:  # no checkpoint reads a released file
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+            if self._own:
+                self._release()
+
+    def _release(self) -> None:
+        """Release the file, or the instance of DuckDB in memory."""
+        self._shared.close()
+        if self._memory is not None:
+            self._memory.release()
+            self._memory = None
+        if self._file is not None:
+            self._file.release()
+            self._file = None
 
     def _finish(self, commits: Commits) -> None:
         """Bring journal and log to the database; if that fails, the next start has them."""

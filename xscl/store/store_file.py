@@ -156,11 +156,13 @@ class StoreFile:
 
         After a failed sync the system may count what was not written as written, and a later sync
         succeeds without it.  So the log, and the headers of the database, are written over
-        themselves before anything that they say counts.  This needs no further room.
+        themselves before anything that they say counts.  This needs no further room.  Nor must a
+        removed journal come back: it may have a record whose append was reported as failed.
         """
         rewrite(log_path(self.path))
         rewrite(self.path, HEADERS)
         rewrite(journal_path(self.path))
+        synchronise(self.path.parent)
 
     def copy_blocks(self, numbers: Sequence[int]) -> None:
         """Copy the blocks of the database that a checkpoint overwrites; raises OSError."""

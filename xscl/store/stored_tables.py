@@ -1,4 +1,4 @@
-"""Tables of a store of this or an earlier version, read without changing it.
+"""Tables of a store of this or an earlier version, read without changing their rows.
 
 The engine reads stores of its own version only (`xscl.store.migrations`).  What this module reads
 are tables that development versions have, too; so their rows can be exported.
@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from xscl.store.block_copies import put_back
 from xscl.store.commit_watermark import CommitPoint, read_watermark
 from xscl.store.migrations import DEVELOPMENT, is_readable
 from xscl.store.store_errors import StoreDamaged, WrongVersion
@@ -35,6 +36,7 @@ def read_tables(path: Path, wanted: Mapping[str, Sequence[str]]) -> dict[str, li
     with ExitStack() as opened:
         file = StoreFile(path)
         opened.callback(file.release)
+        put_back(path)
         fetch = opened.enter_context(read_only(path))
         columns = _columns(fetch)
         if "meta" not in columns:

@@ -8,21 +8,27 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 
+import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import xscl
 from tests.examples import examples
+from tests.waiting import PATIENCE
 from xscl.store import block_copies, commits
 from xscl.store.block_copies import HEADERS, copies_path, put_back
 from xscl.store.store import Store
 from xscl.store.store_errors import StoreDamaged
 from xscl.store.store_file import StoreFile, log_path
+from xscl.store.stored_tables import read_tables
 
 SECTOR = 512
 DATABASE = "state.duckdb"
@@ -183,6 +189,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """A store whose checkpoints are due after each commit."""
     with closing(Store(tmp_path / DATABASE, journalled=False)) as made:
         monkeypatch.setattr(commits, "LOG_BYTES", 1)
+        monkeypatch.setattr(commits, "POSTPONED_SECONDS", 0)
         yield made
 
 
@@ -192,7 +199,7 @@ def is_due(store: Store) -> bool:
     return log_path(store.path).exists() and log_path(store.path).stat().st_size > 0
 
 
-def test_one_is_put_off_while_another_connection_writes(store: Store) -> None:
+def test_one_is_postponed_while_another_connection_writes(store: Store) -> None:
     with closing(store.connect_again()) as beside:
         with beside.transaction():
             beside.fetch("CREATE TABLE state.beside (n BIGINT)")
@@ -202,15 +209,144 @@ def test_one_is_put_off_while_another_connection_writes(store: Store) -> None:
     assert written(store) == [1]
 
 
-def test_readers_put_off_none(store: Store) -> None:
-    with closing(store.connect_again()) as beside, beside.reading():
-        assert written(beside) == []
-        write(store, 1)
+def test_a_reader_postpones_one_if_what_it_reads_was_updated(store: Store) -> None:
+    """DuckDB keeps what the reader sees; rows that were inserted or deleted do not matter."""
+    with closing(store.connect_again()) as beside:
+        with beside.reading():
+            assert written(beside) == []
+            write(store, 1)
+            assert not is_due(store)
+            with store.transaction():
+                store.fetch("UPDATE state.meta SET value = 2 WHERE key = 'n1'")
+            assert is_due(store)
+            assert written(beside) == []
+        write(store, 3)
         assert not is_due(store)
-        assert written(beside) == []
+    assert written(store) == [2, 3]
 
 
-def test_one_is_put_off_while_the_files_are_copied(store: Store) -> None:
+def test_a_postponed_one_is_not_tried_with_each_commit(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "POSTPONED_SECONDS", 3_600)
+    with store.frozen_files():
+        write(store, 1)
+    with closing(store.connect_again()) as beside, beside.transaction():
+        beside.fetch("CREATE TABLE state.beside (n BIGINT)")
+        write(store, 2)
+    write(store, 3)
+    assert is_due(store)
+    later = time.monotonic() + 4_000
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    write(store, 4)
+    assert not is_due(store)
+
+
+def test_after_a_failure_one_is_not_tried_with_each_commit(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would invalidate the database."""
+    attempts: list[int] = []
+
+    def fail(_: Store) -> None:
+        attempts.append(1)
+        raise duckdb.FatalException("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "_write_log", fail)
+        write(store, 1)
+        assert store.is_lost
+        store.reopen()
+        write(store, 2)
+        assert not store.is_lost
+    assert attempts == [1]
+    assert written(store) == [1, 2]
+
+
+def test_a_connection_of_before_does_not_lose_the_database(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was opened again while the connection copied blocks."""
+    copy_blocks = StoreFile.copy_blocks
+
+    def reopened(file: StoreFile, numbers: Sequence[int]) -> None:
+        copy_blocks(file, numbers)
+        monkeypatch.setattr(StoreFile, "copy_blocks", copy_blocks)
+        store.lose(OSError("a write has failed"))
+        store.reopen()
+
+    with closing(store.connect_again()) as beside:
+        monkeypatch.setattr(StoreFile, "copy_blocks", reopened)
+        write(beside, 1)
+    assert not store.is_lost
+    assert written(store) == [1]
+
+
+def test_a_damaged_text_prevents_the_last_one_only(store: Store) -> None:
+    with pytest.raises(StoreDamaged), store.translate_errors():
+        raise duckdb.IOException("Corrupt database file: computed checksum 1 does not match")
+    write(store, 1)
+    assert not is_due(store)
+
+
+def test_a_store_is_not_released_while_another_connection_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its descriptor would be of another file, whose content would be put back."""
+    store, copying, go = Store(tmp_path / DATABASE, journalled=False), Event(), Event()
+    copy_blocks, closed = StoreFile.copy_blocks, Event()
+
+    def waiting(file: StoreFile, numbers: Sequence[int]) -> None:
+        copying.set()
+        assert go.wait(PATIENCE)
+        assert not closed.is_set()
+        copy_blocks(file, numbers)
+
+    def close() -> None:
+        store.lose(OSError("a write has failed"))  # so the end waits for no commit
+        store.close()
+        closed.set()
+
+    with closing(store.connect_again()) as beside:
+        monkeypatch.setattr(commits, "LOG_BYTES", 1)
+        monkeypatch.setattr(StoreFile, "copy_blocks", waiting)
+        writer, closer = Thread(target=write, args=(beside, 1)), Thread(target=close)
+        writer.start()
+        assert copying.wait(PATIENCE)
+        closer.start()
+        assert not closed.wait(0.2)
+        go.set()
+        writer.join()
+        closer.join()
+    with closing(Store(tmp_path / DATABASE)) as again:
+        assert written(again) == [1]
+
+
+def test_unreadable_copies_do_not_keep_a_sound_store_from_opening(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(store, 1)
+    path, pread = store.path, os.pread
+    assert path is not None
+    copies = copies_path(path).stat().st_ino
+
+    def fail(descriptor: int, size: int, at: int) -> bytes:
+        if os.fstat(descriptor).st_ino == copies:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return pread(descriptor, size, at)
+
+    store.close()
+    monkeypatch.setattr(os, "pread", fail)
+    with closing(Store(path)) as again:
+        assert written(again) == [1]
+
+
+def test_an_export_repairs_what_a_start_repairs(path: Path) -> None:
+    tables = read_tables(path, {"meta": ("key", "value")})
+    assert {"key": f"n{CHECKPOINTS - 1}", "value": CHECKPOINTS - 1} in tables["meta"]
+
+
+def test_one_is_postponed_while_the_files_are_copied(store: Store) -> None:
     with store.frozen_files():
         write(store, 1)
         assert is_due(store)
@@ -241,3 +377,11 @@ def test_the_end_writes_the_log_to_the_database(tmp_path: Path) -> None:
     assert not is_due(store)
     with closing(Store(tmp_path / DATABASE)) as store:
         assert written(store) == [1]
+
+
+def test_a_query_makes_none(tmp_path: Path) -> None:
+    with xscl.Engine(tmp_path / DATABASE) as engine:
+        for query in ("FROM checkpoint()", "SELECT * FROM Checkpoint('store') t"):
+            with pytest.raises(xscl.SqlError, match="cannot make a checkpoint"):
+                engine.sql(query)
+        assert engine.sql("SELECT 'checkpoint()' AS c").to_pylist() == [{"c": "checkpoint()"}]

@@ -21,7 +21,7 @@ from tests.examples import usually
 from tests.waiting import PATIENCE, eventually
 from tests.xscl.failing_commits import in_doubt
 from xscl.errors import StoreError
-from xscl.store import tail
+from xscl.store import store_file, tail
 from xscl.store.backup import back_up
 from xscl.store.commit_watermark import CommitPoint, read_watermark, write_watermark
 from xscl.store.journal import Journal, journal_path, records_of
@@ -381,3 +381,20 @@ def test_records_of_a_commit_that_fails_at_its_end_are_brought_once(
     assert len(engine.sql("SELECT id FROM documents")) == 6
     assert engine.push(document(7)).accepted == 1
     assert len(engine.sql("SELECT id FROM documents")) == 7
+
+
+def test_a_journal_that_was_removed_does_not_come_back(
+    engine: xscl.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last record may be of an append that was reported as failed; a loss of power follows."""
+    store = engine.host.transactions.store
+    assert store.path is not None
+    journal = journal_path(store.path)
+    engine.push(document(6))
+    store.flush()
+    synchronised: list[bool] = []
+    monkeypatch.setattr(store_file, "synchronise", lambda _: synchronised.append(journal.exists()))
+    store.lose(OSError("a write has failed"))
+    eventually(lambda: not store.is_lost)
+    assert synchronised == [False]
+    assert engine.push(document(7)).accepted == 1
