@@ -42,6 +42,7 @@ _CORE = "tests/cep_core/test_engine.py"
 _STORE = "tests/xscl/store/test_store.py"
 _JOURNAL = "tests/xscl/store/test_journal.py"
 _JOURNALLED = "tests/xscl/store/test_journalled_stores.py"
+_BLOCKS = "tests/xscl/store/test_block_copies.py"
 _VISIBILITY = (
     "tests/xscl/service/test_visibility.py::test_w8_nothing_of_one_user_is_in_an_answer_to_another"
 )
@@ -577,6 +578,34 @@ _FEEDS = (
 _BROKEN = "tests/xscl/store/test_broken_backups.py"
 
 _ENGINE_AND_STORE = (
+    Fault(
+        "an interrupted checkpoint is left so",
+        "xscl/store/block_copies.py",
+        "        _write(target, block, place)",
+        "        pass",
+        (f"{_BLOCKS}::test_any_sectors_of_it_may_be_lost",),
+    ),
+    Fault(
+        "copies of an earlier checkpoint are put back",
+        "xscl/store/block_copies.py",
+        "    if os.pread(source, HEADERS, _CHECKSUM) != os.pread(target, HEADERS, 0):",
+        "    if os.pread(source, HEADERS, _CHECKSUM) == b'':",
+        (f"{_BLOCKS}::test_copies_of_an_earlier_checkpoint_are_not_put_back",),
+    ),
+    Fault(
+        "a store is released while a checkpoint copies its blocks",
+        "xscl/store/store.py",
+        "        with nullcontext() if mark is None else mark.lock:",
+        "        with nullcontext() if mark is None else nullcontext():",
+        (f"{_BLOCKS}::test_a_store_is_not_released_while_another_connection_copies",),
+    ),
+    Fault(
+        "the removal of a journal is not durable when the database is opened again",
+        "xscl/store/store_file.py",
+        "rewrite(journal_path(self.path))\n        synchronise(self.path.parent)",
+        "rewrite(journal_path(self.path))",
+        (f"{_JOURNALLED}::test_a_journal_that_was_removed_does_not_come_back",),
+    ),
     Fault(
         "a commit is not marked",
         "xscl/store/commits.py",
