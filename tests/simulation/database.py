@@ -6,16 +6,17 @@ connection.  Each statement is a scheduling point, before and after.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import xscl.store.commits
 import xscl.store.store
-from tests.simulation.files import Pace
+from tests.simulation.files import CHECKPOINTED, Pace
 from tests.simulation.scheduler import Scheduler, Task
 from xscl.store.database import connect
 
-LOG_BYTES = 1 << 16
+LOG_BYTES = 1 << 14
 """Bytes of the log at which a checkpoint is due: an hour has some of them."""
 
 WRONG: list[str] = []
@@ -45,11 +46,15 @@ class Connection:
             self.pace.point("commit")
         if text.startswith("BEGIN"):
             self._owner = self.scheduler.current
+        before = _recorded() if text == "CHECKPOINT" else 0
         try:
             self._real.execute(statement, *parameters, **named)
         finally:
             if text.startswith(("COMMIT", "ROLLBACK")):
                 self._owner = None
+        if before and self.pace is not None:
+            self.pace.checkpoint = before, _recorded()
+            self.pace.point(CHECKPOINTED)
         self.scheduler.switch("after a statement")
         return self
 
@@ -66,6 +71,11 @@ class Connection:
             WRONG.append(
                 f"{user.name} uses a connection in a transaction of {self._owner.name}: {text[:80]}"
             )
+
+
+def _recorded() -> int:
+    """Return the size of the record of the disk."""
+    return os.stat(os.environ["DISK_LOG"]).st_size
 
 
 def install(scheduler: Scheduler) -> None:

@@ -102,18 +102,30 @@ class Disk:
         self._durable = dict(self._names)
         self._pending: list[tuple[Naming, ...]] = []  # a renaming changes two names at once
 
-    def update(self) -> None:
-        """Read the changes that were recorded since the last call."""
-        for change in self._changes():
+    def update(self, until: int | None = None) -> None:
+        """Read the changes that were recorded since the last call, up to a size of the record.
+
+        A write that reaches beyond it is torn.
+        """
+        for change in self._changes(until):
             if change.path.startswith(str(self._under)):
                 self._follow(change)
 
-    def crash(self, into: Path, draw: random.Random | None) -> None:
+    def crash(
+        self, into: Path, draw: random.Random | None, within: tuple[int, int] | None = None
+    ) -> None:
         """Write the files that survive a crash at this moment into a new directory.
 
-        Without random numbers everything survives, as after the end of a process.
+        Without random numbers everything survives, as after the end of a process.  If the process
+        ends `within` two sizes of the record, and nothing has been recorded since, what it had
+        written by a drawn size survives.
         """
-        self.update()
+        if draw is not None and within is not None and self._log.stat().st_size == within[1]:
+            # Late, where a checkpoint writes what refers to all the rest.
+            until, draw = max(draw.randint(*within) for _ in range(3)), None
+            self.update(until)
+        else:
+            self.update()
         names = dict(self._durable)
         kept = len(self._pending) if draw is None else draw.randint(0, len(self._pending))
         for namings in self._pending[:kept]:
@@ -127,16 +139,19 @@ class Disk:
             elif place.parent.is_dir():
                 place.write_bytes(file.survive(draw))
 
-    def _changes(self) -> Iterator[Change]:
+    def _changes(self, until: int | None) -> Iterator[Change]:
         if not self._log.exists():
             return
         with self._log.open("rb") as log:
             log.seek(self._read)
-            while head := log.read(_HEAD.size):
+            while (until is None or self._read < until) and (head := log.read(_HEAD.size)):
                 kind, path_size, data_size, offset = _HEAD.unpack(head)
                 path = log.read(path_size).decode()
-                yield Change(kind.decode(), path, log.read(data_size), offset)
-            self._read = log.tell()
+                place, data = log.tell(), log.read(data_size)
+                self._read = log.tell()
+                if until is not None and until < self._read and kind == b"W":
+                    data = data[: max(0, until - place) // SECTOR * SECTOR]
+                yield Change(kind.decode(), path, data, offset)
 
     def _follow(self, change: Change) -> None:
         file = self._names.get(change.path)

@@ -17,6 +17,8 @@ from tests.simulation.scheduler import Scheduler
 
 WRITTEN = "record_written"
 """The point between the write of a record of the journal and its synchronisation."""
+CHECKPOINTED = "checkpointed"
+"""The point after a checkpoint of DuckDB, whose writes cannot be interrupted."""
 CAUGHT = 5.0
 """Virtual seconds for which an operation waits that a fault has caught."""
 OPERATIONS = ("fsync", "fdatasync", "replace", "rename", "unlink", "ftruncate")
@@ -32,6 +34,8 @@ class Pace:
         self.caught = threading.Event()
         """Set when a task is about to do the operation that `catch` names, and waits there."""
         self._awaited = ""
+        self.checkpoint = (0, 0)
+        """The sizes of the record of the disk before and after the last checkpoint."""
 
     def catch(self, operation: str) -> None:
         """Make the next task that does an operation wait before it, for a while."""

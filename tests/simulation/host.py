@@ -145,11 +145,17 @@ class Host:
             self.journal.wrong(f"the service ended, and nothing was wrong: {error!r}")
 
     def crash(
-        self, seconds: float, *, power: bool, harm: Callable[[Path], None] | None = None
+        self,
+        seconds: float,
+        *,
+        power: bool,
+        within: tuple[int, int] | None = None,
+        harm: Callable[[Path], None] | None = None,
     ) -> None:
         """Kill the service, and start it again after some seconds on what is left.
 
-        Without power, what the disk had not synced is lost, too.  `harm` changes the directory.
+        Without power, what the disk had not synced is lost, too; `within` is of `Disk.crash`.
+        `harm` changes the directory.
         Nothing happens while another thread does this: the supervisor or a fault.
         """
         process, old, self.process = self.process, self._disk, None
@@ -158,7 +164,7 @@ class Host:
         process.crash()
         into = self._root / f"life{self.lives}"
         draw = random.Random(f"crash {self.scheduler.seed} {self.lives}")
-        old.crash(into, draw if power else None)
+        old.crash(into, draw if power else None, within)
         if harm is not None:
             harm(into)
         time.sleep(seconds)

@@ -14,6 +14,7 @@ from typing import Any
 
 import feeds.spool
 import xscl.store.journal
+import xscl.store.store_file
 from feeds.documents import Document
 from feeds.spool import Spool
 from xscl.delivery.endpoint import Endpoint, Outcome
@@ -174,11 +175,16 @@ def forgotten_ids() -> None:
     DocumentIds.add = _add  # type: ignore[method-assign]  # the planted defect
 
 
+def missing_copies() -> None:
+    """A checkpoint overwrites blocks of which there are no copies."""
+    vars(xscl.store.store_file)["copy_blocks"] = lambda *_: None
+
+
 DEFECTS: dict[str, Callable[[], None]] = {
     function.__name__: function
     for function in (
         *(missing_fsync, lost_wake_up, cursor_before_answer, early_stamp, early_unlock),
         *(shared_connection, quota_before, skipped_gap, missing_fsync_of_journal, torn_record),
-        forgotten_ids,
+        *(forgotten_ids, missing_copies),
     )
 }

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
 DEFECTS = (
     *("missing_fsync", "lost_wake_up", "cursor_before_answer", "early_stamp", "early_unlock"),
     *("shared_connection", "quota_before", "skipped_gap"),
-    *("missing_fsync_of_journal", "torn_record", "forgotten_ids"),
+    *("missing_fsync_of_journal", "torn_record", "forgotten_ids", "missing_copies"),
 )
 """The names of `tests.simulation.planted`, which only the process of a simulation imports."""
 
