@@ -72,8 +72,8 @@ def copy_blocks(database: Path, descriptor: int, numbers: Sequence[int]) -> None
 def put_back(database: Path) -> bool:
     """Write the copies back if the checkpoint did not complete; return whether a block differed.
 
-    Nobody may have the database open: while another process has it, nothing is written.
-    Raises OSError if the database cannot be read or written.
+    The caller must not have the database open.  If another process holds its lock, nothing is
+    written.  Raises OSError if the database cannot be read or written.
     """
     try:
         source = os.open(copies_path(database), os.O_RDONLY | os.O_CLOEXEC)

@@ -626,8 +626,8 @@ class Store:
         """Yield the files as of a moment between two commits; later commits may follow.
 
         A commit appends to the log, and only a checkpoint writes the log to the database; none runs
-        within the block.  `between` is called before, while no commit runs, with a
-        connection that sees exactly the content of the files.
+        within the block.  `between` is called before, while no commit runs, with a connection that
+        sees exactly the content of the files.
         """
         file = self._file
         if file is None or file.mark is None:

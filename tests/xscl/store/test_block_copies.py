@@ -68,8 +68,8 @@ class Checkpoint:
             if after[at : at + SECTOR] != before[at : at + SECTOR]
         ]
 
-    def broken_off(self, folder: Path, sectors: Sequence[int]) -> Path:
-        """Leave the files in a new folder as if only these sectors had been written."""
+    def interrupted(self, folder: Path, sectors: Sequence[int]) -> Path:
+        """Leave the files in a new folder as if it had written only these sectors."""
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.folder, folder)
         before, after = self._images()
@@ -119,7 +119,7 @@ def test_any_sectors_of_it_may_be_lost(
     changed = checkpoint.changed()
     size = draw.randint(0, len(changed))
     reached = changed[:size] if in_order else draw.sample(changed, size)
-    path = checkpoint.broken_off(tmp_path_factory.mktemp("left") / "home", reached)
+    path = checkpoint.interrupted(tmp_path_factory.mktemp("left") / "home", reached)
     with closing(Store(path, journalled=False)) as store:
         assert written(store) == list(range(number + 1))
         write(store, number + 1)
@@ -131,7 +131,7 @@ def test_without_copies_the_store_is_lost(checkpoints: list[Checkpoint], tmp_pat
     """So the property above can fail: half of what a checkpoint writes damages the database."""
     last = checkpoints[-1]
     changed = last.changed()
-    path = last.broken_off(tmp_path / "home", changed[: len(changed) // 2])
+    path = last.interrupted(tmp_path / "home", changed[: len(changed) // 2])
     copies_path(path).unlink()
     with pytest.raises(StoreDamaged):
         Store(path)
@@ -139,15 +139,15 @@ def test_without_copies_the_store_is_lost(checkpoints: list[Checkpoint], tmp_pat
 
 @pytest.fixture
 def path(checkpoints: list[Checkpoint], tmp_path: Path) -> Path:
-    """A database whose last checkpoint was broken off."""
+    """A database whose last checkpoint was interrupted."""
     last = checkpoints[-1]
-    return last.broken_off(tmp_path / "home", last.changed()[:20])
+    return last.interrupted(tmp_path / "home", last.changed()[:20])
 
 
 def test_copies_of_an_earlier_checkpoint_are_not_put_back(
     checkpoints: list[Checkpoint], tmp_path: Path
 ) -> None:
-    path = checkpoints[-1].broken_off(tmp_path / "home", [])
+    path = checkpoints[-1].interrupted(tmp_path / "home", [])
     shutil.copy(checkpoints[-1].ended, path)
     assert not put_back(path)
     assert path.read_bytes() == checkpoints[-1].ended.read_bytes()
