@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.simulation.journal import Journal
 from tests.simulation.model import Account, Changing, Model, Pushed, Stream
 from tests.simulation.network import Network
 from tests.simulation.scheduler import Scheduler
+from tests.simulation.service import Refused, Response
 from tests.simulation.service_log import ServiceLog
 from tests.simulation.visibility import foreign
 
@@ -24,8 +26,8 @@ MATCHES = [("m1", ("a", "b")), ("m2", ("a", "c")), ("m3", ("b", "c"))]
 def seen() -> tuple[Account, Stream]:
     """Return a user with a stream of three documents, and how its matches were seen."""
     stream = Stream("orders", "pairs", hook="hook", listed=["m1", "m2"], heard=["m1"])
-    for time, name in enumerate("abc"):
-        stream.documents[name] = Pushed(name, "key", time, acknowledged=time + 0.5)
+    for second, name in enumerate("abc"):
+        stream.documents[name] = Pushed(name, "key", second, acknowledged=second + 0.5)
     stream.received = dict.fromkeys(["m1", "m2", "m3"])
     return Account("u1m", streams=[stream]), stream
 
@@ -110,3 +112,29 @@ def test_an_error_in_the_log_is_wrong_unless_a_fault_lasts(tmp_path: Path) -> No
     host.begin_disturbance()
     log.handle(failed)
     assert journal.violations == ["the log says: it failed"]
+
+
+def test_a_deletion_may_be_done_when_it_is_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = Scheduler(1)
+    host = Host(scheduler, tmp_path, Network(random.Random(1)), Journal(scheduler))
+    missing, busy, found = (Response(status, {}, b"") for status in (404, 503, 200))
+    answers: list[Response | None] = []
+
+    def ask(*_told: object) -> Response:
+        if (answer := answers.pop(0)) is None:
+            raise Refused
+        return answer
+
+    monkeypatch.setattr(host, "ask", ask)
+    monkeypatch.setattr(time, "sleep", lambda _seconds: None)
+    for method, tried, status in (
+        ("DELETE", [None, missing], 404),
+        ("DELETE", [None, busy, missing], 404),
+        ("DELETE", [missing, found], 200),
+        ("GET", [None, missing, found], 200),
+    ):
+        answers[:] = tried
+        assert host.until(Account("opm"), method, "/v1/tokens/1").status == status
+        assert answers == []
