@@ -158,3 +158,22 @@ def test_a_deadlock_is_found_by_some_seed_and_told_with_its_places() -> None:
     found = [run for run in runs if "Deadlock" in run.stderr]
     assert 0 < len(found) < len(runs)
     assert all(" take\n" in run.stderr for run in found)
+
+
+CHILD = """
+from tests.simulation import threads
+from tests.simulation.scheduler import Scheduler
+import subprocess, sys
+scheduler = Scheduler(1)
+threads.install(scheduler)
+slow = "import os, time; os.close(1); time.sleep(0.1)"
+command = [sys.executable, "-c", slow]
+subprocess.run(command, input=b"", stdout=subprocess.PIPE, timeout=60, check=True)
+print(scheduler.steps, scheduler.now)
+"""
+
+
+def test_the_real_time_of_a_child_process_is_not_in_the_schedule() -> None:
+    command = [sys.executable, "-c", CHILD]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert run.stdout == "0 0\n", run.stdout + run.stderr

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import _thread
 import queue
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from tests.simulation.scheduler import NS, Scheduler, Task
@@ -249,6 +251,11 @@ def install(scheduler: Scheduler) -> None:
         queue: {
             "SimpleQueue": queue._PySimpleQueue,  # type: ignore[attr-defined]
             "time": lambda: scheduler.now / NS,
+        },
+        # Virtual time stands still while a child process runs, or its real time would matter.
+        subprocess: {
+            "threading": SimpleNamespace(Lock=_thread.allocate_lock),
+            "time": SimpleNamespace(sleep=time.sleep),
         },
     }
     for module, names in replaced.items():
