@@ -17,7 +17,7 @@ from tests.simulation.sites import HOOK
 from tests.stress.oracle import QUERY
 
 AT_FIRST = 3
-COMING, LEAVING, CROWDS = 1.0, 1.0, 2.0
+COMING, LEAVING, CROWDS = 1.0, 1.0, 5.0
 """An hour."""
 STREAM = "orders"
 """The stream of each user: all have the same names."""
