@@ -18,7 +18,7 @@ from tests.stress.oracle import QUERY
 
 AT_FIRST = 3
 COMING, LEAVING, CROWDS = 1.0, 1.0, 5.0
-"""An hour."""
+"""An hour.  Two crowds missed a planted defect of quotas for ten hours."""
 STREAM = "orders"
 """The stream of each user: all have the same names."""
 ALLOWED = 2
