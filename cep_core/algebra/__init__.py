@@ -95,6 +95,7 @@ from cep_core.algebra.schemas import (
     require_window,
     schema_of,
 )
+from cep_core.algebra.untyped import comparands, instant_of, number_of
 
 __all__ = [
     "AGGREGATES",
@@ -133,9 +134,12 @@ __all__ = [
     "WindowJoin",
     "absence",
     "alternative",
+    "comparands",
     "instance_aggregate",
+    "instant_of",
     "iterate",
     "iterated_schema",
+    "number_of",
     "pair_types",
     "paired_schema",
     "pattern_match",

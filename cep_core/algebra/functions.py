@@ -39,7 +39,7 @@ def _string(value: object) -> str | None:
     if not isinstance(value, float):
         return str(value)
     if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return "NaN" if math.isnan(value) else "INF" if value > 0 else "-INF"
     return str(int(value)) if value.is_integer() else f"{Decimal(repr(value)):f}"
 
 

@@ -118,7 +118,7 @@ def _text(value: Value) -> str | None:
     if math.isnan(value):
         return None
     if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
+        return "INF" if value > 0 else "-INF"
     text = f"{Decimal(repr(value)):f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text == "-0" else text

@@ -25,7 +25,9 @@ from tests.oracle.steps import (
 )
 from tests.oracle.trees import Binding, Node, Text, children, descendants, string_value, texts_of
 
-NUMBER = re.compile(r"[ \t\r\n]*-?([0-9]+(\.[0-9]*)?|\.[0-9]+)[ \t\r\n]*")
+SPACES = r"[ \t\r\n]*"
+NUMBER = re.compile(rf"{SPACES}[-+]?(\d+(\.\d*)?|\.\d+)([Ee][-+]?\d+)?{SPACES}", re.ASCII)
+NAMED = re.compile(rf"{SPACES}([-+]?INF|NaN){SPACES}")
 COMPARATORS = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
@@ -123,8 +125,13 @@ def _nodes(node: Node, step: Step | None) -> list[Node]:
 
 
 def number(value: str) -> float:
-    """Return XPath's number(): NaN for all that is not a decimal number."""
-    return float(value) if NUMBER.fullmatch(value) else math.nan
+    """Return XPath's number(): NaN for all that is no xs:double."""
+    return float(value) if is_number(value) else math.nan
+
+
+def is_number(value: str) -> bool:
+    """Return true if a text has the form of an xs:double, NaN included."""
+    return bool(NUMBER.fullmatch(value) or NAMED.fullmatch(value))
 
 
 def _compares(value: str, operator: str, constant: str | int | float) -> bool:

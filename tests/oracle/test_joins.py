@@ -259,7 +259,7 @@ def test_numbers(value: str, expected: float) -> None:
     assert number(value) == expected
 
 
-@pytest.mark.parametrize("value", ["", "+1", "1e3", "inf", "1 2", "- 1", "१"])
+@pytest.mark.parametrize("value", ["", "1e", "Infinity", "inf", "1 2", "- 1", "१"])
 def test_not_a_number(value: str) -> None:
     assert number(value) != number(value)
 

@@ -27,15 +27,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 from url_normalize import url_normalize
 
+from cep_core.algebra import number_of
 from feeds.formats.times import parse_time
 from xscl.language.syntax import Call, Constant, Operand, Through, VariablePath
 
 Value: TypeAlias = "str | float | None"
 """What a function returns; None is no value, which every comparison treats as NaN."""
 Kind: TypeAlias = Literal["value", "constant", "number"]
-
-
-_NUMBER = re.compile(r"[ \t\r\n]*(-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[ \t\r\n]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +62,21 @@ class Function:
 
 def number(text: str) -> float:
     """Return the XPath number of a string, NaN where it is none."""
-    match = _NUMBER.fullmatch(text)
-    return float(match[1]) if match else math.nan
+    found = number_of(text)
+    return math.nan if found is None else found
 
 
 def text_of(value: Value) -> str | None:
     """Return the string value of a derived node; None where the node is not there.
 
-    Numbers are in XPath's canonical form: no exponent, no fraction without need.
+    Numbers have no exponent, and no fraction without need; they are read again as the same ones.
     """
     if not isinstance(value, float):
         return value
     if math.isnan(value):
         return None
     if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
+        return "INF" if value > 0 else "-INF"
     if value.is_integer():
         return str(int(value))
     return f"{Decimal(repr(value)):f}"
@@ -127,8 +125,8 @@ _END = 1e9
 
 def _substring(text: str, start: str, length: str) -> str:
     """Return the characters whose positions, from 1, round to a place in the range."""
-    first = int(_rounded(float(start)))
-    end = first + int(_rounded(float(length)))
+    first, last = (_nearest(max(-_END, min(float(one), _END))) for one in (start, length))
+    end = first + last
     return text[max(0, first - 1) : max(0, end - 1)]
 
 
@@ -157,9 +155,14 @@ def _plain_text(text: str) -> str:
     return " ".join(html.unescape(text).split())
 
 
-def _rounded(value: float) -> float:
+def _whole(apply: Callable[[float], float]) -> Callable[[float], float]:
+    """Return a function to whole numbers that leaves infinities as they are."""
+    return lambda value: value if math.isinf(value) else apply(value)
+
+
+def _nearest(value: float) -> int:
     """Return the nearest whole number, the upper of two, as fn:round does."""
-    return value if math.isinf(value) or math.isnan(value) else float(math.floor(value + 0.5))
+    return math.floor(value + 0.5)
 
 
 def _of_number(apply: Callable[[float], float]) -> Callable[[str], float | None]:
@@ -278,9 +281,9 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             Function("string-length", ("value",), "number", _length),
             Function("number", ("value",), "number", _number),
             Function("abs", ("value",), "number", _of_number(abs)),
-            Function("round", ("value",), "number", _of_number(_rounded)),
-            Function("floor", ("value",), "number", _of_number(math.floor)),
-            Function("ceiling", ("value",), "number", _of_number(math.ceil)),
+            Function("round", ("value",), "number", _of_number(_whole(_nearest))),
+            Function("floor", ("value",), "number", _of_number(_whole(math.floor))),
+            Function("ceiling", ("value",), "number", _of_number(_whole(math.ceil))),
             Function("year-from-date", ("value",), "number", _part("year")),
             Function("month-from-date", ("value",), "number", _part("month")),
             Function("day-from-date", ("value",), "number", _part("day")),

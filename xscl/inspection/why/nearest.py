@@ -108,11 +108,11 @@ def _but(left: str, right: str) -> str:
 
 def _numbers(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
     for side in (lefts, rights):
-        if all(math.isnan(_number(text)) for text in side):
+        if all(math.isnan(number(text)) for text in side):
             return f"{shown(side[0])} is no number"
     pairs = _pairs(lefts, rights)
     sign = {"<": 1, "<=": 1, ">": -1, ">=": -1}.get(operator, 0)
-    left, right = min(pairs, key=lambda pair: _gap(_number(pair[0]), _number(pair[1]), sign))
+    left, right = min(pairs, key=lambda pair: _gap(number(pair[0]), number(pair[1]), sign))
     return f"{shown(left)} and {shown(right)}"
 
 
@@ -122,7 +122,3 @@ def _gap(left: float, right: float, sign: int) -> float:
     if math.isnan(gap):
         return 0.0 if left == right else math.inf
     return gap * sign if sign else abs(gap)
-
-
-def _number(text: str) -> float:
-    return {"Infinity": math.inf, "-Infinity": -math.inf}.get(text, number(text))
