@@ -10,7 +10,7 @@ This module is imported with the first expression that needs it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
@@ -19,8 +19,11 @@ from typing import Any, TypeAlias
 from elementpath import XPathToken
 from elementpath.collations import UNICODE_CODEPOINT_COLLATION
 from elementpath.exceptions import ElementPathError
+from elementpath.tdop import Parser
 from elementpath.xpath31 import XPath31Parser
+from elementpath.xpath_tokens import XPathFunction
 
+from xscl.language.faults import near_miss
 from xscl.language.functions import FUNCTIONS, text_of
 from xscl.language.regex import WrongExpression, expression, replacer
 from xscl.language.xpath_analysis import work
@@ -31,6 +34,10 @@ MOST_WORK = 2
 """The power of the number of nodes with which the work of an expression may grow."""
 LONGEST = 2_000
 """Characters of an expression."""
+DEEPEST = 40
+"""Brackets of an expression inside one another."""
+DIGITS = 30
+"""Characters of a number, and places to which a number may be rounded."""
 RANGES = 1_000
 """The product of the lengths of all ranges (`1 to 10`) of an expression."""
 PIECES = 140
@@ -38,6 +45,7 @@ PIECES = 140
 _OUTSIDE = "it reads more than the document"
 _REPLAY = "its value could not be replayed"
 _BOUND = "its work has no bound"
+_NOTHING = "documents have nothing that it finds"
 DENIED: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(
@@ -61,8 +69,14 @@ DENIED: Mapping[str, str] = MappingProxyType(
             (
                 *("function", "function-lookup", "fold-left", "fold-right", "for-each", "apply"),
                 *("for-each-pair", "filter", "sort", "let", "#", "?", "analyze-string"),
+                *("format-integer", "format-number", "format-date", "format-time"),
+                *("format-dateTime", "serialize", "parse-json", "json-to-xml", "xml-to-json"),
+                *("map", "array", "collation-key", "error"),
             ),
             _BOUND,
+        ),
+        **dict.fromkeys(
+            ("id", "idref", "element-with-id", "namespace", "namespace-node"), _NOTHING
         ),
     }
 )
@@ -71,14 +85,47 @@ _HINTS = {
     _OUTSIDE: "a condition reads one document",
     _REPLAY: "compare with a constant, or with another document in a join",
     _BOUND: "write the value in its place",
+    _NOTHING: "compare attributes and names: documents have no DTD, and no nodes for namespaces",
 }
+_PARTS = ("year", "month", "day", "timezone"), ("hours", "minutes", "seconds", "timezone")
+ALLOWED = frozenset(
+    (
+        *("string", "number", "boolean", "not", "true", "false", "data", "position", "last"),
+        *("concat", "string-join", "substring", "string-length", "normalize-space"),
+        *("normalize-unicode", "upper-case", "lower-case", "translate", "contains", "starts-with"),
+        *("ends-with", "substring-before", "substring-after", "matches", "replace", "tokenize"),
+        *("compare", "codepoint-equal", "codepoints-to-string", "string-to-codepoints"),
+        *("contains-token", "encode-for-uri", "iri-to-uri", "escape-html-uri"),
+        *("plain-text", "canonical-url", "tokens", "jaccard"),
+        *("abs", "ceiling", "floor", "round", "round-half-to-even", "count", "sum", "avg"),
+        *("max", "min", "pi", "exp", "exp10", "log", "log10", "pow", "sqrt", "sin", "cos", "tan"),
+        *("asin", "acos", "atan", "atan2"),
+        *("exists", "empty", "head", "tail", "insert-before", "remove", "reverse", "subsequence"),
+        *("unordered", "distinct-values", "index-of", "deep-equal", "zero-or-one", "one-or-more"),
+        *("exactly-one", "name", "local-name", "namespace-uri", "root", "lang", "has-children"),
+        *("innermost", "outermost", "path"),
+        *(f"{part}-from-{kind}" for kind in ("date", "dateTime") for part in _PARTS[0]),
+        *(f"{part}-from-{kind}" for kind in ("time", "dateTime") for part in _PARTS[1]),
+        *(f"{part}-from-duration" for part in ("years", "months", "days", *_PARTS[1][:3])),
+        *("dateTime", "adjust-date-to-timezone", "adjust-dateTime-to-timezone"),
+        "adjust-time-to-timezone",
+    )
+)
+"""The functions of XPath, and ours, that a block may call; `DENIED` has reasons for some others."""
+TYPES = frozenset(
+    (
+        *("string", "untypedAtomic", "boolean", "integer", "decimal", "double", "float"),
+        *("date", "dateTime", "time", "duration", "dayTimeDuration", "yearMonthDuration"),
+    )
+)
+"""The types of XML Schema that a block may cast to."""
 
 
 FAILURES = (
     *(ElementPathError, ValueError, TypeError, ArithmeticError, LookupError),
     *(AssertionError, AttributeError, RecursionError),
 )
-"""What elementpath raises for a wrong text, and for a value that does not fit."""
+"""What elementpath raises for a value that does not fit."""
 
 
 class WrongXPath(ValueError):
@@ -105,39 +152,68 @@ _LEXEME = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _FUNCTION_PREFIXES = frozenset(("fn", "xs", "math", "map", "array"))
+_FUNCTIONS_OF_XPATH = "http://www.w3.org/2005/xpath-functions"
 
 
 def normalised(text: str, prefixes: Mapping[str, str]) -> str:
-    """Return an expression without comments and needless space, prefixes as namespaces."""
+    """Return an expression without comments and needless space, prefixes as namespaces.
+
+    A function of XPath is written without prefix, however it was.
+    """
     parts: list[str] = []
-    declared = prefixes.keys() - _FUNCTION_PREFIXES
-    for lexeme in _LEXEME.finditer(text):
+    declared = {**prefixes, "fn": prefixes.get("fn", _FUNCTIONS_OF_XPATH)}
+    for name in _FUNCTION_PREFIXES - {"fn"}:
+        declared.pop(name, None)
+    lexemes = [*_LEXEME.finditer(text)]
+    called = _called(lexemes)
+    for lexeme in lexemes:
         match lexeme.lastgroup:
             case "space" | "comment":
                 if parts and parts[-1] != " ":
                     parts.append(" ")
-            case "local" | "prefixed" if lexeme["prefix"] == "fn":
-                parts.append(lexeme["local"])
+                continue
             case "local" | "prefixed" if lexeme["prefix"] in declared:
-                parts.append(f"Q{{{prefixes[lexeme['prefix']]}}}{lexeme['local']}")
+                uri, local = declared[lexeme["prefix"]], lexeme["local"]
+            case "braced":
+                uri, _, local = lexeme[0][2:].rpartition("}")
             case _:
                 parts.append(lexeme[0])
+                continue
+        is_function = uri.strip() == _FUNCTIONS_OF_XPATH and lexeme.start() in called
+        parts.append(local if is_function else f"Q{{{uri}}}{local}")
     return "".join(parts).strip()
 
 
+def _called(lexemes: Sequence[re.Match[str]]) -> frozenset[int]:
+    """Return the places of the names before a parenthesis."""
+    seen = [one for one in lexemes if one.lastgroup not in ("space", "comment")]
+    return frozenset(one.start() for one, after in pairwise(seen) if after[0] == "(")
+
+
 def _refuse_excess(text: str) -> None:
-    """Raise for a text that is too long, or has too long a range, which is computed at once."""
+    """Raise for a text whose parsing or constants could take more than a little time.
+
+    Nothing of it is evaluated before.
+    """
     if len(text) > LONGEST:
         raise WrongXPath(f"an expression of over {LONGEST:,} characters", 0, "use shorter ones")
     lexemes = [one for one in _LEXEME.finditer(text) if one.lastgroup not in ("space", "comment")]
+    depth = 0
+    for one in lexemes:
+        depth += (one[0] in ("(", "[", "{")) - (one[0] in (")", "]", "}"))
+        if depth > DEEPEST:
+            raise WrongXPath(f"over {DEEPEST} brackets in one another", one.start(), _SIMPLER)
+        if one.lastgroup == "number" and len(one[0]) > DIGITS:
+            hint = "compare texts, or round it"
+            raise WrongXPath(f"a number of over {DIGITS} characters", one.start(), hint)
     for one, after in pairwise(lexemes):
-        if after[0] == "(" and one[0].removeprefix("fn:") in DENIED:
-            raise _denied(one[0].removeprefix("fn:"), one.start())  # before it is computed
+        if after[0] == "(" and one[0] in DENIED:
+            raise _denied(one[0], one.start())
     product = 1
     for before, one, after in zip(lexemes, lexemes[1:], lexemes[2:], strict=False):
         if one[0] != "to" or before[0] in ("/", "//", "::", "@", "(", "[", ",", "="):
             continue
-        if not (before[0].isdigit() and after[0].isdigit()):
+        if not (before[0].isdecimal() and after[0].isdecimal()):
             hint = "write both as numbers"
             raise WrongXPath("a range without constant bounds", one.start(), hint)
         product *= max(1, int(after[0]) - int(before[0]) + 1)
@@ -150,6 +226,12 @@ def _refuse_excess(text: str) -> None:
 
 class _Parser(XPath31Parser):
     """elementpath's parser, with our functions in place of some of its own."""
+
+    def parse(self, source: str) -> Any:
+        """Return the tree of an expression; unlike elementpath, evaluate no constant of it."""
+        if self.tokenizer is None:
+            self.tokenizer = self.create_tokenizer(self.symbol_table)
+        return Parser.parse(self, source)
 
 
 def _install() -> None:
@@ -236,25 +318,17 @@ def parsed(text: str) -> Token:
     parser.external_function(_jaccard, "jaccard", "fn")
     try:
         token = parser.parse(text)
+        _refuse_all(token)
     except ElementPathError as error:
         raise WrongXPath(*_reason(text, error)) from None
     except WrongExpression as error:
         raise WrongXPath(f"the regular expression: {error}", 0, error.hint) from None
-    except FAILURES as error:
+    except WrongXPath:
+        raise
+    except RecursionError:
+        raise WrongXPath("nested too deep", 0, _SIMPLER) from None
+    except Exception as error:  # noqa: BLE001  # the parser's libraries raise what they like
         raise WrongXPath(f"this is not XPath: {error or type(error).__name__}") from None
-    bound = {
-        str(one[0].value)
-        for clauses in token.iter("for", "some", "every")
-        for one in clauses
-        if one.symbol == "$"
-    }
-    for one in token.iter():
-        _refuse(one)
-    for one in token.iter():
-        if one.symbol == "$" and str(one[0].value) not in bound:
-            name = str(one[0].value)
-            hint = "bind with -> and use the bare name"
-            raise WrongXPath(f"the variable ${name} is not bound", one.span[0], hint)
     if work(token) > MOST_WORK:
         message = f"its work grows with the power {work(token)} of a document's nodes"
         raise WrongXPath(message, 0, "use fewer // and axes inside each other")
@@ -290,24 +364,89 @@ def _reason(text: str, error: ElementPathError) -> tuple[str, int]:
     return f"XPath: {said}", int(place[1]) - 1 if place else 0
 
 
+def _refuse_all(token: Any) -> None:
+    """Raise for what a block refuses, anywhere in an expression."""
+    bound = {
+        str(one[0].value)
+        for clauses in token.iter("for", "some", "every")
+        for one in clauses
+        if one.symbol == "$"
+    }
+    for one in token.iter():
+        _refuse(one)
+        if one.symbol == "$" and str(one[0].value) not in bound:
+            hint = "bind with -> and use the bare name"
+            raise WrongXPath(f"the variable ${one[0].value} is not bound", one.span[0], hint)
+
+
 def _refuse(token: Any) -> None:
     """Raise for what a block refuses."""
-    symbol = str(token.symbol)
+    symbol, at = str(token.symbol), token.span[0]
     if symbol in DENIED and not (symbol == "?" and token.label == "occurrence indicator"):
-        raise _denied(symbol, token.span[0])
-    if symbol in ("eq", "ne", "lt", "le", "gt", "ge"):
-        sign = {"eq": "=", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}[symbol]
-        raise WrongXPath(f"{symbol!r} compares single values", token.span[0], f"write {sign}")
+        raise _denied(symbol, at)
+    if symbol in _SINGLE_COMPARISONS:
+        sign = _SINGLE_COMPARISONS[symbol]
+        raise WrongXPath(f"{symbol!r} compares single values", at, f"write {sign}")
+    if symbol == "=>":
+        raise WrongXPath("'=>' is not read here", at, "write the function around its argument")
+    if symbol == "[" and token.label == "array":
+        raise _denied("array", at)
+    if isinstance(token, XPathFunction):
+        _refuse_function(symbol, token)
+    elif symbol in ("instance", "treat", "cast", "castable"):
+        _refuse_type(token[1])
+
+
+_SINGLE_COMPARISONS = MappingProxyType(
+    {"eq": "=", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+)
+_KIND_TESTS: Mapping[str, int] = MappingProxyType(
+    {
+        **dict.fromkeys(("text", "node", "comment", "document-node", "item"), 0),
+        **dict.fromkeys(("processing-instruction", "element", "attribute"), 1),
+        "empty-sequence": 0,
+    }
+)
+"""The tests of kinds of nodes and of types, and the most arguments of each."""
+_SIMPLER = "use several conditions"
+
+
+def _refuse_function(symbol: str, token: Any) -> None:
+    """Raise for a function or test that a block lacks, and for arguments without a bound."""
+    at, label = token.span[0], str(token.label)
+    if symbol in _KIND_TESTS and "function" not in label:
+        if len(token) > _KIND_TESTS[symbol] and label != "axis":
+            raise WrongXPath(f"{symbol}() with a type", at, "write the name alone")
+        return
+    if symbol not in (TYPES if label == "constructor function" else ALLOWED):
+        hint = near_miss(symbol, (*ALLOWED, *TYPES)) or "the page on XPath in blocks lists them"
+        raise WrongXPath(f"{symbol}() is not a function of blocks", at, hint)
     if len(token) > _COLLATED.get(symbol, len(token)):
         hint = "leave it out: texts are compared by code point"
-        raise WrongXPath(f"a collation in {symbol}()", token.span[0], hint)
+        raise WrongXPath(f"a collation in {symbol}()", at, hint)
+    if symbol in ("round", "round-half-to-even") and len(token) > 1:
+        places = token[1][0] if token[1].symbol == "-" and len(token[1]) == 1 else token[1]
+        if places.symbol != "(integer)" or places.value > DIGITS:
+            raise WrongXPath(f"the places of {symbol}()", at, f"write a number up to {DIGITS}")
     if symbol in _EXPRESSIONS and len(token) > 1:
         _check_expression(symbol, token)
 
 
+def _refuse_type(token: Any) -> None:
+    """Raise for a type that a block does not know."""
+    if token.symbol == ":" and token[0].value == "xs" and not len(token[1]):
+        if str(token[1].value) in TYPES | {"anyAtomicType"}:
+            return
+    elif token.symbol in _KIND_TESTS:
+        return
+    raise WrongXPath(
+        f"the type {token.source}", token.span[0], f"types are {', '.join(sorted(TYPES))}"
+    )
+
+
 _COLLATED: Mapping[str, int] = MappingProxyType(
     {
-        **dict.fromkeys(("distinct-values", "max", "min", "collation-key"), 1),
+        **dict.fromkeys(("distinct-values", "max", "min"), 1),
         **dict.fromkeys(("contains", "starts-with", "ends-with", "substring-before"), 2),
         **dict.fromkeys(("substring-after", "compare", "index-of", "deep-equal"), 2),
         "contains-token": 2,
