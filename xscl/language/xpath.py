@@ -227,11 +227,12 @@ def _refuse_excess(text: str) -> None:
 class _Parser(XPath31Parser):
     """elementpath's parser, with our functions in place of some of its own."""
 
-    def parse(self, source: str) -> Any:
+    def parse(self, source: str) -> Token:
         """Return the tree of an expression; unlike elementpath, evaluate no constant of it."""
         if self.tokenizer is None:
             self.tokenizer = self.create_tokenizer(self.symbol_table)
-        return Parser.parse(self, source)
+        token: Token = Parser.parse(self, source)
+        return token
 
 
 def _install() -> None:
@@ -327,7 +328,7 @@ def parsed(text: str) -> Token:
         raise
     except RecursionError:
         raise WrongXPath("nested too deep", 0, _SIMPLER) from None
-    except Exception as error:  # noqa: BLE001  # the parser's libraries raise what they like
+    except Exception as error:  # the parser's libraries raise what they like
         raise WrongXPath(f"this is not XPath: {error or type(error).__name__}") from None
     if work(token) > MOST_WORK:
         message = f"its work grows with the power {work(token)} of a document's nodes"
