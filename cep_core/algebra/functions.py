@@ -1,7 +1,8 @@
 """The functions that expressions may call, in all event languages.
 
 Names and meanings are those of XPath 2.0, with _ for -, where XPath has the function; `like` is
-SQL's predicate.  A call of null is null, and so is one that fails.
+SQL's predicate.  A call of null is null, and so is one that fails, or that makes too much
+(`function_bounds`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
+
+from cep_core.algebra.function_bounds import current_budget, read
 
 
 class Function(NamedTuple):
@@ -43,6 +46,10 @@ def _string(value: object) -> str | None:
     return str(int(value)) if value.is_integer() else f"{Decimal(repr(value)):f}"
 
 
+_COMPARED = 256
+"""Comparisons of a character, which are a step together."""
+
+
 @lru_cache(maxsize=4096)
 def _segments(pattern: str) -> tuple[tuple[re.Pattern[str], int], ...]:
     r"""Return the texts between the % of a pattern of LIKE, with the number of characters.
@@ -66,6 +73,9 @@ def like(text: str, pattern: str) -> bool:
 
     Each segment is taken as far left as it can be, so that no choice has to be undone.
     """
+    read(text)
+    if "_" in pattern:  # a segment with it may be compared at each place
+        current_budget().spend(len(text) * len(pattern) // _COMPARED)
     (first, _), *others = _segments(pattern)
     if not others:
         return first.fullmatch(text) is not None

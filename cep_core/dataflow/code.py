@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, assert_never
 
 from cep_core.algebra import expressions as ex
+from cep_core.algebra.function_bounds import Budget, added, spending, within_bounds
 from cep_core.algebra.operands import operands
 from cep_core.events import VALUES, Row
 
@@ -46,7 +47,10 @@ class Writer:
         self._slots = slots
         self._columns = columns
         self._binary = binary
-        self.names: dict[str, Any] = {"_eq": _equal, "_ne": _unequal, "_first": _first}
+        self.names: dict[str, Any] = {
+            **{"_eq": _equal, "_ne": _unequal, "_first": _first},
+            **{"_added": added, "_bounded": within_bounds},
+        }
         self._functions = functions
 
     def write(self, node: ex.Expression) -> str:
@@ -82,6 +86,8 @@ class Writer:
                 return f"(_first(lambda: {self.value(operand)}) is None)"
             case ex.Negative(operand):
                 return f"(-{self.write(operand)})"
+            case ex.Arithmetic("+", left, right) if not (_is_number(left) or _is_number(right)):
+                return f"_added({self.write(left)}, {self.write(right)})"
             case ex.Arithmetic(operator, left, right):
                 return f"({self.write(left)} {operator} {self.write(right)})"
             case ex.Call(name, arguments):
@@ -136,7 +142,13 @@ class Writer:
         """Return the source of a value: of a condition, True or False."""
         if isinstance(node, ex.Condition):
             return self.condition(node)
-        return "None" if _misses(node) else self.write(node)
+        written = "None" if _misses(node) else self.write(node)
+        return f"_bounded({written})" if isinstance(node, _MAKING) else written
+
+    @property
+    def calls(self) -> bool:
+        """True if what was written calls functions."""
+        return any(name.startswith("f_") for name in self.names)
 
     def _constant(self, value: Any) -> str:
         """Return the source of a value: a name, unless Python reads what it writes."""
@@ -158,6 +170,20 @@ class Writer:
         return f"_eq({left}, {right})"
 
 
+_MAKING = ex.Arithmetic | ex.Negative | ex.Call | ex.Latest | ex.Case | ex.Coalesce
+
+
+def _is_number(node: ex.Expression) -> bool:
+    """Return True for a number that is part of a query."""
+    match node:
+        case ex.Parameter(_, kind):
+            return kind in (int, float)
+        case ex.Constant(value):
+            return type(value) in (int, float)
+        case _:
+            return isinstance(node, ex.Duration | ex.Time)
+
+
 def condition(node: ex.Expression, functions: Functions, binary: bool) -> Condition:
     """Return a condition as a function of (a, b, k) that never raises."""
     writer = _writer(functions, binary)
@@ -170,7 +196,17 @@ def condition(node: ex.Expression, functions: Functions, binary: bool) -> Condit
         except ATOM_ERRORS:
             return slow(a, b, k)
 
-    return holds
+    return _with_budget(holds) if writer.calls else holds
+
+
+def _with_budget(evaluate: Any) -> Any:
+    """Return a function whose calls have a budget each."""
+
+    def evaluated(*given: Any) -> Any:
+        with spending(Budget()):
+            return evaluate(*given)
+
+    return evaluated
 
 
 def entry_scan(
@@ -240,7 +276,7 @@ def row_maker(
         except ATOM_ERRORS:
             return (*head(a, b, k), *(_attempt(value, a, b, k) for value in single))
 
-    return make
+    return _with_budget(make) if writer.calls else make
 
 
 def careful(node: ex.Expression, functions: Functions, binary: bool) -> Condition:

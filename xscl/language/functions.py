@@ -9,6 +9,8 @@ Most functions are those of XPath 1.0 and 2.0 of the same name.  Differs from
 XPath 2.0: the date functions read dates as feeds write them, and give the part
 in UTC, since the two sides of a join may be written in different zones.
 `canonical-url` and `plain-text` are our own.
+
+Those that make texts raise BeyondBounds where `cep_core.algebra.function_bounds` says so.
 """
 
 from __future__ import annotations
@@ -28,6 +30,15 @@ from urllib.parse import urlsplit, urlunsplit
 from url_normalize import url_normalize
 
 from cep_core.algebra import number_of
+from cep_core.algebra.function_bounds import (
+    BeyondBounds,
+    Budget,
+    current_budget,
+    expect_length,
+    read,
+    report,
+    spending,
+)
 from feeds.formats.times import parse_time
 from xscl.language.syntax import Call, Constant, Operand, Through, VariablePath
 
@@ -88,6 +99,7 @@ _SPACES = re.compile("[ \t\r\n]+")
 
 
 def _normalize_space(text: str) -> str:
+    read(text)
     return _SPACES.sub(" ", text).strip(" ")
 
 
@@ -107,11 +119,14 @@ _WORD = re.compile(r"\w+")
 
 def _tokens(text: str) -> str:
     """Return the distinct words of a text in lower case, sorted, with spaces between them."""
+    read(text)
     return " ".join(sorted(set(_WORD.findall(text.lower()))))
 
 
 def _jaccard(one: str, other: str) -> float:
     """Return the share of common words in all words of two texts; 0 of two without words."""
+    read(one)
+    read(other)
     mine, others = set(one.split()), set(other.split())
     return len(mine & others) / (len(mine | others) or 1)
 
@@ -132,6 +147,7 @@ def _substring(text: str, start: str, length: str) -> str:
 
 def _translate(text: str, old: str, new: str) -> str:
     """Return the text with each character of `old` replaced by that of `new`, or removed."""
+    read(text)
     table = {ord(a): b for a, b in reversed([*zip(old, [*new, *[""] * len(old)], strict=False)])}
     return text.translate(table)
 
@@ -150,6 +166,7 @@ _TAGS = re.compile(r"</?[a-zA-Z][^<>]*>")
 
 def _plain_text(text: str) -> str:
     """Return the text of HTML: without tags, entities decoded, white space normalized."""
+    read(text)
     if "<" in text:
         text = _TAGS.sub("", _BREAKS.sub(" ", _HIDDEN.sub(" ", text)))
     return " ".join(html.unescape(text).split())
@@ -298,6 +315,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 
 
 def _concat(one: str, other: str) -> str:
+    expect_length(len(one) + len(other), max(len(one), len(other)))
     return one + other
 
 
@@ -305,7 +323,11 @@ def _tokenize(text: str, pattern: str, flags: str) -> Any:
     """Return the parts of a text; without an expression those between white space."""
     from xscl.language.regex import pieces  # loads RE2
 
-    return tuple(pieces(text, pattern, flags) if pattern else text.split())
+    if pattern:
+        return tuple(pieces(text, pattern, flags))
+    found = text.split()
+    current_budget().spend(len(found))
+    return tuple(found)
 
 
 def _seconds(text: str) -> float | None:
@@ -400,11 +422,19 @@ def matches(text: str, pattern: str, flags: str = "") -> bool:
 
 @lru_cache(maxsize=4096)
 def values_through(through: Through) -> Callable[[Sequence[str]], list[str]]:
-    """Return a function from the texts of a path's nodes to the values that a condition tests."""
+    """Return a function from the texts of a path's nodes to the values that a condition tests.
+
+    There are none if the functions are over their bounds.
+    """
     value = _of_text(through.operand)
 
     def each(texts: Sequence[str]) -> list[str]:
-        return [made for text in texts if (made := text_of(value(text))) is not None]
+        try:
+            with spending(Budget()):
+                return [made for text in texts if (made := text_of(value(text))) is not None]
+        except BeyondBounds as error:
+            report(f"a condition with {through}", error)
+            return []
 
     match through.mode:
         case "count":

@@ -11,9 +11,13 @@ match a text by their factors (`xscl.shredding.conditions.expressions`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, NamedTuple
+
+from cep_core.algebra.function_bounds import current_budget, expect_length
 
 FLAGS = "smixq"
 LONGEST = 1_000
@@ -103,18 +107,53 @@ def _reason(error: Exception) -> str:
 
 
 def replacer(pattern: str, replacement: str, flags: str = "") -> Callable[[str], str]:
-    """Return the function that replaces each match, as fn:replace does; raises WrongExpression."""
+    """Return the function that replaces each match, as fn:replace does; raises WrongExpression.
+
+    The function raises BeyondBounds.
+    """
     found = expression(pattern, flags).compiled
     if found.search("") is not None:
         raise WrongExpression("the expression matches the empty text", 0)
-    pieces = list(_replacement(replacement, found.groups))
+    parts: list[bytes | int] = []
+    for kind, some in groupby(_replacement(replacement, found.groups), type):
+        alike = list(some)
+        text = "".join(map(str, alike)).encode()
+        parts += [text] if kind is str else map(int, alike)
 
-    def made(match: Any) -> str:
-        return "".join(
-            piece if isinstance(piece, str) else match.group(piece) or "" for piece in pieces
-        )
+    def replaced(text: str) -> str:
+        data = text.encode()
+        made: list[bytes] = []
+        size, end = 0, 0
+        for match in _matches(found, pattern, data):
+            start, after = match.span()
+            new = [part if isinstance(part, bytes) else match[part] or b"" for part in parts]
+            made += (data[end:start], *new)
+            size += start - end + sum(map(len, new))
+            expect_length(size, len(data))
+            end = after
+        expect_length(size + len(data) - end, len(data))
+        return b"".join((*made, data[end:])).decode()
 
-    return lambda text: str(found.sub(made, text))
+    return replaced
+
+
+_LOOKS_FAR = re.compile(r"[*+{].*[^?)]", re.DOTALL)
+"""An expression that may read far beyond a match: it repeats something before its end."""
+_FAR = 2_048
+"""Bytes behind a match whose reading is a step."""
+
+
+def _matches(compiled: Any, pattern: str, data: bytes) -> Iterator[Any]:
+    """Yield the matches in a text in UTF-8; raises BeyondBounds.
+
+    RE2 finds one in linear time, which makes all of them quadratic if each one is found behind a
+    search to the end of the text, as of `a(.*b)?`.
+    """
+    budget = current_budget()
+    steps = 1 + (len(data) // _FAR if _LOOKS_FAR.search(pattern) else 0)
+    for match in compiled.finditer(data):
+        budget.spend(steps)
+        yield match
 
 
 _SPECIAL = frozenset("\\.^$|?*+()[]{}")
@@ -125,11 +164,13 @@ def pieces(text: str, pattern: str, flags: str = "") -> list[str]:
     if not text:
         return []
     if pattern and not flags and _SPECIAL.isdisjoint(pattern):
+        current_budget().spend(text.count(pattern))
         return text.split(pattern)
-    places = [match.span() for match in expression(pattern, flags).compiled.finditer(text)]
+    data = text.encode()
+    places = [one.span() for one in _matches(expression(pattern, flags).compiled, pattern, data)]
     starts = [0, *(end for _, end in places)]
-    ends = [*(start for start, _ in places), len(text)]
-    return [text[start:end] for start, end in zip(starts, ends, strict=True)]
+    ends = [*(start for start, _ in places), len(data)]
+    return [data[start:end].decode() for start, end in zip(starts, ends, strict=True)]
 
 
 def _replacement(text: str, groups: int) -> Iterator[str | int]:

@@ -7,6 +7,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from cep_core.algebra import Part
+from cep_core.algebra.function_bounds import ITEMS
 from cep_core.algebra.patterns import RUN_AGGREGATES
 from cep_core.dataflow.code import ATOM_ERRORS
 from cep_core.events import VALUES, Row
@@ -53,18 +54,20 @@ def longer(accumulators: Sequence[Accumulator], cell: Any, row: Row) -> Any:
     return (first, row, count + 1, *more)
 
 
-def nth(values: Sequence[Any], place: int) -> Any:
+def nth(values: Sequence[Any] | None, place: int) -> Any:
     """Return a value of a list, null if it has no such place."""
-    return values[place] if -len(values) <= place < len(values) else None
+    return values[place] if values and -len(values) <= place < len(values) else None
 
 
 def _added(role: str, held: Any, value: Any) -> Any:
     """Return an accumulator with a value more; but in lists nulls and NaN are passed over.
 
+    A list of too many is null.
+
     Sums of integers are exact, those of floats in the order of the rows.
     """
     if role == "LIST":
-        return (*held, value)
+        return None if held is None or len(held) >= ITEMS else (*held, value)
     if value is None or value != value:
         return held
     match role:

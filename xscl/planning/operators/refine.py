@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import repeat
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
+from cep_core.algebra.function_bounds import STEPS, Budget, spending
 from cep_core.plan import (
     VALUES,
     Batch,
@@ -28,13 +29,15 @@ from xscl.documents.composite_events import Composite, item_at
 from xscl.language.scope import leaves, variables
 from xscl.language.syntax import Constant, Path, Predicate, VariablePath
 from xscl.planning.operators.joins import CandidatePort, Candidates
-from xscl.shredding.conditions.residual import Test, compiled
+from xscl.shredding.conditions.residual import Test, compiled, is_light
 from xscl.shredding.nodes.tree import DocumentTree, string_value
 
 READ_AHEAD = 64
 """Candidates whose documents are read in one go."""
 MOST_CHARACTERS = 16_000_000
 """Characters of string values that a predicate keeps for further candidates."""
+DOCUMENT = 5
+"""Budgets of an evaluation that the candidates of an arriving document have together."""
 AT_ONCE = 200_000
 """Candidates that wait for their test at most; the documents of so many are parsed once."""
 
@@ -77,6 +80,7 @@ class Refine(MOp):
         definition = cast(tuple[Refinement, ...], first.definition)
         self._values: dict[tuple[int, int], str | None] = {}  # by document and node
         self._characters = 0
+        self._budgets: dict[int, Budget] = {}  # by the document that arrived
         self._orders = [one.order for one in definition]
         self._tests = [_test(one.residual) for one in definition]
         self._wires = [Wire(self._port(index), None) for index in range(len(definition))]
@@ -109,6 +113,15 @@ class Refine(MOp):
             return Port(self, receive)
         return CandidatePort(self, receive, lambda columns: self._passing(index, columns))
 
+    def _holds(self, test: ResidualTest, doc: int, row: Mapping[str, Any]) -> bool:
+        """Test a candidate that a document has made, within the budget of that document."""
+        if test.light:
+            return test.holds(row)
+        if (budget := self._budgets.get(doc)) is None:
+            budget = self._budgets[doc] = Budget(STEPS * DOCUMENT)
+        with spending(budget):
+            return test.holds(row)
+
     def _passing(self, index: int, candidates: Candidates) -> Iterator[bool]:
         """Test candidates on the string values of their nodes."""
         test = cast(ResidualTest, self._tests[index])
@@ -122,8 +135,9 @@ class Refine(MOp):
         names = tuple(map(str, test.positions))
         # A condition on constants alone has no columns, and one answer for every candidate.
         rows = zip(*columns, strict=True) if columns else repeat((), len(candidates.left))
-        for values in rows:
-            yield test.holds(dict(zip(names, values, strict=True)))
+        newest = map(max, candidates.left, candidates.right)
+        for doc, values in zip(newest, rows, strict=True):
+            yield self._holds(test, doc, dict(zip(names, values, strict=True)))
 
     def _string_values(self, places: set[tuple[int, int]]) -> Mapping[tuple[int, int], str | None]:
         """Return the string values of nodes of documents, None for no node.
@@ -146,6 +160,7 @@ class Refine(MOp):
         """Test the candidates, and emit those that pass, each once."""
         self._test_candidates()
         passed, self._passed = self._passed, {}
+        self._budgets.clear()
         members = members_of([operator.slot for operator in self.operators])
         for made in sorted(passed.values(), key=lambda one: (one.rank, one.docs, one.nodes)):
             self._clock.now = made.clock
@@ -170,18 +185,21 @@ class Refine(MOp):
         test = self._tests[index]
         if test is None:
             return True
-        return test.holds({str(at): item_at(composite, at, self._tree) for at in test.positions})
+        items = {str(at): item_at(composite, at, self._tree) for at in test.positions}
+        return self._holds(test, max(composite.docs, default=0), items)
 
 
 class ResidualTest(NamedTuple):
     """A residual predicate over the variables at some positions.
 
-    It is `plain` if it reads only their string values, no paths below them.
+    It is `plain` if it reads only their string values, no paths below them, and `light` if it needs
+    no budget.
     """
 
     positions: tuple[int, ...]
     holds: Test
     plain: bool
+    light: bool
 
 
 def _test(residual: Predicate | None) -> ResidualTest | None:
@@ -191,4 +209,5 @@ def _test(residual: Predicate | None) -> ResidualTest | None:
         isinstance(leaf, Constant) or (isinstance(leaf, VariablePath) and leaf.path == Path())
         for leaf in leaves(residual)
     )
-    return ResidualTest(tuple(map(int, variables(residual))), compiled(residual), plain)
+    places = tuple(map(int, variables(residual)))
+    return ResidualTest(places, compiled(residual), plain, is_light(residual))

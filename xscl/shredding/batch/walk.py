@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lxml import etree
 
+from cep_core.algebra.function_bounds import Budget, spending
 from xscl.language.syntax import Compare, Condition, Operand, Path, Residual, TextMatch
 from xscl.shredding.automaton.automaton_states import PairEntry, PatternPlace
 from xscl.shredding.automaton.lineage import bindings
@@ -30,7 +31,18 @@ class DocumentWalk:
     """One document, by its place among others of its shape, and the places that match it."""
 
     __slots__ = (
-        *("_alike", "_derived", "_held", "_made", "_residuals", "doc", "hits", "place", "shape"),
+        *(
+            "_alike",
+            "_budgets",
+            "_derived",
+            "_held",
+            "_made",
+            "_residuals",
+            "doc",
+            "hits",
+            "place",
+            "shape",
+        ),
         "values",
     )
 
@@ -43,6 +55,7 @@ class DocumentWalk:
         self._alike = alike
         self._held: dict[tuple[int, int], bool] = {}
         self._derived: dict[tuple[Operand, int], list[tuple[int, str]]] = {}
+        self._budgets: dict[Operand, Budget] = {}
         self._made = 0
         self._residuals: Evaluation | None = None  # made with the first one
 
@@ -120,7 +133,8 @@ class DocumentWalk:
         """
         known = self._derived.get((operand, node))
         if known is None:
-            texts = texts_of(operand)(self.item(node))
+            with spending(self._budgets.setdefault(operand, Budget())):
+                texts = texts_of(operand)(self.item(node))
             first = len(self.shape.structure) + self._made
             known = self._derived[operand, node] = list(enumerate(texts, first))
             self._made += len(known)

@@ -11,7 +11,8 @@ starts-with(), ends-with() and matches() take the first value, "" if there is no
 conditions.
 
 A function without a value gives None, which compares like NaN: = < <= > >= are
-false and != is true.
+false and != is true.  A predicate whose functions or choices are over their bounds does not hold,
+and an operand has no value; it is logged.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from itertools import product
+from math import prod
 from operator import add, contains, mul, sub
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, assert_never, cast
 
+from cep_core.algebra.function_bounds import BeyondBounds, current_budget, report, spending
 from xscl.language.functions import DEFINING, Value, matches, number, text_of
 from xscl.language.syntax import (
     And,
@@ -51,20 +54,61 @@ Test: TypeAlias = "Callable[[Row], bool]"
 Values: TypeAlias = "Callable[[Row], Iterable[Value]]"
 
 
+CHOICES = 8
+"""Choices of the values of operands that are a step of their budget."""
+
+
 def compiled(predicate: Predicate) -> Test:
     """Return the test of a predicate; its functions and their arguments must be known to exist.
 
     A decorated operand is looked up under its text, `$1.x`.
     """
+    test = _compiled(predicate)
+
+    def holds(row: Row) -> bool:
+        try:
+            with spending(current_budget()):
+                return test(row)
+        except BeyondBounds as error:
+            report(unparse(predicate), error)
+            return False
+
+    return test if is_light(predicate) else holds
+
+
+def is_light(predicate: Predicate) -> bool:
+    """Return True if a predicate compares single values that nothing computes."""
+    match predicate:
+        case And(parts) | Or(parts):
+            return all(map(is_light, parts))
+        case Not(part):
+            return is_light(part)
+        case Comparison(_, left, right):
+            return all(_is_one_value(one) for one in (left, right))
+        case Call(_, operands):
+            return all(map(_is_one_value, operands))
+        case _:
+            assert_never(predicate)
+
+
+def _is_one_value(operand: Operand) -> bool:
+    match operand:
+        case VariablePath(_, path):
+            return path == Path()
+        case _:
+            return isinstance(operand, Constant | Decorated)
+
+
+def _compiled(predicate: Predicate) -> Test:
     match predicate:
         case And(parts):
-            every = [compiled(part) for part in parts]
+            every = [_compiled(part) for part in parts]
             return lambda row: all(test(row) for test in every)
         case Or(parts):
-            some = [compiled(part) for part in parts]
+            some = [_compiled(part) for part in parts]
             return lambda row: any(test(row) for test in some)
         case Not(part):
-            negated = compiled(part)
+            negated = _compiled(part)
             return lambda row: not negated(row)
         case Comparison(operator, left, right):
             return _comparison(operator, left, right)
@@ -85,12 +129,28 @@ def texts_of(operand: Operand) -> Callable[[Item], list[str]]:
 def texts_over(operand: Operand) -> Callable[[Row], list[str]]:
     """Return a function from the nodes of variables to an operand's string values."""
     values = _values(operand)
+    if _is_one_value(operand):
+        return lambda row: [text for value in values(row) if (text := text_of(value)) is not None]
 
     def texts(row: Row) -> list[str]:
-        found = (text_of(value) for value in values(row))
-        return [text for text in found if text is not None]
+        try:
+            with spending(current_budget()):
+                found = (text_of(value) for value in values(row))
+                return [text for text in found if text is not None]
+        except BeyondBounds as error:
+            report(unparse(operand), error)
+            return []
 
     return texts
+
+
+def _choices(*sequences: Iterable[Any]) -> Iterable[tuple[Any, ...]]:
+    """Return every choice of items, one of each sequence."""
+    each = [tuple(one) for one in sequences]
+    count = prod(map(len, each))
+    if count > CHOICES:
+        current_budget().spend(count // CHOICES)
+    return product(*each)
 
 
 # -- Comparisons ---------------------------------------------------------------------------
@@ -110,7 +170,7 @@ def _comparison(operator: Operator, left: Operand, right: Operand) -> Test:
 
 
 def _some(holds: Callable[[Any, Any], bool], ones: Values, others: Values) -> Test:
-    return lambda row: any(holds(one, other) for one, other in product(ones(row), others(row)))
+    return lambda row: any(holds(one, other) for one, other in _choices(ones(row), others(row)))
 
 
 def _text_test(holds: Callable[..., bool], *operands: Callable[[Row], str]) -> Test:
@@ -168,7 +228,7 @@ def _call(function: str, arguments: tuple[Operand, ...]) -> Values:
     operands = [_values(argument) for argument in arguments]
 
     def values(row: Row) -> Iterable[Value]:
-        for choice in product(*(operand(row) for operand in operands)):
+        for choice in _choices(*(operand(row) for operand in operands)):
             texts = [text_of(value) for value in choice]
             if None in texts:
                 yield None
@@ -204,7 +264,7 @@ def _arithmetic(
     """Return the results of IEEE 754 arithmetic; nothing raises."""
     apply = ARITHMETIC[sign]
     ones, others = _numbers(left), _numbers(right)
-    return lambda row: (apply(a, b) for a, b in product(ones(row), others(row)))
+    return lambda row: (apply(a, b) for a, b in _choices(ones(row), others(row)))
 
 
 def _divided(dividend: float, divisor: float) -> float:

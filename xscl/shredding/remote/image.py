@@ -42,7 +42,7 @@ _SIZE = 32  # bytes of a digest
 _CODE = (
     *("xscl/shredding/**/*.py", "xscl/language/*.py", "xscl/language/*.lark"),
     *("xscl/planning/*.py", "templates/**/*.py", "xscl/time_format.py", "feeds/formats/times.py"),
-    *("cep_core/algebra/calendars.py", "cep_core/events.py"),
+    *("cep_core/algebra/calendars.py", "cep_core/algebra/function_bounds.py", "cep_core/events.py"),
 )
 
 _log = logging.getLogger(__name__)
