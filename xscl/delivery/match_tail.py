@@ -188,7 +188,7 @@ class MatchTail:
 
     def _skip(self, position: int) -> None:
         """Skip matches before a position."""
-        count = self._pages.count(self._mine, self._place[0], position)
+        count = self._pages.count(self._place[0], position, self._mine)
         self._place = (position, LAST)
         try:
             self._skipped(count)

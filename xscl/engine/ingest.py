@@ -175,7 +175,7 @@ class Ingest:
     """Pushes documents, and advances the clock."""
 
     def __init__(self, transactions: Transactions, log: MatchLog) -> None:
-        self.pace = Pace()
+        self.pace = Pace(lambda after, up_to: log.pages().count(after, up_to))
         self._observe: Observer | None = None
         self._transactions = transactions
         self._log = log
@@ -280,7 +280,7 @@ class Ingest:
             reached("joined")
             laps.end("join")
             results = self._commit(state)
-            matches, joined = _count_matches(state, results), dataflow.joined
+            position, joined = state.position, dataflow.joined
             self._push_size.learn(len(portion.documents), joined)
             laps.end("store")
         laps.end("commit")
@@ -289,7 +289,7 @@ class Ingest:
         outcome.accepted += len(accepted.arrivals)
         outcome.rejected += accepted.rejected
         outcome.behind += accepted.arrivals.behind()
-        self.pace.count(len(accepted.arrivals), matches)
+        self.pace.count(len(accepted.arrivals), position, results.num_rows)
         return results
 
     def expect_evaluation(self) -> None:
@@ -329,7 +329,7 @@ class Ingest:
     def count(self, documents: int, state: EngineState, results: pa.Table) -> None:
         """Count documents that others evaluated, and the matches of their results, as a push."""
         if documents or results.num_rows:
-            self.pace.count(documents, _count_matches(state, results))
+            self.pace.count(documents, state.position, results.num_rows)
 
     def _commit(
         self,
@@ -495,13 +495,6 @@ def _remade(state: EngineState, found: pa.Table) -> pa.Table:
     """Return those results that an event join may make again, and must not."""
     of_events = pa.array(sorted(set(state.dataflow.relational.qids.values())), pa.int32())
     return found.filter(pc.is_in(found["qid"], of_events))
-
-
-def _count_matches(state: EngineState, results: pa.Table) -> int:
-    """Return the number of matches of results: one for each subscription of a result's join."""
-    by_qid = state.subscriptions.by_qid
-    counts = pc.value_counts(results["qid"]).to_pylist()
-    return sum(one["counts"] * len(by_qid.get(one["values"], ())) for one in counts)
 
 
 _LATE = ("doc", "missed", "watermark", "lateness")

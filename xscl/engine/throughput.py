@@ -38,44 +38,70 @@ class Rates:
 
 
 class Pace:
-    """Counts of pushes by the second; `clock` returns seconds.  Thread-safe."""
+    """Counts of pushes by the second; `clock` returns seconds.  Thread-safe.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    `matches_between` counts the matches between two positions of the log of results: they are
+    counted when they are asked for, and a push does not wait for that.
+    """
+
+    def __init__(
+        self,
+        matches_between: Callable[[int, int], int],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._matches_between = matches_between
         self._clock = clock
         self._mutex = threading.Lock()
-        self._counts: deque[tuple[int, int, int]] = deque()  # second, documents, matches
+        self._counts: deque[tuple[int, int, int]] = deque()  # second, documents, position before
         self._began = clock()
+        self._position = 0
+        self._counting = threading.Lock()
+        self._matches, self._counted_to = 0, 0
         self.documents = 0
-        self.matches = 0
         self.pushes = 0
         self.listener: Callable[[Stage, float], None] | None = None
 
-    def count(self, documents: int, matches: int) -> None:
-        """Count one push."""
-        now = int(self._clock())
+    def count(self, documents: int, position: int, results: int) -> None:
+        """Count one push, whose results end at a position."""
+        now, before = int(self._clock()), position - results
         with self._mutex:
+            if not self.pushes:
+                self._counted_to = before
             self.pushes += 1
             self.documents += documents
-            self.matches += matches
+            self._position = position
             if self._counts and self._counts[-1][0] == now:
-                _, before, matched = self._counts.pop()
-                documents, matches = documents + before, matches + matched
-            self._counts.append((now, documents, matches))
+                _, earlier, before = self._counts.pop()
+                documents += earlier
+            self._counts.append((now, documents, before))
             while self._counts[0][0] < now - KEPT:
                 self._counts.popleft()
+
+    @property
+    def matches(self) -> int:
+        """The matches that were found since the first push."""
+        with self._counting:
+            with self._mutex:
+                position = self._position
+            if position > self._counted_to:
+                self._matches += self._matches_between(self._counted_to, position)
+                self._counted_to = position
+            return self._matches
 
     def rates(self) -> Rates:
         """Return the recent rates; for a younger engine, since its start."""
         now = self._clock()
         with self._mutex:
-            counts = list(self._counts)
-        found = []
+            counts, position = list(self._counts), self._position
+        documents, matches = [], []
         for seconds in (60, KEPT):
             among = [count for count in counts if count[0] > now - seconds]
             over = min(float(seconds), max(1.0, now - self._began))
-            found.append([sum(count[at] for count in among) / over for at in (1, 2)])
-        (documents_1m, matches_1m), (documents_5m, matches_5m) = found
-        return Rates(documents_1m, documents_5m, matches_1m, matches_5m)
+            documents.append(sum(count for _, count, _ in among) / over)
+            before = among[0][2] if among else position
+            found = self._matches_between(before, position) if before < position else 0
+            matches.append(found / over)
+        return Rates(documents[0], documents[1], matches[0], matches[1])
 
 
 class Laps:

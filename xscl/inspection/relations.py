@@ -23,6 +23,7 @@ from templates.registry.registry import Registry, r_t
 from templates.sql.views import BACKWARD, FORWARD
 from xscl.documents.document_log import EARLIEST, LEVELS
 from xscl.store.store import Store
+from xscl.subscriptions.kept_matches import KEPT_MATCHES
 from xscl.subscriptions.lateness import ARRIVAL, LATE, MISSED, LatenessBounds
 from xscl.subscriptions.match_tables import VALUES
 from xscl.subscriptions.streams import Streams
@@ -106,32 +107,22 @@ CREATE OR REPLACE TEMP VIEW watermarks AS
     ORDER BY stream;
 CREATE OR REPLACE TEMP VIEW match_row AS
     WITH made AS (
-        SELECT doc, any_value(ts) AS ts, any_value(first) AS first, any_value(version) AS version,
-            list(id ORDER BY place) AS ids, bool_and(coalesce(d_history, true)) AS history
+        SELECT doc, list(id ORDER BY place) AS ids,
+            bool_and(coalesce(d_history, true)) AS history
         FROM (
-            SELECT c.doc, c.ts, c.first, c.version, d.id, d.history AS d_history, c.place FROM (
+            SELECT c.doc, d.id, d.history AS d_history, c.place FROM (
                 SELECT *, unnest(sources) AS source, generate_subscripts(sources, 1) AS place FROM (
                     SELECT *, CASE WHEN len(docs) > 0 THEN docs ELSE bases END AS sources
                     FROM state.composite)) c
             LEFT JOIN state.document d ON d.doc = c.source)
         GROUP BY doc),
     part AS (
-        SELECT doc, ts, first, version, [id] AS ids, history FROM state.document
-        UNION ALL SELECT doc, ts, first, version, ids, history FROM made),
-    found AS (
-        SELECT r.position, s.name AS subscription, greatest(p1.ts, p2.ts) AS timestamp,
-            CASE WHEN r.doc1 = r.doc2 THEN p1.ids ELSE list_concat(p1.ids, p2.ids) END AS documents,
-            p1.history AND p2.history AS history, s.is_distinct
-        FROM state.result r
-        JOIN (FROM state.subscription UNION ALL FROM state.retired) s
-        ON s.qid = r.qid AND r.position > s.after AND r.position <= coalesce(s.until, r.position)
-        JOIN part p1 ON p1.doc = r.doc1 JOIN part p2 ON p2.doc = r.doc2
-        WHERE s.since <= least(p1.first, p2.first)
-            AND (s.updates OR (p1.version = 1 AND p2.version = 1)))
-    SELECT position, subscription, documents, timestamp, history FROM found WHERE NOT is_distinct
-    UNION ALL
-    SELECT min(position), subscription, documents, any_value(timestamp), any_value(history)
-    FROM found WHERE is_distinct GROUP BY subscription, documents;
+        SELECT doc, [id] AS ids, history FROM state.document
+        UNION ALL SELECT doc, ids, history FROM made)
+    SELECT m.position, m.name AS subscription,
+        CASE WHEN m.doc1 = m.doc2 THEN p1.ids ELSE list_concat(p1.ids, p2.ids) END AS documents,
+        m.ts AS timestamp, p1.history AND p2.history AS history
+    FROM ({KEPT_MATCHES}) m JOIN part p1 ON p1.doc = m.doc1 JOIN part p2 ON p2.doc = m.doc2;
 CREATE OR REPLACE TEMP VIEW matches AS
     SELECT m.*, v."values" FROM match_row m
     LEFT JOIN match_values v ON v.position = m.position AND v.subscription = m.subscription

@@ -32,21 +32,8 @@ from xscl.store.commit_watermark import CommitPoint, read_watermark
 from xscl.store.consumed_offsets import DIRECT, ConsumedOffsets
 from xscl.store.data_directory import DataDirectory
 from xscl.store.store import Store
+from xscl.subscriptions.kept_matches import KEPT_MATCHES
 from xscl.time_format import moment, ticks_of_time, written
-
-# What `Matches` would expand to, without expanding it.
-_MATCHES = """
-WITH part AS (
-    SELECT doc, [doc] AS docs, first, version FROM state.document
-    UNION ALL SELECT doc, docs, first, version FROM state.composite)
-SELECT count(*) FILTER (NOT s.is_distinct)
-     + count(DISTINCT (s.number, p1.docs, p2.docs)) FILTER (s.is_distinct)
-FROM state.result r JOIN (FROM state.subscription UNION ALL FROM state.retired) s
-ON s.qid = r.qid AND r.position > s.after AND r.position <= coalesce(s.until, r.position)
-JOIN part p1 ON p1.doc = r.doc1 JOIN part p2 ON p2.doc = r.doc2
-WHERE s.since <= least(p1.first, p2.first)
-  AND (s.updates OR (p1.version = 1 AND p2.version = 1))
-"""
 
 # Of the documents that came in, those that were behind the watermark of one of their streams. What
 # a feed held already is as old as it is: that says nothing of how late a stream is.
@@ -74,7 +61,7 @@ SELECT
     (SELECT max(clock) FROM state.progress WHERE clock > {EARLIEST}) AS clock,
     ({_LATE}) AS late,
     (SELECT count(*) FROM state.rejected) AS rejected,
-    ({_MATCHES}) AS matches,
+    (SELECT count(*) FROM ({KEPT_MATCHES})) AS matches,
     (SELECT count(*) FROM state.feed) AS feeds,
     (SELECT count(*) FROM state.feed WHERE error IS NOT NULL) AS feeds_failing
 """

@@ -23,6 +23,7 @@ from xscl.documents.results import RESULTS_UP_TO, Results, Subscription
 from xscl.errors import UnknownSubscription
 from xscl.planning.compile import CompiledQuery
 from xscl.store.store import Store
+from xscl.subscriptions.kept_matches import KEPT_MATCHES
 from xscl.subscriptions.match import Match, MatchSource
 from xscl.subscriptions.match_reader import MatchReader
 from xscl.subscriptions.matches import Matches
@@ -154,19 +155,18 @@ class MatchPages:
         with self._lock:
             return PositionRange(self._store.meta(RESULTS_UP_TO), self._store.progress("position"))
 
-    def count(self, mine: Callable[[Subscription], bool], after: int, up_to: int) -> int:
-        """Return the number of results between two positions, counted for each that is `mine`.
-
-        Results are not expanded, so all of a DISTINCT subscription count.
-        """
+    def count(
+        self, after: int, up_to: int, mine: Callable[[Subscription], bool] = lambda _: True
+    ) -> int:
+        """Return the number of kept matches between two positions, of subscriptions `mine`."""
         with self._lock:
             rows = self._store.fetch(
-                "SELECT qid, count(*) FROM state.result WHERE position > ? AND position <= ?"
-                " GROUP BY qid",
+                f"SELECT name, count(*) FROM ({KEPT_MATCHES}) WHERE position > ? AND position <= ?"
+                " GROUP BY name",
                 [after, up_to],
             )
-        receivers = self._subscriptions().receivers
-        return sum(int(count) * sum(map(mine, receivers(qid))) for qid, count in rows)
+        known = self._subscriptions()
+        return sum(int(count) for name, count in rows if any(map(mine, known.of_name(name))))
 
     def last_positions(self) -> dict[int, int]:
         """Return the position of the last result of each stream of results."""

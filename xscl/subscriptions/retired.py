@@ -29,6 +29,7 @@ class RetiredVersions:
         self._row_of = row_of
         self.by_name: dict[str, tuple[Subscription, ...]] = {}
         self.by_qid: dict[int, tuple[Subscription, ...]] = {}
+        self._swept = 0  # up to which position of forgotten results
         rows = store.fetch("SELECT * FROM state.retired ORDER BY version, until")
         for one in map(from_row, rows):
             self._index(one)
@@ -41,15 +42,22 @@ class RetiredVersions:
         """Return the earlier versions of a name, the oldest first."""
         return self.by_name.get(name, ())
 
-    def add(self, one: Subscription) -> None:
-        """Keep a version that has ended, if a result of it is kept; drop those that have none."""
+    def add(self, one: Subscription) -> list[Subscription]:
+        """Keep a version that has ended, if a result of it is kept.
+
+        Drop those of which none is kept any more; return them.
+        """
         assert one.until is not None
         forgotten = self._store.meta(RESULTS_UP_TO)
-        self.drop([old for old in self.of(one.name) if (old.until or 0) <= forgotten])
+        dropped: list[Subscription] = []
+        if forgotten > self._swept:
+            dropped = self.drop([old for old in self if (old.until or 0) <= forgotten])
+            self._swept = forgotten
         asked = [one.qid, max(one.after, forgotten), one.until, one.since, one.since]
         if self._store.fetch(f"{_FOUND} AND doc1 >= ? AND doc2 >= ? LIMIT 1", asked):
             self._store.insert_rows("state.retired", [self._row_of(one)])
             self._index(one)
+        return dropped
 
     def drop(self, versions: Iterable[Subscription]) -> list[Subscription]:
         """Delete versions; return them."""

@@ -37,6 +37,9 @@ from xscl.planning.query_plan import Outline
 from xscl.store.store import Store
 from xscl.subscriptions.retired import RetiredVersions
 
+LONGEST = 480
+"""Characters that the name of removed matches keeps of their subscription's."""
+
 
 class Subscriptions:
     """All subscriptions, by name and by the row of R_T that they share."""
@@ -92,11 +95,15 @@ class Subscriptions:
 
         Raises UnknownSubscription if there is none.
         """
-        current = self._by_name.get(name)
-        earlier = self.retired.of(name)
-        if current is None and not earlier:
+        found = self.of_name(name)
+        if not found:
             self[name]
-        return earlier if current is None else (*earlier, current)
+        return found
+
+    def of_name(self, name: str) -> tuple[Subscription, ...]:
+        """Return the versions of a name, none if it is unknown."""
+        current = self._by_name.get(name)
+        return (*self.retired.of(name), *([] if current is None else [current]))
 
     def removed(self) -> list[str]:
         """Return the names of removed subscriptions whose matches are kept."""
@@ -108,15 +115,11 @@ class Subscriptions:
         return current if earlier is None else (*current, *earlier)
 
     def key_of(self, name: str) -> str:
-        """Return the key of a new subscription: that of the kept matches of its name, or new."""
+        """Return the key of a new subscription: one that no other and no kept match has."""
         if self._successor is not None:
             return self._successor[0]
-        if earlier := self.retired.of(name):
-            return earlier[0].key
         key = name
-        while self.name_of(key) != key or (
-            key != name and (key in self._by_name or self.retired.of(key))
-        ):
+        while key in self._keys or key in self._by_name or self.retired.of(key):
             key = f"{key} ({self._next})"
         return key
 
@@ -132,14 +135,35 @@ class Subscriptions:
     def _lineage(self, name: str) -> dict[str, Any]:
         """Return the key and the version of a new subscription."""
         if not (self._keys or self.retired.by_name or self._successor):
-            return {"key": name}
-        key, earlier = self.key_of(name), self.retired.of(name)
-        version = earlier[-1].version + 1 if earlier else 1
+            return {"key": name}  # at once: a registration of many asks for each
+        key, version = self.key_of(name), 1
         if self._successor is not None:
             (_, version), self._successor = self._successor, None
+        else:
+            self._vacate(name)
         if key != name:
             self._keys[key] = name
         return {"key": key, "version": version}
+
+    def _vacate(self, name: str) -> None:
+        """Give the kept matches of a removed subscription another name, so that this one is new."""
+        if earlier := self.retired.of(name):
+            free, number = f"{name[:LONGEST]} (removed)", 1
+            while free in self._by_name or self.retired.of(free):
+                number += 1
+                free = f"{name[:LONGEST]} (removed {number})"
+            self._move(earlier[0].key, name, free)
+
+    def _move(self, key: str, name: str, new: str) -> None:
+        """Move what is kept under the name of a key to another name."""
+        self.retired.rename(name, new)
+        for table in ("endpoint", "secret_address", "star", "subscription_tag"):
+            self._store.fetch(
+                f"UPDATE state.{table} SET subscription = ? WHERE subscription = ?", [new, name]
+            )
+        self._keys.pop(key, None)
+        if key != new:
+            self._keys[key] = new
 
     def reword(self, name: str, text: str, position: int) -> Subscription:
         """Make a query with the same results the next version; it has those after a position."""
@@ -163,24 +187,13 @@ class Subscriptions:
     def rename(self, name: str, new: str) -> Subscription:
         """Give a subscription, its kept matches and its endpoints another name."""
         self.expect_free(new)
-        if self.retired.of(new):
-            raise NameTaken(
-                f"there are matches of a removed subscription named {new!r}",
-                hint="purge them first, or choose another name",
-            )
+        self._vacate(new)
         one = self[name]
         renamed = replace(one, name=new)
-        self.retired.rename(name, new)
-        for table in ("endpoint", "secret_address", "star", "subscription_tag"):
-            self._store.fetch(
-                f"UPDATE state.{table} SET subscription = ? WHERE subscription = ?", [new, name]
-            )
+        self._move(one.key, name, new)
         for stream in one.reads:
             readers = self._readers[stream]
             self._readers[stream] = {new if read == name else read: None for read in readers}
-        self._keys.pop(one.key, None)
-        if one.key != new:
-            self._keys[one.key] = new
         return self._exchange(one, renamed)
 
     def _exchange(self, old: Subscription, new: Subscription) -> Subscription:
@@ -200,7 +213,9 @@ class Subscriptions:
 
     def _retire(self, one: Subscription, position: int) -> None:
         """Keep a version for its matches up to a position, if it has any."""
-        self.retired.add(one if one.is_paused else replace(one, until=position))
+        for old in self.retired.add(one if one.is_paused else replace(one, until=position)):
+            if old.key != one.key and not self.retired.of(old.name):
+                self._keys.pop(old.key, None)
 
     def purge(self, name: str) -> None:
         """Delete the matches of a removed subscription, and what stars keep of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,11 +145,6 @@ def test_matches_stay_until_they_are_purged(engine: xscl.Engine) -> None:
     engine.unsubscribe("q")
     assert found(engine, "q") == before
     assert engine.subscription("q") is None
-    engine.subscribe("q", RENDERED)
-    engine.push([document(5), document(7)])
-    assert found(engine, "q")[:2] == before
-    assert [version for version, *_ in found(engine, "q")[2:]] == [2, 2]
-    engine.unsubscribe("q")
     engine.unsubscribe("q", purge=True)
     with pytest.raises(UnknownSubscription):
         engine.matches("q")
@@ -157,15 +153,56 @@ def test_matches_stay_until_they_are_purged(engine: xscl.Engine) -> None:
     assert rows == [{"n": 0}]
 
 
-def test_a_name_of_kept_matches_is_no_other_ones(engine: xscl.Engine) -> None:
+def test_a_name_that_is_used_again_begins_a_new_list_of_matches(tmp_path: Path) -> None:
+    path, ids = tmp_path / "state.duckdb", set[str]()
+    for number, query in enumerate((PAIR, RENDERED, "S//a->x[./t->u]")):
+        with xscl.Engine(path) as engine:
+            engine.subscribe("q", query)
+            assert found(engine, "q") == []
+            engine.push([document(10 * number + 1), document(10 * number + 3)])
+            listed = found(engine, "q")
+            assert len(listed) == 2
+            assert {version for version, *_ in listed} == {1}
+            ids |= {one.id for one in engine.matches("q")}
+            engine.unsubscribe("q")
+            assert found(engine, "q") == listed
+    with xscl.Engine(path) as engine:
+        assert len(ids) == 6
+        assert len(found(engine, "q (removed)")) == len(found(engine, "q (removed 2)")) == 2
+        removed = ["q (removed)", "q (removed 2)", "q"]
+        assert engine.host.state.subscriptions.removed() == removed
+        rows = engine.sql("SELECT subscription FROM matches").to_pylist()
+        assert Counter(one["subscription"] for one in rows) == dict.fromkeys(removed, 2)
+        engine.unsubscribe("q (removed)", purge=True)
+        engine.subscribe("q", PAIR)
+        assert set(engine.host.state.subscriptions.removed()) == set(removed[:2])
+        assert found(engine, "q") == []
+
+
+def test_a_name_that_is_used_again_is_new_in_every_language(engine: xscl.Engine) -> None:
+    engine.stream("E", attributes={"t": str})
+    engine.subscribe("c", "SELECT t FROM E", language="cel")
+    for query, language in (("SELECT * FROM E", "cel"), (PAIR, "xscl"), ("SELECT t FROM E", "cel")):
+        engine.push(xscl.Document("E", str(len(engine.matches())), 50, b"<e><t>k</t></e>"))
+        engine.flush()
+        engine.unsubscribe("c")
+        engine.subscribe("c", query, language=language)
+        assert found(engine, "c") == []
+    assert engine.host.state.subscriptions.removed() == ["c (removed)", "c (removed 2)"]
+
+
+def test_a_rename_to_a_name_of_removed_matches_leaves_them_alone(engine: xscl.Engine) -> None:
+    removed = found(engine, "q")
     engine.unsubscribe("q")
     engine.subscribe("other", PAIR)
-    with pytest.raises(NameTaken, match="removed subscription named 'q'"):
-        engine.edit("other", rename="q")
-    engine.edit("other", rename="q2")
-    engine.subscribe("other", PAIR)
     engine.push([document(5), document(7)])
-    assert {one.id for one in engine.matches("q2")}.isdisjoint(
+    others = found(engine, "other")
+    engine.edit("other", rename="q")
+    assert found(engine, "q") == others
+    assert found(engine, "q (removed)") == removed
+    engine.subscribe("other", PAIR)
+    engine.push([document(15), document(17)])
+    assert {one.id for one in engine.matches("q")}.isdisjoint(
         one.id for one in engine.matches("other")
     )
 
@@ -178,9 +215,9 @@ def test_numbers_of_kept_results_are_not_used_again(tmp_path: Path) -> None:
             engine.push([document(at + 10 * len(engine.matches())) for at in (1, 3, 5)])
             engine.unsubscribe("q")
     with xscl.Engine(tmp_path / "state.duckdb") as engine:
-        versions = engine.host.state.subscriptions.versions("q")
-        assert [one.version for one in versions] == [1, 2, 3, 4]
-        assert len({one.qid for one in versions}) == 4
+        known = engine.host.state.subscriptions
+        kept = [one for name in known.removed() for one in known.versions(name)]
+        assert len({one.qid for one in kept}) == len(kept) == 4
 
 
 def test_a_refused_edit_changes_nothing(engine: xscl.Engine) -> None:

@@ -15,11 +15,11 @@ from xscl.store.data_directory import DataDirectory
 
 def test_rates_are_averages_of_the_last_minutes() -> None:
     now = 1000.0
-    pace = Pace(lambda: now)
-    pace.count(30, 3)
+    pace = Pace(lambda after, up_to: up_to - after, lambda: now)
+    pace.count(30, 13, 3)
     assert pace.rates() == Rates(30, 30, 3, 3)  # it has just begun
     now += 30
-    pace.count(30, 0)
+    pace.count(30, 13, 0)
     assert pace.rates() == Rates(2, 2, 0.1, 0.1)
     now += 60
     assert pace.rates() == Rates(0, 60 / 90, 0, 3 / 90)
@@ -30,9 +30,9 @@ def test_rates_are_averages_of_the_last_minutes() -> None:
 
 def test_counts_of_old_seconds_are_forgotten() -> None:
     now = 0.0
-    pace = Pace(lambda: now)
-    for _ in range(2_000):
-        pace.count(1, 1)
+    pace = Pace(lambda after, up_to: up_to - after, lambda: now)
+    for number in range(2_000):
+        pace.count(1, number + 1, 1)
         now += 1
     assert len(pace._counts) <= 302
     assert pace.rates().documents_5m == 299 / 300

@@ -262,6 +262,8 @@ def read_rows(body: bytes, kind: str) -> Iterator[SubscriptionRequest]:
 async def put(name: Name, new: New, here: Here, who: Who, response: Response) -> Shown:
     """Registers a query under a name; the same query again changes nothing.
 
+    Under the name of a removed subscription it begins a new list of matches; those that are kept
+    of the removed one are listed as `NAME (removed)` from then on.
     It begins with what is kept: with the newest 1,000 matches of the last 30 days, or with all of
     `since`; without `history` it sees the documents that arrive from now on. If the matches of the
     past are not found within two seconds, they follow: its `history` is `reading` until then.
@@ -277,10 +279,13 @@ async def put(name: Name, new: New, here: Here, who: Who, response: Response) ->
 @router.get("/subscriptions:removed", summary="List removed subscriptions with matches")
 def removed(here: Here, who: Who) -> list[VersionShown]:
     """Lists the last versions of subscriptions that were removed, whose matches are kept."""
-    names = (who.own(name) for name in here.engine.host.state.subscriptions.removed())
-    return [
-        _version(here, who, versions(here, who, name)[-1]) for name in sorted(filter(None, names))
-    ]
+    return [_version(here, who, versions(here, who, name)[-1]) for name in removed_names(here, who)]
+
+
+def removed_names(here: Installation, who: Account) -> list[str]:
+    """Return the names of a user's removed subscriptions whose matches are kept."""
+    names = map(who.own, here.engine.host.state.subscriptions.removed())
+    return sorted(filter(None, names))
 
 
 @router.get("/subscriptions:tags", summary="List the tags of subscriptions")

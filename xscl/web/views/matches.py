@@ -17,7 +17,7 @@ from xscl.service.installation import Installation
 from xscl.service.match_views import LAST, match_view, match_views
 from xscl.service.names import own_condition
 from xscl.service.stars import starred_among
-from xscl.service.subscribing import existing
+from xscl.service.subscribing import versions
 from xscl.service.tags import LONGEST, TAGGED, tag_counts
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import Page, Place
@@ -201,9 +201,8 @@ def _page(
     newest = after is None
     here, who = asked.here, asked.who
     if subscription:
-        found = existing(here, who, subscription)
         return here.engine.matches_of(
-            found.name,
+            versions(here, who, subscription)[-1].name,
             after=0 if after is None else after[0],
             before=None if before is None else before[0],
             limit=limit,

@@ -38,6 +38,7 @@ from xscl.service.tags import (
     tags_of,
 )
 from xscl.store.store import Store
+from xscl.subscriptions.kept_matches import KEPT_MATCHES
 from xscl.time_format import duration
 from xscl.web.days import DAYS, DAYS_AGO, spark
 from xscl.web.links import on_site
@@ -49,7 +50,6 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 LIMIT = 50
 MATCHES = 5
-_VERSION = "number, name, qid, since, after, until"
 LETTERS = 20
 """Maximum number of letters of an endpoint."""
 
@@ -146,6 +146,7 @@ def listed(
         tags=tags,
         of_template=template,
         addresses=syndication.addresses_of_all(asked.here, asked.who),
+        removed=subscriptions.removed_names(asked.here, asked.who),
         next="/subscriptions?" + urlencode(query | {"after": rows[LIMIT - 1].name})
         if more
         else None,
@@ -193,24 +194,16 @@ def _rows(
 def _counts(
     store: Store, numbers: list[int], now: int
 ) -> dict[int, tuple[int, int, int | None, Picture | None]]:
-    """Return the results of all versions: their number, those of a day, the time of the last.
+    """Return the matches of all versions: their number, those of a day, the time of the last.
 
-    The last value draws those of each of the last days.  The results of a DISTINCT subscription
-    are counted before they are made distinct.
+    The last value draws those of each of the last days.
     """
     rows = store.fetch(
-        "WITH one AS (SELECT number, name FROM state.subscription WHERE list_contains(?, number)),"
-        " versions AS (SELECT one.number, v.* EXCLUDE (number) FROM one JOIN ("
-        f"SELECT {_VERSION} FROM state.subscription UNION ALL SELECT {_VERSION} FROM state.retired"
-        ") v USING (name)),"
-        " found AS (SELECT v.number, coalesce(d.ts, c.ts) AS ts FROM versions v"
-        " JOIN state.result r ON r.qid = v.qid AND r.doc1 >= v.since AND r.doc2 >= v.since"
-        " AND r.position > v.after AND (v.until IS NULL OR r.position <= v.until)"
-        " LEFT JOIN state.document d ON d.doc = greatest(r.doc1, r.doc2)"
-        " LEFT JOIN state.composite c ON c.doc = greatest(r.doc1, r.doc2))"
-        " SELECT number, count(*), count(*) FILTER (ts > ?), max(ts),"
-        f" {DAYS_AGO.format('ts')} FROM found GROUP BY number",
-        [numbers, now - DAY, now, now - DAYS * DAY],
+        "SELECT s.number, count(*), count(*) FILTER (ts > ?), max(ts),"
+        f" {DAYS_AGO.format('ts')} FROM ({KEPT_MATCHES}) m"
+        " JOIN (SELECT number, name FROM state.subscription WHERE list_contains(?, number)) s"
+        " USING (name) GROUP BY s.number",
+        [now - DAY, now, now - DAYS * DAY, numbers],
     )
     return {
         number: (matches, lately, last, spark(days, "match"))

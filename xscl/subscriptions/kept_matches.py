@@ -1,0 +1,29 @@
+"""The matches that are kept, in SQL: those to which `Matches` expands the results.
+
+All counters and relations of matches are derived from these rows, and from nothing else.
+"""
+
+_SEEN_BY = "name, number, qid, since, updates, is_distinct, after, until"
+
+KEPT_MATCHES = f"""
+    WITH kept_part AS (
+        SELECT doc, [doc] AS docs, ts, first, version FROM state.document
+        UNION ALL SELECT doc, docs, ts, first, version FROM state.composite),
+    seen AS (
+        SELECT r.position, s.name, s.number, s.after, s.is_distinct, r.doc1, r.doc2,
+            p1.docs AS docs1, p2.docs AS docs2, greatest(p1.ts, p2.ts) AS ts
+        FROM state.result r
+        JOIN (SELECT {_SEEN_BY} FROM state.subscription
+            UNION ALL SELECT {_SEEN_BY} FROM state.retired) s
+        ON s.qid = r.qid AND r.position > s.after AND r.position <= coalesce(s.until, r.position)
+        JOIN kept_part p1 ON p1.doc = r.doc1 JOIN kept_part p2 ON p2.doc = r.doc2
+        WHERE s.since <= least(p1.first, p2.first)
+            AND (s.updates OR (p1.version = 1 AND p2.version = 1)))
+    SELECT position, name, number, ts, doc1, doc2 FROM seen WHERE NOT is_distinct
+    UNION ALL
+    SELECT min(position), any_value(name), number, any_value(ts), arg_min(doc1, position),
+        arg_min(doc2, position)
+    FROM seen WHERE is_distinct GROUP BY number, after, docs1, docs2
+"""
+"""One row for each match: its position, the name and number of its subscription, its time, and the
+documents or composites of its result; of a DISTINCT subscription those of the first one."""
