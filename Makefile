@@ -36,9 +36,14 @@ setup: .venv/.installed
 	@$(PIP) --require-hashes -r publish-requirements.lock
 	@touch $@
 
+ifdef CLUSTER
+demo:
+	@echo "demo: CLUSTER=1 has no demo in this version; the demo on several machines returns in a later release, with joins on Spark"
+else
 demo: setup
-	@echo "demo: $(if $(CLUSTER),four cells on two executors,three sample feeds and five subscriptions; Ctrl-C stops)"
-	@$(BIN)/xscl demo $(if $(ONCE),--once) $(if $(CLUSTER),--cluster)
+	@echo "demo: three sample feeds and five subscriptions; Ctrl-C stops"
+	@$(BIN)/xscl demo $(if $(ONCE),--once)
+endif
 
 test: setup
 	@echo "test: format" && $(BIN)/ruff format --check .

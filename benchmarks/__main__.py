@@ -10,7 +10,6 @@ from pathlib import Path
 from benchmarks import (
     backfill,
     cayuga,
-    cluster,
     double_top,
     feed_patterns,
     memory,
@@ -59,7 +58,6 @@ BENCHMARKS: dict[str, Benchmark] = {
         window_joins,
         peers,
         polling,
-        cluster,
     )
 }
 

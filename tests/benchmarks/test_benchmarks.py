@@ -12,7 +12,6 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import (
-    cluster,
     feed_readers,
     harness,
     mmqjp,
@@ -270,7 +269,6 @@ def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> N
         "window-joins",
         "peers",
         "polling",
-        "cluster",
     ]
 
 
@@ -288,18 +286,6 @@ def test_pushes_with_and_without_a_journal_find_the_same() -> None:
 
 def test_a_second_poll_of_the_same_feeds_finds_nothing_new() -> None:
     assert [row.parameters["variant"] for row in polling.polled(2)] == ["new", "same"]
-
-
-def test_cells_of_a_cluster_find_what_one_cell_finds() -> None:
-    *cells, whole = cluster.sliced(cluster.Plan(40, 120, 40), "constant")
-    assert [one.parameters["cell"] for one in cells] == list(range(cluster.SLICES))
-    assert int(str(whole.figures["matches"])) > 0
-
-
-@pytest.mark.slow
-def test_cells_of_a_grid_find_what_one_cell_finds() -> None:
-    rows = list(cluster.spread(cluster.Plan(40, 120, 40)))
-    assert [one.parameters["V"] for one in rows] == [1, 1, cluster.WIDTH, cluster.WIDTH]
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from examples import cluster, feeds_and_webhook, market_data, orders_and_invoices
+from examples import feeds_and_webhook, market_data, orders_and_invoices
 from tests.project import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -47,10 +47,6 @@ def test_market_data() -> None:
     ]
     assert ("fall", ("XYZ", 50.0, 49.0)) in found
     assert found[-1] == ("rises", ("IBM", 3))
-
-
-def test_cluster() -> None:
-    assert cluster.found() == (["bodø", "narvik", "tromsø"], cluster.CELLS)
 
 
 @pytest.mark.slow

@@ -688,13 +688,6 @@ _ENGINE_AND_STORE = (
         (f"{_TEXTS}::test_texts_that_the_database_has_are_dropped",),
     ),
     Fault(
-        "cells find bases by themselves",
-        "xscl/cluster/sealed_log.py",
-        "has_bases = _BASES.name in table.schema.names",
-        "has_bases = False",
-        ("tests/xscl/cluster/test_cells.py::test_documents_have_the_bases_of_a_single_engine",),
-    ),
-    Fault(
         "an absence is certain at the clock of late streams",
         "xscl/planning/dataflow.py",
         "return max(clock - lateness, ",
@@ -788,6 +781,16 @@ _ENGINE_AND_STORE = (
         "if there.exists() and sha256_of(there) != sha256_of(segment):",
         "if not there.parent.exists():",
         ("tests/xscl/store/test_backup.py::test_a_spool_of_another_store_is_set_aside",),
+    ),
+    Fault(
+        "a history follows the numbers of what operators over time have published",
+        "xscl/inspection/arrival_order.py",
+        "    places[timed] = np.minimum(docs[timed], passing)",
+        "    places[timed] = docs[timed]",
+        (
+            "tests/xscl/engine/test_histories.py"
+            "::test_what_two_publishers_make_is_read_in_the_order_of_time",
+        ),
     ),
 )
 
@@ -901,178 +904,8 @@ _SPARK = (
         (f"{_RESULTS}::test_missing_files_are_errors_and_old_ones_may_be_deleted",),
     ),
 )
-_CELLS = "tests/xscl/cluster/test_cells.py"
-_ONCE = "tests/xscl/cluster/test_exactly_once.py"
-_GRID = "tests/xscl/cluster/test_grid.py"
-_PASTS = "tests/xscl/cluster/test_pasts.py"
-_SPLITS = "tests/xscl/cluster/test_splits.py"
-_CLUSTER = (
-    Fault(
-        "a batch is committed without the answers of all cells",
-        "xscl/cluster/driver.py",
-        "if asked != given:",
-        "if asked < given:",
-        (f"{_ONCE}::test_wrong_answers_are_not_committed",),
-    ),
-    Fault(
-        "a driver that was replaced commits",
-        "xscl/cluster/driver.py",
-        "        self._shared.expect_epoch(self.epoch)\n",
-        "",
-        (f"{_ONCE}::test_a_driver_that_is_replaced_while_cells_work_commits_nothing",),
-    ),
-    Fault(
-        "files are not compared with the answers of cells",
-        "xscl/cluster/answers.py",
-        "if hashlib.sha256(content).hexdigest() != answer.sha256:",
-        "if not content:",
-        (f"{_ONCE}::test_wrong_answers_are_not_committed",),
-    ),
-    Fault(
-        "a cell that is ahead answers from where it is",
-        "xscl/cluster/cell_host.py",
-        "            self._entry <= task.after\n            and self._copied == copies.keys()",
-        "            self._copied == copies.keys()",
-        (f"{_ONCE}::test_a_cell_that_is_ahead_is_made_again",),
-    ),
-    Fault(
-        "a change of the catalog is not in the log before it is answered",
-        "xscl/cluster/driver.py",
-        "            yield\n            self._append_changes()\n\n"
-        "    @contextmanager\n    def _between",
-        "            yield\n\n    @contextmanager\n    def _between",
-        ("tests/xscl/cluster/test_edits.py::test_a_name_that_is_used_again_has_its_own_query",),
-    ),
-    Fault(
-        "a subscription is removed while results for it are found",
-        "xscl/cluster/driver.py",
-        "            if self._is_unfinished:\n                raise ClusterError(\n"
-        '                    "the cells have not evaluated all documents, and a change',
-        "            if not self.cells:\n                raise ClusterError(\n"
-        '                    "the cells have not evaluated all documents, and a change',
-        (f"{_ONCE}::test_a_change_waits_for_documents_whose_results_are_not_committed",),
-    ),
-    Fault(
-        "a new cell has no snapshots of its source",
-        "xscl/cluster/cell_assignment.py",
-        "        self._log.shared.copy_snapshots(source, cell)\n",
-        "",
-        (f"{_SPLITS}::test_cells_are_split_again_and_again",),
-    ),
-    Fault(
-        "a new cell begins without the past of its source",
-        "xscl/cluster/cell_ancestry.py",
-        "if began <= number)",
-        "if number >= 0)",
-        (f"{_SPLITS}::test_a_split_whose_cells_fail_is_evaluated_with_the_next_batch",),
-    ),
-    Fault(
-        "a cell is merged without documents that its state depends on",
-        "xscl/cluster/history_transfer.py",
-        "(doc >= one.since and time >= oldest) or (one.ordered and one.since < first)",
-        "one.since < 0",
-        (f"{_SPLITS}::test_what_cannot_be_merged_is_refused",),
-    ),
-    Fault(
-        "a cell counts versions itself",
-        "xscl/cluster/cell_host.py",
-        "identities=some.identities, expected=entry.moment",
-        "expected=entry.moment",
-        (f"{_CELLS}::test_versions_count_documents_that_the_cell_does_not_have",),
-    ),
-    Fault(
-        "a cell has the clock of its own documents",
-        "xscl/cluster/cell_host.py",
-        "some.beats(), some.arrived)",
-        "(), some.arrived)",
-        (f"{_CELLS}::test_the_clock_passes_with_documents_that_the_cell_does_not_have",),
-    ),
-    Fault(
-        "publishers are not copied to the cells of later readers",
-        "xscl/cluster/catalog_log.py",
-        "if (one.key, cell) in entries:",
-        "if (one.key, cell) not in entries:",
-        (f"{_CELLS}::test_a_publisher_is_copied_with_its_state_when_a_reader_is_elsewhere",),
-    ),
-    Fault(
-        "controls behind the snapshots are deleted without being compacted",
-        "xscl/cluster/sealed_log.py",
-        "            self._compacted.write(upto, compacted(self.controls(0, upto)))",
-        "            self._compacted.write(upto, ())",
-        (
-            "tests/xscl/cluster/test_log_deletion.py"
-            "::test_controls_behind_the_snapshots_are_compacted",
-        ),
-    ),
-    Fault(
-        "each cell of a group answers with all results that it finds",
-        "xscl/cluster/emission_filter.py",
-        "        return found.filter(pa.array(stays))",
-        "        return found",
-        (f"{_GRID}::test_each_result_is_answered_by_one_cell",),
-    ),
-    Fault(
-        "each cell of a group has a bound of its own",
-        "xscl/cluster/group_results.py",
-        "bounded(found.filter(is_shared).combine_chunks(), ranks, most)",
-        "bounded(found.filter(is_shared).combine_chunks(), ranks, 2 * most)",
-        (f"{_GRID}::test_the_bound_is_one_of_all_cells",),
-    ),
-    Fault(
-        "documents are routed by the earlier side of a designated join only",
-        "xscl/cluster/document_routing.py",
-        "            for path in (relaxed(one.first), relaxed(one.second)):\n"
-        "                self._paths.add(path)",
-        "            for path in (relaxed(one.first),):\n                self._paths.add(path)",
-        (f"{_GRID}::test_a_document_goes_to_the_cells_of_its_values_and_to_no_others",),
-    ),
-    Fault(
-        "one cell of a group has the copy of a publisher",
-        "xscl/cluster/catalog_log.py",
-        "            self._on_grid.widen_copies(needed)",
-        "            pass",
-        (f"{_GRID}::test_what_publishes_later_is_copied_to_all_cells_of_a_group",),
-    ),
-    Fault(
-        "the log is deleted before a snapshot has a copy of a publisher",
-        "xscl/cluster/catalog_log.py",
-        "if snapshots.get(cell, 0) < made",
-        "if made < 0",
-        (
-            "tests/xscl/cluster/test_log_deletion.py"
-            "::test_a_copy_is_made_from_the_snapshot_before_its_publisher",
-        ),
-    ),
-    Fault(
-        "what was registered before a removal comes after it in the log",
-        "xscl/cluster/driver.py",
-        "            self._append_changes()  # what was registered before",
-        "            pass",
-        (
-            "tests/xscl/cluster/test_log_deletion.py"
-            "::test_a_publisher_is_replaced_before_any_document",
-        ),
-    ),
-    Fault(
-        "a history of a published stream begins within a batch",
-        "xscl/engine/catalog.py",
-        "if not between_batches and self._needs_whole_batches(compiled):",
-        "if False:",
-        (f"{_PASTS}::test_a_history_of_a_published_stream_begins_after_a_whole_batch",),
-    ),
-    Fault(
-        "a history follows the numbers of what operators over time have published",
-        "xscl/inspection/arrival_order.py",
-        "    places[timed] = np.minimum(docs[timed], passing)",
-        "    places[timed] = docs[timed]",
-        (
-            "tests/xscl/engine/test_histories.py"
-            "::test_what_two_publishers_make_is_read_in_the_order_of_time",
-        ),
-    ),
-)
 FAULTS = (
     *(_LANGUAGE + _SHREDDING + _TEMPLATES),
     *(_CEP_CORE + _OF_PATTERNS + _FEEDS),
-    *(_ENGINE_AND_STORE + _SERVICE + _SPARK + _CLUSTER),
+    *(_ENGINE_AND_STORE + _SERVICE + _SPARK),
 )

@@ -115,7 +115,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "token": ("tokens.app", "Tokens of the service's users."),
     "user": ("users.app", "The data of a user: export it, or erase it for good."),
-    "cluster": ("cluster.app", "Cells of a cluster: engines on executors of Spark."),
     "spool": ("spool.app", "The queue of documents that were taken and not consumed yet."),
 }
 """The location of each command, and the first sentence of its help.

@@ -34,7 +34,7 @@ from xscl.delivery.channels.mail import mail_server
 from xscl.polling.feed import is_url
 from xscl.polling.feed_poller import PollSettings
 from xscl.server.demo import demonstrate, serve_samples
-from xscl.server.serve import ClusterSettings, ServeSettings, Service
+from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import exit_now, stopped_by_signals
 from xscl.service.client_address import is_loopback, network_of
 from xscl.service.connection_limit import CONNECTIONS
@@ -117,32 +117,6 @@ def serve(
     master: Annotated[
         str | None, setting("--master", "The Spark master to run on (local[*]).")
     ] = None,
-    shared: Annotated[
-        Path | None,
-        setting(
-            "--shared",
-            "Evaluate in cells on the executors of --master; the directory that they share.",
-            "DIR",
-        ),
-    ] = None,
-    cells: Annotated[
-        int | None,
-        setting("--cells", "The cells of a new cluster; their number stays.", min=1, max=1_024),
-    ] = None,
-    grid: Annotated[
-        int | None,
-        setting(
-            "--grid",
-            "More cells, so many in each group, over which equality joins are spread by value.",
-            "V",
-            min=2,
-            max=256,
-        ),
-    ] = None,
-    groups: Annotated[
-        int | None,
-        setting("--groups", "The groups of --grid, one if not given.", "G", min=1, max=256),
-    ] = None,
     workers: Annotated[str | None, setting("--workers", "Has no effect.", hidden=True)] = None,
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
@@ -195,16 +169,6 @@ def serve(
             hint="it begins with https:// or http://",
         )
     spark = not demo and _uses_spark(no_spark, master)
-    cluster = (
-        None
-        if shared is None
-        else _cluster(shared, (master or MASTER) if spark else None, cells, grid, groups)
-    )
-    for flag, given in (("--cells", cells), ("--grid", grid), ("--groups", groups)):
-        if given is not None and shared is None:
-            raise UsageError(
-                f"{flag} is for a cluster", hint="give the shared directory: --shared DIR"
-            )
     fetching = PollSettings(tuple(allow_address or ()), contact=contact)
     serving = ServeSettings(
         spark=spark,
@@ -215,7 +179,6 @@ def serve(
         mail=None if smtp is None else mail_server(smtp),
         listen=None if once else listening.settings(fetching),
         public_url=listening.public_url,
-        cluster=cluster,
     )
     printer = MatchPrinter(as_json=as_json, history=notify_history, verbose=verbose)
     log = nullcontext() if log_format is None else logging_to(sys.stderr, log_format)
@@ -231,21 +194,6 @@ def serve(
             _run(place, serving, printer, on_consuming=on_consuming)
 
         serve_samples(place, serving, run)
-
-
-def _cluster(
-    shared: Path, master: str | None, cells: int | None, grid: int | None, groups: int | None
-) -> ClusterSettings:
-    """Return the settings of a cluster; its cells are in this process without a master."""
-    if master is not None and master.partition("[")[0] == "local":
-        raise UsageError(
-            f"the master {master} has no executors for cells",
-            hint="spark://HOST:7077, k8s://..., yarn, or local-cluster[2,1,1024] to try it;"
-            " with --no-spark the cells are in this process",
-        )
-    if groups is not None and grid is None:
-        raise UsageError("--groups is for a grid", hint="give the cells of each group: --grid V")
-    return ClusterSettings(shared.expanduser().absolute(), cells, grid, groups)
 
 
 def _run(
@@ -326,10 +274,6 @@ def demo(
     once: Annotated[bool, option("--once", "End after the last match.")] = False,
     data: Annotated[Path | None, option("--data", "Keep the data here.", "DIR")] = None,
     no_spark: NoSpark = False,
-    cluster: Annotated[
-        bool,
-        option("--cluster", "Show cells on two executors of this machine, one of which is killed."),
-    ] = False,
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
@@ -338,17 +282,7 @@ def demo(
     \b
     Example:
       xscl demo --once
-      xscl demo --cluster
     """
-    if cluster:
-        require("spark", "'xscl demo --cluster'")
-        require("service", "'xscl demo --cluster'")
-        # Of no use to any other command.
-        from xscl.server.demo_cluster import demonstrate_cluster
-
-        with _demo_directory(data) as place:
-            demonstrate_cluster(place, warn)
-        return
     if not once:
         require("service", "'xscl demo' without --once")
     spark = _uses_spark(no_spark, None)

@@ -37,12 +37,12 @@ _KINDS: Mapping[type, str] = {
 }
 KEYS: Mapping[str, type] = {
     **dict.fromkeys(("data", "url", "token-file", "host", "master", "history"), str),
-    **dict.fromkeys(("keep-matches", "contact", "smtp", "log-format", "public-url", "shared"), str),
-    **dict.fromkeys(("port", "workers", "connections", "cells", "grid", "groups"), int),
+    **dict.fromkeys(("keep-matches", "contact", "smtp", "log-format", "public-url"), str),
+    **dict.fromkeys(("port", "workers", "connections"), int),
     **dict.fromkeys(("name", "trusted-proxy", "allow-address"), list),
     **dict.fromkeys(("no-spark", "notify-history"), bool),
 }
-_PATHS = ("data", "token-file", "shared")
+_PATHS = ("data", "token-file")
 
 
 @dataclass(frozen=True, slots=True)

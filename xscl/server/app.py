@@ -13,7 +13,6 @@ from xscl.service.guard import Guard
 from xscl.service.installation import Installation
 from xscl.service.metrics import Counting
 from xscl.service.routes import (
-    cluster,
     deliveries,
     describing,
     documents,
@@ -49,7 +48,6 @@ ROUTERS = (
     sql.router,
     state.router,
     tokens.router,
-    cluster.router,
 )
 
 _ALL = APIRouter()

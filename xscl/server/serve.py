@@ -22,19 +22,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from feeds.spool import Spool, SpoolError
-from xscl.cluster.cell_host import LocalCells
-from xscl.cluster.cell_task import CellRunner, CellState
-from xscl.cluster.cluster_sink import ClusterSink
-from xscl.cluster.driver import ClusterDriver, known_grid
-from xscl.cluster.grid import Grid
-from xscl.cluster.shared_directory import CellsFailed, CellsStarting, SharedDirectory
 from xscl.delivery.channels.mail import MailServer
 from xscl.delivery.channels.webhook import Posting
 from xscl.delivery.match_tail import MatchTail
@@ -45,7 +38,6 @@ from xscl.documents.results import Subscription
 from xscl.documents.retention import changed_retention
 from xscl.engine.facade import Engine
 from xscl.engine.heap_trim import limit_arenas
-from xscl.engine.state import Role
 from xscl.errors import StoreError
 from xscl.ingestion.consumer_watch import ConsumerStall, ConsumerWatch
 from xscl.ingestion.engine_sink import EngineSink
@@ -88,14 +80,7 @@ default of 0.005, 14 of them 3.1 s at 0.0003 (8.3 s for 18 at 0.001).
 """
 
 RETRY = 1.0
-"""Seconds until a history is read again after a failure of the store, or a batch after one of the
-cells."""
-
-FEWEST_CELLS = 4
-"""Cells of a new cluster at least: their number is fixed when it begins."""
-
-MOST_FAILURES = 20
-"""Failures of cells, one after the other, that end the service: Spark itself may be gone."""
+"""Seconds until a history is read again after a failure of the store."""
 
 REPORT = 0.5
 """Seconds between two looks at how the service is doing."""
@@ -108,8 +93,7 @@ class ServeSettings:
     `history` and `keep_matches` change the retention of texts and matches; None changes nothing.
     `listen` is the address of the HTTP API; None: no API.  `mail` is the mail server.  `least_free`
     bytes of the disk stay free.  `clock` gives times to arrivals, by default from this machine's
-    clocks.  Hubs send to callbacks below `public_url`, if there is one.  With a `cluster` its
-    cells evaluate the documents, on executors of Spark or in this process.
+    clocks.  Hubs send to callbacks below `public_url`, if there is one.
     """
 
     spark: bool = True
@@ -123,27 +107,6 @@ class ServeSettings:
     least_free: int = LEAST
     clock: ArrivalClock | None = None
     public_url: str = ""
-    cluster: ClusterSettings | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSettings:
-    """The directory that driver and cells share, and the numbers of cells; None: as before.
-
-    `cells` are slices; `grid` is the number of cells in each of the `groups` of a grid.
-    """
-
-    shared: Path
-    cells: int | None = None
-    grid: int | None = None
-    groups: int | None = None
-
-    def numbers(self, known: Grid | None, fewest: int) -> Grid:
-        """Return the cells to start, given those of the store and the default of a new one."""
-        before = known or Grid(fewest)
-        width = before.width if self.grid is None else self.grid
-        groups = self.groups or before.groups or 1
-        return Grid(self.cells or before.slices, groups if width else 0, width)
 
 
 class Service:
@@ -188,8 +151,6 @@ class Service:
         self._usage: Usage | None = None
         self._watch: ConsumerWatch | None = None
         self._series = StatusSeries(now=self._clock.now)
-        self._driver: ClusterDriver | None = None
-        self._failures = 0  # of the cells, one after the other
         self.address: str | None = None  # where requests are taken, once they are
 
     def run(self, until: threading.Event | None = None) -> None:
@@ -199,9 +160,7 @@ class Service:
         if not self._home.exists():  # a port that is in use leaves no new directory behind
             self._expect_free_port()
         with self._opened() as (engine, outbox, spool, store):
-            looks = StatusReader(
-                *(store, self._home), engine=engine, now=self._clock.now, cells=self.cells
-            )
+            looks = StatusReader(store, self._home, engine=engine, now=self._clock.now)
             self._report(looks)
             with self._answering(engine, spool, outbox), self._following(engine):
                 self._report(looks)
@@ -272,29 +231,16 @@ class Service:
         home = self._home
         with (
             home.hold(SERVICE),
-            Engine(home.database, role=self._role) as engine,
+            Engine(home.database) as engine,
             self._delivering(engine) as outbox,
             Spool(home.spool) as spool,
             closing(engine.host.connect()) as store,
         ):
             create_tables(store)
-            if self._serving.cluster is not None:
-                engine.host.catalog.guard_changes(
-                    _refuse_changes, lambda _: _refuse_changes(), lambda _: None
-                )
-                engine.host.queries.read_joins_from(_refuse_relations)
             asked_now = self._serving.history, self._serving.keep_matches
             engine.retain(changed_retention(engine.retention, *asked_now))
             self._clock.continue_after(spool.newest_arrival())
             yield engine, outbox, spool, store
-
-    @property
-    def _role(self) -> Role:
-        return Role.WHOLE if self._serving.cluster is None else Role.DRIVER
-
-    def cells(self) -> tuple[CellState, ...] | None:
-        """Return the cells of the cluster, None without one or while they start."""
-        return None if self._driver is None else self._driver.cells_now()
 
     def _consume(self, consumer: Consumer, engine: Engine, outbox: Outbox) -> None:
         """Run the consumer until `stop`; it waits while the disk is full or fails."""
@@ -326,12 +272,6 @@ class Service:
         while not self._stopping.is_set():
             try:
                 work()
-            except CellsFailed as error:
-                self._failures += 1
-                if self._failures >= MOST_FAILURES:
-                    raise
-                _log.warning("the batch is repeated: %s", error)
-                self._stopping.wait(RETRY)
             except (SpoolError, StoreError, PipelineError, OSError) as error:
                 if not self.room.failed(error):
                     raise
@@ -396,7 +336,7 @@ class Service:
         watch = self._watch = ConsumerWatch(spool.latest, engine.host.ingest.segment)
         with installed(
             *(self._home, engine, spool, outbox, settings, self.room, self._clock, watch),
-            *(self._series, self._pushes, lambda: self._driver),
+            *(self._series, self._pushes),
         ) as installation:
             tokens = installation.tokens
             if not settings.is_open and not tokens.of():
@@ -462,10 +402,6 @@ class Service:
             if batch.arrived is not None:
                 self._series.note_latency((self._clock.now() - batch.arrived) / 1e6)
 
-        if self._serving.cluster is not None:
-            with self._through_cells(engine, hand_on) as driver:
-                yield DirectConsumer(spool, ClusterSink(driver, hold, attempts, note))
-            return
         sinking = EngineSink(engine, hand_on, hold, attempts, tells=False, on_committed=note)
         with sinking as sink:
             if self._serving.spark:
@@ -473,46 +409,6 @@ class Service:
                     yield consumer
             else:
                 yield DirectConsumer(spool, sink)
-
-    @contextmanager
-    def _through_cells(
-        self, engine: Engine, hand_on: Callable[[Matches], None]
-    ) -> Iterator[ClusterDriver]:
-        """Start the cells, and yield their driver."""
-        asked = self._serving.cluster
-        assert asked is not None
-
-        def heard(matches: Matches) -> None:
-            self._failures = 0
-            hand_on(matches)
-
-        with engine.host.transactions.lock:
-            known = known_grid(engine.host.transactions.store)
-        with ExitStack() as opened:
-            runner: CellRunner
-            if self._serving.spark:
-                from xscl.cluster.spark_cells import SparkCells
-                from xscl.ingestion.spark.spark_session import start_session
-
-                with _own_interrupts():
-                    session = start_session(self._home.spark, self._serving.master)
-                opened.callback(session.stop)
-                context = session.sparkContext
-                grid = asked.numbers(known, max(FEWEST_CELLS, context.defaultParallelism))
-                runner = SparkCells(context)
-            else:
-                grid = asked.numbers(known, FEWEST_CELLS)
-                runner = local = LocalCells()
-                opened.callback(local.close)
-            shared = SharedDirectory(asked.shared)
-            self._driver = ClusterDriver(
-                *(engine, shared, grid.slices, runner),
-                groups=grid.groups,
-                width=grid.width,
-                on_matches=heard,
-            )
-            opened.callback(setattr, self, "_driver", None)
-            yield self._driver
 
     @contextmanager
     def _through_spark(self, spool: Spool, sink: EngineSink) -> Iterator[Consumer]:
@@ -552,9 +448,6 @@ class Service:
     def _read_histories(self, engine: Engine, outbox: Outbox) -> None:
         """Complete the backfills of subscriptions until `stop`, also those of the last process."""
         catalog = engine.host.catalog
-        while self._serving.cluster is not None and self._driver is None:
-            if self._stopping.wait(RETRY / 10):  # the cells are starting
-                return
         while not self._stopping.is_set():
             try:
                 catalog.backfills.serve(
@@ -617,23 +510,6 @@ class Service:
         thread = threading.Thread(target=run, name=name, daemon=True)
         thread.start()
         return thread
-
-
-@contextmanager
-def _refuse_changes() -> Iterator[None]:
-    """Refuse edits and removals until the driver of the cells knows what is committed."""
-    raise CellsStarting(
-        "the cells are starting, and a change comes after what they have evaluated",
-        hint="try again in some seconds",
-    )
-    yield
-
-
-def _refuse_relations() -> NoReturn:
-    """Refuse queries of witnesses until the cells, which have them, have started."""
-    raise CellsStarting(
-        "the cells are starting, and the witnesses are there", hint="try again in some seconds"
-    )
 
 
 @contextmanager

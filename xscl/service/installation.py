@@ -5,12 +5,11 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 
 from feeds.spool import Spool
-from xscl.cluster.driver import ClusterDriver
 from xscl.delivery.outbox.outbox import Outbox
 from xscl.engine.facade import Engine
 from xscl.ingestion.consumer_watch import ConsumerWatch
@@ -183,8 +182,7 @@ class Installation:
     `completions` resolves futures with the results of threads.  `questions`, `imports` and
     `confirming` limit concurrency, by account number; `requests` limits the rate and `listeners`
     the number of event streams.  Hold `endpoints_lock` to count endpoints and make one.  `counts`
-    are the documents by stream.  `pushes` are those of hubs, None without a public address;
-    `cluster` returns the driver of a cluster, None without one or while its cells start.
+    are the documents by stream.  `pushes` are those of hubs, None without a public address.
     `callbacks` limits the rate at each callback, `deliveries` the number at a time.
     """
 
@@ -212,7 +210,6 @@ class Installation:
     counts: StreamCounts
     feeds_lock: threading.Lock = field(default_factory=threading.Lock)
     pushes: Pushes | None = None
-    cluster: Callable[[], ClusterDriver | None] = lambda: None
     callbacks: TokenBuckets[str] = field(default_factory=TokenBuckets[str])
     deliveries: KeyedLimiter[None] = field(default_factory=KeyedLimiter[None])
     endpoints_lock: threading.Lock = field(default_factory=threading.Lock)
@@ -236,7 +233,6 @@ def installed(
     watch: ConsumerWatch,
     series: StatusSeries,
     pushes: Pushes | None = None,
-    cluster: Callable[[], ClusterDriver | None] = lambda: None,
 ) -> Iterator[Installation]:
     """Yield an installation over an engine and a spool, which the caller owns and closes."""
     with ExitStack() as stack:
@@ -266,5 +262,4 @@ def installed(
             series=series,
             counts=counts,
             pushes=pushes,
-            cluster=cluster,
         )

@@ -7,7 +7,7 @@ writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -17,7 +17,6 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from xscl.cluster.cell_task import CellState
 from xscl.engine.facade import Engine
 from xscl.engine.throughput import Stage
 from xscl.service.connection_limit import ConnectionLimit
@@ -192,26 +191,9 @@ def _of_status(status: ServiceStatus) -> Iterator[Metric]:
         ("instances", "Instances of operators over time that are kept, by the window's length"),
     ):
         yield _gauges(f"state_{name}", what, "window", _by_length(status, name))
-    yield from _of_cells(status.cells or ())
     growth = sum(one.last_day for one in status.windows or () if one.ticks is None)
     what = "Of what is kept for ever, how much came in the last day"
     yield _gauge("state_growth", what, growth)
-
-
-_OF_CELLS = {
-    "subscriptions": "Subscriptions of a cell of the cluster",
-    "seconds": "Seconds that the last task of a cell took",
-    "share": "Share of a cell in the time of all cells in the last batches",
-    "memory": "Resident memory of the process of a cell, in bytes",
-    "lag": "Entries of the log that were sequenced and not committed",
-    "snapshot": "The entry of the log of the last snapshot of a cell",
-}
-
-
-def _of_cells(cells: Sequence[CellState]) -> Iterator[Metric]:
-    for name, what in _OF_CELLS.items() if cells else ():
-        values = {str(one.cell): getattr(one, name) for one in cells}
-        yield _gauges(f"cell_{name}", what, "cell", values)
 
 
 def _gauge(name: str, what: str, value: float) -> GaugeMetricFamily:

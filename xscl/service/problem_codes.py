@@ -26,7 +26,7 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
         (
             *("unknown_subscription", "unknown_feed", "unknown_stream", "unknown_endpoint"),
             *("unknown_address", "unknown_token", "unknown_user", "unknown_file", "not_found"),
-            *("unknown_match", "unknown_cell"),
+            "unknown_match",
         ),
     ),
     405: ("The address takes other methods: `Allow` names them.", ("method_not_allowed",)),
@@ -41,7 +41,7 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
                 "stream_in_use",
                 "stream_published",
             ),
-            *("endpoint_not_active", "endpoint_unconfirmed", "cells_stay", "no_cluster"),
+            *("endpoint_not_active", "endpoint_unconfirmed"),
         ),
     ),
     410: ("Nothing is expected here any more; do not ask again.", ("unknown_callback",)),
@@ -78,7 +78,6 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
             *("store", "store_closed", "store_damaged", "store_in_use", "store_memory"),
             "store_unavailable",
             *("store_version", "store_went_back", "evaluation"),
-            *("cluster", "cluster_starting", "cluster_cells_failed", "cluster_stale_driver"),
         ),
     ),
 }

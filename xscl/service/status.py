@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from feeds.spool import Segment, Spool, SpoolError
-from xscl.cluster.cell_task import CellState
 from xscl.documents.document_log import EARLIEST
 from xscl.documents.retention import (
     Retention,
@@ -108,7 +107,7 @@ class ServiceStatus:
     `texts` of `text_bytes` are kept: those of all documents that arrived since `texts_since`, or
     with None only those that queries need.  `texts_removed` is the number of documents that have
     none any more, and `keeps` says how long texts and matches are kept.
-    `rates` is None without a running service, `cells` without those of a cluster.
+    `rates` is None without a running service.
     """
 
     consumer: str | None
@@ -136,7 +135,6 @@ class ServiceStatus:
     lag: float
     rates: Rates | None = None
     windows: tuple[WindowState, ...] | None = None
-    cells: tuple[CellState, ...] | None = None
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> ServiceStatus:
@@ -144,9 +142,7 @@ class ServiceStatus:
 
         Unknown figures of later releases are ignored.
         """
-        found = {field.name: figures[field.name] for field in fields(cls) if field.name != "cells"}
-        if (cells := figures.get("cells")) is not None:
-            found["cells"] = tuple(CellState(**cell) for cell in cells)
+        found = {field.name: figures[field.name] for field in fields(cls)}
         for name in _TIMES:
             found[name] = None if found[name] is None else ticks_of_time(found[name])
         if (rates := found["rates"]) is not None:
@@ -209,12 +205,6 @@ class ServiceStatus:
         for one in windows:
             if one.ticks is None:
                 yield f"growth         {one.last_day} a day of what is kept for ever"
-        for cell in self.cells or ():
-            yield (
-                f"cell {cell.cell:<10}{counted(cell.subscriptions, 'subscription')} on"
-                f" {cell.host or 'no executor yet'}, {cell.seconds:.2f} s for the last"
-                f" {counted(cell.documents, 'document')}, {cell.memory / 1e6:.0f} MB"
-            )
         yield f"feeds          {self.feeds}, {self.feeds_failing} with errors"
         yield (
             f"spool          segment {self.position} of {self.spool} consumed, "
@@ -242,8 +232,7 @@ LONGEST = 60.0
 class StatusReader:
     """Repeated reads of the figures of one store; `clock` returns seconds.
 
-    `engine` is the running one, if any; `now` is the arrival clock in ticks; `cells` returns those
-    of a cluster.
+    `engine` is the running one, if any; `now` is the arrival clock in ticks.
     """
 
     def __init__(
@@ -253,10 +242,8 @@ class StatusReader:
         clock: Callable[[], float] = time.monotonic,
         engine: Engine | None = None,
         now: Callable[[], int] = ticks,
-        cells: Callable[[], tuple[CellState, ...] | None] = lambda: None,
     ) -> None:
         self._now = now
-        self._cells = cells
         self._engine = engine
         self._store = store
         self._home = home
@@ -289,7 +276,6 @@ class StatusReader:
             waiting=waiting,
             lag=max(0.0, (self._now() - oldest) / 1e6) if waiting else 0.0,
             rates=None if self._engine is None else self._engine.host.ingest.pace.rates(),
-            cells=self._cells(),
         )
 
     def totals(self) -> tuple[int, int]:

@@ -470,7 +470,6 @@ COMMANDS = [
     *(["stream", name] for name in ("list", "set")),
     *(["token", name] for name in ("create", "list", "revoke")),
     *(["user", name] for name in ("export", "erase")),
-    *(["cluster", name] for name in ("plan", "status")),
     ["spool", "skip"],
 ]
 

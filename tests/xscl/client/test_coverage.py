@@ -25,7 +25,6 @@ ADMINISTRATION = {
     "GET /v1/status",
     "GET /v1/tokens",
     "POST /v1/backup",
-    *(f"POST /v1/cluster/{what}" for what in ("drain", "merge", "move", "split")),
     "POST /v1/tokens",
     "PUT /v1/accounts/{name}/quota",
 }

@@ -170,14 +170,3 @@ def test_every_step_publishes_more_and_takes_nothing_back(sample: samples.Sample
     assert all(later[: len(earlier)] == earlier for earlier, later in itertools.pairwise(found))
     assert 0 < len(found[0]) < len(found[-1])
     assert not any(item.clipped for item in steps[-1].items)
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_a_cluster_loses_an_executor_and_no_match(tmp_path: Path) -> None:
-    done = run_demo("--cluster", "--data", str(tmp_path / "data"))
-    assert done.returncode == 0, done.stderr
-    assert "xscl: killed the executor of cell " in done.stderr
-    assert done.stderr.splitlines()[-1].endswith(
-        " matches, the same as those of one engine; none is lost, none came twice"
-    )

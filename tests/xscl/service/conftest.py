@@ -2,51 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from feeds.documents import Document
 from tests.plain_http import NO_CERTIFICATES
 from tests.waiting import eventually as eventually  # for the tests of the service
-from xscl.cluster.cell_host import LocalCells
-from xscl.cluster.driver import ClusterDriver
-from xscl.cluster.shared_directory import SharedDirectory
 from xscl.delivery.channels.mail import MailServer
 from xscl.engine.facade import Engine
-from xscl.engine.state import Role
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.feed_poller import PollSettings
-from xscl.server.serve import ClusterSettings, ServeSettings, Service
+from xscl.server.serve import ServeSettings, Service
 from xscl.service.installation import ServiceSettings
-from xscl.store.consumed_offsets import BatchKey
 from xscl.store.data_directory import DataDirectory
 
 PATIENCE = 30.0
 ANY_PORT = ServiceSettings(port=0, warm=False)
-CELLS = int(os.environ.get("XSCL_TEST_CELLS", "0"))
-"""Cells of each service in these tests, to see that all works on a cluster; 0: one engine."""
-
-restores = pytest.mark.skipif(
-    CELLS > 0, reason="cells refuse a driver whose store is older than what they have seen"
-)
-"""Of tests that go on from a backup while its service went further."""
-one_engine = pytest.mark.skipif(
-    CELLS > 0, reason="the state of joins is in the cells, which do not report it by window"
-)
-"""Of tests of what only the engine knows that evaluates."""
-evaluates_again = pytest.mark.skipif(
-    CELLS > 0, reason="an engine that opens the store of a driver evaluates no documents"
-)
-"""Of tests that go on with an engine where the service stopped."""
 
 
 @dataclass(frozen=True)
@@ -71,26 +48,10 @@ class Running:
 
 
 @contextmanager
-def filling(home: DataDirectory) -> Iterator[tuple[Engine, Callable[[Sequence[Document]], None]]]:
-    """Yield the engine of a data directory and its push, before a service runs there.
-
-    With cells what is pushed is evaluated in them.
-    """
-    with ExitStack() as opened:
-        opened.enter_context(home.hold("test"))
-        if not CELLS:
-            engine = opened.enter_context(Engine(home.database))
-            yield engine, lambda documents: _ignore(engine.push(documents))
-            return
-        engine = opened.enter_context(Engine(home.database, role=Role.DRIVER))
-        cells = opened.enter_context(closing(LocalCells()))
-        driver = ClusterDriver(engine, SharedDirectory(home.path / "shared"), CELLS, cells)
-        numbers = count(1)
-        yield engine, lambda documents: driver.consume(documents, BatchKey("test", next(numbers)))
-
-
-def _ignore(result: object) -> None:
-    """Ignore a result."""
+def filling(home: DataDirectory) -> Iterator[Engine]:
+    """Yield the engine of a data directory, before a service runs there."""
+    with home.hold("test"), Engine(home.database) as engine:
+        yield engine
 
 
 @contextmanager
@@ -104,10 +65,8 @@ def serving(
     clock: ArrivalClock | None = None,
     spark: bool = False,
     public_url: str = "",
-    cells: int = CELLS,
-    grid: int | None = None,
 ) -> Iterator[Running]:
-    """Run a service on a data directory while the block runs, with cells in this process if any."""
+    """Run a service on a data directory while the block runs."""
     there = threading.Event()
     listen = replace(settings, port=0, fetching=fetching or settings.fetching)
     serving = ServeSettings(
@@ -117,7 +76,6 @@ def serving(
         fetching=listen.fetching,
         mail=mail,
         keep_matches=keep_matches,
-        cluster=ClusterSettings(home.path / "shared", cells, grid) if cells else None,
         clock=clock,
         public_url=public_url,
     )
@@ -142,8 +100,6 @@ def serving(
         if failed:
             raise failed[0]
         assert service.address is not None
-        if CELLS:  # requests that need them are told to come again while they start
-            eventually(lambda: failed or service.cells() is not None)
         yield Running(home, service, service.address, first)
     finally:
         service.stop()

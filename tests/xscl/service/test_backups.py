@@ -19,7 +19,7 @@ from feeds.faultpoints import VARIABLE
 from feeds.spool import Spool
 from tests.waiting import PATIENCE
 from tests.xscl.commandline import called
-from tests.xscl.service.conftest import Running, code, eventually, ok, restores, token_of
+from tests.xscl.service.conftest import Running, code, eventually, ok, token_of
 from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
@@ -42,7 +42,6 @@ def send(client: httpx.Client, number: int) -> None:
     assert sent.status_code == 202, sent.text
 
 
-@restores
 def test_c18_a_backup_of_a_service_is_a_batch_boundary_and_opens(
     running: Running, operator: httpx.Client, tmp_path: Path
 ) -> None:

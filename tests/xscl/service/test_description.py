@@ -17,7 +17,6 @@ import xscl
 from feeds.errors import FeedError
 from feeds.formats.opml import read_list
 from feeds.spool import SpoolError
-from xscl.cluster.shared_directory import CellsStay, ClusterError, UnknownCell
 from xscl.delivery.outbox.endpoints import UnknownEndpoint
 from xscl.errors import (
     DocumentError,
@@ -130,7 +129,6 @@ _UNTOLD = {
     *("home", "home_in_use", "pipeline", "cannot_listen"),  # of a service that does not begin
     *("missing_extra", "registrations"),  # of commands
     *("matches_missing", "null"),  # of pipelines in Spark
-    *("cluster", "cluster_stale_driver"),  # of the driver and the cells of a cluster
 }
 
 
@@ -182,11 +180,11 @@ def test_every_code_of_the_source_is_in_the_table() -> None:
 
 _STATUS: Mapping[int, tuple[type[XsclError], ...]] = {
     403: (QuotaExceeded,),
-    404: (UnknownSubscription, UnknownToken, UnknownEndpoint, UnknownCell),
-    409: (NameTaken, StreamCycle, StreamsTooDeep, StreamInUse, CellsStay),
+    404: (UnknownSubscription, UnknownToken, UnknownEndpoint),
+    409: (NameTaken, StreamCycle, StreamsTooDeep, StreamInUse),
     422: (QueryError, BadName, WrongTag, RowError, TooLong, SqlError),
     429: (SqlBusy, IntakeFull, TooManyConcurrent, RateExceeded, BackupInProgress),
-    503: (Unavailable, DiskFull, Stopping, StoreError, EvaluationFailed, ClusterError),
+    503: (Unavailable, DiskFull, Stopping, StoreError, EvaluationFailed),
 }
 
 

@@ -14,7 +14,7 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
-from tests.xscl.service.conftest import Running, evaluates_again, ok, serving
+from tests.xscl.service.conftest import Running, ok, serving
 from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
@@ -74,7 +74,6 @@ def silences(documents: Sequence[Document]) -> Iterator[tuple[str]]:
                 yield (one.id,)
 
 
-@evaluates_again
 @pytest.mark.parametrize("each", usually([20, 80], 20))
 def test_operators_over_time_see_concurrent_posts_in_the_order_of_acceptance(
     each: int, place: DataDirectory

@@ -13,7 +13,7 @@ import pytest
 from lxml import etree
 
 from tests.examples import usually
-from tests.xscl.service.conftest import CELLS, Running, eventually, filling, ok, serving
+from tests.xscl.service.conftest import Running, eventually, filling, ok, serving
 from tests.xscl.service.listening import listening
 from xscl.language.names import EVERYTHING
 from xscl.store.data_directory import DataDirectory
@@ -40,19 +40,15 @@ def _make_witnesses(store: Store, witnesses: int) -> None:
 
 
 def filled(path: Path, witnesses: int, subscriptions: int) -> DataDirectory:
-    """A store with witnesses that may still be joined, but with nothing that comes.
-
-    On a cluster it has the documents only: witnesses are in the cells, made from the log.
-    """
+    """A store with witnesses that may still be joined, but with nothing that comes."""
     home = DataDirectory(path / "data")
     home.create()
-    with filling(home) as (engine, _):
+    with filling(home) as engine:
         query = "S//a->x FOLLOWED BY{{x=y, {} s}} S//a->y"
         rows = ((f"s{n}", query.format(1_000_000 + n)) for n in range(subscriptions))
         engine.subscribe_many(rows)
         with closing(engine.host.connect()) as store, store.transaction():
-            if not CELLS:
-                _make_witnesses(store, witnesses)
+            _make_witnesses(store, witnesses)
             store.fetch(
                 "INSERT INTO state.document SELECT 1000 + i, 'item/' || i, 'x', 1,"
                 f" ['S', '{EVERYTHING}'], i, i, i * 64, i, i, 'x'::BLOB, false, '', i"

@@ -24,7 +24,7 @@ from feeds.spool import Spool
 from tests.xscl.delivery.receiver import Receiver
 from tests.xscl.polling.scripted import Server, reply
 from tests.xscl.polling.scripted import serving as scripted
-from tests.xscl.service.conftest import Running, eventually, ok, restores, serving
+from tests.xscl.service.conftest import Running, eventually, ok, serving
 from tests.xscl.service.listening import listening
 from xscl.engine.facade import Engine
 from xscl.polling.feed_poller import PollSettings
@@ -33,7 +33,7 @@ from xscl.store.backup import Backup, back_up
 from xscl.store.data_directory import DataDirectory
 from xscl.store.store import Store
 
-pytestmark = [pytest.mark.slow, restores]
+pytestmark = pytest.mark.slow
 
 QUERIES = {
     "pair": "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y",

@@ -70,7 +70,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> tuple[DataDirectory, dic
     """A data directory with things of two users, and their tokens."""
     home = DataDirectory(tmp_path_factory.mktemp("sql") / "data")
     with (
-        filling(home) as (engine, push),
+        filling(home) as engine,
         closing(engine.host.connect()) as store,
     ):
         accounts = Accounts(store)
@@ -80,7 +80,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> tuple[DataDirectory, dic
         engine.subscribe("_2.bobs-own", ECHO)
         engine.subscribe("_2.bobs-secret", "_2.hush//a->x JOIN{x=y, 10 s} S//a->y")
         engine.subscribe("everybodys", "S//a->x JOIN{x=y, 9 s} S//b->y")
-        push(
+        engine.push(
             [
                 document("S", "d1", 1),
                 document("S", "d2", 2),

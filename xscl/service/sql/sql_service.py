@@ -23,7 +23,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from xscl.cluster.shared_directory import ClusterError
 from xscl.engine.facade import Engine
 from xscl.inspection.relations import may_read_joins, may_read_values
 from xscl.limiter import FairLimiter, TooManyConcurrent
@@ -198,8 +197,6 @@ class UserSql:
             raise Unavailable(
                 f"no snapshot can be written: {error.strerror}", hint="is the disk full?"
             ) from error
-        except ClusterError as error:  # the cells start, or a batch of theirs is repeated
-            raise Unavailable(error.message, hint=error.hint) from error
         with self._mutex:
             replaced = self._snapshots.pop(viewer.number, None)
             self._snapshots[viewer.number] = found

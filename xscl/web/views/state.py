@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Form, Header, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from xscl.cluster.cell_task import CellState
 from xscl.drawing import Picture, draw_series
 from xscl.plurals import counted
 from xscl.polling.arrival_clock import way_back
@@ -90,7 +89,6 @@ def status(
         written=ticks_of_time(written["written"]) if written else None,
         span=span,
         series=list(_series(asked.here.series.since(begin))),
-        cells=[CellState(**one) for one in written.get("cells") or ()],
         windows=[WindowState(**one) for one in written.get("windows") or ()],
         deliveries=_deliveries(asked),
     )

@@ -1,1 +1,0 @@
-"""Tests of cells: the cluster equals the single engine."""
