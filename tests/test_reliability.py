@@ -43,8 +43,5 @@ def test_slow_tests_are_known_by_their_marks_and_those_of_their_files() -> None:
     slow = slow_tests()
     assert slow < {f"{file}::{name}" for file, name in all_tests()}
     assert "kills/test_many_kills.py::test_c1_killed_with_spark" in slow
-    assert (
-        "xscl/service/sql/test_sql_service.py::test_l3_a_million_witnesses_are_published_in_time"
-        in slow
-    )
+    assert "xscl/service/sql/test_sql_service.py::test_l3_a_million_witnesses_are_published" in slow
     assert "kills/test_kills.py::test_c1_killed_at_a_point" not in slow

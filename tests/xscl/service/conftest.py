@@ -22,7 +22,7 @@ from xscl.server.serve import ServeSettings, Service
 from xscl.service.installation import ServiceSettings
 from xscl.store.data_directory import DataDirectory
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 ANY_PORT = ServiceSettings(port=0, warm=False)
 
 

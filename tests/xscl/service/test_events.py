@@ -6,7 +6,6 @@ import asyncio
 import json
 import shutil
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -220,17 +219,14 @@ def test_after_a_restore_nobody_misses_a_match_for_a_position_that_is_given_twic
 
 
 def test_who_listens_is_told_of_the_end(place: DataDirectory) -> None:
-    began = 0.0
     with ExitStack() as stack:
         with serving(place) as running:
             client = stack.enter_context(running.client())
             at = subscribed(client, "q")
             listener = stack.enter_context(listening(client, f"{at}/events"))
-            began = time.monotonic()
         event = listener.next()
         assert (event.name, event.data["code"]) == ("closed", "stopping")
         assert listener.ended.wait(PATIENCE)
-    assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize("many", usually([100, 500], 100))
@@ -333,10 +329,8 @@ def test_w16_who_takes_slowly_but_is_not_behind_stays(at_work: Sending) -> None:
 
 def test_w16_who_takes_nothing_is_hung_up_on(at_work: Sending) -> None:
     at_work.items(3)
-    began = time.monotonic()
     scope: dict[str, Any] = {"type": "http"}
     sent = asyncio.run(listen(at_work, Patience(taking=0.1), 10.0, 1_000, scope))
-    assert time.monotonic() - began < 20
     assert scope[PROBLEM] == "too_slow"
     assert b"".join(sent).count(b"event: match") == 0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 import unicodedata
 from collections.abc import Iterator
 
@@ -13,9 +12,6 @@ import pytest
 
 from tests.examples import usually
 from tests.xscl.service.conftest import Running, code, eventually, ok
-
-WATCHDOG = 60.0
-"""Seconds after which something that should take a tenth of a second has hung."""
 
 VALID = [
     "S//a->x",
@@ -43,10 +39,7 @@ VALID = [
 
 def put(user: httpx.Client, name: str, query: str) -> httpx.Response:
     """Register a query, without the history of what other tests pushed."""
-    began = time.monotonic()
-    answer = user.put(f"/v1/subscriptions/{name}", json={"query": query, "history": False})
-    assert time.monotonic() - began < WATCHDOG
-    return answer
+    return user.put(f"/v1/subscriptions/{name}", json={"query": query, "history": False})
 
 
 def refused(answer: httpx.Response) -> str:
@@ -62,11 +55,9 @@ def refused(answer: httpx.Response) -> str:
 
 @pytest.fixture(autouse=True)
 def healthy(operator: httpx.Client) -> Iterator[None]:
-    """After every attack the service answers at once."""
+    """After every attack the service answers, before the client gives up."""
     yield
-    began = time.monotonic()
     assert operator.get("/v1/health").status_code == 200
-    assert time.monotonic() - began < WATCHDOG
 
 
 def test_q1_counting_within_counting(operator: httpx.Client) -> None:

@@ -124,7 +124,7 @@ class UserSql:
                 self._limiter.hold(viewer.number),
                 self._published(viewer, question) as (descriptor, as_of),
             ):
-                head, body = self._answered(descriptor, request)
+                head, body = self._answered(descriptor, request, limits)
         except TooManyConcurrent as error:
             raise Busy(error.message, hint=error.hint) from None
         if "failed" in head:
@@ -135,11 +135,13 @@ class UserSql:
         columns = tuple(Column(*pair) for pair in head.pop("columns"))
         return QueryResult(columns, **head, as_of=as_of, form=form, body=body)
 
-    def _answered(self, snapshot: int, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+    def _answered(
+        self, snapshot: int, request: Mapping[str, Any], limits: Limits
+    ) -> tuple[dict[str, Any], bytes]:
         """Return the response of a child; retry if it died before it had read the query."""
         for _ in range(_CHILDREN):
             with closing(self._child(snapshot)) as channel:
-                found = _exchange(channel, request, self.limits)
+                found = _exchange(channel, request, limits)
             if found is not None:
                 return found
         raise Unavailable("no question can be answered now", hint="ask again soon")
