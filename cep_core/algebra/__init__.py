@@ -95,7 +95,7 @@ from cep_core.algebra.schemas import (
     require_window,
     schema_of,
 )
-from cep_core.algebra.untyped import comparands, instant_of, number_of
+from cep_core.algebra.untyped import comparands, instant_of, integer_of, number_of
 
 __all__ = [
     "AGGREGATES",
@@ -137,6 +137,7 @@ __all__ = [
     "comparands",
     "instance_aggregate",
     "instant_of",
+    "integer_of",
     "iterate",
     "iterated_schema",
     "number_of",

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from decimal import Decimal
+from math import isfinite
 from typing import Any, TypeAlias
 
 LONGEST = 4_000
@@ -54,6 +56,18 @@ def number_of(text: str) -> float | None:
     if len(text) > LONGEST or not _DOUBLE.fullmatch(text):
         return None
     return float(text)  # reads INF and NaN, too
+
+
+def integer_of(text: str) -> int | None:
+    """Return the whole number that a text is, in any form and exactly; None if it is none."""
+    text = text.strip(WHITE_SPACE)
+    found = number_of(text)
+    if found is None or not isfinite(found):
+        return None
+    if not found:  # of any exponent; without a digit but 0 it is 0
+        return None if text.lower().partition("e")[0].strip("+-.0") else 0
+    exact = Decimal(text)
+    return int(exact) if exact == exact.to_integral_value() else None
 
 
 def instant_of(text: str) -> Instant | None:

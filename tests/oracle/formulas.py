@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import product
 from operator import add, eq, ge, gt, le, lt, mul, ne, sub
 from typing import Any, TypeAlias, assert_never
 
-from tests.oracle.patterns import number, values
+from tests.oracle.patterns import is_number, number, values
 from tests.oracle.queries import (
     And,
     Arithmetic,
@@ -84,6 +85,7 @@ COMPARATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">": gt,
     ">=": ge,
 }
+ORDERS = ("<", "<=", ">", ">=")
 
 
 def choices(operand: Operand, scope: Scope) -> list[Value]:
@@ -151,6 +153,8 @@ def holds(formula: Formula | None, scope: Scope) -> bool:
         case Comparison(operator, left, right):
             pairs = product(choices(left, scope), choices(right, scope))
             numeric = _is_number(left) or _is_number(right)
+            if operator in ORDERS and not numeric and _is_untyped(left) and _is_untyped(right):
+                return any(_in_order(operator, a, b) for a, b in pairs)
             return any(_compares(operator, a, b, numeric) for a, b in pairs)
         case TextTest(function, left, right):
             text, part = (_text(next(iter(choices(o, scope)), "")) or "" for o in (left, right))
@@ -163,6 +167,45 @@ def holds(formula: Formula | None, scope: Scope) -> bool:
             return not holds(part, scope)
         case _:
             assert_never(formula)
+
+
+def _is_untyped(operand: Operand) -> bool:
+    return isinstance(operand, Var | Decorated)
+
+
+def _in_order(operator: str, a: Value, b: Value) -> bool:
+    """Return the order of two values of documents, which are what both of their texts are."""
+    one, other = (value if isinstance(value, str) else _text(value) or "NaN" for value in (a, b))
+    numbers = [is_number(text) for text in (one, other)]
+    if all(numbers):
+        return COMPARATORS[operator](number(one), number(other))
+    times = [moment(text) for text in (one, other)]
+    if None not in times:
+        return COMPARATORS[operator](*times)
+    return not any(numbers) and COMPARATORS[operator](one, other)
+
+
+SHAPES = {
+    r"\d{4}-\d\d-\d\d": "%Y-%m-%d",
+    r"\d{4}-\d\d-\d\d(Z|[-+]\d\d:\d\d)": "%Y-%m-%d%z",
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d": "%Y-%m-%dT%H:%M:%S",
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(Z|[-+]\d\d:\d\d)": "%Y-%m-%dT%H:%M:%S%z",
+    r"[A-Z][a-z]{2}, \d\d? [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT": "%a, %d %b %Y %H:%M:%S GMT",
+}
+"""The forms of dates and times that are drawn, and how Python reads them."""
+
+
+def moment(text: str) -> datetime | None:
+    """Return the time that a text is, in UTC without a zone; None if it is none."""
+    text = text.strip(" \t\r\n")
+    for shape, form in SHAPES.items():
+        if re.fullmatch(shape, text, re.ASCII):
+            try:
+                found = datetime.strptime(text, form)  # the zone is set below
+            except ValueError:
+                return None
+            return found.replace(tzinfo=found.tzinfo or UTC)
+    return None
 
 
 def _compares(operator: str, a: Value, b: Value, numeric: bool) -> bool:

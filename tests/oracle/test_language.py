@@ -211,8 +211,14 @@ SCOPE = {
     "three": _root("<k>3.0</k>"),
     "word": _root("<k> Big:Word  here </k>"),
     "none": _root("<k/>"),
+    "nine": _root("<k>9</k>"),
+    "ten": _root("<k>10</k>"),
+    "exponent": _root("<k> 1.0E1 </k>"),
+    "nan": _root("<k>NaN</k>"),
+    "day": _root("<k>2026-01-02</k>"),
+    "time": _root("<k>2026-01-02T00:30:00+01:00</k>"),
 }
-X, THREE, WORD, NONE = (Var(name) for name in SCOPE)
+X, THREE, WORD, NONE, NINE, TEN, EXPONENT = (Var(name) for name in (*SCOPE,)[:7])
 N = Var("x", Step("child", "n"))
 ABSENT = Var("x", Step("child", "z"))
 OTHER = Comparison("=", X, WORD)
@@ -264,7 +270,20 @@ def test_operands(operand: Operand, expected: list[Value]) -> None:
         (Comparison("<", Constant("10"), THREE), True),
         (Comparison("<", Constant(10), THREE), False),
         (Comparison(">", Arithmetic("*", N, N), Constant(15)), True),
-        (Comparison("<", WORD, THREE), True),
+        (Comparison("<", WORD, THREE), False),
+        (Not(Comparison("<", WORD, THREE)), True),
+        (Comparison("<", NINE, TEN), True),
+        (Comparison(">=", NINE, TEN), False),
+        (Comparison("<=", TEN, EXPONENT), True),
+        (Comparison("<", TEN, EXPONENT), False),
+        (Comparison("<", NINE, Var("nan")), False),
+        (Comparison("<", NONE, WORD), True),
+        (Comparison("<", NONE, NINE), False),
+        (Comparison("<", Call("string", (TEN,)), NINE), True),
+        (Comparison("<", Var("day"), Var("time")), False),
+        (Comparison(">", Var("day"), Var("time")), True),
+        (Comparison("<", Var("day"), WORD), False),
+        (Comparison("<", Var("day"), NINE), False),
         (TextTest("contains", N, Constant("4")), False),
         (TextTest("starts-with", N, Constant("3")), True),
         (TextTest("contains", ABSENT, NONE), True),
@@ -573,6 +592,14 @@ def _as_strings(operator: str, a: Value, b: Value, numeric: bool) -> bool:
     return COMPARES(operator, str(a), str(b), False)
 
 
+def _as_texts(operator: str, a: Value, b: Value) -> bool:
+    return COMPARES(operator, str(a), str(b), False)
+
+
+def _as_numbers(operator: str, a: Value, b: Value) -> bool:
+    return COMPARES(operator, a, b, True)
+
+
 COMPARES = formulas._compares
 VALUES, PLAIN = values, document_of
 IN_TIME, KEPT = rows.in_time, rows.kept
@@ -587,6 +614,9 @@ FAULTS: dict[str, tuple[Patch, str]] = {
     "nothing is late": ((rows, "_timely", lambda found, _: list(found)), "ordered"),
     "not the earliest": ((rows, "_earliest", lambda r, t: [b for b in r if t < b.t0]), "ordered"),
     "numbers as strings": ((formulas, "_compares", _as_strings), "functions"),
+    "an order of texts": ((formulas, "_in_order", _as_texts), "residuals"),
+    "an order of numbers": ((formulas, "_in_order", _as_numbers), "residuals"),
+    "no order of dates": ((formulas, "moment", lambda _: None), "residuals"),
     "strings as numbers": ((formulas, "_is_number", ALWAYS), "residuals"),
     "a path as its first node": ((formulas, "values", lambda n, p: VALUES(n, p)[:1]), "chains"),
     "no predicate": ((rows, "holds", ALWAYS), "mixes"),

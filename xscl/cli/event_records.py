@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from cep_core.algebra import number_of
 from feeds.errors import MalformedDocument
 from feeds.xml.xmlparse import parse
 
@@ -121,16 +122,8 @@ def _csv(text: str, name: str, columns: Sequence[str]) -> Iterator[EventRecord |
 
 def _is_event(row: Sequence[str], columns: Sequence[str]) -> bool:
     """Tell a first row of values from a heading: all numbers, or some and no known column."""
-    numbers = [_is_number(one) for one in row]
+    numbers = [number_of(one) is not None for one in row]
     return all(numbers) or (any(numbers) and len(row) == len(columns) and not {*row} & {*columns})
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _rows(lines: Sequence[str]) -> Iterator[tuple[int, list[str] | csv.Error]]:

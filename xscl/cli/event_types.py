@@ -13,6 +13,7 @@ from fractions import Fraction
 from math import isfinite
 
 from cep_core import Schema
+from cep_core.algebra import integer_of, number_of
 from xscl.cli.document_inputs import instant
 from xscl.cli.event_records import EventRecord, Unreadable, Value
 from xscl.cli.output import UsageError, one_line
@@ -30,8 +31,9 @@ TIMES = ("time", "timestamp", "t1")
 BEGIN = "t0"
 _WORDS = {"true": True, "false": False}
 _PARSERS: Mapping[type, Callable[[str], Value]] = {
-    int: int,
-    float: float,
+    str: str,
+    int: integer_of,
+    float: number_of,
     bool: lambda text: _WORDS.get(text.lower()),
 }
 
@@ -68,9 +70,15 @@ def _kinds(value: Value) -> set[type]:
         return {type(value)}
     if value[:1] in ("0", "-", "+") and not _NUMBER.fullmatch(value):
         return {str}  # as 007 is: a name that is made of digits
-    return {next((k for k in (int, float, bool) if _parsed(value, k) is not None), str)}
+    if _INTEGER.fullmatch(value) and integer_of(value) is not None:
+        return {int}
+    found = number_of(value)
+    if found is not None and isfinite(found):
+        return {float}
+    return {str if _PARSERS[bool](value) is None else bool}
 
 
+_INTEGER = re.compile(r"[ \t]*[0-9-]+[ \t]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
 
 
@@ -81,28 +89,17 @@ def _common_type(kinds: set[type]) -> type:
     return float if kinds == {int, float} else str
 
 
-def _parsed(text: str, kind: type) -> Value:
-    """Parse a text as a value of a type; None if it is not one."""
-    if kind in (int, float) and "_" in text:
-        return None
-    try:
-        value: Value = _PARSERS.get(kind, str)(text)
-    except ValueError:
-        return None
-    return value if not isinstance(value, float) or isfinite(value) else None
-
-
 def typed(record: EventRecord, schema: Schema) -> tuple[Value, ...] | Unreadable:
     """Return a record's values under a schema; missing ones are None."""
     found: list[Value] = []
     for name, kind in zip(schema.names, schema.types, strict=True):
         value = record.values.get(name)
         if isinstance(value, str) and kind is not str:
-            made = _parsed(value, kind)
+            made = _PARSERS[kind](value)
             if made is None:
                 said = one_line(repr(value), 60)
                 return Unreadable(record.place, f"{name} is {said}, not of type {kind.__name__}")
-            value = made
+            value = None if made != made else made  # NaN is null, as in leaves of documents
         elif value is not None and kind is str and not isinstance(value, str):
             value = json.dumps(value)
         found.append(value)
@@ -180,7 +177,7 @@ def _ticks(value: Value, unit: Fraction) -> int | None:
 def _number(value: Value) -> int | float | None:
     """Return a finite number, parsed from a text if need be; None if it is not one."""
     if isinstance(value, str):
-        value = _parsed(value, int) or _parsed(value, float)
+        value = integer_of(value) or number_of(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if isfinite(value) else None

@@ -83,6 +83,7 @@ def explain(
             equal = sum(seen(one.name) for one in subscriptions.by_qid[registered.qid])
             lines.append(f"shared by {_counted(equal, 'equal subscription')} of yours")
         lines.extend(_stopped(dataflow, registered))
+        lines.extend(_one_sided(dataflow, registered))
     lines.extend(_time(templates, compiled.root))
     if registered is not None and seen is None:
         lines.extend(_kept(store, registry, dataflow, registered))
@@ -171,6 +172,15 @@ def _stopped(dataflow: Dataflow, registered: Subscription) -> Iterator[str]:
         )
         if stopped.incomplete:
             yield "incomplete: operators over time took no row of these documents"
+
+
+def _one_sided(dataflow: Dataflow, registered: Subscription) -> Iterator[str]:
+    found = dataflow.subscribed.one_sided(registered)
+    if found:
+        yield (
+            f"{_counted(found, 'comparison')} of a number and a text did not hold since the"
+            " registration or the last start"
+        )
 
 
 def _sharing(

@@ -505,6 +505,11 @@ def _with(steps: tuple[Step, ...], variable: str, condition: Condition) -> tuple
     return rewritten(steps, extended)
 
 
+def is_untyped(operand: Operand) -> bool:
+    """Return True for a value of a document, which has no type: it is what its text is."""
+    return isinstance(operand, VariablePath | Decorated)
+
+
 def is_numeric(operand: Operand) -> bool:
     """Return True if an operand has the static type number; its comparison is then numeric."""
     match operand:

@@ -14,7 +14,7 @@ from templates.registry.registry import Placed, Registry
 from xscl.documents.results import Subscription
 from xscl.planning.event_queries import Relational, composite_of_row
 from xscl.planning.operators.leaves import Leaves
-from xscl.planning.planner import Planned, Planner
+from xscl.planning.planner import Planned, Planner, one_sided_numbers
 from xscl.planning.query_plan import Outline
 from xscl.planning.result_collector import ResultCollector
 from xscl.planning.result_sinks import PublishQueue, composite_in
@@ -159,6 +159,7 @@ class PlannedSubscriptions:
 
     def attach(self, subscription: Subscription, planned: Planned) -> None:
         """Make a subscription read the results of its planned query."""
+        planned.one_sided = one_sided_numbers(planned.held)
         self._planned[subscription.key] = planned
         if planned.ordered:
             self.ordered += 1
@@ -305,6 +306,14 @@ class PlannedSubscriptions:
         if subscription.relational:
             return self._relational.operators(subscription.key)
         return [self._scans[stream] for stream in subscription.reads]
+
+    def one_sided(self, subscription: Subscription) -> int:
+        """Return how many comparisons did not hold since only one side was a number.
+
+        They are counted from the registration or the last start on.
+        """
+        planned = self._planned.get(subscription.key)
+        return 0 if planned is None else one_sided_numbers(planned.held) - planned.one_sided
 
     def stopped(self, subscription: Subscription) -> Stopped | None:
         """Return where the bound of results has truncated a subscription's results, or None."""

@@ -15,7 +15,7 @@ core's own: a rule is a key function, and an operator takes the first that has a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, assert_never
@@ -45,6 +45,7 @@ from xscl.planning.query_plan import Outline, Outlined
 from xscl.planning.temporal_lowering import LEFT as LEFT_INPUT
 from xscl.planning.temporal_lowering import RIGHT as RIGHT_INPUT
 from xscl.planning.temporal_lowering import Timing, timing
+from xscl.shredding.conditions.residual import OneSidedNumbers
 
 DOCUMENTS = "documents"
 """The label of all streams of documents: a document may belong to several."""
@@ -78,7 +79,8 @@ class Planned:
     """A query in the plan: its root, all that it holds: operators, rows of R_T, stream numbers.
 
     `ordered` says that an operator over time is among them, or a calendar, of which `calendars` has
-    one name for each use; `nested` that one reads joins of the rows of another.
+    one name for each use; `nested` that one reads joins of the rows of another.  `one_sided` is
+    the count of its operators (`one_sided_numbers`) when a subscription was attached.
     """
 
     root: Lowered | None = None
@@ -88,6 +90,18 @@ class Planned:
     calendars: list[str] = field(default_factory=list)
     ordered: bool = False
     nested: bool = False
+    one_sided: int = 0
+
+
+def one_sided_numbers(operators: Iterable[Operator]) -> int:
+    """Return the count of comparisons that did not hold since exactly one side was a number."""
+
+    def count(part: object) -> int:
+        if isinstance(part, OneSidedNumbers):
+            return part.count
+        return sum(map(count, part)) if isinstance(part, tuple) else 0
+
+    return sum(count(one.wanted.definition) for one in dict.fromkeys(operators))
 
 
 class Planner:
@@ -283,6 +297,7 @@ class _Lowering:
             Refinement(
                 tuple(names.index(name) for name in nodes),
                 None if row.residual is None else _positioned(row.residual, positions),
+                OneSidedNumbers(),
             )
             for row, (_, _, names) in zip(part.disjuncts, found, strict=True)
         )

@@ -36,9 +36,9 @@ from xscl.language import syntax
 from xscl.language.functions import OPERANDS, matches, text_of
 from xscl.language.normalform import Absent, Folded, Following
 from xscl.language.syntax import Decorated, Operand, Predicate, VariablePath
-from xscl.language.valuejoin import is_numeric
+from xscl.language.valuejoin import is_numeric, is_untyped
 from xscl.planning.operators.attributes import Kind
-from xscl.shredding.conditions.residual import ARITHMETIC
+from xscl.shredding.conditions.residual import ARITHMETIC, ORDERS, OneSidedNumbers
 
 LEFT, RIGHT = "left", "right"
 """The names of the two inputs in the algebra that is made here."""
@@ -118,6 +118,7 @@ class _Writer:
         self._literals: list[Any] = []
         self._aggregates: dict[str, int] = {}
         self._numeric: set[str] = set()
+        self._texts: set[str] = set()  # aggregates that functions of texts compute
 
     # -- Operators -------------------------------------------------------------------------
 
@@ -155,6 +156,7 @@ class _Writer:
         folding = form.folding
         begins = dict(folding.begins)
         self._numeric = {name for name, operand in folding.aggregates if self._is_number(operand)}
+        self._texts = {name for name, operand in folding.aggregates if not is_untyped(operand)}
         self._aggregates = {name: i for i, (name, _) in enumerate(folding.aggregates)}
         predicate, again = self._conjuncts(folding.predicate), self._conjuncts(folding.again)
         made = [
@@ -231,6 +233,9 @@ class _Writer:
 
     def _compare(self, operator: syntax.Operator, left: Operand, right: Operand) -> Expression:
         """Return a comparison; `!=` holds where = does not, also for what is no number."""
+        if operator in ORDERS and self._is_untyped(left) and self._is_untyped(right):
+            counted = self._literal(OneSidedNumbers(), OneSidedNumbers)
+            return Apply(_ORDER_NAMES[operator], (self._text(left), self._text(right), counted))
         numeric = self._is_number(left) or self._is_number(right)
         made = self._number if numeric else self._text
         if operator == "!=":
@@ -243,6 +248,11 @@ class _Writer:
         if isinstance(operand, Decorated) and operand.input == 0:
             return operand.name in self._numeric
         return is_numeric(operand)
+
+    def _is_untyped(self, operand: Operand) -> bool:
+        if isinstance(operand, Decorated) and operand.input == 0 and operand.name in self._texts:
+            return False
+        return is_untyped(operand) and not self._is_number(operand)
 
     def _text(self, operand: Operand) -> Expression:
         if self._is_number(operand):
@@ -322,6 +332,13 @@ def _share(one: Composite, other: Composite) -> bool:
     return not set(one.bases).isdisjoint(other.bases)
 
 
+_ORDER_NAMES: dict[syntax.Operator, str] = {
+    "<": _name("less"),
+    "<=": _name("at_most"),
+    ">": _name("greater"),
+    ">=": _name("at_least"),
+}
+
 FUNCTIONS_OVER_TIME: dict[str, Function] = {
     **{
         _name(one.name): Function(
@@ -335,5 +352,9 @@ FUNCTIONS_OVER_TIME: dict[str, Function] = {
     _name("shared"): Function(_share, (object, object), bool),
     _name("div"): Function(ARITHMETIC["div"], (float, float), float),
     _name("mod"): Function(ARITHMETIC["mod"], (float, float), float),
+    **{
+        name: Function(ORDERS[sign], (str, str, OneSidedNumbers), bool)
+        for sign, name in _ORDER_NAMES.items()
+    },
 }
 """What the core's expressions may call for XSCL."""

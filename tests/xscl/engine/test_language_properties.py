@@ -75,7 +75,7 @@ def test_engine_equals_oracle(kind: str) -> None:
     """A third of the cases have matches."""
     cases = [0, 0]
 
-    @examples(5)
+    @examples(12)
     @given(KINDS[kind], CUTS)
     def property_holds(case: Case, cuts: list[bool]) -> None:
         player = run(case, cuts)

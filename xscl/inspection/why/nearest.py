@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import assert_never
 
+from cep_core.algebra import number_of
 from xscl.language.functions import number
 from xscl.language.syntax import And, Call, Comparison, Not, Operand, Or, Predicate
 from xscl.language.unparse import unparse
-from xscl.language.valuejoin import is_numeric
+from xscl.language.valuejoin import is_numeric, is_untyped
 
 PAIRS = 1_600
 """Maximum number of pairs of values that are compared."""
@@ -40,6 +41,8 @@ def closest_values(predicate: Predicate, values: Callable[[Operand], Sequence[st
                     return f"{unparse(operand)} has no value"
             if is_numeric(left) or is_numeric(right):
                 return _numbers(operator, *sides)
+            if operator in _SIGNS and is_untyped(left) and is_untyped(right):
+                return _untyped(operator, *sides)
             return _texts(operator, *sides)
         case Call():
             raise AssertionError("a function in a predicate has two operands")
@@ -106,14 +109,32 @@ def _but(left: str, right: str) -> str:
     return f", equal but for {_ALIKE[level - 1][1]}" if 1 <= level <= len(_ALIKE) else ""
 
 
+def _untyped(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
+    """Return the pair of values without a type that is closest to an order."""
+    ones, others = ([text for text in side if _is_number(text)] for side in (lefts, rights))
+    if ones and others:
+        return _numbers(operator, ones, others)
+    if ones or others:
+        value, text = (ones[0], rights[0]) if ones else (others[0], lefts[0])
+        return f"{shown(value)} is a number and {shown(text)} is none"
+    return _texts(operator, lefts, rights)
+
+
+def _is_number(text: str) -> bool:
+    return number_of(text) is not None
+
+
 def _numbers(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
     for side in (lefts, rights):
         if all(math.isnan(number(text)) for text in side):
             return f"{shown(side[0])} is no number"
     pairs = _pairs(lefts, rights)
-    sign = {"<": 1, "<=": 1, ">": -1, ">=": -1}.get(operator, 0)
+    sign = _SIGNS.get(operator, 0)
     left, right = min(pairs, key=lambda pair: _gap(number(pair[0]), number(pair[1]), sign))
     return f"{shown(left)} and {shown(right)}"
+
+
+_SIGNS = {"<": 1, "<=": 1, ">": -1, ">=": -1}
 
 
 def _gap(left: float, right: float, sign: int) -> float:

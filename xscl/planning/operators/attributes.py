@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias, cast
 
+from cep_core.algebra import number_of
 from cep_core.plan import (
     VALUES,
     Batch,
@@ -27,7 +28,6 @@ from cep_core.plan import (
     slots_of,
 )
 from xscl.documents.composite_events import Composite, item_at
-from xscl.language.functions import number
 from xscl.planning.truncations import Cuts, joins_below
 from xscl.shredding.nodes.tree import DocumentTree, string_value
 
@@ -132,5 +132,5 @@ class Attributes(SlotWiseMOp):
         text = string_value(item)
         if kind == "text":
             return text
-        found = number(text)
-        return None if math.isnan(found) else found
+        found = number_of(text)
+        return None if found is None or math.isnan(found) else found

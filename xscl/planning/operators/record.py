@@ -11,7 +11,6 @@ pushed alone: documents that were published between two of a batch come between 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping
 from heapq import heappop, heappush
 from typing import Any, cast
@@ -19,30 +18,25 @@ from typing import Any, cast
 from lxml import etree
 
 from cep_core import Schema
+from cep_core.algebra import integer_of, number_of
 from cep_core.plan import VALUES, Clock, Members, Row, SlotWiseMOp, Wanted
 from xscl.documents.document_log import LEVELS
-from xscl.language.functions import number
 from xscl.shredding.arrivals import Arrival
 from xscl.shredding.nodes.tree import string_value
 
-_INTEGER = re.compile(r"\s*[+-]?[0-9]{1,4000}\s*")
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
-def _integer(text: str) -> int | None:
-    return int(text) if _INTEGER.fullmatch(text) else None
-
-
 def _float(text: str) -> float | None:
-    found = number(text)
-    return None if math.isnan(found) else found
+    found = number_of(text)
+    return None if found is None or math.isnan(found) else found
 
 
 READERS: Mapping[type, Callable[[str], Any]] = {
     str: lambda text: text,
-    int: _integer,
+    int: integer_of,
     float: _float,
-    bool: lambda text: _TRUTH.get(text.strip()),
+    bool: lambda text: _TRUTH.get(text.strip(" \t\r\n")),
 }
 """How texts are read as values of the types that attributes may have."""
 

@@ -29,7 +29,7 @@ from xscl.documents.composite_events import Composite, item_at
 from xscl.language.scope import leaves, variables
 from xscl.language.syntax import Constant, Path, Predicate, VariablePath
 from xscl.planning.operators.joins import CandidatePort, Candidates
-from xscl.shredding.conditions.residual import Test, compiled, is_light
+from xscl.shredding.conditions.residual import OneSidedNumbers, Test, compiled, is_light
 from xscl.shredding.nodes.tree import DocumentTree, string_value
 
 READ_AHEAD = 64
@@ -51,6 +51,7 @@ class Refinement(NamedTuple):
 
     order: tuple[int, ...]
     residual: Predicate | None
+    one_sided: OneSidedNumbers
 
 
 class Refine(MOp):
@@ -81,8 +82,9 @@ class Refine(MOp):
         self._values: dict[tuple[int, int], str | None] = {}  # by document and node
         self._characters = 0
         self._budgets: dict[int, Budget] = {}  # by the document that arrived
+        self._counted: set[int] = set()  # disjuncts whose candidates of this batch were tested
         self._orders = [one.order for one in definition]
-        self._tests = [_test(one.residual) for one in definition]
+        self._tests = [_test(one.residual, one.one_sided) for one in definition]
         self._wires = [Wire(self._port(index), None) for index in range(len(definition))]
 
     def accepts(self, wanted: Wanted) -> bool:
@@ -125,6 +127,7 @@ class Refine(MOp):
     def _passing(self, index: int, candidates: Candidates) -> Iterator[bool]:
         """Test candidates on the string values of their nodes."""
         test = cast(ResidualTest, self._tests[index])
+        self._counted.add(index)
         columns = []
         for position in test.positions:
             at = self._orders[index][position]
@@ -161,6 +164,7 @@ class Refine(MOp):
         self._test_candidates()
         passed, self._passed = self._passed, {}
         self._budgets.clear()
+        self._counted.clear()
         members = members_of([operator.slot for operator in self.operators])
         for made in sorted(passed.values(), key=lambda one: (one.rank, one.docs, one.nodes)):
             self._clock.now = made.clock
@@ -185,8 +189,12 @@ class Refine(MOp):
         test = self._tests[index]
         if test is None:
             return True
+        before = test.one_sided.count
         items = {str(at): item_at(composite, at, self._tree) for at in test.positions}
-        return self._holds(test, max(composite.docs, default=0), items)
+        found = self._holds(test, max(composite.docs, default=0), items)
+        if index in self._counted:
+            test.one_sided.count = before
+        return found
 
 
 class ResidualTest(NamedTuple):
@@ -200,9 +208,10 @@ class ResidualTest(NamedTuple):
     holds: Test
     plain: bool
     light: bool
+    one_sided: OneSidedNumbers
 
 
-def _test(residual: Predicate | None) -> ResidualTest | None:
+def _test(residual: Predicate | None, one_sided: OneSidedNumbers) -> ResidualTest | None:
     if residual is None:
         return None
     plain = all(
@@ -210,4 +219,5 @@ def _test(residual: Predicate | None) -> ResidualTest | None:
         for leaf in leaves(residual)
     )
     places = tuple(map(int, variables(residual)))
-    return ResidualTest(places, compiled(residual), plain, is_light(residual))
+    holds = compiled(residual, one_sided)
+    return ResidualTest(places, holds, plain, is_light(residual), one_sided)

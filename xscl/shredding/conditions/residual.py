@@ -10,6 +10,9 @@ nodes it is false.  NOT is the complement of the truth value.  The functions con
 starts-with(), ends-with() and matches() take the first value, "" if there is none, as in
 conditions.
 
+Two values of documents have no type: `<` and the like compare them as both are
+(`cep_core.algebra.untyped`), and do not hold if exactly one is a number.
+
 A function without a value gives None, which compares like NaN: = < <= > >= are
 false and != is true.  A predicate whose functions or choices are over their bounds does not hold,
 and an operand has no value; it is logged.
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -26,6 +30,7 @@ from operator import add, contains, mul, sub
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, assert_never, cast
 
+from cep_core.algebra import comparands
 from cep_core.algebra.function_bounds import BeyondBounds, current_budget, report, spending
 from xscl.language.functions import DEFINING, Value, matches, number, text_of
 from xscl.language.syntax import (
@@ -44,7 +49,7 @@ from xscl.language.syntax import (
     VariablePath,
 )
 from xscl.language.unparse import unparse
-from xscl.language.valuejoin import is_numeric
+from xscl.language.valuejoin import is_numeric, is_untyped
 from xscl.shredding.conditions.navigate import select
 from xscl.shredding.nodes.tree import COMPARISONS, Item, string_value
 
@@ -53,17 +58,35 @@ Row: TypeAlias = "Mapping[str, Item | None]"
 Test: TypeAlias = "Callable[[Row], bool]"
 Values: TypeAlias = "Callable[[Row], Iterable[Value]]"
 
-
 CHOICES = 8
 """Choices of the values of operands that are a step of their budget."""
 
 
-def compiled(predicate: Predicate) -> Test:
+@dataclass(eq=False, slots=True)
+class OneSidedNumbers:
+    """The number of comparisons that did not hold since exactly one side was a number.
+
+    It is part of what a predicate is made of; predicates are equal even so.
+    """
+
+    count: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OneSidedNumbers)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "one-sided"
+
+
+def compiled(predicate: Predicate, one_sided: OneSidedNumbers | None = None) -> Test:
     """Return the test of a predicate; its functions and their arguments must be known to exist.
 
     A decorated operand is looked up under its text, `$1.x`.
     """
-    test = _compiled(predicate)
+    test = _compiled(predicate, OneSidedNumbers() if one_sided is None else one_sided)
 
     def holds(row: Row) -> bool:
         try:
@@ -99,19 +122,19 @@ def _is_one_value(operand: Operand) -> bool:
             return isinstance(operand, Constant | Decorated)
 
 
-def _compiled(predicate: Predicate) -> Test:
+def _compiled(predicate: Predicate, counted: OneSidedNumbers) -> Test:
     match predicate:
         case And(parts):
-            every = [_compiled(part) for part in parts]
+            every = [_compiled(part, counted) for part in parts]
             return lambda row: all(test(row) for test in every)
         case Or(parts):
-            some = [_compiled(part) for part in parts]
+            some = [_compiled(part, counted) for part in parts]
             return lambda row: any(test(row) for test in some)
         case Not(part):
-            negated = _compiled(part)
+            negated = _compiled(part, counted)
             return lambda row: not negated(row)
         case Comparison(operator, left, right):
-            return _comparison(operator, left, right)
+            return _comparison(operator, left, right, counted)
         case Call(function, operands):
             return _text_test(TEXT_TESTS[function], *map(_first, operands))
         case _:
@@ -156,11 +179,16 @@ def _choices(*sequences: Iterable[Any]) -> Iterable[tuple[Any, ...]]:
 # -- Comparisons ---------------------------------------------------------------------------
 
 
-def _comparison(operator: Operator, left: Operand, right: Operand) -> Test:
+def _comparison(
+    operator: Operator, left: Operand, right: Operand, counted: OneSidedNumbers
+) -> Test:
     """Return the test that some choice of values compares, as numbers if one side is one."""
     holds = COMPARISONS[operator]
     if is_numeric(left) or is_numeric(right):
         return _some(holds, _numbers(left), _numbers(right))
+    if operator not in ("=", "!=") and is_untyped(left) and is_untyped(right):
+        order = ORDERS[operator]
+        return _some(lambda a, b: order(a, b, counted), _values(left), _values(right))
     without = operator == "!="
 
     def compare(one: Value, other: Value) -> bool:
@@ -183,6 +211,21 @@ def _first(operand: Operand) -> Callable[[Row], str]:
 
 
 # -- Operands ------------------------------------------------------------------------------
+
+
+def _ordered(
+    holds: Callable[[Any, Any], bool],
+) -> Callable[[str, str, OneSidedNumbers], bool]:
+    """Return the order of two values without a type."""
+
+    def ordered(one: str, other: str, counted: OneSidedNumbers) -> bool:
+        found = comparands(one, other)
+        if found is None:
+            counted.count += 1
+            return False
+        return bool(holds(*found))
+
+    return ordered
 
 
 def _values(operand: Operand) -> Values:
@@ -286,6 +329,11 @@ ARITHMETIC: Mapping[str, Callable[[float, float], float]] = MappingProxyType(
     {"+": add, "-": sub, "*": mul, "div": _divided, "mod": _modulo}
 )
 """The function of each sign of arithmetic."""
+
+ORDERS: Mapping[Operator, Callable[[str, str, OneSidedNumbers], bool]] = MappingProxyType(
+    {sign: _ordered(holds) for sign, holds in COMPARISONS.items() if sign not in ("=", "!=")}
+)
+"""The order of two values without a type, by its sign; it counts numbers on one side only."""
 
 TEXT_TESTS: Mapping[str, Callable[..., bool]] = MappingProxyType(
     {

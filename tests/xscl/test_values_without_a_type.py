@@ -1,0 +1,218 @@
+"""Values of documents in every evaluator: what `<`, `=` and number() make of the same texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import pytest
+
+from xscl import Document, Engine
+
+VALUES = [
+    # left, right, left < right
+    ("9", "10", True),
+    ("100", "99", False),
+    ("30", "100", True),
+    ("40", "40.00", False),
+    ("1E3", "1001", True),
+    ("1000", "1E3", False),
+    ("007", "8", True),
+    (" 9\n", "10", True),
+    ("-INF", "INF", True),
+    ("NaN", "5", False),
+    ("5", "NaN", False),
+    ("ann", "5", False),
+    ("5", "ann", False),
+    ("", "5", False),
+    ("ann", "ben", True),
+    ("2026-01-02T00:00:00+02:00", "2026-01-01T23:00:00Z", True),
+    ("2026-01-02", "2026-01-02T00:00:01Z", True),
+    ("Mon, 05 Jan 2026 00:00:00 GMT", "Fri, 09 Jan 2026 00:00:00 GMT", True),
+    ("2026-01-02", "5", False),
+]
+LEFT, RIGHT = "o//o[./k->k][./v->a]", "i//i[./k->m][./v->b]"
+KEYED = [
+    f"{LEFT} FOLLOWED BY{{k = m AND a < b, 3 d}} {RIGHT}",
+    f"{LEFT} FOLLOWED BY{{k = m AND b > a, 3 d}} {RIGHT}",
+    f"{LEFT} JOIN{{a < b AND k = m, 3 d}} {RIGHT}",
+    f"{LEFT} FOLLOWED BY{{starts-with(k, m) AND a < b AND k = m, 3 d}} {RIGHT}",
+    "o//o->x FOLLOWED BY{x/k = y/k AND x/v < y/v, 3 d} i//i->y",
+    "o//o[./k->k][./@v->a] FOLLOWED BY{k = m AND a < b, 3 d} i//i[./k->m][./@v->b]",
+    f"({LEFT} JOIN{{k = c, 3 d}} c//c->c) FOLLOWED BY{{k = m AND a < b, 3 d}} {RIGHT}",
+    f"{LEFT} FOLLOWED BY{{k = m AND a < b, 3 d}} {RIGHT} ELSE",
+    f"{LEFT} NEXT{{k = m AND b > a}} {RIGHT}",
+    f"{LEFT} FOLD{{$1.k = $2.m AND $1.a < $2.b, $.n < 9, $.n + 1 AS n}} {RIGHT}",
+]
+WITHOUT_KEY = [
+    "o//v->a FOLLOWED BY{a < b, 3 d} i//v->b",
+    "o//v->a NEXT{a < b} i//v->b",
+]
+
+
+def document(stream: str, name: str, at: int, key: int, value: str) -> Document:
+    attribute = value.replace("\n", "&#10;")
+    xml = f'<{stream} v="{attribute}"><k>k{key}</k><v>{value}</v></{stream}>'
+    return Document(stream, name, at, xml.encode())
+
+
+def found(queries: Sequence[str], documents: Sequence[Document]) -> list[set[tuple[str, ...]]]:
+    """Return the documents of the matches of each query."""
+    with Engine() as engine:
+        for at, query in enumerate(queries):
+            engine.subscribe(f"q{at}", query)
+        for one in documents:
+            engine.push([one])
+        engine.flush()
+        return [{one.documents for one in engine.matches(f"q{at}")} for at in range(len(queries))]
+
+
+def pairs(queries: Sequence[str], values: Sequence[tuple[str, str]]) -> list[set[tuple[str, str]]]:
+    """Return for each query the pairs of which a document with the first and a later one match.
+
+    Documents of a pair have a key of their own.
+    """
+    keys = range(len(values))
+    documents = [document("o", f"o{n}", 1 + n, n, values[n][0]) for n in keys]
+    documents += [Document("c", f"c{n}", 100 + n, f"<c>k{n}</c>".encode()) for n in keys]
+    documents += [document("i", f"i{n}", 200 + n, n, values[n][1]) for n in keys]
+    return [
+        {values[n] for n in keys if any({f"o{n}", f"i{n}"} <= {*match} for match in matches)}
+        for matches in found(queries, documents)
+    ]
+
+
+BOTH = [(left, right) for left, right, _ in VALUES]
+IN_ORDER = {(left, right) for left, right, less in VALUES if less}
+
+
+def test_an_order_between_documents_is_that_of_what_both_values_are() -> None:
+    for query, holding in zip(KEYED, pairs(KEYED, BOTH), strict=True):
+        assert holding == IN_ORDER, query
+
+
+@pytest.mark.parametrize(("left", "right"), BOTH[:8])
+def test_so_is_an_order_without_an_equality(left: str, right: str) -> None:
+    expected = {(left, right)} & IN_ORDER
+    assert pairs(WITHOUT_KEY, [(left, right)]) == [expected, expected]
+
+
+NEGATED = [
+    f"{LEFT} FOLLOWED BY{{k = m AND NOT a < b, 3 d}} {RIGHT}",
+    f"{LEFT} NEXT{{k = m AND NOT a < b}} {RIGHT}",
+]
+
+
+def test_the_negation_of_an_order_holds_where_the_order_does_not() -> None:
+    for query, holding in zip(NEGATED, pairs(NEGATED, BOTH), strict=True):
+        assert holding == {*BOTH} - IN_ORDER, query
+
+
+def test_what_is_in_order_ends_an_absence() -> None:
+    query = f"{LEFT} NOT FOLLOWED BY{{k = m AND a < b, 3 d}} {RIGHT}"
+    documents = [document("o", f"o{n}", 1 + n, n, left) for n, (left, _) in enumerate(BOTH)]
+    documents += [document("i", f"i{n}", 50 + n, n, right) for n, (_, right) in enumerate(BOTH)]
+    (absent,) = found([query], documents)
+    assert {BOTH[int(name[1:])] for (name,) in absent} == {*BOTH} - IN_ORDER
+
+
+KEYS = [("007", "7"), ("40", "40.00"), ("1E3", "1000"), (" 9", "9")]
+EQUAL = [
+    f"{LEFT} {operator.replace('~', sign)} {RIGHT}"
+    for operator in ("FOLLOWED BY{k = m AND a ~ b, 3 d}", "NEXT{k = m AND a ~ b}")
+    for sign in ("=", "!=")
+]
+EQUAL_NUMBERS = [
+    query.replace(" a ", " number(a) ").replace(" b", " number(b)", 1) for query in EQUAL
+]
+
+
+def test_equality_is_one_of_texts_unless_a_side_is_a_number() -> None:
+    every, none = {*KEYS}, set[tuple[str, str]]()
+    assert pairs(EQUAL, KEYS) == [none, every] * 2
+    assert pairs(EQUAL_NUMBERS, KEYS) == [every, none] * 2
+
+
+NUMBERS = [
+    ("1E3", "1000", True),
+    ("1000", "1.0E3", True),
+    ("INF", "+INF", True),
+    ("+1", "1.", True),
+    ("NaN", "NaN", False),
+    ("1_0", "10", False),
+    ("0x1", "1", False),
+    ("\u0661", "1", False),
+]
+
+
+def test_a_value_join_of_numbers_reads_every_form_of_a_number() -> None:
+    query = f"{LEFT} FOLLOWED BY{{k = m AND number(a) = number(b), 3 d}} {RIGHT}"
+    given = [(left, right) for left, right, _ in NUMBERS]
+    assert pairs([query], given) == [{(left, right) for left, right, same in NUMBERS if same}]
+
+
+def test_a_run_of_rising_values_goes_on_from_one_digit_to_two() -> None:
+    query = "S//v->v FOLD{$2.v > $.v, $2.v > $.v, $.n + 1 AS n} S//v->v"
+    values = (8, 9, 10, 11, 99, 100)
+    rising = [Document("S", f"d{n}", n, f"<r><v>{n}</v></r>".encode()) for n in values]
+    (chains,) = found([query], rising)
+    names = [one.id for one in rising]
+    assert chains == {*combinations(names, 2)}
+
+
+CEL = {
+    "cel": "SELECT id FROM FILTER{{{0}}} S",
+    "sase": "EVENT S x WHERE {1} RETURN x.id AS id",
+    "eql": "SELECT x.id AS id FROM S x WHERE FILTER({1})",
+}
+
+
+@pytest.mark.parametrize("language", CEL)
+@pytest.mark.parametrize(
+    ("kind", "one", "other", "less"),
+    [
+        ("str", "9", "10", False),
+        ("float", "9", "10", True),
+        ("int", "9", "10", True),
+        ("float", "1.0E1", "1.1E1", True),
+        ("int", "1E1", "1.1E1", True),
+        ("int", "9.0", "10", True),
+        ("float", "1_0", "20", False),
+        ("int", "9.5", "10", False),
+    ],
+)
+def test_event_languages_compare_attributes_as_they_are_declared(
+    language: str, kind: type, one: str, other: str, less: bool
+) -> None:
+    kinds = {"str": str, "float": float, "int": int}
+    query = CEL[language].format("a < b", "x.a < x.b")
+    with Engine() as engine:
+        engine.stream("S", attributes={"id": str, "a": kinds[str(kind)], "b": kinds[str(kind)]})
+        engine.subscribe("q", query, language=language)
+        xml = f"<r><id>1</id><a>{one}</a><b>{other}</b></r>"
+        engine.push([Document("S", "d1", 1, xml.encode())])
+        engine.flush()
+        assert bool([*engine.matches("q")]) is less
+
+
+def test_explain_counts_comparisons_of_a_number_and_a_text() -> None:
+    queries = {
+        "join": f"{LEFT} FOLLOWED BY{{k = m AND a < b, 3 d}} {RIGHT}",
+        "next": f"{LEFT} NEXT{{a < b}} {RIGHT}",
+        "negated": f"{LEFT} FOLLOWED BY{{k = m AND NOT a < b, 3 d}} {RIGHT}",
+        "numbers": f"{LEFT} FOLLOWED BY{{k = m AND number(a) < b, 3 d}} {RIGHT}",
+    }
+    with Engine() as engine:
+        for name, query in queries.items():
+            engine.subscribe(name, query)
+        engine.push([document("o", "d1", 1, 1, "n/a")])
+        engine.push([document("i", "d2", 2, 1, "5")])
+        engine.flush()
+        engine.subscribe("later", queries["join"])
+        counted = {name for name in (*queries, "later") if COUNTED in engine.explain(name)}
+        assert counted == {"join", "next", "negated"}
+        engine.push([document("i", "d3", 3, 1, "7")])
+        assert "2 comparisons of a number and a text did not hold" in engine.explain("join")
+
+
+COUNTED = "1 comparison of a number and a text did not hold"
