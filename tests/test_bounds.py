@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 import cep_core.algebra.calendars as calendars
+import cep_core.algebra.function_bounds as made
 import cep_core.algebra.patterns as sase
 import cep_core.algebra.wellformed as wellformed
 import cep_core.languages.reader as reader
@@ -44,6 +45,7 @@ import xscl.language.limits as limits
 import xscl.language.regex as regex
 import xscl.language.xpath as xpath
 import xscl.planning.compile_cache as compile_cache
+import xscl.planning.operators.refine as refine
 import xscl.planning.truncations as truncations
 import xscl.polling.arrival_clock as arrival_clock
 import xscl.polling.feed as feed
@@ -64,15 +66,20 @@ import xscl.service.routes.tokens as token_routes
 import xscl.service.routes.websub as callbacks
 import xscl.service.saved_statements as saved_statements
 import xscl.service.server as server
+import xscl.service.showing as showing
 import xscl.service.sql.sql_service as sql_service
 import xscl.service.stars as stars
 import xscl.service.tags as tags
 import xscl.service.tokens as tokens
 import xscl.shredding.batch.shape as shape
+import xscl.shredding.conditions.residual as residual
 import xscl.shredding.conditions.xpath as residuals
 import xscl.shredding.conditions.xpath_functions as xpath_functions
 import xscl.store.consumed_offsets as consumed_offsets
 import xscl.store.disk_guard as disk_guard
+import xscl.subscriptions.construct as construct
+import xscl.subscriptions.match as match
+import xscl.subscriptions.match_tables as match_tables
 from cep_core.languages.tokens import _LONGEST as CEP_TEXT
 from feeds.files import archives
 from feeds.http.schedule import PollPolicy
@@ -172,6 +179,8 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "parsed documents": (tree_cache.TREES, tree_cache.NODES),
     "compiled shapes": (compile_cache.MOST, plans.MOST_PLANNED),
     "matches that are kept": ((retention.SERVICE.matches or 0) / DAY,),
+    "output document of a match": (construct.LARGEST, match.VALUES),
+    "characters of a page": (showing.PAGE_BYTES, atom.LARGEST, match_tables.LARGEST),
     "matches that are not printed": (match_tail.BEHIND,),
     "text of a query": (limits.MAX_LENGTH, CEP_TEXT),
     "work of an expression": (xpath.MOST_WORK, xpath.LONGEST, xpath.RANGES),
@@ -180,6 +189,9 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "regular expression": (regex.LONGEST, regex.LARGEST),
     "tokens of a query": (limits.MAX_TOKENS, limits.MAX_STEPS),
     "nesting of a query": (limits.MAX_DEPTH, reader.MOST, wellformed.MOST_LEVELS),
+    "what functions and arithmetic": (made.LONGEST, made.LARGEST, made.ITEMS),
+    "work of the functions of an expression": (made.STEPS, made.SHARE, residual.CHOICES),
+    "work of the functions of a join": (refine.DOCUMENT,),
     "alternatives of a predicate": (MAX_DISJUNCTS,),
     "components of a sequence": (sase.MOST_COMPONENTS,),
     "instants of a calendar": (calendars.MOST,),
@@ -226,7 +238,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "`Retry-After` of a receiver": (endpoint.LONGEST_WAIT / 3_600,),
     "dead letters": (deliveries.LETTERS,),
     "matches in a message": (message.TOGETHER,),
-    "bytes of a message": (message.LARGEST, wording.CUT),
+    "bytes of a message": (message.LARGEST, wording.CUT, message.LINES),
     "deliveries at the same time": (
         send_slots.HEALTHY,
         send_slots.FAILING,

@@ -27,6 +27,8 @@ LONGEST = 280
 """Maximum length of a value."""
 OUTPUT = 1_000
 """Maximum length of an output document."""
+_READ = 100_000
+"""Bytes of an output document of which the beginning is shown."""
 LEAVES = 10
 """Maximum number of leaves of a document, besides those that were compared."""
 ROOT = "root"
@@ -129,7 +131,7 @@ def shown(
             _of_reader(card(part, joined.get(part.document, {})), stream, called)
             for part, stream in zip(parts, streams, strict=True)
         )
-        output = shortened(match.xml().decode(), OUTPUT) if match.constructed else ""
+        output = shortened(match.xml(_READ).decode(), OUTPUT) if match.constructed else ""
     except StoreUnavailable:
         raise
     except StoreError:

@@ -12,17 +12,22 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, Protocol
 
 from xscl.delivery.wording import CUT, bound_lines
+from xscl.subscriptions.construct import TooLarge
 from xscl.subscriptions.match import DocumentSource, Match, Node
 from xscl.time_format import written
 
 TOGETHER = 100
 """Maximum number of matches in a message."""
 LARGEST = 256_000
-"""Size in bytes above which a message's texts are cut to `CUT` characters."""
+"""Size in bytes above which a message's texts are cut to `CUT` characters, and its lists."""
+LINES = 1_000
+"""Lines of text of a message."""
+_NODES = 10
+_SOURCES = 100
 _OWNED = re.compile(r"_\d+\.")
 
 
@@ -32,7 +37,7 @@ class Message:
 
     `subscription` is the owner's name for it.  `position` and `last` are the positions of the first
     and the last match.  `time` is the time in ticks at which the match was complete.  `text` lists
-    the variable bindings in lines.
+    the variable bindings in lines.  The texts of one that is `cut` are not whole.
     """
 
     id: str
@@ -45,6 +50,7 @@ class Message:
     sources: tuple[DocumentSource, ...]
     matches: tuple[Mapping[str, Any], ...]
     text: tuple[str, ...] = ()
+    cut: bool = False
 
     @property
     def backfilled(self) -> bool:
@@ -83,12 +89,19 @@ class Message:
     def json(self) -> bytes:
         """Return the message as one line of JSON; texts of a large one are cut."""
         body = json.dumps(self.as_dict()).encode()
-        if len(body) <= LARGEST:
+        if len(body) <= LARGEST and not self.cut:
             return body
         shortened = self.as_dict()
-        shortened["data"]["matches"] = [_cut(match) for match in self.matches]
-        shortened["data"]["cut"] = True
-        return json.dumps(shortened).encode()
+        data, kept = shortened["data"], [_cut(match) for match in self.matches]
+        data |= {"matches": kept, "cut": True, "sources": data["sources"][:_SOURCES]}
+        body = json.dumps(shortened).encode()
+        if len(body) > LARGEST:
+            data["matches"] = kept = [{**match, "bindings": {}} for match in kept]
+            body = json.dumps(shortened).encode()
+        while len(body) > LARGEST and len(kept) > 1:
+            del kept[len(kept) // 2 :]
+            body = json.dumps(shortened).encode()
+        return body
 
 
 class MatchFields(Protocol):
@@ -127,7 +140,16 @@ def row_of(match: MatchFields, named: Callable[[str], str] | None = None) -> dic
     `named` maps engine names to those of the reader; by default the owner's prefix is stripped.
     `match` repeats `id`, and `t0` and `t1` are the ticks of `started` and `timestamp`.
     """
-    named = named or owner_name
+    return _row(match, named or owner_name, match.xml().decode())
+
+
+def size_of(row: Mapping[str, Any]) -> int:
+    """Return the characters of the texts of a match."""
+    values = sum(len(n["value"]) + len(n["path"]) for ns in row["bindings"].values() for n in ns)
+    return len(row["xml"] or "") + values
+
+
+def _row(match: MatchFields, named: Callable[[str], str], xml: str | None) -> dict[str, Any]:
     return {
         "id": match.id,
         "match": match.id,
@@ -149,7 +171,7 @@ def row_of(match: MatchFields, named: Callable[[str], str] | None = None) -> dic
             ]
             for variable, nodes in match.bindings.items()
         },
-        "xml": match.xml().decode(),
+        "xml": xml,
         "constructed": match.constructed,
     }
 
@@ -210,8 +232,26 @@ def whole_groups(matches: Sequence[Match]) -> Sequence[Match]:
 
 
 def message_of(matches: Sequence[Match]) -> Message:
-    """Return matches on the same documents as one message."""
+    """Return matches on the same documents as one message; one that is large is cut as it is made.
+
+    It has their first lines of text.
+    """
     first = matches[0]
+    rows: list[dict[str, Any]] = []
+    lines: list[str] = []
+    left, cut = LARGEST, False
+    for match in matches:
+        try:
+            xml = None if cut else match.output(max(0, left)).decode()
+        except TooLarge:
+            xml = None
+        row = _row(match, owner_name, xml)
+        left -= size_of(row)
+        if not cut and (xml is None or left < 0):
+            cut, rows = True, list(map(_cut, rows))
+        rows.append(_cut(row) if cut else row)
+        lines += islice(bound_lines(match), LINES - len(lines))
+        match.forget()
     return Message(
         first.id,
         owner_name(first.subscription),
@@ -221,8 +261,9 @@ def message_of(matches: Sequence[Match]) -> Message:
         first.t1,
         first.history,
         tuple(replace(one, document=owner_name(one.document)) for one in first.sources),
-        tuple(row_of(match) for match in matches),
-        tuple(line for match in matches for line in bound_lines(match)),
+        tuple(rows),
+        tuple(lines),
+        cut,
     )
 
 
@@ -236,9 +277,13 @@ def _alone(match: Match) -> str:
 
 
 def _cut(match: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a match without its output document and with shortened values."""
+    """Return a match without its output document and with shortened values and lists."""
     bindings = {
-        name: [{**node, "value": node["value"][:CUT]} for node in nodes[:10]]
+        name: [
+            {**node, "value": node["value"][:CUT], "path": node["path"][:CUT]}
+            for node in nodes[:_NODES]
+        ]
         for name, nodes in match["bindings"].items()
     }
-    return {**match, "bindings": bindings, "xml": None}
+    short = {name: match[name][:_SOURCES] for name in ("documents", "sources")}
+    return {**match, **short, "bindings": bindings, "xml": None}

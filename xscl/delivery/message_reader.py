@@ -72,14 +72,14 @@ def latest(read: NewestFirst, count: int, *, before: int | None = None) -> Lates
             continue
         matches = page.matches[::-1]
         if page.more:
-            oldest = _result_of(matches[0])
-            cut = (at for at, match in enumerate(matches) if _result_of(match) != oldest)
+            oldest = result_of(matches[0])
+            cut = (at for at, match in enumerate(matches) if result_of(match) != oldest)
             matches = matches[next(cut, len(matches)) :]
         if matches or not page.more:
             break
         limit *= 4
     groups: list[Sequence[Match]] = []
-    runs = [list(run) for _, run in groupby(matches, key=_result_of)]
+    runs = [list(run) for _, run in groupby(matches, key=result_of)]
     while runs and len(groups) < count:
         groups += list(_in_messages(runs.pop()))[::-1]
     older = groups[-1][0].position if groups and (page.more or runs) else None
@@ -95,6 +95,6 @@ def _in_messages(run: Sequence[Match]) -> Iterator[Sequence[Match]]:
         yield from in_messages(matches)
 
 
-def _result_of(match: Match) -> tuple[str, ...]:
+def result_of(match: Match) -> tuple[str, ...]:
     """Return the key of matches between which no page ends."""
     return match.documents or (str(match.position),)

@@ -6,6 +6,7 @@ transaction are the same code.  The state is replaced as a whole, never repaired
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -33,11 +34,14 @@ from xscl.shredding.arrivals import Arrivals
 from xscl.shredding.remote.image import AutomatonImage
 from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.store import Store
+from xscl.subscriptions.construct import TooLarge
 from xscl.subscriptions.lateness import LatenessBounds
 from xscl.subscriptions.match import MatchSource, groups_of, output_of
 from xscl.subscriptions.registration import Registration
 from xscl.subscriptions.streams import Streams
 from xscl.subscriptions.subscriptions import Subscriptions
+
+_log = logging.getLogger(__name__)
 
 MADE_FROM = 1 << 30
 """The first number of what a cell makes itself: the numbers of documents are below it, those of
@@ -194,14 +198,22 @@ class EngineState:
 def _outputs(
     found: Sequence[Published], documents: DocumentLog, reader: MatchSource
 ) -> list[tuple[Document, DocumentOrigin]]:
-    """Return the output documents of matches, each with its place right after its composite."""
+    """Return the output documents of matches, each with its place right after its composite.
+
+    One that is too large is not published.
+    """
     sources = {doc for _, composites in found for one in composites for doc in one.sources}
     stored = documents.stored(sources)
-    return [
-        (output_of(subscription, group, stored, reader), _place(group[0]))
-        for subscription, composites in found
-        for group in groups_of(subscription, composites)
-    ]
+    outputs = []
+    for subscription, composites in found:
+        for group in groups_of(subscription, composites):
+            try:
+                made = output_of(subscription, group, stored, reader)
+            except TooLarge as error:
+                _log.warning("a match of %s is not published: %s", subscription.name, error)
+            else:
+                outputs.append((made, _place(group[0])))
+    return outputs
 
 
 def _place(composite: Composite) -> DocumentOrigin:

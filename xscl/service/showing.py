@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pydantic import Field
 
-from xscl.delivery.message import row_of
+from xscl.delivery.message import row_of, size_of
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody
 from xscl.service.names import OPERATOR, owner
@@ -79,9 +79,22 @@ class MatchShown(JsonBody):
     """True if the query constructs the output document."""
 
 
-def match_shown(who: Account, match: Match) -> MatchShown:
-    """Return a match with its owner's names."""
-    return MatchShown.model_validate(row_of(match, who.named))
+PAGE_BYTES = 16_000_000
+"""Characters of the matches of a page, after which it ends."""
+
+
+def shown_within(who: Account, matches: Sequence[Match]) -> list[MatchShown]:
+    """Return the first matches that fit on a page; the first one at least."""
+    shown: list[MatchShown] = []
+    left = PAGE_BYTES
+    for match in matches:
+        row = row_of(match, who.named)
+        match.forget()
+        left -= size_of(row)
+        if left < 0 and shown:
+            break
+        shown.append(MatchShown.model_validate(row))
+    return shown
 
 
 def visible_document(store: Store, who: Account, name: str) -> str | None:

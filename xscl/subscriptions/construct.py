@@ -2,6 +2,8 @@
 
 `SELECT *` gives `<result>` with copies of the items that the blocks' main paths
 select.  A constructor is copied with its embedded expressions replaced.
+
+The bytes of a document are counted before it is made.
 """
 
 from __future__ import annotations
@@ -12,45 +14,143 @@ from collections.abc import Iterable, Mapping, Sequence
 from lxml import etree
 
 from xscl.language.scope import variables
-from xscl.language.syntax import Computed, ConstructorPart, Element, Embedded
+from xscl.language.syntax import Computed, ConstructorPart, Element, Embedded, Path
 from xscl.shredding.conditions.navigate import select
 from xscl.shredding.conditions.residual import texts_over
 from xscl.shredding.nodes.tree import AttributeNode, Item, string_value
 
+LARGEST = 16_000_000
+"""Bytes of the output document of a match."""
 
-def default_document(selected: Iterable[Item]) -> bytes:
-    """Return `<result>` with a copy of each item."""
+
+class TooLarge(Exception):
+    """An output document would have more bytes than it may."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"{size:,} bytes")
+        self.size = size
+
+
+class Room:
+    """The bytes that an output document may have; the items of its match, with their sizes."""
+
+    def __init__(self, bound: Mapping[str, Sequence[Item]], most: int) -> None:
+        self.most = most
+        self._bound = bound
+        self._taken = 0
+        self._sizes: dict[tuple[int, bool], int] = {}
+        self._found: dict[tuple[str, Path], list[Item]] = {}
+
+    def take(self, size: int) -> None:
+        """Count bytes; raise TooLarge if there are too many."""
+        self._taken += size
+        if self._taken > self.most:
+            raise TooLarge(self._taken)
+
+    def items(self, embedded: Embedded) -> list[Item]:
+        """Return the items of an embedded expression."""
+        wanted = embedded.variable, embedded.path
+        if (found := self._found.get(wanted)) is None:
+            variable, path = wanted
+            found = [one for item in self._bound[variable] for one in select(path, item)]
+            self._found[wanted] = found
+        return found
+
+    def first(self, names: Iterable[str]) -> dict[str, Item | None]:
+        """Return the first item of each variable."""
+        return {name: next(iter(self._bound[name]), None) for name in names}
+
+    def count_as(self, item: Item, size: int) -> None:
+        """Set the bytes of an item."""
+        self._sizes[id(item), True] = size
+
+    def size(self, item: Item, *, as_text: bool = False) -> int:
+        """Return the bytes of a copied item, or of its text."""
+        copied = isinstance(item, etree._Element) and not as_text
+        known = self._sizes.get((id(item), copied))
+        if known is None:
+            known = _serialised(item) if copied else _written(string_value(item))
+            self._sizes[id(item), copied] = known
+        return known
+
+
+def _serialised(item: Item) -> int:
+    assert isinstance(item, etree._Element)
+    return len(etree.tostring(item, encoding="UTF-8", with_tail=False, xml_declaration=False))
+
+
+def _written(text: str) -> int:
+    """Return the bytes of a text in XML."""
+    return len(text.encode()) + 5 * sum(map(text.count, '&<>"'))
+
+
+def default_document(items: Sequence[Item], room: Room) -> bytes:
+    """Return `<result>` with a copy of each item; raises TooLarge."""
+    room.take(sum(map(room.size, items)))
     root = etree.Element("result")
-    for item in selected:
+    for item in items:
         _append(root, item)
     return etree.tostring(root, encoding="UTF-8", xml_declaration=False)
 
 
-def constructed_document(constructor: Element, bound: Mapping[str, Sequence[Item]]) -> bytes:
-    """Return the constructor's document, given the items of each variable."""
-    root = constructed(constructor, bound)
-    return etree.tostring(root, encoding="UTF-8", xml_declaration=False)
+def constructed_document(constructor: Element, room: Room) -> bytes:
+    """Return the constructor's document; raises TooLarge."""
+    made = constructed(constructor, room)
+    return etree.tostring(made, encoding="UTF-8", xml_declaration=False)
 
 
-def constructed(constructor: Element, bound: Mapping[str, Sequence[Item]]) -> etree._Element:
-    """Return the constructor's element, given the items of each variable."""
-    element = etree.Element(constructor.name, nsmap=dict(constructor.prefixes) or None)
-    for name, parts in constructor.attributes:
-        element.set(name, "".join(_text(part, bound) for part in parts))
-    for child in constructor.children:
-        match child:
-            case Element():
-                element.append(constructed(child, bound))
-            case Embedded(as_string=False):
-                for item in _items(child, bound):
-                    _append(element, item)
-            case _:
-                _append(element, _text(child, bound))
+def constructed(constructor: Element, room: Room) -> etree._Element:
+    """Return the constructor's element; raises TooLarge."""
+    room.take(_fixed_size(constructor, room))
+    element = _constructed(constructor, room)
+    room.count_as(element, 0)
     return element
 
 
-def row_document(name: str, values: Mapping[str, str | None]) -> bytes:
-    """Return the document of a row: a leaf for each value that is not null."""
+def _fixed_size(constructor: Element, room: Room) -> int:
+    """Return the bytes of a constructor's element, without what functions make."""
+    size = 2 * len(constructor.name) + 5
+    for name, parts in constructor.attributes:
+        size += len(name) + 4 + sum(_size(part, room, as_text=True) for part in parts)
+    for child in constructor.children:
+        if isinstance(child, Element):
+            size += _fixed_size(child, room)
+        else:
+            as_text = isinstance(child, Embedded) and child.as_string
+            size += _size(child, room, as_text=as_text)
+    return size
+
+
+def _size(part: ConstructorPart, room: Room, *, as_text: bool) -> int:
+    match part:
+        case str():
+            return _written(part)
+        case Embedded():
+            items = room.items(part)[: 1 if part.as_string else None]
+            return sum(room.size(item, as_text=as_text) + as_text for item in items)
+        case _:
+            return 0
+
+
+def _constructed(constructor: Element, room: Room) -> etree._Element:
+    element = etree.Element(constructor.name, nsmap=dict(constructor.prefixes) or None)
+    for name, parts in constructor.attributes:
+        element.set(name, "".join(_text(part, room) for part in parts))
+    for child in constructor.children:
+        match child:
+            case Element():
+                element.append(_constructed(child, room))
+            case Embedded(as_string=False):
+                for item in room.items(child):
+                    _append(element, item)
+            case _:
+                _append(element, _text(child, room))
+    return element
+
+
+def row_document(name: str, values: Mapping[str, str | None], room: Room) -> bytes:
+    """Return the document of a row: a leaf for each value that is not null; raises TooLarge."""
+    room.take(sum(_written(value or "") + 2 * len(name) + 5 for name, value in values.items()))
     root = etree.Element(name)
     for attribute, value in values.items():
         if value is not None:
@@ -58,19 +158,16 @@ def row_document(name: str, values: Mapping[str, str | None]) -> bytes:
     return etree.tostring(root, encoding="UTF-8", xml_declaration=False)
 
 
-def _text(part: ConstructorPart, bound: Mapping[str, Sequence[Item]]) -> str:
+def _text(part: ConstructorPart, room: Room) -> str:
     """Return literal text, the first string of `{string(x)}`, or all of `{x}`, blanks between."""
     if isinstance(part, str):
         return part
     if isinstance(part, Computed):
-        first = {name: next(iter(bound[name]), None) for name in variables(part.operand)}
-        return " ".join(texts_over(part.operand)(first))
-    values = [string_value(item) for item in _items(part, bound)]
+        made = " ".join(texts_over(part.operand)(room.first(variables(part.operand))))
+        room.take(_written(made))
+        return made
+    values = [string_value(item) for item in room.items(part)]
     return "".join(values[:1]) if part.as_string else " ".join(values)
-
-
-def _items(embedded: Embedded, bound: Mapping[str, Sequence[Item]]) -> list[Item]:
-    return [found for item in bound[embedded.variable] for found in select(embedded.path, item)]
 
 
 def _append(parent: etree._Element, item: Item) -> None:

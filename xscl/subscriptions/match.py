@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from lxml import etree
 
 from cep_core import is_calendar
+from cep_core.algebra.function_bounds import Budget, spending
 from feeds.documents import Document
 from xscl.documents.composite_events import Composite
 from xscl.documents.document_log import StoredDocument
@@ -24,12 +25,18 @@ from xscl.shredding.automaton.pattern import Pattern
 from xscl.shredding.batch.bind import bind
 from xscl.shredding.nodes.tree import DocumentTree, Item, string_value
 from xscl.subscriptions.construct import (
+    LARGEST,
+    Room,
+    TooLarge,
     constructed,
     constructed_document,
     default_document,
     row_document,
 )
 from xscl.subscriptions.match_tables import html_of
+
+VALUES = 4_000_000
+"""Characters of the values of a match after which no further value is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,21 +184,33 @@ class Match:
 
     @lazy
     def bindings(self) -> dict[str, list[Node]]:
-        """Every variable of the query with its nodes, in document order."""
+        """Every variable of the query with its nodes, in document order.
+
+        After `VALUES` characters `…` stands for each further value.
+        """
         by_variable: dict[str, list[Node]] = {}
+        size = 0
         for variable, (place, numbers) in self._bound.items():
             document = self._result.documents[place]
             if document is None:
                 by_variable[variable] = []
                 continue
             tree = self._tree(document)
-            by_variable[variable] = [_node(document.id, tree, number) for number in numbers]
+            by_variable[variable] = nodes = []
+            for number in numbers:
+                value = "…" if size > VALUES else string_value(tree.items[number])
+                size += len(value)
+                nodes.append(Node(document.id, number, tree.path(number), value))
         wanted = self._compiled.normal.variables
         found = {variable: by_variable[variable] for variable in wanted}
         for name, at in self.instants:
             if name:
                 found[name] = [] if at is None else [Node("", 0, name, at)]
         return found
+
+    def forget(self) -> None:
+        """Free the bindings, which are computed again on their next use."""
+        self.__dict__.pop("bindings", None)
 
     @property
     def query(self) -> CompiledQuery:
@@ -208,12 +227,24 @@ class Match:
         """True if the query has a constructor."""
         return self._compiled.normal.select is not None
 
-    def xml(self) -> bytes:
-        """Return the output document."""
-        constructor = self._compiled.normal.select
-        if constructor is None:
-            return default_document(self._selected())
-        return constructed_document(constructor, self._items)
+    def xml(self, most: int = LARGEST) -> bytes:
+        """Return the output document.
+
+        In place of one of more bytes stands `<too-large bytes="..." limit="..."/>`.
+        """
+        try:
+            return self.output(most)
+        except TooLarge as error:
+            return f'<too-large bytes="{error.size}" limit="{most}"/>'.encode()
+
+    def output(self, most: int = LARGEST) -> bytes:
+        """Return the output document; raises TooLarge."""
+        room = Room(self._items, most)
+        with spending(Budget()):
+            constructor = self._compiled.normal.select
+            if constructor is None:
+                return default_document(list(self._selected(room)), room)
+            return constructed_document(constructor, room)
 
     @property
     def _compiled(self) -> CompiledQuery:
@@ -282,7 +313,7 @@ class Match:
             if node.variable is not None
         }
 
-    def _selected(self) -> Iterator[Item]:
+    def _selected(self, room: Room) -> Iterator[Item]:
         """Yield the items that the main paths select, or that a sub-query constructs."""
         components = self._compiled.components
         blocks, times = self._compiled.normal.blocks, iter(self.instants)
@@ -295,7 +326,7 @@ class Match:
                 continue
             if component in made:
                 done, constructor = made[component]
-                yield constructed(constructor, self._items)
+                yield constructed(constructor, room)
             elif at is not None:
                 element = etree.Element("at")
                 element.text = at
@@ -335,14 +366,10 @@ def output_of(
     stored: Mapping[int, StoredDocument],
     reader: MatchSource,
 ) -> Document:
-    """Return the document that a subscription publishes for a match."""
+    """Return the document that a subscription publishes for a match; raises TooLarge."""
     assert subscription.publish is not None
     match = match_of(subscription, result_of(group, stored), reader)
-    return Document(subscription.publish, match.id, match.t1, match.xml(), match.history)
-
-
-def _node(document: str, tree: DocumentTree, number: int) -> Node:
-    return Node(document, number, tree.path(number), string_value(tree.items[number]))
+    return Document(subscription.publish, match.id, match.t1, match.output(), match.history)
 
 
 class EventMatch(Match):
@@ -388,5 +415,5 @@ class EventMatch(Match):
     def constructed(self) -> bool:
         return False
 
-    def xml(self) -> bytes:
-        return row_document(self._subscription.publish or "result", self.values)
+    def output(self, most: int = LARGEST) -> bytes:
+        return row_document(self._subscription.publish or "result", self.values, Room({}, most))

@@ -33,6 +33,9 @@ values of the nodes that each variable is bound to."""
 VALUES = pa.schema([("position", pa.int64()), SCHEMA.field("subscription"), SCHEMA.field("values")])
 """The values of matches, for the SQL relation `matches`."""
 
+LARGEST = 32_000_000
+"""Characters of the values of all matches in that relation."""
+
 SHOWN = 20
 """Matches in the text and the HTML of a sequence."""
 
@@ -55,8 +58,15 @@ def table_of(matches: Iterable[Match]) -> pa.Table:
 
 
 def values_table(matches: Iterable[Match]) -> pa.Table:
-    """Return the values of matches as an Arrow table with VALUES."""
-    rows = [(one.position, one.subscription, list(values_of(one).items())) for one in matches]
+    """Return the values of the first matches as an Arrow table with VALUES."""
+    rows, size = [], 0
+    for one in matches:
+        values = values_of(one)
+        one.forget()
+        size += sum(len(text) for texts in values.values() for text in texts)
+        if size > LARGEST:
+            break
+        rows.append((one.position, one.subscription, list(values.items())))
     columns = list(zip(*rows, strict=True)) or [()] * len(VALUES)
     arrays = [pa.array(column, kind) for column, kind in zip(columns, VALUES.types, strict=True)]
     return pa.Table.from_arrays(arrays, schema=VALUES)

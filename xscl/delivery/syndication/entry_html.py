@@ -23,6 +23,8 @@ MARK = frozenset({"mark"})
 """The element of joined values, which descriptions may not have."""
 LONGEST = 20_000
 """Number of characters above which a description is cut to its beginning, as text."""
+OUTPUT = 100_000
+"""Bytes of an output document that is shown."""
 
 
 def entry_html(matches: Sequence[Match]) -> str:
@@ -72,7 +74,7 @@ def _list(values: Iterable[Value]) -> Iterator[str]:
 
 def _output(match: Match) -> Iterator[str]:
     """Yield the document that SELECT constructs: its leaves, or its text if it has none."""
-    xml = match.xml()
+    xml = match.xml(OUTPUT)
     yield "<hr>"
     yield from list(_list(values_of(number_nodes(parse(xml)), {}))) or [
         f"<pre>{escape(xml.decode())}</pre>"

@@ -16,12 +16,14 @@ from email.utils import formatdate, parsedate_to_datetime
 from html import escape
 
 from xscl.delivery.message import Message, message_of
-from xscl.delivery.message_reader import LatestMatches
+from xscl.delivery.message_reader import LatestMatches, result_of
 from xscl.delivery.syndication.entry_html import entry_html
 from xscl.subscriptions.match import Match
 
 PAGE = 50
 """Entries of a page."""
+LARGEST = 4_000_000
+"""Characters of the contents of a page, after which it ends."""
 _REMEMBERED = 10_000
 
 
@@ -70,7 +72,15 @@ def feed_of(
     known: str, shown: str, latest: LatestMatches, before: int | None, at: FeedAddresses
 ) -> FeedPage:
     """Return a page of a feed; `known` is its engine name, `shown` its title."""
-    older = None if latest.older is None else at.page(latest.older)
+    entries, size, ends = list[FeedEntry](), 0, latest.older
+    for before_it, group in zip((None, *latest.groups), latest.groups, strict=False):
+        is_next = before_it is not None and result_of(before_it[0]) != result_of(group[0])
+        if size > LARGEST and is_next:  # the rest of one set of documents would not come again
+            ends = entries[-1].message.position
+            break
+        entries.append(_entry(group, at))
+        size += len(entries[-1].html) + sum(map(len, entries[-1].message.text))
+    older = None if ends is None else at.page(ends)
     return FeedPage(
         shown,
         _urn(f"feed {known}"),
@@ -79,7 +89,7 @@ def feed_of(
         at.page(None),
         older,
         latest.clock,
-        tuple(_entry(group, at) for group in latest.groups),
+        tuple(entries),
     )
 
 

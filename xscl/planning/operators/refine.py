@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import repeat
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from cep_core.algebra.function_bounds import STEPS, Budget, spending
 from cep_core.plan import (
@@ -30,7 +30,7 @@ from xscl.language.scope import leaves, variables
 from xscl.language.syntax import Constant, Path, Predicate, VariablePath
 from xscl.planning.operators.joins import CandidatePort, Candidates
 from xscl.shredding.conditions.residual import OneSidedNumbers, Test, compiled, is_light
-from xscl.shredding.nodes.tree import DocumentTree, string_value
+from xscl.shredding.nodes.tree import DocumentTree, Item, string_value
 
 READ_AHEAD = 64
 """Candidates whose documents are read in one go."""
@@ -81,7 +81,8 @@ class Refine(MOp):
         definition = cast(tuple[Refinement, ...], first.definition)
         self._values: dict[tuple[int, int], str | None] = {}  # by document and node
         self._characters = 0
-        self._budgets: dict[int, Budget] = {}  # by the document that arrived
+        # By the document that arrived: its budget, and what is known of its candidates.
+        self._budgets: dict[int, tuple[Budget, dict[object, tuple[bool, int]]]] = {}
         self._counted: set[int] = set()  # disjuncts whose candidates of this batch were tested
         self._orders = [one.order for one in definition]
         self._tests = [_test(one.residual, one.one_sided) for one in definition]
@@ -115,14 +116,27 @@ class Refine(MOp):
             return Port(self, receive)
         return CandidatePort(self, receive, lambda columns: self._passing(index, columns))
 
-    def _holds(self, test: ResidualTest, doc: int, row: Mapping[str, Any]) -> bool:
-        """Test a candidate that a document has made, within the budget of that document."""
+    def _holds(self, index: int, doc: int, row: Mapping[str, Item | None]) -> bool:
+        """Test a candidate that a document has made, within the budget of that document.
+
+        Candidates that are tested by columns are tested again as composites, since several
+        predicates may read a join.  The second test of texts is a look at the first.
+        """
+        test = cast(ResidualTest, self._tests[index])
         if test.light:
             return test.holds(row)
-        if (budget := self._budgets.get(doc)) is None:
-            budget = self._budgets[doc] = Budget(STEPS * DOCUMENT)
+        budget, known = self._budgets.setdefault(doc, (Budget(STEPS * DOCUMENT), {}))
+        key = (index, *row.values()) if test.plain else None
+        if key is not None and key in known:
+            holds, one_sided = known[key]
+            test.one_sided.count += one_sided
+            return holds
+        before = test.one_sided.count
         with spending(budget):
-            return test.holds(row)
+            holds = test.holds(row)
+        if key is not None:
+            known[key] = holds, test.one_sided.count - before
+        return holds
 
     def _passing(self, index: int, candidates: Candidates) -> Iterator[bool]:
         """Test candidates on the string values of their nodes."""
@@ -140,7 +154,7 @@ class Refine(MOp):
         rows = zip(*columns, strict=True) if columns else repeat((), len(candidates.left))
         newest = map(max, candidates.left, candidates.right)
         for doc, values in zip(newest, rows, strict=True):
-            yield self._holds(test, doc, dict(zip(names, values, strict=True)))
+            yield self._holds(index, doc, dict(zip(names, values, strict=True)))
 
     def _string_values(self, places: set[tuple[int, int]]) -> Mapping[tuple[int, int], str | None]:
         """Return the string values of nodes of documents, None for no node.
@@ -190,8 +204,10 @@ class Refine(MOp):
         if test is None:
             return True
         before = test.one_sided.count
-        items = {str(at): item_at(composite, at, self._tree) for at in test.positions}
-        found = self._holds(test, max(composite.docs, default=0), items)
+        row = {str(at): item_at(composite, at, self._tree) for at in test.positions}
+        if test.plain:
+            row = {at: None if one is None else string_value(one) for at, one in row.items()}
+        found = self._holds(index, max(composite.docs, default=0), row)
         if index in self._counted:
             test.one_sided.count = before
         return found

@@ -26,7 +26,7 @@ from xscl.service.names import owner
 from xscl.service.problems import Problem
 from xscl.service.resolving import ResolvedQuery
 from xscl.service.routes.subscriptions import QUERY, Name, written
-from xscl.service.showing import MatchShown, match_shown, visible_document
+from xscl.service.showing import MatchShown, shown_within, visible_document
 from xscl.service.subscribing import existing, refuse_bare
 
 router = APIRouter(tags=["questions"])
@@ -157,7 +157,7 @@ def try_(asked: TryAsked, here: Here, who: Who) -> Tried:
         found = trial.matches
         tried = Tried(
             total=len(found),
-            matches=[match_shown(who, match) for match in found[: asked.limit]],
+            matches=shown_within(who, found[: asked.limit]),
             late=trial.late,
             lateness=trial.lateness / 1e6,
         )

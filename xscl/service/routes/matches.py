@@ -12,7 +12,7 @@ from xscl.service.bodies import JsonBody
 from xscl.service.dependencies import Here, Who
 from xscl.service.paging import Limit
 from xscl.service.routes.subscriptions import Name
-from xscl.service.showing import MatchShown, match_shown
+from xscl.service.showing import MatchShown, shown_within
 from xscl.service.subscribing import versions
 
 router = APIRouter(tags=["matches"])
@@ -64,8 +64,11 @@ def of_one(
     )
     way = "before" if newest_first else "after"
     only = "" if version is None else f"&version={version}"
-    following = f"{way}={page.end}&limit={limit}{only}" if page.more else None
-    return MatchPage(matches=[match_shown(who, match) for match in page.matches], next=following)
+    shown = shown_within(who, page.matches)
+    cut = len(shown) < len(page.matches)
+    end = shown[-1].position if cut else page.end
+    following = f"{way}={end}&limit={limit}{only}" if page.more or cut else None
+    return MatchPage(matches=shown, next=following)
 
 
 @router.get("/matches", summary="List your matches")
@@ -88,9 +91,10 @@ def of_all(
         mine, before=place, limit=limit, newest_first=True, prefix=who.qualify("")
     )
     following = None
-    if page.more:
-        full = len(page.matches) == limit
-        last = page.matches[-1] if full else None
+    shown = shown_within(who, page.matches)
+    cut = len(shown) < len(page.matches)
+    if page.more or cut:
+        last = page.matches[len(shown) - 1] if cut or len(page.matches) == limit else None
         at = f"{page.end}-0" if last is None else f"{last.position}-{last.number}"
         following = f"before={at}&limit={limit}"
-    return MatchPage(matches=[match_shown(who, match) for match in page.matches], next=following)
+    return MatchPage(matches=shown, next=following)

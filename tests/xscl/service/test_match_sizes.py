@@ -1,0 +1,80 @@
+"""Answers with matches have a size."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+import xscl.delivery.syndication.syndicated_feed as syndicated_feed
+import xscl.service.showing as showing
+from tests.xscl.service.conftest import eventually, ok
+
+
+def pages(client: httpx.Client, address: str, first: str) -> list[list[str]]:
+    """Return the ids of matches on each page."""
+    found, query = [], first
+    while query is not None:
+        page = ok(client.get(f"{address}?{query}"))
+        found.append([one["id"] for one in page["matches"]])
+        query = page["next"]
+    return found
+
+
+def test_a_page_of_matches_ends_when_its_bytes_are_used_up(
+    operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        ok(operator.put(f"/v1/subscriptions/{name}", json={"query": "S//r[./k->k]"}))
+    for number in range(5):
+        body = f"<r><k>{'k' * (9_000 if number == 2 else 1_000)}</k></r>".encode()
+        ok(operator.post(f"/v1/documents/S?id=d{number}", content=body))
+    eventually(lambda: len(pages(operator, "/v1/matches", "limit=100")[0]) == 10)
+    all_of_them = pages(operator, "/v1/matches", "limit=100")[0]
+    one = pages(operator, "/v1/subscriptions/one/matches", "limit=100")[0]
+    monkeypatch.setattr(showing, "PAGE_BYTES", 5_000)
+    found = pages(operator, "/v1/matches", "limit=100")
+    assert [len(page) for page in found] == [2, 2, 1, 1, 2, 2]
+    assert [id for page in found for id in page] == all_of_them
+    for first in ("limit=100", "after=0&limit=100"):
+        found = pages(operator, "/v1/subscriptions/one/matches", first)
+        assert [len(page) for page in found] == [2, 1, 2]
+        ids = [id for page in found for id in page]
+        assert ids == (one if first == "limit=100" else one[::-1])
+
+
+def test_a_match_that_is_too_large_is_shown_with_its_size_and_the_others_come(
+    operator: httpx.Client,
+) -> None:
+    query = f"SELECT <r>{'{x}' * 2_000}</r> FROM L//k->x"
+    ok(operator.put("/v1/subscriptions/large", json={"query": query}))
+    for number, size in enumerate((10, 500_000, 10)):
+        body = f"<k>{'k' * size}</k>".encode()
+        ok(operator.post(f"/v1/documents/L?id=l{number}", content=body))
+    page = "/v1/subscriptions/large/matches?limit=10"
+    eventually(lambda: len(ok(operator.get(page))["matches"]) == 3)
+    newest, large, oldest = ok(operator.get(page))["matches"]
+    assert large["xml"] == '<too-large bytes="1000014007" limit="16000000"/>'
+    assert newest["xml"].count("<k>") == oldest["xml"].count("<k>") == 2_000
+    assert "too-large" in operator.get("/v1/subscriptions/large/feed.atom").text
+    shown = operator.get("/v1/subscriptions/large/feed.json")
+    assert len(shown.content) < 1_000_000
+
+
+def test_a_page_of_atom_ends_when_its_bytes_are_used_up(
+    operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(syndicated_feed, "LARGEST", 1_000)
+    ok(operator.put("/v1/subscriptions/atom", json={"query": "A//r->r"}))
+    for number in range(9):
+        ok(operator.post(f"/v1/documents/A?id=a{number}", content=b"<r>" + b"k" * 400 + b"</r>"))
+    eventually(lambda: len(ok(operator.get("/v1/subscriptions/atom/matches"))["matches"]) == 9)
+    ids: list[str] = []
+    address: str | None = "/v1/subscriptions/atom/feed.json"
+    sizes = []
+    while address is not None:
+        page = operator.get(address).json()
+        sizes.append(len(page["items"]))
+        ids += [item["_xscl"]["message"] for item in page["items"]]
+        address = page.get("next_url")
+    assert len(ids) == len(set(ids)) == 9
+    assert max(sizes) < 5
