@@ -56,7 +56,7 @@ class _Way(NamedTuple):
 class Move(NamedTuple):
     """A way out of a state.
 
-    ``look`` is the number of what it looks for.  ``before`` are the looks that are preferred to it
+    ``look`` is the number of what it looks for.  ``before`` are the moves that are preferred to it
     for one event; ``stops`` the components that end its loops.
     """
 
@@ -70,8 +70,8 @@ class Move(NamedTuple):
 class State(NamedTuple):
     """The rest of a pattern.
 
-    ``ended_by`` says for each look, as bits, which moves end when an event between could have been
-    taken so; ``strict`` and ``partition`` which end by an event between of any type, or of the
+    ``ended_by`` says for each move, as bits, which moves end when it could have taken an event
+    between; ``strict`` and ``partition`` which end by an event between of any type, or of the
     same partition; ``stopped_by`` which end by an event of a component.  ``ends`` has the absences
     up to the end of the pattern, in all ways, and is empty if something has to be taken.
     """
@@ -140,30 +140,28 @@ def _state(
 ) -> State:
     """Return a state of its ways; a way is ended by its number as a bit."""
     looks = list(dict.fromkeys(way.look for way, _ in ways))
-    ended_by, moves = [0] * len(looks), []
+    ended_by, moves = [0] * len(ways), []
     strict = partition = 0
     stopped_by: dict[int, int] = {}
     for number, (way, rest) in enumerate(ways):
         bit, own = 1 << number, way.mark or mark
-        preferred = [looks.index(other.look) for other, _ in ways if _rather(way, other, paces)]
-        between = set(preferred)
+        before = [at for at, (other, _) in enumerate(ways) if _rather(way, other, paces)]
+        between = set(before)
         if own == "next":
-            between.add(looks.index(way.look))
+            between.add(number)
         elif own == "nearest":
-            between.update(range(len(looks)))
-        for look in between:
-            ended_by[look] |= bit
+            between.update(range(len(ways)))
+        for at in between:
+            ended_by[at] |= bit
         strict |= bit * (own == "strict")
         partition |= bit * (own == "partition")
         for component, begun in way.until:
             if begun:
                 stopped_by[component] = stopped_by.get(component, 0) | bit
         if ends and any(paces[loop] == "reluctant" for loop in way.stays):
-            preferred = [looks.index(way.look), *preferred]  # nothing is taken where it is whole
+            before.append(number)  # nothing is taken where it is whole
         stops = tuple(dict.fromkeys(component for component, _ in way.until))
-        before = tuple(dict.fromkeys(preferred))
-        look = looks.index(way.look)
-        moves.append(Move(look, places[rest], before, stops, way.passes))
+        moves.append(Move(looks.index(way.look), places[rest], tuple(before), stops, way.passes))
     return State(
         *(tuple(looks), tuple(moves), tuple(ended_by), strict, partition),
         *(tuple(stopped_by.items()), ends),

@@ -19,17 +19,20 @@ row more or the next component may follow.  The last three strategies and runs a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import get_args
 
 from cep_core.algebra.expressions import (
     FUNCTIONS,
     TRUE,
     And,
+    Case,
+    Coalesce,
     Column,
     Constant,
     Duration,
     Expression,
+    IsNull,
     walk,
 )
 from cep_core.algebra.nodes import (
@@ -38,6 +41,7 @@ from cep_core.algebra.nodes import (
     NegativeComponent,
     Node,
     Part,
+    Role,
     RunAggregate,
     SequenceScan,
     Strategy,
@@ -54,6 +58,7 @@ from cep_core.errors import AlgebraError, Span, TypeFault
 MOST_COMPONENTS = 64
 """Components of a sequence: the search nests a loop for each of them."""
 RUN_AGGREGATES: tuple[str, ...] = get_args(RunAggregate)
+PREVIOUS: tuple[Role, ...] = ("previous", "previous_end")
 _EACH = ("current", "previous")  # what conditions on each row of a run read
 
 
@@ -160,6 +165,27 @@ def conjunction(conditions: Iterable[Expression]) -> Expression:
 def parts_in(node: Expression, parts: Sequence[Part]) -> list[Part]:
     """Return the parts that an expression reads."""
     return [parts[one.index] for one in walk(node) if isinstance(one, Column)]
+
+
+def is_of_neighbours(node: Expression, parts: Sequence[Part], component: int) -> bool:
+    """Return True if a condition reads what is before an event of a run, and says of nothing more.
+
+    It is tested from the second event on (Agrawal et al. 2008).  One that handles null, or reads
+    the number of the events before, is tested with the first event as well.
+    """
+    read = [part for part in parts_in(node, parts) if part.component == component]
+    before = [one for one in read if one.before or one.role in PREVIOUS]
+    counts = any(one.before and one.role == "COUNT" for one in before)
+    return bool(before) and not (counts or handles_null(node, lambda at: parts[at] in before))
+
+
+def handles_null(node: Expression, reads: Callable[[int], bool]) -> bool:
+    """Return True if a condition says what holds where some columns are null."""
+    return any(
+        isinstance(one, IsNull | Coalesce | Case)
+        and any(isinstance(part, Column) and reads(part.index) for part in walk(one))
+        for one in walk(node)
+    )
 
 
 def part_type(

@@ -49,6 +49,15 @@ class Scope(Protocol):
 Own: TypeAlias = Callable[[TokenReader], Expression | None]  # reads what only one language has
 
 
+def is_attribute(scope: Scope, token: Token) -> bool:
+    """Return True if a name is one of an attribute here, whatever its word means elsewhere."""
+    try:
+        scope.resolve(None, token.text, token.span)
+    except AlgebraError:
+        return False
+    return True
+
+
 def formula(reader: TokenReader, scope: Scope, own: Own | None = None) -> Expression:
     """Read an expression; ``own`` returns None where nothing of its language stands."""
     return _Formula(reader, scope, own).disjunction()
@@ -216,7 +225,9 @@ class _Formula:
         if reader.is_sign("."):
             message = "this point belongs to nothing"
             raise reader.fault(message, token.span, _POINTS)
-        if token.kind != "name" or token.word in _NOT_NAMES:
+        if token.kind != "name":
+            raise reader.expected("a value")
+        if token.word in _NOT_NAMES and not is_attribute(self._scope, token):
             raise reader.expected("a value")
         reader.next()
         if token.word == "CASE" and reader.is_word("WHEN"):

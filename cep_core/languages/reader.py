@@ -99,6 +99,12 @@ class TokenReader:
             raise self.expected(what, hint)
         return self.next()
 
+    def expect_attribute(self, known: Collection[str] = ()) -> Token:
+        """Consume a name of an attribute, also a keyword if it is one of the known names."""
+        if self.token.text in known:
+            return self.next()
+        return self.expect_name("an attribute")
+
     def nested(self, name: Token) -> Token:
         """Return an attribute's name that has begun: `a.b.c`, of a map in a map, is a_b_c."""
         while self.is_sign(".") and self.tokens[self.at + 1].kind == "name":
@@ -166,7 +172,10 @@ class TokenReader:
         while True:
             token = self.tokens[self.at]
             inside += (token.text == "(") - (token.text == ")")
-            ends = token.kind == "end" or token.text in ("{", "}") or token.word == last
+            after = self.tokens[self.at + 1] if token.kind == "name" else token
+            named = self.at == start and (after.text == "," or after.word == last)  # FROM FROM
+            ends = token.kind == "end" or token.text in ("{", "}")
+            ends = ends or (token.word == last and not named)
             separated = token.text == "," and not inside
             if ends or separated:
                 end = token._replace(kind="end", word="")

@@ -76,8 +76,8 @@ COMMON = lexis()
 class Token(NamedTuple):
     """A piece of text: a literal, name, decorator, sign, calendar, verbatim, or the end.
 
-    ``word`` is a name in upper case (of keywords), ``literal`` the number of a literal in the text,
-    ``value`` what it says.
+    ``word`` is a name in upper case (of keywords), "" right behind a point, where every word is a
+    name.  ``literal`` is the number of a literal in the text, ``value`` what it says.
     """
 
     kind: str
@@ -152,7 +152,8 @@ def _require_short(text: str) -> None:
 def tokens(text: str, ticks_per_second: int, lexis: Lexis = COMMON) -> list[Token]:
     """Return the tokens of a text and its end; literals are numbered as `split` does."""
     _require_short(text)
-    made, literals = [], 0
+    made: list[Token] = []
+    literals = 0
     for found in lexis.token.finditer(text):
         kind = found.lastgroup
         if kind is None:
@@ -160,7 +161,8 @@ def tokens(text: str, ticks_per_second: int, lexis: Lexis = COMMON) -> list[Toke
         start, end = found.span()
         written = found[0]
         if kind == "name":
-            made.append(Token(kind, written, start, end, written.upper()))
+            behind = bool(made) and made[-1].end == start and made[-1].text.endswith(".")
+            made.append(Token(kind, written, start, end, "" if behind else written.upper()))
         elif kind == "sign" and written in _WORDS:
             made.append(Token("name", written, start, end, _WORDS[written]))
         elif kind == "sign":

@@ -382,17 +382,29 @@ class Search:
         """Return True if marks, paces and UNTIL let a way take an event."""
         last = end(taken) if taken else None
         between = [one for one in self._events if last is not None and last < one.t1 < event.t1]
-        for stop, begun in way.until:
-            for one in [*(between if begun else ()), event]:
-                if one.type in stop.types and stop.test(taken, one) is True:
-                    return False
+        if self._stopped(taken, way, event):
+            return False
         preferred = [other for other, _ in options if self._rather(way, other)]
-        if any(self._takes(taken, other, one) for other in preferred for one in [*between, event]):
+        if any(self._could(taken, other, one) for other in preferred for one in [*between, event]):
             return False
         reluctant = any(self._paces[loop] == "reluctant" for loop in way.stays)
         if reluctant and taken and finished(rest):
             return False
         return self._marked(taken, way, between, options)
+
+    def _stopped(self, taken: Taken, way: Way, event: Happened) -> bool:
+        """Return True if UNTIL lets a way not take an event: by this one, or one before it."""
+        last = end(taken) if taken else None
+        between = [one for one in self._events if last is not None and last < one.t1 < event.t1]
+        return any(
+            one.type in stop.types and stop.test(taken, one) is True
+            for stop, begun in way.until
+            for one in [*(between if begun else ()), event]
+        )
+
+    def _could(self, taken: Taken, way: Way, event: Happened) -> bool:
+        """Return True if a way could have taken an event, without regard to marks and paces."""
+        return self._takes(taken, way, event) and not self._stopped(taken, way, event)
 
     def _rather(self, way: Way, other: Way) -> bool:
         """Return True if the pace of a loop prefers another way."""
@@ -411,10 +423,10 @@ class Search:
             case "any":
                 return True
             case "next":
-                return not any(self._takes(taken, way, one) for one in between)
+                return not any(self._could(taken, way, one) for one in between)
             case "nearest":
                 return not any(
-                    self._takes(taken, other, one) for one in between for other, _ in options
+                    self._could(taken, other, one) for one in between for other, _ in options
                 )
             case "strict":
                 return not any(one.type in self._named for one in between)

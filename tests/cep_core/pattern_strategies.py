@@ -80,13 +80,19 @@ class Variable:
 
 @dataclass(frozen=True)
 class Operand:
-    """A value of a condition: an attribute of an event, or what is over a run."""
+    """A value of a condition: an attribute of an event, or what is over a run.
+
+    ``default`` is the other value of COALESCE.
+    """
 
     name: str
     index: str = ""  # "", "i", "i-1", "1", "2", "last", "last-1", or the aggregate's name
     time: bool = False
+    default: int | None = None
 
     def __str__(self) -> str:
+        if self.default is not None:
+            return f"COALESCE({replace(self, default=None)}, {self.default})"
         if self.index in ("COUNT", "SUM", "MAX"):
             return f"{self.index}({self.name}[]{'' if self.index == 'COUNT' else '.v'})"
         index = f"[{self.index}]" if self.index else ""
@@ -97,6 +103,9 @@ class Operand:
         return self.index in ("COUNT", "SUM", "MAX", "last", "last-1", "2")
 
     def value(self, events: Sequence[Happened]) -> Any:
+        if self.default is not None:
+            found = replace(self, default=None).value(events)
+            return self.default if found is None else found
         proper = [one.values["v"] for one in events if one.values["v"] is not None]
         if self.index == "COUNT":
             return len(events)
@@ -111,15 +120,31 @@ class Operand:
 
 @dataclass(frozen=True)
 class Condition:
-    """left sign right, where right may be a number."""
+    """left sign right, where right may be a number; or that something is null.
+
+    ``null`` says whether the right side IS NULL, with the comparison as the other way to hold.
+    """
 
     left: Operand
     sign: str
     right: Operand | int
     ends: bool = False  # a match, with the event that fails it
+    null: bool | None = None
 
     def __str__(self) -> str:
-        return f"{self.left} {self.sign} {self.right}"
+        return self.written(str(self.left), str(self.right))
+
+    def written(self, left: str, right: str) -> str:
+        """Return the condition, given how its sides are written."""
+        compared = f"{left} {self.sign} {right}"
+        if self.null is None:
+            return compared
+        return f"({right} IS {'' if self.null else 'NOT '}NULL OR {compared})"
+
+    @property
+    def handles_null(self) -> bool:
+        """Whether it says what holds of the first event of a run, too."""
+        return self.null is not None or any(one.default is not None for one in self.operands)
 
     @property
     def operands(self) -> list[Operand]:
@@ -134,6 +159,8 @@ class Condition:
             return one.value([event for name, event in pairs if name == one.name])
 
         left, right = of(self.left), of(self.right)
+        if self.null is not None and (right is None) is self.null:
+            return True
         if left is None or right is None:
             return False
         return _SIGNS[self.sign](left, right)
@@ -284,7 +311,7 @@ class _Writer:
         if one.repeated and choose.often(2):
             index = choose.of("i", "1", "last", "COUNT", "SUM", "MAX", "2", "last-1")
             if index == "i" and choose.often(2):
-                return Condition(Operand(one.name, "i"), sign, Operand(one.name, "i-1"))
+                return self.of_neighbours(one.name, sign)
             return Condition(Operand(one.name, index), choose.of(">=", sign), choose.of(1, 2, 3))
         own = Operand(one.name, "i" if one.repeated else "")
         before = [
@@ -302,6 +329,15 @@ class _Writer:
                 Operand(one.name, own.index, time), sign, Operand(other.name, index, time)
             )
         return Condition(own, sign, choose.of(1, 2, 3))
+
+    def of_neighbours(self, name: str, sign: str) -> Condition:
+        """Return a condition on an event of a run and the one before it."""
+        choose = self.choose
+        each, previous = Operand(name, "i"), Operand(name, "i-1")
+        if choose.seldom(3):
+            return Condition(each, sign, replace(previous, default=choose.of(1, 2, 3)))
+        null = choose.of(True, False) if choose.seldom(3) else None
+        return Condition(each, sign, previous, null=null)
 
     def tests(self, name: str, taken: Taken, event: Happened) -> bool:
         """Return whether an event may be taken by a component, or be what is absent or stops."""
@@ -360,7 +396,7 @@ class _Writer:
             return False
         if not any(each == name for each, _ in taken):
             previous = any(o.index == "i-1" and o.name == name for o in one.operands)
-            if previous:
+            if previous and not one.handles_null:
                 return False
         return all(any(each == other for each, _ in taken) for other in together if other != name)
 
@@ -592,7 +628,7 @@ def written_in_eql(writer: _Writer, parts: Sequence[tuple[str, Pattern]], query:
     tests = ["FILTER([k])"] if writer.tested else []
     for one in writer.conditions:
         left, right = (_value_in_eql(side, one, writer) for side in (one.left, one.right))
-        condition = f"{left} {one.sign} {right}"
+        condition = one.written(left, right)
         tests.append(condition if one.ends else f"FILTER({condition})")
     said += f" WHERE {', '.join(tests)}" if tests else ""
     return Program(said + _clauses(query), query, shown, writer, tuple(parts), language="eql")
@@ -603,7 +639,8 @@ def _value_in_eql(side: Operand | int, one: Condition, writer: _Writer) -> str:
     if isinstance(side, int) or side.time or one.sign in ("<", "="):
         return str(side)
     if side.index == "i-1":
-        return f"PREV({side.name}.v)"
+        previous = f"PREV({side.name}.v)"
+        return previous if side.default is None else f"COALESCE({previous}, {side.default})"
     groups = [writer.group_of(operand) for operand in one.operands]
     each = all(group == groups[0] for group in groups)
     return f"{side.name}.v" if side.index == ("i" if each else "last") else str(side)

@@ -78,6 +78,22 @@ class Plus:
 
 
 @dataclass(frozen=True)
+class Default:
+    """COALESCE of a term and a value."""
+
+    term: Term
+    value: int | float
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """IS NULL, or IS NOT NULL, of a term."""
+
+    term: Term
+    negated: bool = False
+
+
+@dataclass(frozen=True)
 class Compared:
     """An atom."""
 
@@ -117,8 +133,8 @@ class Opposite:
     part: Condition
 
 
-Term: TypeAlias = Attribute | Over | Plus | int | float | str
-Condition: TypeAlias = Compared | Same | Alike | Either | Opposite
+Term: TypeAlias = Attribute | Over | Plus | Default | int | float | str
+Condition: TypeAlias = Compared | Unknown | Same | Alike | Either | Opposite
 
 
 @dataclass(frozen=True)
@@ -170,6 +186,8 @@ def _condition(condition: Condition) -> str:
     match condition:
         case Compared(sign, left, right):
             return f"{_term(left)} {sign} {_term(right)}"
+        case Unknown(term, negated):
+            return f"{_term(term)} IS {'NOT ' * negated}NULL"
         case Same(attribute, value):
             return f"[{attribute}]" if value is None else f"[{attribute} = {_term(value)}]"
         case Either(parts):
@@ -191,6 +209,8 @@ def _term(term: Term) -> str:
             return f"{function}({run}{'' if attribute is None else f'.{attribute}'})"
         case Plus(left, right):
             return f"({_term(left)} + {_term(right)})"
+        case Default(part, value):
+            return f"COALESCE({_term(part)}, {value})"
         case str():
             return f"'{term}'"
         case _:
@@ -337,10 +357,7 @@ class _Meaning:
         if not runs:
             return self._at(condition, rows, None, 0)
         (run,) = runs
-        later = any(
-            isinstance(term, Over) or (isinstance(term, Attribute) and term.index == "i-1")
-            for term in _terms(condition)
-        )
+        later = any(map(_is_before, _terms(condition))) and not _handles_null(condition)
         return all(self._at(condition, rows, run, at) for at in range(int(later), len(rows[run])))
 
     def _alike(self, condition: Alike, rows: Mapping[str, Sequence[Happened]]) -> bool:
@@ -364,6 +381,11 @@ class _Meaning:
                 except KeyError:
                     return True  # an event lacks the attribute
                 return _compare(sign, *values)
+            case Unknown(term, negated):
+                try:
+                    return (self._value(term, rows, run, at) is None) is not negated
+                except KeyError:
+                    return True
             case Either(parts):
                 return any(self._at(part, rows, run, at) for part in parts)
             case Opposite(part):
@@ -389,6 +411,8 @@ class _Meaning:
         match term:
             case Attribute(name, attribute, index):
                 places = {"i": at, "i-1": at - 1, "1": 0, None: 0, "last": -1}
+                if index == "i-1" and not at:
+                    return None  # the first event of a run has none before it
                 return rows[name][places[index]].values[attribute]
             case Over(function, name, attribute, before):
                 over = rows[name][:at] if before else rows[name]
@@ -396,6 +420,9 @@ class _Meaning:
             case Plus(left, right):
                 parts = [self._value(one, rows, run, at) for one in (left, right)]
                 return None if None in parts else parts[0] + parts[1]
+            case Default(part, value):
+                found = self._value(part, rows, run, at)
+                return value if found is None else found
             case _:
                 return term
 
@@ -494,6 +521,8 @@ def _terms(condition: Condition) -> Iterator[Term]:
         case Compared(_, left, right):
             for term in (left, right):
                 yield from _inside(term)
+        case Unknown(term):
+            yield from _inside(term)
         case Either(parts):
             for part in parts:
                 yield from _terms(part)
@@ -507,8 +536,37 @@ def _inside(term: Term) -> Iterator[Term]:
     if isinstance(term, Plus):
         yield from _inside(term.left)
         yield from _inside(term.right)
+    elif isinstance(term, Default):
+        yield from _inside(term.term)
     else:
         yield term
+
+
+def _is_before(term: Term) -> bool:
+    """Return True if a term reads what is before an event of a run."""
+    return (isinstance(term, Over) and term.before) or (
+        isinstance(term, Attribute) and term.index == "i-1"
+    )
+
+
+def _handles_null(condition: Condition) -> bool:
+    """Return True if a condition says what holds of the first event of a run, too."""
+    match condition:
+        case Compared(_, left, right):
+            counts = any(
+                isinstance(one, Over) and one.before and one.function == "COUNT"
+                for one in _terms(condition)
+            )
+            given = [one.term for one in (left, right) if isinstance(one, Default)]
+            return counts or any(_is_before(one) for term in given for one in _inside(term))
+        case Unknown(term):
+            return any(map(_is_before, _inside(term)))
+        case Either(parts):
+            return any(map(_handles_null, parts))
+        case Opposite(part):
+            return _handles_null(part)
+        case _:
+            return False
 
 
 def _reads(condition: Condition) -> Iterator[tuple[str, bool, bool]]:

@@ -17,6 +17,7 @@ from tests.cep_core.sase_reference import (
     Attribute,
     Compared,
     Condition,
+    Default,
     Either,
     Happened,
     Item,
@@ -26,6 +27,7 @@ from tests.cep_core.sase_reference import (
     Query,
     Same,
     Term,
+    Unknown,
     matches,
 )
 from tests.cep_core.strategies import NAN, Choice, Declared, in_order
@@ -283,6 +285,9 @@ def having(items: Sequence[Item], attribute: str) -> list[Item]:
 
 def condition(choose: Choice, items: Sequence[Item]) -> Condition:
     """Return a condition: an atom, a disjunction, a negated atom, [attribute = value]."""
+    full = [one for one in items if one.repeated and all("v" in TYPES[name] for name in one.types)]
+    if full and choose.seldom(3):
+        return of_first_events(choose, choose.of(*full))
     made = atom(choose, items)
     match choose.number(0, 8):
         case 0 | 5 | 6:
@@ -297,6 +302,23 @@ def condition(choose: Choice, items: Sequence[Item]) -> Condition:
             return Same(choose.of(*[one for one in ("id", "v") if having(items, one)]))
         case _:
             return made
+
+
+def of_first_events(choose: Choice, item: Item) -> Condition:
+    """Return a condition that says what holds of the first event of a run, too."""
+    sign = choose.of(*_SIGNS)
+    each, previous = (Attribute(item.name, "v", index) for index in ("i", "i-1"))
+    options: list[Term] = [previous, over(choose, item, "v", True)]
+    before = choose.of(*options)
+    others: list[Term] = [previous, 1.0, Default(before, choose.of(0.5, 1.0))]
+    compared = Compared(sign, each, choose.of(*others))
+    match choose.number(0, 3):
+        case 0:
+            return Compared(sign, each, Default(before, choose.of(0.5, 1.0, 2.0)))
+        case 1:
+            return Compared(choose.of("<", ">="), Over("COUNT", item.name, None, True), 1)
+        case _:
+            return Either((Unknown(before, choose.of(False, True)), compared))
 
 
 def _runs(made: Condition, names: set[str]) -> set[str]:

@@ -373,6 +373,7 @@ _CEP_CORE = (
 
 _PATTERN_CASES = "tests/cep_core/test_pattern_matches.py::"
 _PATTERNS = _PATTERN_CASES + "test_the_engine_agrees_with_the_definitions_often"
+_FIRST_EVENTS = "tests/cep_core/languages/test_first_events.py::"
 _EQL_PATTERNS = "tests/cep_core/languages/test_eql_patterns.py::test_what_a_pattern_finds"
 _CONSTANTS = (
     "tests/cep_core/test_constant_index.py::test_a_monotone_condition_is_tested_a_few_times"
@@ -386,8 +387,8 @@ _OF_PATTERNS = (
     Fault(
         "an event between does not end a step with next",
         "cep_core/algebra/pattern_automaton.py",
-        "            between.add(looks.index(way.look))",
-        "            between.discard(looks.index(way.look))",
+        "            between.add(number)",
+        "            between.discard(number)",
         (_PATTERNS,),
     ),
     Fault(
@@ -403,6 +404,20 @@ _OF_PATTERNS = (
         "            if begun:\n",
         "            if not begun:\n",
         (_PATTERNS,),
+    ),
+    Fault(
+        "greedy waits for an event that UNTIL keeps out of the run",
+        "cep_core/operators/pattern/matching.py",
+        "                    mask &= ~stopped.get(component, 0)\n                if mask:",
+        "                    mask &= ~0\n                if mask:",
+        (_FIRST_EVENTS + "test_a_run_that_until_has_ended_blocks_nothing",),
+    ),
+    Fault(
+        "a condition that handles null does not ask the first event of a run",
+        "cep_core/algebra/patterns.py",
+        "    return bool(before) and not (counts or",
+        "    return bool(before) or not (counts or",
+        (_FIRST_EVENTS + "test_the_first_event_of_a_run_of_sase",),
     ),
     Fault(
         "an event that fails a test of a pattern is skipped",

@@ -129,7 +129,7 @@ class _Parser:
         items = reader.parts("FROM") if reader.take_word("SELECT") else []
         reader.expect_word("FROM")
         source = self._stream()
-        groups = self._groups()
+        groups = self._groups(source.schema)
         node = self._selected(source, items, groups, start)
         name = reader.published()
         if name is None:
@@ -137,13 +137,13 @@ class _Parser:
         self.published.append(name)
         return node, name.text
 
-    def _groups(self) -> list[Token] | None:
+    def _groups(self, schema: Schema) -> list[Token] | None:
         """Parse GROUP BY; return None without it."""
         reader = self.reader
         if not reader.take_word("GROUP"):
             return None
         reader.expect_word("BY")
-        return reader.listed(lambda: reader.expect_name("an attribute"))
+        return reader.listed(lambda: reader.expect_attribute(schema.names))
 
     def _selected(
         self, source: Node, items: list[TokenReader], groups: list[Token] | None, span: Span

@@ -184,7 +184,8 @@ class Parser:
             name = reader.expect_name("an alias of the calendar")
             start, stream, schema = name.start, instants.name, instants.schema
         else:
-            token = reader.expect_name("a stream or '('")
+            known = reader.token.kind == "name" and self.catalog.schema(reader.token.text)
+            token = reader.next() if known else reader.expect_name("a stream or '('")
             start, stream = token.start, token.text
             schema = known_schema(self.catalog, "stream", stream, token.span)
             name = reader.next() if reader.is_name() else token

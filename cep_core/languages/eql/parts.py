@@ -29,12 +29,14 @@ from cep_core.algebra.expressions import (
     Items,
     Latest,
     Leaf,
+    Missing,
     Not,
     Or,
     Time,
     rewrite,
     walk,
 )
+from cep_core.algebra.patterns import handles_null
 from cep_core.dataflow.clock import END
 from cep_core.errors import AlgebraError, Span
 from cep_core.rewrite.pattern import Condition, Kind, Ref
@@ -218,6 +220,8 @@ class _Binding:
         self._refs = condition.refs
         self._place = place
         self._names = count()
+        known = condition.refs
+        self._handles_null = handles_null(condition.expression, lambda at: known[at].kind == "prev")
 
     def bound(self, node: Expression) -> Expression:
         match node:
@@ -236,8 +240,11 @@ class _Binding:
         for part in walk(node):
             if isinstance(part, Column) and part.index not in found:
                 place = self._place_of(part)
-                if place is None:
+                null = self._handles_null and self._refs[part.index].kind == "prev"
+                if place is None and not null:
                     return TRUE
+                if place is None or null:
+                    place = Resolved(Missing() if place is None else place.expression)
                 found[part.index] = place
         groups: dict[str, list[tuple[int, int, Expression]]] = {}
         put: dict[int, Expression] = {}

@@ -108,7 +108,8 @@ class ValueReader:
 
     def _equivalence(self, reader: TokenReader) -> Expression:
         """Read `a`, or `a = value`."""
-        token = reader.expect_name("an attribute")
+        known = [name for one in self.variables.all for name in one.attributes]
+        token = reader.expect_attribute(known)
         if not reader.take_sign("="):
             return self._tested(token.text, token.span)
         value = formula(reader, self.variables, self.read)

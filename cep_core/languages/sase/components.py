@@ -51,6 +51,7 @@ class ComponentReader:
     reads: dict[str, None]
     found: list[Variable] = field(default_factory=list)
     spans: list[Expression] = field(default_factory=list)
+    bracketed: set[int] = field(default_factory=set)  # components whose names have []
     plain: bool = True
     depth: int = 0
     separator: ClassVar[str] = ","
@@ -135,12 +136,13 @@ class ComponentReader:
         if times is None:
             return tree
         self.plain = False
-        if not empties(tree) and times[1] != 1:
+        if not empties(tree):
             for number in range(first, len(self.found)):
-                if not self.found[number].negated:
+                runs = times[1] != 1 or number in self.bracketed
+                if runs and not self.found[number].negated:
                     known = self.found[number]
                     self.found[number] = replace(known, repeated=True, group=first)
-        elif empties(tree):
+        else:
             raise AlgebraError("what is repeated has to take some event", span=start.span)
         pace, inner = self._manner(named=False)
         if self._is_clause("UNTIL"):
@@ -215,6 +217,18 @@ class ComponentReader:
     def _is_call(self, word: str) -> bool:
         return self.reader.is_word(word) and self._after().text == "("
 
+    def _is_any(self) -> bool:
+        """Return True at ANY(A, B): in a group, behind a mark, something follows a type."""
+        reader = self.reader
+        if not self._is_call("ANY"):
+            return False
+        at = reader.at + 2
+        while reader.tokens[at].kind in _NAMES and reader.tokens[at + 1].text in (",", "-"):
+            at += 2
+        if reader.tokens[at].kind in _NAMES:
+            return reader.tokens[at + 1].text == ")"
+        return reader.tokens[at].text not in ("(", "!")
+
     def _after(self) -> Token:
         """Return the token after the next one."""
         reader = self.reader
@@ -233,12 +247,12 @@ class ComponentReader:
         return found
 
     def _mark(self) -> Mark | None:
-        """Read a mark; a word that is a stream's name, or that ( follows as of ANY, is none."""
+        """Read a mark; a word that is a stream's name, or ANY of types, is none."""
         reader = self.reader
         token, after = reader.token, self._after()
         if token.word not in _MARKS or self.catalog.schema(token.text) is not None:
             return None
-        opens = after.text == "!" or (after.text == "(" and token.word != "ANY")
+        opens = after.text == "!" or (after.text == "(" and not self._is_any())
         if after.kind not in _NAMES and not opens:
             return None
         reader.next()
@@ -294,10 +308,10 @@ class ComponentReader:
         negated = reader.take_sign("!")
         if negated and mark is not None:
             raise AlgebraError("what is negated has no mark", span=start)
-        inside = negated and reader.take_sign("(")
+        inside, brackets = negated and reader.take_sign("("), False
         streams, name = self._types()
         if self.names_first:
-            name, start = self._named(name, start)
+            name, start, _ = self._named(name, start)
         sign = reader.token
         times = self._times()
         if times is not None and negated:
@@ -308,10 +322,13 @@ class ComponentReader:
             self.plain = False
         pace, inner = self._manner() if times is not None else ("all", None)
         if not self.names_first:
-            name, start = self._named(name, start, repeated)
+            name, start, brackets = self._named(name, start, times is not None)
+            repeated = repeated or (brackets and times is not None)
         if inside:
             reader.expect_sign(")")
         number = self._add(name, streams, negated, repeated, start)
+        if brackets:
+            self.bracketed.add(number)
         if negated:
             return Absent(number)
         until = self._until(times is not None)
@@ -320,20 +337,24 @@ class ComponentReader:
         least, most = times
         return Loop(One(number, mark), least, most, pace, inner, until)
 
-    def _named(self, name: str, start: Span, repeated: bool = False) -> tuple[str, Span]:
-        """Read the name of a component, if it is there; return it with its place."""
+    def _named(self, name: str, start: Span, runs: bool = False) -> tuple[str, Span, bool]:
+        """Read the name of a component, if it is there.
+
+        Return it with its place, and whether it is that of a run: `A{1} a[]` has one event.
+        """
         reader = self.reader
         if not reader.is_name() or self._is_clause_word():
-            return name, start
+            return name, start, False
         token = reader.next()
         brackets = reader.token
-        if take_brackets(reader) and not repeated and not self.depth:
+        named = take_brackets(reader)
+        if named and not runs and not self.depth:
             raise AlgebraError(
                 f"{token.text}[] is a run, and its type is not repeated",
                 hint="write + after the type",
                 span=brackets.span,
             )
-        return token.text, token.span
+        return token.text, token.span, named
 
     def _is_clause_word(self) -> bool:
         return any(map(self._is_clause, ("UNTIL", "AND", "OR", "NONSTRICT", "AFTER")))
@@ -356,7 +377,7 @@ class ComponentReader:
             raise AlgebraError("UNTIL ends a run", hint="write + after the type", span=token.span)
         self.plain = False
         streams, name = self._types()
-        name, span = self._named(name, token.span)
+        name, span, _ = self._named(name, token.span)
         number = self._add(name, streams, True, False, span)
         self.found[number] = replace(self.found[number], ends=number - 1)
         return number
@@ -364,7 +385,7 @@ class ComponentReader:
     def _types(self) -> tuple[list[algebra.Stream], str]:
         """Read a type, or ANY of several; return their streams and the name without a variable."""
         reader = self.reader
-        if not self._is_call("ANY"):
+        if not self._is_any():
             first = reader.token
             stream = self._type()
             return [stream], f"at{first.start}" if first.kind == "calendar" else stream.name

@@ -51,7 +51,7 @@ from cep_core.algebra.expressions import (
 from cep_core.algebra.pattern_tree import Mark
 from cep_core.errors import AlgebraError, Span
 from cep_core.languages.cel.cel import Catalog, Prepared
-from cep_core.languages.formula import formula
+from cep_core.languages.formula import formula, is_attribute
 from cep_core.languages.reader import TokenReader
 from cep_core.languages.sase.component_values import ValueReader, require_one
 from cep_core.languages.sase.components import (
@@ -191,7 +191,7 @@ class _Parser:
         token = reader.token
         if token.kind == "name" and token.word not in ("TRUE", "FALSE", "NULL"):
             self._refuse_strategy()
-            if token.word in KEYWORDS:
+            if token.word in KEYWORDS and not is_attribute(self.variables, token):
                 raise reader.expected("a value")
         return self.values.read(reader)
 

@@ -19,7 +19,13 @@ from cep_core.algebra import Part, PatternMatch
 from cep_core.algebra.expressions import Expression, Function
 from cep_core.algebra.pattern_automaton import State, automaton_of
 from cep_core.algebra.pattern_tree import Absent, Loop, Unordered, trees_in
-from cep_core.algebra.patterns import RUN_AGGREGATES, conjuncts_of, parts_in
+from cep_core.algebra.patterns import (
+    PREVIOUS,
+    RUN_AGGREGATES,
+    conjuncts_of,
+    is_of_neighbours,
+    parts_in,
+)
 from cep_core.dataflow.code import ATOM_ERRORS, Writer, by_atoms, function_of
 from cep_core.dataflow.constant_index import ConstantTest, Holds, constants_in
 from cep_core.dataflow.predicates import Bound
@@ -164,7 +170,7 @@ class MatchShape:
                     found.append((None, one))
                 continue
             beside = next((u for u in self._unordered if latest in u), {latest}) & one.components
-            if place not in beside or (begins and _is_later(one, place)):
+            if place not in beside or (begins and is_of_neighbours(one.node, self.parts, place)):
                 continue
             others = sorted(beside - {place})
             when = " and ".join(self._came(other, place) for other in others)
@@ -229,6 +235,8 @@ class MatchShape:
         """Return the source of a part, when the current component gets the row x."""
         component, role = part.component, part.role
         cell = f"m[{component}]"
+        if component == current and role != "COUNT" and (part.before or role in PREVIOUS):
+            return f"({self._source(part, None)} if {cell} else None)"
         own = component == current and not part.before
         repeated = self.components[component].repeated
         first, last = (f"{cell}[0]", f"{cell}[1]") if repeated else (cell, cell)
@@ -284,11 +292,3 @@ def _is_whole(part: Part) -> bool:
     """Return True if a part is of a whole run."""
     aggregate = part.role in RUN_AGGREGATES and not part.before
     return aggregate or part.role in _WHOLE or bool(part.offset)
-
-
-def _is_later(one: _Conjunct, place: int) -> bool:
-    """Return True if a condition does not apply to the first row of a run."""
-    later = ("previous", "previous_end")
-    return any(
-        part.component == place and (part.role in later or part.before) for part in one.parts
-    )

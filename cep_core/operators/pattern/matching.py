@@ -259,11 +259,11 @@ class PatternMatchMOp(SharedRuns):
     ) -> None:
         """Take an event in all ways; ``ended`` collects for which queries it ends which moves."""
         state, inputs = self._states[run.state], self._inputs
-        could: dict[int, int] = {}
+        taking: dict[int, int] = {}
         for number, look in enumerate(state.looks):
             found = event.get(inputs[look.component])
             if found is not None and (mask := self._takes(run, look, *found)):
-                could[number] = mask
+                taking[number] = mask
         stopped: dict[int, int] = {}
         for component in self._shape.stops:
             found = event.get(inputs[component])
@@ -272,14 +272,20 @@ class PatternMatchMOp(SharedRuns):
                 stopped[component] = self._queries.constants.holding(
                     condition, run.cells, found[0], found[1] & run.mask
                 )
+        could: dict[int, int] = {}  # by move, without regard to marks and paces
         for number, move in enumerate(state.moves):
-            mask = could.get(move.look, 0)
-            if not mask or run.dead >> number & 1:
+            mask = taking.get(move.look, 0)
+            if mask and not run.dead >> len(state.moves) >> number & 1:
+                for component in move.stops:
+                    mask &= ~stopped.get(component, 0)
+                if mask:
+                    could[number] = mask
+        for number, mask in could.items():
+            if run.dead >> number & 1:
                 continue
-            for look_before in move.before:
-                mask &= ~could.get(look_before, 0)
-            for component in move.stops:
-                mask &= ~stopped.get(component, 0)
+            move = state.moves[number]
+            for preferred in move.before:
+                mask &= ~could.get(preferred, 0)
             look = state.looks[move.look]
             if mask and self._shape.tested:
                 mask = self._passing(run, look, event, mask)
@@ -292,7 +298,7 @@ class PatternMatchMOp(SharedRuns):
             _ends(ended, state.ended_by[number], mask)
         for component, moves in state.stopped_by:
             if mask := stopped.get(component, 0):
-                _ends(ended, moves, mask)
+                _ends(ended, moves | moves << len(state.moves), mask)
         if state.strict or state.partition:
             everyone = 0
             for _, mask in event.values():
@@ -360,7 +366,11 @@ class PatternMatchMOp(SharedRuns):
                         divided[dead | more] = divided.get(dead | more, 0) | queries
             parts = divided
         every = (1 << len(self._states[run.state].moves)) - 1
-        return [run._replace(dead=dead, mask=mask) for dead, mask in parts.items() if dead != every]
+        return [
+            run._replace(dead=dead, mask=mask)
+            for dead, mask in parts.items()
+            if dead & every != every
+        ]
 
     def _install(self, run: Run) -> None:
         """Keep a run that may go on."""

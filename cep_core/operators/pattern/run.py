@@ -21,7 +21,8 @@ class Gap(NamedTuple):
 class Run(NamedTuple):
     """The events of a run, and the state of the automaton.
 
-    ``mask`` has the slots of the queries, ``dead`` the moves of the state that have ended.
+    ``mask`` has the slots of the queries, ``dead`` the moves of the state that have ended, and
+    above these bits those of them that UNTIL has ended: they block no other.
     ``floor`` is the end of what came before the latest unordered part, ``opened`` the end of the
     first event in it.
     """

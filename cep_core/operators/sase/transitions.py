@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from cep_core.algebra import Part
-from cep_core.algebra.patterns import RUN_AGGREGATES
+from cep_core.algebra.patterns import RUN_AGGREGATES, is_of_neighbours
 from cep_core.dataflow.code import ATOM_ERRORS, function_of
 from cep_core.dataflow.constant_index import ConstantTest, Holds, constants_in
 from cep_core.events import Row
@@ -42,7 +42,8 @@ class Transitions:
         self.take: list[Condition] = []
         for c in range(size):
             own = [one for one in conjuncts if _tested_at(one, pattern) == c]
-            self.begin.append(self._condition([one for one in own if not _later(one)], c, True))
+            first = [one for one in own if not is_of_neighbours(one.node, pattern.parts, c)]
+            self.begin.append(self._condition(first, c, True))
             self.take.append(self._condition(own, c, False))
         at_end = [one for one in conjuncts if _tested_at(one, pattern) == size]
         self.accept = self._condition(at_end, size, True)
@@ -89,6 +90,8 @@ class Transitions:
         """Return the source code that reads a part when the current component gets the row x."""
         component, role = part.component, part.role
         cell = f"m[{component}]"
+        if begins and component == current and (part.before or role == "previous"):
+            return "0" if role == "COUNT" else "None"
         own = component == current and not part.before
         repeated = self._pattern.components[component].repeated
         first, last = (f"{cell}[0]", f"{cell}[1]") if repeated else (cell, cell)
@@ -125,8 +128,3 @@ def _tested_at(conjunct: Conjunct, pattern: Pattern) -> int:
         for part in conjunct.parts
     )
     return latest + whole
-
-
-def _later(conjunct: Conjunct) -> bool:
-    """Return True if a condition does not apply to the first row of a run."""
-    return any(part.role == "previous" or part.before for part in conjunct.parts)

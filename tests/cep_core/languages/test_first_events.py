@@ -1,0 +1,158 @@
+"""The first event of a run: it has none before it, so `b[i-1]` and PREV are null there.
+
+A condition that compares neighbours is tested from the second event on.  One that handles null
+says what holds of the first event, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import cep_core
+
+EVENTS = (("a", 5.0), ("b", 1.0), ("b", 7.0))
+RISING = "b[i].p > b[i-1].p"
+FROM_A = "(b[i-1].p IS NULL AND b[i].p > a.p)"
+
+
+def found(language: str, query: str, events: tuple[tuple[str, float], ...] = EVENTS) -> list[Any]:
+    core = cep_core.Engine(ticks_per_second=1)
+    core.stream("T", {"k": str, "p": float})
+    core.register("q", query, language)
+    given = [cep_core.Event("T", values, time) for time, values in enumerate(events, 1)]
+    return [event.values for _, event in core.push(given) + core.close()]
+
+
+def runs(condition: str, quantifier: str, strategy: str = "") -> list[Any]:
+    """Return the runs of b after a, in SASE, as their first and last values."""
+    where = f"a.k = 'a' AND b[i].k = 'b' AND {condition}"
+    where = f"{strategy}(a, b[]) {{{where}}}" if strategy else where
+    query = f"EVENT SEQ(T a, {quantifier} b[]) WHERE {where} RETURN b[1].p AS one, b[last].p AS two"
+    return found("sase", query)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (RISING, [(1, 1), (1, 7), (7, 7)]),
+        (f"({FROM_A} OR (b[i-1].p IS NOT NULL AND {RISING}))", [(7, 7)]),
+        (f"({FROM_A} OR {RISING})", [(7, 7)]),
+        ("COALESCE(b[i-1].p, a.p) < b[i].p", [(7, 7)]),
+        ("b[i-1].p IS NULL", [(1, 1), (7, 7)]),
+        ("b[i-1].p IS NOT NULL", []),
+        ("NOT b[i-1].p IS NULL", []),
+        ("CASE WHEN b[i].p > b[i-1].p THEN 1 ELSE 0 END = 1", []),
+        ("b[i].p > MAX(b[..i-1].p)", [(1, 1), (1, 7), (7, 7)]),
+        ("b[i].p > COALESCE(MAX(b[..i-1].p), a.p)", [(7, 7)]),
+        ("COALESCE(SUM(b[..i-1].p), 0) + b[i].p < 7", [(1, 1)]),
+        ("AVG(b[..i-1].p) IS NULL", [(1, 1), (7, 7)]),
+        ("COUNT(b[..i-1]) < 1", [(1, 1), (7, 7)]),
+        ("COUNT(b[..i-1].p) >= 1", []),
+        ("b[i].p > COUNT(b[..i-1])", [(1, 1), (1, 7), (7, 7)]),
+    ],
+)
+@pytest.mark.parametrize(
+    ("quantifier", "strategy"),
+    [("T+", "skip_till_any_match"), ("any T+ any", ""), ("any T{1,} any", "")],
+    ids=["sequence", "marks", "braces"],
+)
+def test_the_first_event_of_a_run_of_sase(
+    condition: str, expected: list[Any], quantifier: str, strategy: str
+) -> None:
+    assert sorted(runs(condition, quantifier, strategy)) == expected
+
+
+def test_the_time_of_the_event_before_is_null_too() -> None:
+    condition = "COALESCE(time(b[i-1]), time(a)) + 1 = time(b[i])"
+    assert runs(condition, "any T+ any") == [(1, 1), (1, 7)]
+    assert runs("time(b[i-1]) IS NOT NULL", "any T+ any") == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("PREV(B.p) < B.p", [((1,),), ((1, 7),), ((5,),), ((7,),)]),
+        ("PREV(B.p) IS NULL", [((1,),), ((5,),), ((7,),)]),
+        ("PREV(B.p) IS NOT NULL", []),
+        ("COALESCE(PREV(B.p), 5.0) < B.p", [((7,),)]),
+        ("(PREV(B.p) IS NULL AND B.p > 5) OR PREV(B.p) < B.p", [((7,),)]),
+        ("CASE WHEN PREV(B.p) < B.p THEN 1 ELSE 0 END = 1", []),
+    ],
+)
+@pytest.mark.parametrize("run", ["B+", "B{1,}"], ids=["operator", "pattern"])
+def test_the_first_event_of_a_run_of_eql(condition: str, expected: list[Any], run: str) -> None:
+    query = f"SELECT ALL(B.p) AS run FROM T {run} WHERE {condition}"
+    assert sorted(found("eql", query)) == expected
+
+
+def test_an_alias_that_has_not_occurred_in_a_run_is_null() -> None:
+    """In a run of alternatives, too."""
+    query = (
+        "SELECT ALL(B.p) AS run FROM (T A | T B)+ WHERE {}, FILTER(A.k = 'a'), FILTER(B.k = 'b')"
+    )
+    assert found("eql", query.format("PREV(B.p) IS NOT NULL")) == []
+    assert ((7.0,),) in found("eql", query.format("COALESCE(PREV(B.p), 5.0) < B.p"))
+    assert ((1.0,),) not in found("eql", query.format("COALESCE(PREV(B.p), 5.0) < B.p"))
+
+
+@pytest.mark.parametrize(
+    ("going", "expected"),
+    [
+        ("$2.p > $.p", []),  # before the first iteration `$.p` is that of the first stream
+        ("$.n IS NULL", [("a", 5.0, "b", 1.0, 1)]),
+        ("$.n IS NOT NULL", []),
+        ("COALESCE($.n, 0) < 1", [("a", 5.0, "b", 1.0, 1)]),
+    ],
+)
+def test_the_first_iteration_of_a_fold(going: str, expected: list[Any]) -> None:
+    """An aggregate that the first stream does not have is null before it."""
+    fold = f"FOLD{{$2.k = 'b', {going}, COALESCE($.n, 0) + 1 AS n}}"
+    assert found("cel", f"FROM FILTER{{k = 'a'}} T {fold} T") == expected
+
+
+UNTIL = (("c", 1.0), ("a", 2.0), ("a", 4.0), ("d", 3.0))
+GREEDY = (
+    "EVENT SEQ(T x, next T+ {} next y[] UNTIL T u, {} T z)"
+    " WHERE x.k = 'c' AND y[i].k = 'a' AND z.k = 'd' AND u.p > 3 RETURN LIST(y[].p) AS ys"
+)
+
+
+@pytest.mark.parametrize("pace", ["", "greedy", "reluctant"])
+@pytest.mark.parametrize("mark", ["next", "any"])
+def test_a_run_that_until_has_ended_blocks_nothing(pace: str, mark: str) -> None:
+    """Greedy waits for what the run could take: no event that satisfies UNTIL, and none after."""
+    assert found("sase", GREEDY.format(pace, mark), UNTIL) == [((2.0,),)]
+    later = (*UNTIL[:3], ("a", 1.0), UNTIL[3])
+    assert found("sase", GREEDY.format(pace, mark), later) == [((2.0,),)]
+
+
+def test_until_and_greedy_in_eql() -> None:
+    query = (
+        "SELECT ALL(Y.p) AS ys FROM T X ; T Y+ greedy UNTIL T U ; T Z WHERE"
+        " FILTER(X.k = 'c'), FILTER(Y.k = 'a'), FILTER(Z.k = 'd'), FILTER(U.p > 3)"
+    )
+    assert found("eql", query, UNTIL) == [((2.0,),)]
+
+
+@pytest.mark.parametrize("mark", ["next", "nearest"])
+def test_what_until_keeps_out_of_a_run_is_not_what_a_mark_waits_for(mark: str) -> None:
+    """The event is not taken, so it is none that the step could have taken."""
+    query = (
+        f"EVENT SEQ(T x, {mark} T+ next y[] UNTIL T u)"
+        " WHERE x.k = 'c' AND y[i].k = 'a' AND u.p > 3 RETURN LIST(y[].p) AS ys"
+    )
+    events = (("c", 1.0), ("a", 4.0), ("a", 2.0))
+    assert found("sase", query, events) == [((2.0,),)]
+
+
+def test_greedy_waits_within_the_window_only() -> None:
+    """An event beyond the window is none that the run could take."""
+    query = (
+        "EVENT SEQ(T x, next T+ greedy next y[], next T z)"
+        " WHERE x.k = 'c' AND y[i].k = 'a' AND z.k = 'd' AND {} RETURN LIST(y[].p) AS ys"
+    )
+    events = (("c", 1.0), ("a", 2.0), ("a", 4.0), ("d", 3.0))
+    assert found("sase", query.format("y[i].p < 3"), events) == [((2.0,),)]
+    assert found("sase", query.format("time(y[i]) - time(x) < 2"), events) == [((2.0,),)]
