@@ -104,26 +104,6 @@ class Registry:
         self._uses[placed_at] += 1
         return Placed(template.number, placed_at, order)
 
-    def find(self, graph: JoinGraph, variables: Sequence[str], row: Row) -> Placed | None:
-        """Return the place of a join that another registry has as a row; None if it is unknown.
-
-        `graph` is that of the row's template there, `variables` are the definitions of its nodes.
-        """
-        template = self.templates.find(graph)
-        numbers = [self.pairs.find_variable(one) for one in variables]
-        known = [one for one in numbers if one is not None]
-        if template is None or len(known) < len(numbers):
-            return None
-        order = embedding(template.graph, graph, known)
-        assert order is not None, "graphs of one template are isomorphic"
-        ends = [(variables[order[a]], variables[order[b]]) for a, b in template.graph.pairs]
-        pairs = [self.pairs.find(*one) for one in ends]
-        here = row._replace(
-            template=template.number, pairs=tuple(one for one in pairs if one is not None)
-        )
-        qid = self._qids.get(here)
-        return None if qid is None else Placed(template.number, qid, order)
-
     def remove(self, qid: int) -> tuple[int, ...]:
         """Remove one use of a join and return the pairs that are unused now.
 

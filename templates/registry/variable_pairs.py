@@ -111,17 +111,6 @@ class VariablePairs:
             self._new["state.pair"].append((number, *ends))
         return number
 
-    def find_variable(self, definition: str) -> int | None:
-        """Return the number of a variable, None if it is unknown."""
-        return self._variables.get(definition)
-
-    def find(self, first: str, second: str) -> int | None:
-        """Return the number of a pair of variables by their definitions, None if it is unknown."""
-        ends = self.find_variable(first), self.find_variable(second)
-        if ends[0] is None or ends[1] is None:
-            return None
-        return self._numbers.get(ends[0] << NUMBERS | ends[1])
-
     def describe(self, number: int) -> Pair:
         """Return the definition of a pair of variables."""
         ((_, (_, first), (_, second)),) = self.named((number,))

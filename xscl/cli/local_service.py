@@ -311,7 +311,6 @@ class LocalService:
         The matches are acknowledged when the block ends: after a kill before that, the next command
         reports them again.
         """
-        self.engine.host.ingest.expect_evaluation()
         self.engine.retain(changed_retention(self.engine.retention))
         self.engine.host.ingest.refuse(refused)
         with Spool(self.home.spool) as spool:

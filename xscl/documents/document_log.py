@@ -56,18 +56,6 @@ class DocumentOrigin(NamedTuple):
     base: int | None = None
 
 
-class DocumentIdentity(NamedTuple):
-    """The identity of a document in another log: id, such as `id@2`, version, number, base.
-
-    A log of a cluster of an earlier version has no base.
-    """
-
-    id: str
-    version: int
-    number: int
-    base: int | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
     """The part of a stored document that matches need."""
@@ -103,8 +91,6 @@ class DocumentLog:
         self._recent: OrderedDict[int, StoredDocument] = OrderedDict()
         self._arrived: list[Arrivals] = []  # in this push, perhaps not stored yet; none is empty
         self._arrived_from: list[int] = []  # the first number of each
-        self.expected: int | None = None
-        """The least number of documents to come, where another log numbers them."""
         self._ids = DocumentIds(store)
 
     # -- Arriving --------------------------------------------------------------------------
@@ -117,27 +103,23 @@ class DocumentLog:
         parts: Sequence[BatchPart] = (),
         beats: Sequence[Beat] = (),
         arrived: int | None = None,
-        identities: Sequence[DocumentIdentity] = (),
     ) -> AcceptedDocuments:
         """Return the new documents, in order; record the rejected ones.
 
         Documents with origins are published ones; without they arrive now.  `parts` say where
         to find what was shredded elsewhere; `beats` set the clock between documents.  `arrived` is
-        the time of their arrival, by default the clock after each.  `identities`, one for each
-        document, were determined by another log, which has more documents than this one.  Their
-        numbers are given, too: those from `next` on are for composites and published documents.
+        the time of their arrival, by default the clock after each.
         """
         given, refused = separate_invalid(documents)
         elsewhere = RemoteWitnesses.of(parts, len(given))
-        batch = _Batch(given, origins, elsewhere, refused, identities)
+        batch = _Batch(given, origins, elsewhere, refused)
         self._identify(batch)
         rows = np.flatnonzero(batch.taken)
         clocks = self._advance_clock(batch, beats)
         times = self._advance_arrival(clocks, arrived)
-        docs = batch.numbers(rows, self.next)
+        docs = np.arange(self.next, self.next + len(rows))
         arrivals = batch.arrivals(rows, docs, clocks)
-        if not batch.is_identified:
-            self.next += len(rows)
+        self.next += len(rows)
         if len(arrivals):
             self._arrived.append(arrivals)
             self._arrived_from.append(int(arrivals.docs[0]))
@@ -186,10 +168,9 @@ class DocumentLog:
         often = (one for one, times in Counter(ids).items() if times > 1)
         for one in (*often, *(one for one in ids if "@" in one)):
             known.setdefault(one, Versions())
-        missing, identified = 0, batch.identities
+        missing = 0
         for at in batch.candidates(known):
-            number = identified[at].number if identified else self.next + at - missing
-            if not self._assign(batch, at, number, known.get(ids[at])):
+            if not self._assign(batch, at, self.next + at - missing, known.get(ids[at])):
                 batch.taken[at] = False
                 missing += 1
         self._ids.add(ids, batch.names)
@@ -209,9 +190,8 @@ class DocumentLog:
             if base is not None:
                 batch.bases[at] = base
             versions.add(streams, digest, number if base is None else base)
-            if not batch.is_identified:
-                batch.versions[at] = earlier + 1
-                batch.names[at] = self._ids.name(batch.given.ids[at], versions)
+            batch.versions[at] = earlier + 1
+            batch.names[at] = self._ids.name(batch.given.ids[at], versions)
         return True
 
     def _is_readable(self, batch: _Batch, at: int) -> bool:
@@ -270,15 +250,6 @@ class DocumentLog:
         """Return the next number: composites are numbered among the documents."""
         number, self.next = self.next, self.next + 1
         return number
-
-    @property
-    def coming(self) -> int:
-        """The least number of documents that arrive from now on."""
-        return self.next if self.expected is None else self.expected
-
-    def number_instant(self) -> int:
-        """Return a number after all documents, and before all that arrive later."""
-        return self.next_number() if self.expected is None else self.expected
 
     def _record_rejected(self, found: Iterable[tuple[Any, ...]]) -> None:
         """Record rejected documents, by stream, id and content, each once."""
@@ -384,7 +355,6 @@ class _Batch:
         origins: Sequence[DocumentOrigin],
         elsewhere: RemoteWitnesses,
         refused: dict[int, Reason],
-        identities: Sequence[DocumentIdentity],
     ) -> None:
         self.given = given
         self.origins = origins
@@ -396,15 +366,9 @@ class _Batch:
         self.read: dict[int, ReadDocument] = {}
         self.names = list(given.ids)
         self.versions = np.ones(len(given), np.int64)
-        self.identities = identities
-        self.is_identified = len(identities) > 0
         self.bases = np.full(len(given), -1)  # which is the document itself
-        for at, (name, version, _, base) in enumerate(identities):
-            self.versions[at] = version
-            self._settle(at, name, base)
-        self.is_settled = self.is_identified and all(one.base is not None for one in identities)
-        if origins and origins[0].id is not None:
-            self.is_settled = True
+        self.is_settled = bool(origins) and origins[0].id is not None
+        if self.is_settled:
             for at, origin in enumerate(origins):
                 self._settle(at, origin.id, origin.base)
 
@@ -422,12 +386,6 @@ class _Batch:
         look |= np.fromiter((one in ids for one in self.given.ids), np.bool_, len(look))
         look[list(self.refused)] = True
         return np.flatnonzero(look).tolist()
-
-    def numbers(self, rows: Numbers, first: int) -> Numbers:
-        """Return the numbers of the accepted documents: given ones, or from the first one on."""
-        if self.is_identified:
-            return np.array([self.identities[at].number for at in rows.tolist()], np.int64)
-        return np.arange(first, first + len(rows))
 
     def arrivals(self, rows: Numbers, docs: Numbers, clocks: Numbers) -> Arrivals:
         """Return the accepted documents with their numbers."""

@@ -4,9 +4,6 @@
     slices   a twin replays the kept documents; their witnesses join the state    (short locks)
     cut-over the twin catches up, the subscription takes over its state           (lock)
 
-In an engine whose documents others evaluate, the twin finds the past matches; witnesses and state
-are theirs (decision 128).  It catches up and cuts over between two batches of theirs.
-
 Pushes go on between slices.  A crash before the cut-over leaves the registration, and the backfill
 begins again.  Backfills run one at a time: the operators over time of one that was registered
 earlier have their state before a later one shares them.
@@ -21,13 +18,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
-from typing import TypeAlias
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 from templates.model.relations import Pair
 from xscl.documents.results import XSCL, Subscription
 from xscl.engine.histories import Found, adopt_results, adopt_state
-from xscl.engine.state import EngineState, Role
+from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import TrialResult, Trials
 from xscl.engine.twin import Twin
@@ -78,19 +74,12 @@ ATTEMPTS = 3
 """Attempts between which texts were evicted; the last one holds the lock of the engine."""
 
 
-BetweenBatches: TypeAlias = Callable[[threading.Event], AbstractContextManager[None]]
-"""Returns a context in which no other engine evaluates documents; waiting ends with the event."""
-
-
 class Backfills:
     """Completes the backfills of one engine; thread-safe."""
 
-    def __init__(
-        self, transactions: Transactions, trials: Trials, between_batches: BetweenBatches
-    ) -> None:
+    def __init__(self, transactions: Transactions, trials: Trials) -> None:
         self._transactions = transactions
         self._trials = trials
-        self._between_batches = between_batches
         self._running = threading.RLock()
         self._ending = threading.Event()
         self._changed = threading.Condition()
@@ -107,15 +96,8 @@ class Backfills:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the lock of the engine while no backfill runs, for one that may not be cut."""
-        with self._running, self.between_batches(), self._transactions.lock:
+        with self._running, self._transactions.lock:
             yield
-
-    def between_batches(self) -> AbstractContextManager[None]:
-        """Return a context in which no other engine evaluates documents; waiting ends with `end`.
-
-        The engine's lock is entered after it.
-        """
-        return self._between_batches(self._ending)
 
     def complete(
         self, number: int, until: float | None = None, *, is_bounded: bool = False
@@ -219,12 +201,10 @@ class Backfills:
         for attempt in range(1, ATTEMPTS + 1):
             with ExitStack() as held:
                 run = _Run(
-                    *(self._transactions, self._trials, self._between_batches, self._ending),
-                    *(number, until, is_bounded),
+                    self._transactions, self._trials, self._ending, number, until, is_bounded
                 )
                 held.callback(run.close)
                 if attempt == ATTEMPTS:
-                    held.enter_context(self._between_batches(self._ending))
                     held.enter_context(self._transactions.lock)
                 if run.complete():
                     return
@@ -237,7 +217,6 @@ class _Run:
         self,
         transactions: Transactions,
         trials: Trials,
-        between_batches: BetweenBatches,
         ending: threading.Event,
         number: int,
         until: float | None,
@@ -247,9 +226,7 @@ class _Run:
         self._worked = 0.0  # seconds of all slices
         self._transactions = transactions
         self._trials = trials
-        self._between_batches = between_batches
         self._ending = ending
-        self._evaluates = transactions.settings.role is not Role.DRIVER
         self._number = number
         self._until = until
         self._twin = Twin(transactions)
@@ -277,24 +254,21 @@ class _Run:
                 return True
             begun, texts = state.subscriptions.backfills[self._number], state.eviction.texts_from
             self._twin.copy(state, one)
-            if self._evaluates:
-                pairs = map(state.registry.pairs.describe, state.dataflow.subscribed.pairs(one))
-                self._pairs = [pair for pair in pairs if not is_leaf(pair)]
+            pairs = map(state.registry.pairs.describe, state.dataflow.subscribed.pairs(one))
+            self._pairs = [pair for pair in pairs if not is_leaf(pair)]
         with closing(self._transactions.connect()) as store, store.translate_errors():
             own = self._in_own_time(store, one)
             reached = begun.doc
-            if self._transactions.settings.role is Role.CELL:  # all is past, and numbered apart
-                reached = self._arrived_before(store)
             self._replay(store, one, one.since, reached)
             self._twin.advance(begun.clock, begun.doc)
             found = Found(self._twin.state.position, own, begun.most)
             for _ in range(ROUNDS):
-                following = self._arrived_before(store)
+                following = store.progress("next_doc")
                 if following - reached <= FEW:
                     break
                 self._replay(store, one, reached, following)
                 reached = following
-        with self._between_batches(self._ending), self._transactions.change() as state:
+        with self._transactions.change() as state:
             current = state.subscriptions.numbered(self._number)
             if current is None:
                 return True
@@ -302,11 +276,6 @@ class _Run:
                 return False
             self._cut_over(state, current, reached, found)
         return True
-
-    def _arrived_before(self, store: Store) -> int:
-        """Return the next number, between two batches: what each has published is before it."""
-        with self._between_batches(self._ending):
-            return store.progress("next_doc")
 
     def _in_own_time(self, store: Store, one: Subscription) -> Matches | None:
         """Return the matches among what feeds held when first polled, as `try` finds them."""
@@ -383,7 +352,7 @@ class _Run:
 
     def _cut_over(self, state: EngineState, one: Subscription, first: int, found: Found) -> None:
         """Replay what has arrived, and take over what the twin has."""
-        end = state.documents.coming
+        end = state.documents.next
         kept = kept_documents(state.store, self._twin.reads, one.since, first, end)
         if self._pairs:
             for some in list(witnesses(state.store, self._pairs, kept.docs)):
@@ -392,9 +361,7 @@ class _Run:
             self._twin.replay(state.store, docs)
         self._twin.advance(state.documents.clock, end)
         known = set(state.dataflow.core.plan.operators)
-        if self._evaluates or one.relational:
-            state.registration.activate(one)
-        if self._evaluates:
-            fresh = state.dataflow.core.plan.operators.keys() - known
-            adopt_state(state, self._twin, one, fresh)
+        state.registration.activate(one)
+        fresh = state.dataflow.core.plan.operators.keys() - known
+        adopt_state(state, self._twin, one, fresh)
         adopt_results(state, self._twin, one, found)

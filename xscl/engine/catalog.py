@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from xscl.documents.results import XSCL, Backfill, Subscription
 from xscl.documents.retention import Retention
 from xscl.engine.histories import DAYS, DOCUMENTS, MATCHES, bound_to
-from xscl.engine.state import EngineState, Role
+from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import Trials
 from xscl.engine.twin import event_publishers
@@ -26,7 +26,7 @@ PATIENCE = 10.0
 """Seconds that a pause waits for the history of its subscription."""
 
 if TYPE_CHECKING:
-    from xscl.engine.backfills import Backfills, BetweenBatches
+    from xscl.engine.backfills import Backfills
 
 
 class Catalog:
@@ -40,9 +40,6 @@ class Catalog:
         self._transactions = transactions
         self._trials = trials
         self._backfills: Backfills | None = None
-        self._changing: Callable[[], AbstractContextManager[None]] = nullcontext
-        self._between_batches: BetweenBatches = lambda _: nullcontext()
-        self._erased: Callable[[str], None] = lambda _: None
 
     @property
     def backfills(self) -> Backfills:
@@ -51,31 +48,12 @@ class Catalog:
 
         with self._transactions.lock:
             if self._backfills is None:
-                self._backfills = Backfills(
-                    self._transactions,
-                    self._trials,
-                    lambda ending: self._between_batches(ending),
-                )
+                self._backfills = Backfills(self._transactions, self._trials)
             return self._backfills
 
     @property
     def _state(self) -> EngineState:
         return self._transactions.state
-
-    def guard_changes(
-        self,
-        changing: Callable[[], AbstractContextManager[None]],
-        between_batches: BetweenBatches,
-        erased: Callable[[str], None],
-    ) -> None:
-        """Enter a context around each change of what is registered, outside of the engine's lock.
-
-        A change would hide the results of documents that the engine has and whose results other
-        engines are still finding.  A history enters `between_batches`, which may wait, where it has
-        to know what whole batches have published.
-        `erased` is called in the context of a change with the prefix of what was erased.
-        """
-        self._changing, self._between_batches, self._erased = changing, between_batches, erased
 
     # -- Streams ---------------------------------------------------------------------------
 
@@ -163,7 +141,7 @@ class Catalog:
             self.subscribe_many([(name, query)], updates=updates, numbered=False)
         else:
             with self._transactions.committed():
-                first = _coming(self._state)
+                first = self._state.documents.next
                 plan = self._state.registration.planned(name, query, language, updates, first)
                 with self._transactions.change() as state:
                     state.registration.register_query(name, query, language, plan, first)
@@ -222,7 +200,7 @@ class Catalog:
 
     def _register(self, compiled: Sequence[tuple[str, Registrable]], updates: bool) -> None:
         with self._transactions.change() as state:
-            state.registration.register(compiled, updates, _coming(state))
+            state.registration.register(compiled, updates, state.documents.next)
 
     def edit(
         self,
@@ -237,7 +215,7 @@ class Catalog:
         """Change a subscription as `Engine.edit` does, in one transaction."""
         if paused:  # the matches of its past come before its pause
             self._complete_past(name)
-        with self._changing(), self._transactions.committed(), paused_collection():
+        with self._transactions.committed(), paused_collection():
             one = self._state.subscriptions[name]
             text = one.query if query is None else query
             wanted = (
@@ -283,7 +261,7 @@ class Catalog:
         self, name: str, *, cascade: bool = False, purge: bool = False
     ) -> tuple[str, ...]:
         """Remove a subscription as `Engine.unsubscribe` does; return the names of the removed."""
-        with self._changing(), self._transactions.committed():
+        with self._transactions.committed():
             subscriptions = self._state.subscriptions
             if purge and name not in subscriptions and subscriptions.versions(name):
                 with self._transactions.change() as state:
@@ -299,19 +277,6 @@ class Catalog:
                     if purge:
                         subscriptions.purge(one)
         return names
-
-    def unsubscribe_many(self, names: Sequence[str]) -> None:
-        """Remove subscriptions in one transaction, with those that read what only they publish."""
-        with self._changing(), self._transactions.committed():
-            subscriptions = self._state.subscriptions
-            publishers = [name for name in names if subscriptions[name].publish is not None]
-            with self._removing() as remove:
-                for name in names:
-                    if name not in publishers:
-                        remove(name)
-                for name in publishers:
-                    for one in subscriptions.dependents(name) if name in subscriptions else ():
-                        remove(one)
 
     @contextmanager
     def _removing(self) -> Iterator[Callable[[str], None]]:
@@ -332,11 +297,9 @@ class Catalog:
 
     def erase(self, prefix: str) -> None:
         """Delete the streams with a prefix and their documents, which nobody may read any more."""
-        with self._changing():
-            with self._transactions.change() as state:
-                state.streams.erase(prefix)
-                state.eviction.erase(prefix)
-            self._erased(prefix)
+        with self._transactions.change() as state:
+            state.streams.erase(prefix)
+            state.eviction.erase(prefix)
 
     # -- With the past ---------------------------------------------------------------------
 
@@ -405,26 +368,6 @@ class Catalog:
                 number = self._begin_events(name, text, language, updates, since)
                 self._complete([number], until)
 
-    def subscribe_after(
-        self, name: str, query: str, language: str, updates: bool, first: int
-    ) -> int:
-        """Register a query that begins with a document; return the backfill to complete."""
-        if language == XSCL:
-            (number,) = self._begin([(name, query)], updates, 0, first=first)
-            return number
-        return self._begin_events(name, query, language, updates, 0, first)
-
-    def _needs_whole_batches(self, compiled: Iterable[tuple[str, Registrable]]) -> bool:
-        """Return whether queries in XSCL read what cells publish.
-
-        A history that began within a batch of these would have its documents, and not yet what is
-        published with them.
-        """
-        if self._transactions.settings.role is not Role.DRIVER:
-            return False
-        publishers = self._state.subscriptions.publishers
-        return any(publishers(stream) for _, one in compiled for stream in one.streams)
-
     def _complete(self, numbers: Sequence[int], until: float | None) -> None:
         """Complete backfills, or remove their subscriptions."""
         try:
@@ -443,41 +386,27 @@ class Catalog:
         *,
         acknowledged: bool = False,
         numbered: bool = False,
-        first: int | None = None,
     ) -> list[int]:
         """Register queries in XSCL that wait for their histories; return their numbers."""
-        between_batches = False
-        while True:
-            guard = self._changing() if between_batches else nullcontext()
-            with guard, self._transactions.committed(), paused_collection():
-                compiled = list(self._state.registration.compiled(pairs, numbered))
-                if not between_batches and self._needs_whole_batches(compiled):
-                    between_batches = True
-                    continue
-                first, apart = self._beginning(since, first)
-                with self._transactions.change() as state:
-                    state.registration.register(compiled, updates, first, apart, suspended=True)
-                    return [
-                        _begin_backfill(state, name, since, acknowledged=acknowledged)
-                        for name, _ in pairs
-                    ]
+        with self._transactions.committed(), paused_collection():
+            compiled = list(self._state.registration.compiled(pairs, numbered))
+            first = self._beginning(since)
+            apart = bound_to(self._state.subscriptions, first)
+            with self._transactions.change() as state:
+                state.registration.register(compiled, updates, first, apart, suspended=True)
+                return [
+                    _begin_backfill(state, name, since, acknowledged=acknowledged)
+                    for name, _ in pairs
+                ]
 
     def _begin_events(
-        self,
-        name: str,
-        text: str,
-        language: str,
-        updates: bool,
-        since: str | int | None,
-        first: int | None = None,
+        self, name: str, text: str, language: str, updates: bool, since: str | int | None
     ) -> int:
         """Register a query of events that waits for its history; return its number."""
         with self._transactions.committed():
-            if first is None:
-                reads = self._state.registration.read_by(name, text, language)
-                first, _ = self._beginning(since)
-                first = max(first, _published_from(self._state, reads))
-            first, apart = self._beginning(since, first)
+            reads = self._state.registration.read_by(name, text, language)
+            first = max(self._beginning(since), _published_from(self._state, reads))
+            apart = bound_to(self._state.subscriptions, first)
             plan = self._state.registration.planned(name, text, language, updates, first, apart)
             with self._transactions.change() as state:
                 state.registration.register_query(
@@ -485,20 +414,18 @@ class Catalog:
                 )
                 return _begin_backfill(state, name, since, acknowledged=False)
 
-    def _beginning(self, since: str | int | None, first: int | None = None) -> tuple[int, int]:
-        """Return the first document of a history, and what its operators are bound to."""
-        if first is not None:
-            return first, bound_to(self._state.subscriptions, first)
+    def _beginning(self, since: str | int | None) -> int:
+        """Return the first document of a history."""
         documents = self._state.documents
         begin = beginning(DAYS if since is None else since, documents.clock)
         first = first_after(self._transactions.store, begin, documents.next)
         if since is None:
             first = max(first, documents.next - DOCUMENTS, self._state.eviction.first_in_age())
-        return first, bound_to(self._state.subscriptions, first)
+        return first
 
     def drop_backfill(self, number: int) -> None:
         """Remove a subscription whose backfill is not complete."""
-        with self._changing(), self._transactions.committed():
+        with self._transactions.committed():
             one = self._state.subscriptions.numbered(number)
             if one is not None:
                 self.unsubscribe(one.name, cascade=True, purge=True)
@@ -531,12 +458,6 @@ class Catalog:
                     state.eviction.retain(retention)
 
 
-def _coming(state: EngineState) -> int:
-    """Return the first document that a new subscription sees."""
-    documents = state.documents  # not its property `coming`: a registration enters few modules
-    return documents.next if documents.expected is None else documents.expected
-
-
 def _published_from(state: EngineState, reads: Iterable[str]) -> int:
     """Return the first document of the past that a reader of some streams can have.
 
@@ -545,7 +466,9 @@ def _published_from(state: EngineState, reads: Iterable[str]) -> int:
     never published.
     """
     publishers = event_publishers(state.subscriptions, reads)
-    return max((_coming(state) if one.is_bounded else one.since for one in publishers), default=0)
+    return max(
+        (state.documents.next if one.is_bounded else one.since for one in publishers), default=0
+    )
 
 
 def _begin_backfill(
@@ -553,7 +476,7 @@ def _begin_backfill(
 ) -> int:
     """Record that the history of a subscription is to be read; return its number."""
     one, most = state.subscriptions[name], MATCHES if since is None else None
-    here = state.documents.coming, state.documents.clock
+    here = state.documents.next, state.documents.clock
     begun = Backfill(one.number, one.key, *here, most, acknowledged)
     state.subscriptions.begin_backfill(name, begun, state.position)
     return one.number
@@ -590,7 +513,7 @@ def _replace_query(
     begun: Backfill | None,
 ) -> None:
     """Make a query the next version of a subscription, with a backfill or from now on."""
-    registration, name, end = state.registration, one.name, _coming(state)
+    registration, name, end = state.registration, one.name, state.documents.next
     first, bound = (end, None) if begun is None else (one.since, one.bound_to)
     state.subscriptions.succeed(name)
     registration.remove(name, state.position)

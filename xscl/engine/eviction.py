@@ -76,18 +76,9 @@ class Forgetting:
         composites: CompositeEvents,
         plan: Plan,
         needed_from: Callable[[], int],
-        *,
-        evaluates: bool = True,
-        delivers: bool = True,
     ) -> None:
-        """`needed_from` returns the first document that a backfill still reads.
-
-        In an engine that does not evaluate, `hold_from` says what others still join.  One that
-        does not deliver needs only those results that its operators may make again.
-        """
+        """`needed_from` returns the first document that a backfill still reads."""
         self._store = store
-        self._delivers = delivers
-        self._held_from = INFINITE if evaluates else 0
         self._needed_from = needed_from
         self._documents = documents
         self._composites = composites
@@ -131,10 +122,6 @@ class Forgetting:
         """The first document whose matches are kept."""
         return self._matches.first
 
-    def hold_from(self, doc: int) -> None:
-        """Keep the texts from a document on: results of other engines may refer to them."""
-        self._held_from = doc
-
     def retain(self, retention: Retention) -> None:
         """Set the retention; the next push applies it."""
         save_retention(self._store, retention)
@@ -176,10 +163,7 @@ class Forgetting:
         released documents.
         """
         clock, retention = self._documents.arrived, self._retention
-        if not self._delivers:
-            if not self._pushes % BOUNDED:
-                freed = self._delete_results(position) or freed
-        elif self._matches.due(clock, retention.matches):
+        if self._matches.due(clock, retention.matches):
             freed = self._forget_results(clock, position) or freed
         if self._texts_have_aged(clock) or (freed and self._pays()):
             self._sweep()
@@ -242,11 +226,10 @@ class Forgetting:
         )
         return self._documents.next if first is None else max(int(first), horizon.first)
 
-    def _move(self, horizon: _Horizon, clock: int, age: int, needed: int = INFINITE) -> bool:
-        """Move a horizon to an age, but not past a `needed` document; return True if it changed."""
+    def _move(self, horizon: _Horizon, clock: int, age: int) -> bool:
+        """Move a horizon to an age, not past what is needed; return True if it changed."""
         before, horizon.looked = horizon.first, clock
-        needed = min(needed, self._needed_from())
-        first = min(self._first_since(clock - age, horizon), needed)
+        first = min(self._first_since(clock - age, horizon), self._needed_from())
         horizon.first = max(before, first)
         return horizon.first > before
 
@@ -260,9 +243,7 @@ class Forgetting:
             self._texts.first = self._documents.next
             return again
         return (
-            age is not None
-            and self._texts.due(clock, age)
-            and self._move(self._texts, clock, age, self._held_from)
+            age is not None and self._texts.due(clock, age) and self._move(self._texts, clock, age)
         )
 
     def _are_too_many_bytes(self) -> bool:
@@ -298,7 +279,7 @@ class Forgetting:
         ((texts,),) = self._store.fetch("SELECT count(*) FROM state.text")
         step = FEW + 2 * texts * excess // max(1, self._bytes)
         self._hold(held_documents(self._plan))
-        first, end = self._texts.first, min(self._documents.next, self._held_from)
+        first, end = self._texts.first, self._documents.next
         while first < end:
             rows = self._store.fetch(
                 "SELECT doc, octet_length(xml) FROM state.text WHERE doc >= ? AND doc < ?"
@@ -346,7 +327,7 @@ class Forgetting:
     def _forget_documents(self, clock: int) -> None:
         """Delete the rows of old documents of which no version is referenced."""
         assert self._retention.identities is not None
-        if not self._move(self._identities, clock, self._retention.identities, self._held_from):
+        if not self._move(self._identities, clock, self._retention.identities):
             return
         first = self._identities.first
         self._hold(set(self._documents_held()))

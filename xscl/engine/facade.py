@@ -26,7 +26,7 @@ from xscl.documents.results import XSCL, Subscription
 from xscl.documents.retention import Retention
 from xscl.engine.host import EngineHost
 from xscl.engine.ingest import PushResult
-from xscl.engine.state import Role, Settings
+from xscl.engine.state import Settings
 from xscl.errors import DocumentError
 from xscl.inspection.diagnosis import Diagnosis
 from xscl.inspection.why import Read, Why
@@ -64,7 +64,6 @@ class Engine:
         kept_memory: int | None = None,
         result_bound: int = RESULTS,
         journalled: bool = True,
-        role: Role | None = None,
     ) -> None:
         """Open the engine of a file, or a new one.
 
@@ -73,15 +72,15 @@ class Engine:
         a quarter of the machine's.  `result_bound` is the largest number of results of one
         arriving document with one join, the newest partners first; it belongs to a store as its
         queries do, so open it with the same one.  `journalled` commits small pushes to a journal
-        beside the file, which is faster; readers see no difference.  `role` is for clusters
-        (`xscl.cluster`), and a store keeps it.  `views` and `workers` have no effect.
+        beside the file, which is faster; readers see no difference.  `views` and
+        `workers` have no effect.
 
         Raises StoreInUse if another process has the file open, and other StoreErrors if it is
         damaged, of another version, or older than its mark.
         """
         _warn_of_removed(views=views, workers=workers)
         self._path = path or "in memory"
-        self.host = EngineHost(path, Settings(kept_memory, result_bound, journalled, role))
+        self.host = EngineHost(path, Settings(kept_memory, result_bound, journalled))
         self.host.catalog.drop_unacknowledged()
         if retention is not None:
             with ExitStack() as opened:

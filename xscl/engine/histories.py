@@ -57,32 +57,6 @@ class Found:
     most: int | None
 
 
-def bring_documents(state: EngineState, rows: pa.Table) -> None:
-    """Store documents of another log with their texts, if they are missing here.
-
-    They have the columns of `state.document`, and `xml`.  Published documents that this engine has
-    made itself keep the numbers that they have here.
-    """
-    store = state.store
-    store.lend("brought", rows)
-    made = dict(
-        store.fetch(
-            "SELECT b.doc, d.doc FROM brought b JOIN state.document d USING (id)"
-            " WHERE d.doc <> b.doc"
-        )
-    )
-    if made:
-        for name in ("doc", "base"):
-            numbers = [made.get(number, number) for number in rows[name].to_pylist()]
-            place = rows.schema.get_field_index(name)
-            rows = rows.set_column(place, rows.schema.field(name), pa.array(numbers, pa.int64()))
-        store.lend("brought", rows)
-    missing = store.arrow("SELECT doc, xml FROM brought ANTI JOIN state.text USING (doc)")
-    state.eviction.keep_texts(missing["doc"].to_pylist(), missing["xml"].to_pylist())
-    unknown = "SELECT * EXCLUDE (xml) FROM brought ANTI JOIN state.document USING (doc)"
-    store.insert("state.document", store.arrow(unknown))
-
-
 def adopt_state(
     state: EngineState, twin: Twin, subscription: Subscription, fresh: Container[Operator]
 ) -> None:

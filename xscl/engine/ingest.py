@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, overload
+from typing import overload
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from feeds.documents import Document, DocumentColumns
 from feeds.faultpoints import reached
 from templates.model.relations import INFINITE
-from xscl.documents.document_log import AcceptedDocuments, DocumentIdentity, DocumentOrigin
+from xscl.documents.document_log import AcceptedDocuments, DocumentOrigin
 from xscl.documents.document_validation import Refusal, expect_valid
 from xscl.engine.heap_trim import MANY, trim_heap
 from xscl.engine.match_log import MatchLog
-from xscl.engine.state import EngineState, Role
+from xscl.engine.state import EngineState
 from xscl.engine.throughput import Laps, Pace
 from xscl.engine.transactions import Transactions
-from xscl.errors import XsclError
 from xscl.gc_control import paused
 from xscl.planning.operators.joins import Interleaved
 from xscl.shredding.arrivals import Arrivals, BatchPart, cut_parts
@@ -122,15 +120,13 @@ class PushResult(MatchSequence):
 class PushSlice:
     """Documents, their witnesses from other processes, and the beats between them.
 
-    `arrived` is the time at which they came in, None for the engine's clock.  `identities` are
-    those of all documents, or none.
+    `arrived` is the time at which they came in, None for the engine's clock.
     """
 
     documents: Sequence[Document]
     parts: Sequence[BatchPart]
     beats: Sequence[Beat]
     arrived: int | None = None
-    identities: Sequence[DocumentIdentity] = ()
 
     def cut(self, start: int, end: int) -> PushSlice:
         """Return some of the documents; a beat belongs to the document that it comes before."""
@@ -143,8 +139,7 @@ class PushSlice:
             if start <= at < end or (at == last <= end)
         )
         parts = cut_parts(self.parts, start, end)
-        identities = self.identities[start:end]
-        return PushSlice(self.documents[start:end], parts, beats, self.arrived, identities)
+        return PushSlice(self.documents[start:end], parts, beats, self.arrived)
 
     def without(self, places: Collection[int]) -> PushSlice:
         """Return the documents at all other places, to be shredded here."""
@@ -152,13 +147,7 @@ class PushSlice:
             return self
         documents = tuple(one for at, one in enumerate(self.documents) if at not in places)
         beats = (Beat(at - sum(p < at for p in places), time) for at, time in self.beats)
-        identities = tuple(one for at, one in enumerate(self.identities) if at not in places)
-        return PushSlice(documents, (), tuple(beats), self.arrived, identities)
-
-
-LateDocument: TypeAlias = tuple[int, int, int]
-"""A document, the watermark that it came after, and the lateness of what missed it."""
-Observer: TypeAlias = "Callable[[EngineState, pa.Table, Sequence[LateDocument]], None]"
+        return PushSlice(documents, (), tuple(beats), self.arrived)
 
 
 @dataclass(slots=True)
@@ -176,7 +165,6 @@ class Ingest:
 
     def __init__(self, transactions: Transactions, log: MatchLog) -> None:
         self.pace = Pace(lambda after, up_to: log.pages().count(after, up_to))
-        self._observe: Observer | None = None
         self._transactions = transactions
         self._log = log
         self._push_size = PushSize()
@@ -192,16 +180,12 @@ class Ingest:
         parts: Sequence[BatchPart] = (),
         poison: Collection[int] = (),
         listen: Callable[[Matches], None] | None = None,
-        identities: Sequence[DocumentIdentity] = (),
-        expected: int | None = None,
     ) -> PushResult:
         """Push documents as `Engine.push` does; for consumers of the spool.
 
         `parts` are the witnesses of documents that were shredded elsewhere, with the patterns of
         `publish_patterns`.  The documents at the places in `poison` are not read, but recorded as
-        rejected.  A `source` may carry beats, which set the clock between documents.  `identities`
-        are the ids and versions that a sequencer gave to all documents; without them this engine
-        determines both (decision 104).  `expected` is the least number that it gives later ones.
+        rejected.  A `source` may carry beats, which set the clock between documents.
         """
         if isinstance(documents, Document):
             documents = (documents,)
@@ -209,7 +193,7 @@ class Ingest:
             documents = tuple(documents)
         batch = None if source is None else BatchKey(*source)
         beats, arrived = ((), None) if batch is None else (tuple(batch.beats), batch.arrived)
-        given = PushSlice(documents, tuple(parts), beats, arrived, tuple(identities))
+        given = PushSlice(documents, tuple(parts), beats, arrived)
         whole = given.without(poison)
         if strict:
             expect_valid(whole.documents)
@@ -224,7 +208,7 @@ class Ingest:
             some = whole.cut(start, start + self._push_size.documents)
             last = start + len(some.documents) == end
             try:
-                results = self._transact(some, batch if last else None, outcome, expected)
+                results = self._transact(some, batch if last else None, outcome)
             except Interleaved:
                 self._push_size.undo()
                 continue
@@ -254,23 +238,15 @@ class Ingest:
                 late,
             )
 
-    def _transact(
-        self,
-        portion: PushSlice,
-        batch: BatchKey | None,
-        outcome: _Outcome,
-        expected: int | None,
-    ) -> pa.Table:
+    def _transact(self, portion: PushSlice, batch: BatchKey | None, outcome: _Outcome) -> pa.Table:
         """Push documents in one transaction, with the batch that they end; return the results."""
         laps = Laps(self.pace)
         with self._transactions.change() as state, paused():
             laps.end("wait")
             dataflow = state.dataflow
             state.flow.look(dataflow.passed)
-            self.expect_evaluation()
             if batch is not None and not state.ledger.enter(batch):
                 return _RESULTS.empty_table()
-            state.documents.expected = expected  # here: a push that is undone replaces the state
             dataflow.begin(several=len(portion.documents) > 1)
             accepted = self._accept(state, portion)
             laps.end("accept")
@@ -292,14 +268,6 @@ class Ingest:
         self.pace.count(len(accepted.arrivals), position, results.num_rows)
         return results
 
-    def expect_evaluation(self) -> None:
-        """Raise XsclError if other engines evaluate for this one."""
-        if self._transactions.settings.role is Role.DRIVER:
-            raise XsclError(
-                "the documents of a cluster are evaluated by its cells",
-                hint="start them with 'xscl serve --shared DIR'",
-            )
-
     def _accept(
         self, state: EngineState, portion: PushSlice, origins: Sequence[DocumentOrigin] = ()
     ) -> AcceptedDocuments:
@@ -310,42 +278,15 @@ class Ingest:
             parts=portion.parts,
             beats=portion.beats,
             arrived=portion.arrived,
-            identities=portion.identities,
         )
         reached("accepted")
         state.arrived.append(accepted.arrivals)
         return accepted
 
-    def observe(self, observe: Observer | None) -> None:
-        """Register a callback that gets the results of each transaction before its commit."""
-        self._observe = observe
-
-    def store_results(
-        self, state: EngineState, found: pa.Table, late: Sequence[LateDocument] = ()
-    ) -> pa.Table:
-        """Write results (`FOUND`) that other engines have found, as those of a push."""
-        return self._commit(state, found, late)
-
-    def count(self, documents: int, state: EngineState, results: pa.Table) -> None:
-        """Count documents that others evaluated, and the matches of their results, as a push."""
-        if documents or results.num_rows:
-            self.pace.count(documents, state.position, results.num_rows)
-
-    def _commit(
-        self,
-        state: EngineState,
-        found: pa.Table | None = None,
-        late: Sequence[LateDocument] = (),
-    ) -> pa.Table:
+    def _commit(self, state: EngineState) -> pa.Table:
         """Write the results of a transaction, evict expired state, and return the results."""
         before, dataflow, documents = state.position, state.dataflow, state.documents
-        if found is None:
-            found, late = dataflow.results(), dataflow.take_late()
-        if self._observe is not None:
-            self._observe(state, found, late)
-        if self._transactions.settings.role is Role.CELL:
-            found = _remade(state, found)
-        results = append_results(state, found)
+        results, late = append_results(state, dataflow.results()), dataflow.take_late()
         touched = dataflow.touched()
         if state.composites.new:
             touched |= state.composites.save()
@@ -456,8 +397,6 @@ class Ingest:
         with self._transactions.lock:
             state = self._transactions.state
             readers = state.streams.live_readers()
-            if self._transactions.settings.role is Role.DRIVER:  # only the cells know for what
-                return len(readers) > 0 and time > state.documents.clock
             return state.dataflow.is_awaited(overdue, readers)
 
     # -- Consumers -------------------------------------------------------------------------
@@ -489,12 +428,6 @@ def append_results(state: EngineState, found: pa.Table) -> pa.Table:
     results = found.add_column(0, "position", pa.array(positions))
     state.store.insert("state.result", results)
     return results
-
-
-def _remade(state: EngineState, found: pa.Table) -> pa.Table:
-    """Return those results that an event join may make again, and must not."""
-    of_events = pa.array(sorted(set(state.dataflow.relational.qids.values())), pa.int32())
-    return found.filter(pc.is_in(found["qid"], of_events))
 
 
 _LATE = ("doc", "missed", "watermark", "lateness")

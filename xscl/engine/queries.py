@@ -6,10 +6,9 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import TypeAlias
 
 import duckdb
 import pyarrow as pa
@@ -19,14 +18,14 @@ from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY
 from xscl.engine.match_log import MatchLog
 from xscl.engine.read_snapshot import PATIENCE
-from xscl.engine.state import EngineState, Role
+from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import TrialResult, Trials
 from xscl.errors import SqlError
 from xscl.inspection.diagnosis import TRIAL_SECONDS, Diagnosis, Examined, diagnose
 from xscl.inspection.explain import absence_warning, explain
 from xscl.inspection.plan_users import PlanUsers, plan_users
-from xscl.inspection.relations import VALUED, JoinRelations, may_read_joins, may_read_values
+from xscl.inspection.relations import VALUED, may_read_values
 from xscl.inspection.replay import TRIED, Trial, beginning, registered
 from xscl.inspection.unseen_names import UnseenName, unseen_names
 from xscl.inspection.vocabulary import Vocabularies
@@ -41,7 +40,6 @@ from xscl.store.store import Store
 from xscl.subscriptions.match_tables import values_table
 from xscl.subscriptions.matches import Matches
 
-JoinSource: TypeAlias = Callable[[], AbstractContextManager[JoinRelations]]
 _CHECKPOINT = re.compile(r'"function_name":"(force_)?checkpoint"', re.IGNORECASE)
 
 
@@ -52,7 +50,6 @@ class Queries:
         self._transactions = transactions
         self._log = log
         self._trials = trials
-        self._joins: JoinSource | None = None
         self._instances = Counter[int]()  # of operators over time by how long, when last counted
         self._instances_lately = Counter[int]()  # those of the last day
         self._vocabularies = Vocabularies()
@@ -64,40 +61,18 @@ class Queries:
     def sql(self, query: str) -> pa.Table:
         """Return the answer of one SELECT over the relations."""
         values = self._values() if may_read_values(query) else None
-        with self.joins_elsewhere(query) as joins, self._transactions.lock:
+        with self._transactions.lock:
             state, store = self._state, self._transactions.store
             store.expect_open()
             _refuse_all_but_select(query)
             _refuse_checkpoint(store, query)
             with store.translate_errors():
-                state.relations.refresh(values, joins)
+                state.relations.refresh(values)
             try:
                 with store.reading():
                     return store.answer(query)
             except duckdb.Error as error:
                 raise SqlError(str(error)) from None
-
-    def read_joins_from(self, source: JoinSource) -> None:
-        """Read the relations of joins from other engines, for the queries that need them."""
-        self._joins = source
-
-    @contextmanager
-    def joins_elsewhere(self, query: str) -> Iterator[JoinRelations | None]:
-        """Yield the relations of joins that other engines have, None if they are here.
-
-        Nothing is committed in the block.  Raises SqlError if a query reads them and they are out
-        of reach.
-        """
-        if self._transactions.settings.role is not Role.DRIVER or not may_read_joins(query):
-            yield None
-        elif self._joins is None:
-            raise SqlError(
-                "the witnesses are in the cells of the cluster",
-                hint="ask the service: xscl serve --shared DIR",
-            )
-        else:
-            with self._joins() as found:
-                yield found
 
     def _values(self) -> pa.Table:
         """Return the values of the newest matches, which are read beside the engine."""

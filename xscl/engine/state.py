@@ -10,7 +10,6 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 
 from feeds.documents import Document
 from templates.batch_join import Pushed
@@ -23,7 +22,6 @@ from xscl.documents.composite_ids import CompositeIds
 from xscl.documents.document_log import DocumentLog, DocumentOrigin
 from xscl.engine.eviction import Forgetting
 from xscl.engine.throughput import Flow
-from xscl.errors import StoreError
 from xscl.inspection.relations import Relations
 from xscl.planning.compile import CompiledQuery, compile_parts
 from xscl.planning.compile_cache import Shapes
@@ -43,46 +41,6 @@ from xscl.subscriptions.subscriptions import Subscriptions
 
 _log = logging.getLogger(__name__)
 
-MADE_FROM = 1 << 30
-"""The first number of what a cell makes itself: the numbers of documents are below it, those of
-stage 2 below twice as much."""
-
-
-class Role(Enum):
-    """The role of an engine: it stands alone, or it is a part of a cluster (`xscl.cluster`).
-
-    A driver has the catalog, the documents and the results, and evaluates nothing.  A cell
-    evaluates documents that the driver has numbered, and keeps no results.
-    """
-
-    WHOLE = auto()
-    DRIVER = auto()
-    CELL = auto()
-
-
-CELLS = "cluster_cells"
-"""The key, in the named numbers of a driver's store, of the number of its cells."""
-
-
-def role_of(store: Store, asked: Role | None) -> Role:
-    """Return the role of an engine over a store; raises StoreError for one that it cannot have.
-
-    A store that evaluated has state that no cell has, and one of a driver has no state.
-    """
-    is_driver = store.meta(CELLS) > 0
-    if asked is None:
-        return Role.DRIVER if is_driver else Role.WHOLE
-    if is_driver and asked is not Role.DRIVER:
-        raise StoreError(
-            "the store belongs to the driver of a cluster", hint="serve it with --shared DIR"
-        )
-    if asked is Role.DRIVER and not is_driver and store.progress("next_doc") > 1:
-        raise StoreError(
-            "the store has the state of a single engine, which the cells of a cluster lack",
-            hint="export subscriptions and feeds, and import them into a new data directory",
-        )
-    return asked
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -91,19 +49,16 @@ class Settings:
     `kept_memory` bounds the join state in memory, in bytes; None: a quarter of the machine's.
     `result_bound` is the largest number of results of one arriving document with one join.
     `journalled`: pushes are committed to the journal of the store (`xscl.store.journal`).
-    `role`: whether other engines evaluate for this one, or it for another one; None is what the
-    store says.
     """
 
     kept_memory: int | None = None
     result_bound: int = RESULTS
     journalled: bool = True
-    role: Role | None = None
 
     @property
     def of_twin(self) -> Settings:
         """Those of a private engine in memory, which evaluates one query over the past."""
-        return replace(self, kept_memory=None, role=Role.WHOLE)
+        return replace(self, kept_memory=None)
 
 
 class EngineState:
@@ -130,8 +85,6 @@ class EngineState:
             most=settings.result_bound,
         )
         self.documents = DocumentLog(store)
-        if settings.role is Role.CELL:
-            self.documents.next = max(self.documents.next, MADE_FROM)
         self.composites = CompositeEvents(store, self.documents)
         self.subscriptions = Subscriptions(store, self.registry)
         self.ledger = ConsumedOffsets(store)
@@ -164,13 +117,10 @@ class EngineState:
             self.composite_ids,
             self.dataflow,
             shapes,
-            settings.role is not Role.DRIVER,
         )
         self.eviction = Forgetting(
             *(store, self.documents, self.composites, self.dataflow.core.plan),
             self.subscriptions.needed_from,
-            evaluates=settings.role is not Role.DRIVER,
-            delivers=settings.role is not Role.CELL,
         )
         self.registration.plan_again()
         self.readings = LatenessBounds(

@@ -16,13 +16,12 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from xscl.engine.state import EngineState, Settings, role_of
+from xscl.engine.state import EngineState, Settings
 from xscl.errors import StoreError
 from xscl.gc_control import paused, settle, unsettle
 from xscl.planning.compile import compile_query
@@ -55,11 +54,9 @@ class Transactions:
         self._closing = threading.Event()
         self._mutex = threading.Lock()
         self._is_opening = False  # a thread opens a lost database; guarded by `_mutex`
-        self._on_load: list[Callable[[], None]] = []
+        self.settings = settings
         try:
             with self.store.translate_errors(), paused():
-                with self.store.whole():
-                    self.settings = replace(settings, role=role_of(self.store, settings.role))
                 self._load()
                 self.state.keep_image()
             self.freeze()
@@ -69,21 +66,10 @@ class Transactions:
             self.store.close()
             raise
 
-    def when_loaded(self, call: Callable[[], None]) -> None:
-        """Call a function each time the state is loaded again, with the lock held.
-
-        Whoever keeps in memory what the store has, beside the state, reads it anew then: changes
-        may have been undone, and a commit that raised may have taken effect.  The function writes
-        nothing; what it raises counts as a failure to load the state.
-        """
-        self._on_load.append(call)
-
     def _load(self) -> None:
         """Replace the state by that of the last commit."""
         with self.store.whole():
             self.state = EngineState(self.store, self.settings, self.compiled)
-            for call in self._on_load:
-                call()
 
     @contextmanager
     def change(self) -> Iterator[EngineState]:

@@ -131,15 +131,6 @@ def _pair(ours: Iterable[Operator], theirs: Iterable[Operator], found: dict[int,
         _pair(one.wanted.inputs, other.wanted.inputs, found)
 
 
-def replayed_streams(known: Subscriptions, subscription: Subscription) -> tuple[str, ...]:
-    """Return the streams whose documents a twin of a subscription replays.
-
-    A relational query repeats the operators of those that publish what it reads, so their streams
-    are replayed in place of the published ones.
-    """
-    return _streams_of([*event_publishers(known, _read_events(subscription)), subscription])
-
-
 def _streams_of(queries: Sequence[Subscription]) -> tuple[str, ...]:
     published = {one.publish for one in queries[:-1]}
     return tuple(sorted({name for one in queries for name in one.reads} - published))

@@ -12,7 +12,6 @@ the subscription (`xscl.subscriptions.lateness`).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -20,7 +19,6 @@ import pyarrow as pa
 from templates.model.join_graph import JoinGraph
 from templates.processor import Processor
 from templates.registry.registry import Registry, r_t
-from templates.sql.views import BACKWARD, FORWARD
 from xscl.documents.document_log import EARLIEST, LEVELS
 from xscl.store.store import Store
 from xscl.subscriptions.kept_matches import KEPT_MATCHES
@@ -146,31 +144,6 @@ def may_read_values(query: str) -> bool:
     return _MATCHES.search(query) is not None and _VALUES.search(query) is not None
 
 
-_OF_JOINS = re.compile(r"\bR_(?:(?:bin|doc|docTS)W?|vj|L|R|out_\d+)\b", re.IGNORECASE)
-
-
-def may_read_joins(query: str) -> bool:
-    """Return False for a query in SQL that cannot read `JoinRelations`."""
-    return _OF_JOINS.search(query) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class JoinRelations:
-    """The tables under the views of join relations, if other engines evaluate the joins.
-
-    `tables` are binding, times and value (the kept witnesses), batch_binding, batch_times, vj1 and
-    vj2 (the last push); `out` has R_out of the last push by template.
-    """
-
-    tables: Mapping[str, pa.Table]
-    out: Mapping[int, pa.Table]
-
-
-_KEPT = re.compile(r"\bstate\.(binding|times|value)\b")
-_ELSEWHERE = "elsewhere_"
-"""The prefix of the names under which the tables of `JoinRelations` are lent."""
-
-
 PUBLIC = {
     "documents": "the documents that are known, those that subscriptions published included",
     "matches": "the matches that are kept, in the order of their positions, the newest ones with"
@@ -206,25 +179,19 @@ class Relations:
     _readings: LatenessBounds
     _streams: Streams
     _shown: set[int] | None = field(default=None, init=False)
-    _is_elsewhere: bool = field(default=False, init=False)  # the views read lent tables
 
-    def refresh(self, values: pa.Table | None = None, joins: JoinRelations | None = None) -> None:
+    def refresh(self, values: pa.Table | None = None) -> None:
         """Create the views, with each template's R_T and R_out of the last push.
 
-        `values` are those of matches; None: none are read.  `joins` are in other engines; None:
-        they are here.
+        `values` are those of matches; None: none are read.
         """
         self._store.lend("match_values", VALUES.empty_table() if values is None else values)
         current = self._registry.members
         self._processor.show_views()
         self._store.lend("reading", self._readings.table())
         self._store.lend("known_stream", self._streams.table())
-        if joins is not None:
-            self._lend(joins.tables)
-        if self._is_elsewhere is (joins is None):
-            self._shown, self._is_elsewhere = None, joins is not None
         if self._shown is None:
-            self._store.peek(_KEPT.sub(rf"{_ELSEWHERE}\1", VIEWS) if self._is_elsewhere else VIEWS)
+            self._store.peek(VIEWS)
             self._shown = set()
             gone = self._left_over()
         else:
@@ -235,19 +202,12 @@ class Relations:
             )
         for number, members in current.items():
             graph = members.template.graph
-            out = self._processor.out if joins is None else joins.out
-            rows = out.get(number, no_output(graph))
+            rows = self._processor.out.get(number, no_output(graph))
             self._store.lend(f"out_{number}", rows)
             if number not in self._shown:
                 self._store.peek(r_t_view(number, graph))
                 self._store.peek(r_out_view(number, graph))
         self._shown = set(current)
-
-    def _lend(self, tables: Mapping[str, pa.Table]) -> None:
-        """Lend relations of other engines in place of the own ones."""
-        for name, table in tables.items():
-            of_last = name.startswith("batch_") or name in (FORWARD, BACKWARD)
-            self._store.lend(name if of_last else f"{_ELSEWHERE}{name}", table)
 
     def _left_over(self) -> set[int]:
         """Return the templates with old views, which a failed change leaves behind."""

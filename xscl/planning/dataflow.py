@@ -237,7 +237,7 @@ class Dataflow:
         Instants that it passes have the number `arrival`, or one after that of all documents.
         """
         if self._passes_instant(clock):
-            number = self._documents.number_instant() if arrival is None else arrival
+            number = self._documents.next_number() if arrival is None else arrival
             self.core.pass_instants(clock, number)
             self.join()
         if self.core.plan.lanes:

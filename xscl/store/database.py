@@ -11,8 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -75,17 +74,6 @@ class MemoryDatabase:
             self._instance.close()
         else:
             _idle.put(self._instance)
-
-
-@contextmanager
-def in_memory() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a connection to a database in memory, which ends with the block."""
-    database = MemoryDatabase()
-    try:
-        with closing(database.connection) as connection:
-            yield connection
-    finally:
-        database.release()
 
 
 class _IdleInstances:

@@ -67,6 +67,7 @@ _COUNT = "SELECT nextval('mark.commits')"
 _COUNT_RECORDS = "SELECT max(nextval('mark.commits')) FROM range(?)"
 _log = logging.getLogger(__name__)
 
+_CELLS = "cluster_cells"  # a named number that the drivers of clusters of version 0.2 had
 _HOLDER = re.compile(r"\(PID (\d+)\)")  # in DuckDB's words for a lock that another process has
 
 
@@ -215,6 +216,12 @@ class Store:
             raise StoreDamaged(path, "it is a database of something else")
         found = self.meta("version")
         expect_readable(path, found, tables)
+        if self.meta(_CELLS):  # it has documents and matches, and no state of joins
+            raise StoreError(
+                f"the store {path} belongs to the driver of a cluster",
+                hint="this version has none; export subscriptions and feeds with version 0.2, and"
+                " import them into a new data directory",
+            )
         return found
 
     def _keep_old(self, path: Path, found: int) -> Path:

@@ -31,11 +31,7 @@ from xscl.subscriptions.subscriptions import Subscriptions
 
 @dataclass(eq=False, repr=False)
 class Registration:
-    """Adds subscriptions to the store and the plan, and removes them from both.
-
-    In an engine that does not evaluate, all are suspended for good, except queries of events, whose
-    published rows others may name; no document reaches their operators.
-    """
+    """Adds subscriptions to the store and the plan, and removes them from both."""
 
     _store: Store
     _registry: Registry
@@ -45,7 +41,6 @@ class Registration:
     _numbers: CompositeIds
     _dataflow: Dataflow
     _shapes: Shapes
-    _evaluates: bool = True
 
     def __post_init__(self) -> None:
         self._planned = self._dataflow.subscribed
@@ -141,7 +136,6 @@ class Registration:
         Their operators over time are shared by queries of the same `bound_to`.  Those that are
         `suspended` have no operators until `activate`.
         """
-        suspended = suspended or not self._evaluates
         for name, query in compiled:
             if isinstance(query, Plain):
                 self._register_row(name, query, updates, since, suspended)
@@ -283,10 +277,8 @@ class Registration:
         self._planned.unmute(self._subscriptions.resume(name, position))
 
     def save_plan_state(self) -> None:
-        """Write the changes of the state of temporal operators; a driver has none."""
+        """Write the changes of the state of temporal operators."""
         entries, gone = self._dataflow.state_log.pop()
-        if not self._evaluates:
-            return
         if gone:
             self._store.remove("state.core", gone)
         if entries:
@@ -304,9 +296,7 @@ class Registration:
         for subscription in self._subscriptions:
             if subscription.template and subscription.qid not in self._registry:
                 raise _has_no_join(subscription.name)
-            if subscription.number in self._subscriptions.backfills or not (
-                self._evaluates or subscription.relational
-            ):
+            if subscription.number in self._subscriptions.backfills:
                 self._suspend_again(subscription)
             elif subscription.relational:
                 self._planned.attach_query(subscription, self._query_again(subscription))
@@ -316,8 +306,6 @@ class Registration:
                 self._planned.attach(subscription, self._planned_again(subscription))
         self._dataflow.pairs.install_missing(self._registry.take_changed())
         self.set_prompt()
-        if not self._evaluates:  # an engine without documents may have been one that evaluates
-            return
         entries = self._store.fetch("SELECT number, entry FROM state.core ORDER BY number")
         self._dataflow.state_log.restore([(int(number), bytes(entry)) for number, entry in entries])
 

@@ -276,6 +276,18 @@ def test_version_1_of_a_development_version_is_refused(old: Path) -> None:
     assert (found["sign"], found["hint"]) == ("bad", refused.value.hint)
 
 
+def test_a_store_of_the_driver_of_a_cluster_is_refused_as_it_is(old: Path, plant: Plant) -> None:
+    with closing(Store(old)) as store, store.transaction():
+        store.set_meta(cluster_cells=4)
+    before = rows(old)
+    plant(rename)
+    with pytest.raises(StoreError, match="belongs to the driver of a cluster") as refused:
+        xscl.Engine(old)
+    assert refused.value.hint is not None
+    assert "export subscriptions and feeds with version 0.2" in refused.value.hint
+    assert rows(old) == before
+
+
 def test_joins_by_texts_of_version_15_keep_their_join_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,9 +107,6 @@ def _settings(directory: Path, master: str, python: str) -> dict[str, str]:
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()} {_JAVA}",
         "spark.pyspark.python": python,
         "spark.executorEnv.PYTHONSAFEPATH": "1",
-        # A cell waits for its executor while another cell is made there: elsewhere it would be made
-        # from its snapshot as well.  A lost executor is no location any more, and not waited for.
-        "spark.locality.wait.process": "60s",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "1",

@@ -22,12 +22,6 @@ def document_number(stream: int, second: int) -> int:
     return -(abs(stream) * _SECONDS + _SECONDS // 2 + second)
 
 
-def stream_and_second(number: int) -> tuple[int, int]:
-    """Return the number of the stream, below 0, and the second of an instant."""
-    stream, second = divmod(-number, _SECONDS)
-    return -stream, second - _SECONDS // 2
-
-
 class Instants(SlotWiseMOp):
     """A calendar, by the number of its stream."""
 

@@ -27,8 +27,7 @@ from templates.sql.views import BACKWARD, FORWARD
 from xscl.documents.document_log import EARLIEST
 from xscl.engine.facade import Engine
 from xscl.engine.read_snapshot import ReadSnapshot, read_snapshot
-from xscl.engine.state import Role
-from xscl.inspection.relations import VALUED, JoinRelations, may_read_values
+from xscl.inspection.relations import VALUED, may_read_values
 from xscl.service.sql.limits import AsOf
 from xscl.service.sql.viewer import Viewer
 from xscl.store.store import Store
@@ -42,8 +41,7 @@ _NAME = b"name"
 class Snapshot:
     """A published snapshot: the read-only descriptor of its file, and its date.
 
-    `has_values` tells if the newest matches have values, `has_joins` if it has the relations of
-    joins.
+    `has_values` tells if the newest matches have values.
     """
 
     descriptor: int
@@ -51,7 +49,6 @@ class Snapshot:
     pushed: object
     seconds: float
     has_values: bool = False
-    has_joins: bool = True
 
     def close(self) -> None:
         os.close(self.descriptor)
@@ -75,26 +72,13 @@ def publish(
     `store` is a connection that only this call uses.  The file is in a directory, or in memory
     without one.
     """
-    with engine.host.queries.joins_elsewhere(question) as joins:
-        return _publish(engine, store, viewer, directory, now, question, joins)
-
-
-def _publish(
-    engine: Engine,
-    store: Store,
-    viewer: Viewer,
-    directory: Path | None,
-    now: int,
-    question: str,
-    joins: JoinRelations | None,
-) -> Snapshot:
     began = time.monotonic()
     with read_snapshot(engine.host.transactions, store) as look:
-        tables = _tables(look, viewer, joins)
+        tables = _tables(look, viewer)
         clock = store.progress("clock")
         pushed = look.pushed
         last = pc.max(tables["result"]["position"]).as_py()
-    values, has_joins = may_read_values(question), joins is not None or _are_here(engine)
+    values = may_read_values(question)
     tables["match_values"] = _values(engine, viewer) if values else VALUES.empty_table()
     descriptor = _anonymous(directory)
     try:
@@ -103,18 +87,13 @@ def _publish(
     finally:
         os.close(descriptor)
     as_of = AsOf(last or 0, None if clock <= EARLIEST else clock, now)
-    return Snapshot(readable, as_of, pushed, time.monotonic() - began, values, has_joins)
-
-
-def _are_here(engine: Engine) -> bool:
-    """Return whether the engine itself has the relations of joins."""
-    return engine.host.transactions.settings.role is not Role.DRIVER
+    return Snapshot(readable, as_of, pushed, time.monotonic() - began, values)
 
 
 # -- Contents ------------------------------------------------------------------------------
 
 
-def _tables(look: ReadSnapshot, viewer: Viewer, joins: JoinRelations | None) -> Tables:
+def _tables(look: ReadSnapshot, viewer: Viewer) -> Tables:
     tables = _stored(look.store, viewer)
     names: list[str] = tables["subscription"]["name"].to_pylist()
     rows = look.rows
@@ -126,13 +105,10 @@ def _tables(look: ReadSnapshot, viewer: Viewer, joins: JoinRelations | None) -> 
         for table in ("subscription", "retired"):
             tables[table] = _renamed(tables[table], viewer)
     documents = tables["document"]
-    if joins is None:
-        tables |= _joined(look.store, documents, pairs)
-        tables |= _seen(_last_push(look), documents, pairs)
-    else:
-        tables |= _seen(joins.tables, documents, pairs)
+    tables |= _joined(look.store, documents, pairs)
+    tables |= _seen(_last_push(look), documents, pairs)
     tables |= _variables(look, rows, viewer)
-    tables |= _templates(look, rows, documents, look.pushed.out if joins is None else joins.out)
+    tables |= _templates(look, rows, documents, look.pushed.out)
     tables |= _readers(look, names, viewer)
     return tables if viewer.everything else _numbered(tables)
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from xscl.engine.facade import Engine
-from xscl.inspection.relations import may_read_joins, may_read_values
+from xscl.inspection.relations import may_read_values
 from xscl.limiter import FairLimiter, TooManyConcurrent
 from xscl.service.sql.child import BEGUN
 from xscl.service.sql.errors import (
@@ -155,10 +155,7 @@ class UserSql:
         It has all that a query reads.
         """
         snapshot = self._snapshots.get(viewer.number)
-        lacks = snapshot is not None and (
-            may_read_values(question) > snapshot.has_values
-            or may_read_joins(question) > snapshot.has_joins
-        )
+        lacks = snapshot is not None and may_read_values(question) > snapshot.has_values
         if snapshot is None or lacks or self._is_stale(snapshot):
             snapshot = self._republish(viewer, snapshot, question)
         with self._mutex:
