@@ -34,6 +34,7 @@ import xscl.delivery.outbox.deliveries as deliveries
 import xscl.delivery.outbox.endpoints as endpoints
 import xscl.delivery.syndication.secret_addresses as secret_addresses
 import xscl.delivery.syndication.syndicated_feed as atom
+import xscl.documents.document_validation as document_validation
 import xscl.documents.retention as retention
 import xscl.documents.tree_cache as tree_cache
 import xscl.engine.backfills as backfills
@@ -42,6 +43,7 @@ import xscl.engine.ingest as ingest
 import xscl.ingestion.pipeline as pipeline
 import xscl.inspection.vocabulary as vocabulary
 import xscl.language.limits as limits
+import xscl.language.names as names
 import xscl.language.regex as regex
 import xscl.language.xpath as xpath
 import xscl.planning.compile_cache as compile_cache
@@ -49,11 +51,13 @@ import xscl.planning.operators.refine as refine
 import xscl.planning.truncations as truncations
 import xscl.polling.arrival_clock as arrival_clock
 import xscl.polling.feed as feed
+import xscl.polling.feed_admission as feed_admission
 import xscl.polling.feed_poller as poller
 import xscl.polling.hubs as hubs
 import xscl.polling.lifecycle as lifecycle
 import xscl.polling.new_items as new_items
 import xscl.polling.poll_history as poll_history
+import xscl.service.accounts as accounts
 import xscl.service.browsing as browsing
 import xscl.service.connection as connection
 import xscl.service.guard as guard
@@ -127,6 +131,11 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "documents read for the names of a stream": (vocabulary.DOCUMENTS, vocabulary.BYTES),
     "documents that a search reads": (browsing.SEARCHED,),
     "rows of an import": (imported.MOST,),
+    "names": (
+        *(names.LONGEST_NAME, names.LONGEST_STREAM, accounts.LONGEST_USER),
+        *(names.LONGEST_LABEL, document_validation.LONGEST_ID),
+    ),
+    "tags, and characters": (feed_admission.MOST_TAGS, feed.LONGEST_HEADER),
     "rows of a page": (1_000,),
     "end of the service": (termination.DEADLINE, termination.DEADLINE + 1),
     "a text in a line of the log": (logs._LONGEST,),

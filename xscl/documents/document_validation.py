@@ -12,10 +12,14 @@ from feeds.files.files import RejectedFile, json_fault
 from feeds.xml.xmlparse import parse
 from templates.model.relations import INFINITE
 from xscl.errors import DocumentError
+from xscl.language.names import LONGEST_STREAM, PREFIX, in_short
 from xscl.time_format import LATEST
 
 FARTHEST = INFINITE >> 1
 """All times are nearer to the epoch than this; those of documents are at most `LATEST`."""
+
+LONGEST_ID = 4_000
+"""Characters of the id of a document."""
 
 Reason: TypeAlias = MalformedDocument | DocumentError
 Refusal: TypeAlias = tuple[Document, Reason]
@@ -57,8 +61,8 @@ def rejection_row(document: Document, error: Reason, clock: int) -> tuple[Any, .
     if error.reason_code == "xml_syntax" and (fault := json_fault(xml)) is not None:
         error = error_of(fault)
     return (
-        _shown(document.streams[0]) if document.streams else None,
-        _shown(document.id),
+        _shown(document.streams[0])[:LONGEST_STREAM] if document.streams else None,
+        _shown(document.id)[:LONGEST_ID],
         error.reason_code,
         error.line or None,
         error.column or None,
@@ -80,6 +84,10 @@ def _is_plain(documents: DocumentColumns) -> bool:
     streams = set(documents.streams)
     if not all(names and all(names) for names in streams):
         return False
+    if max(map(len, documents.ids), default=0) > LONGEST_ID:
+        return False
+    if any(len(name) > LONGEST_STREAM + PREFIX for names in streams for name in names):
+        return False
     times = documents.timestamps
     return not times or max(max(times), -min(times)) <= LATEST
 
@@ -89,6 +97,16 @@ def _check(document: Document) -> None:
     streams = document.streams
     if not streams or not all(streams):
         raise DocumentError("the document names no stream", reason_code="no_stream")
+    if len(document.id) > LONGEST_ID:
+        raise DocumentError(
+            f"its id has {len(document.id):,} characters, and {LONGEST_ID:,} are allowed",
+            reason_code="id",
+        )
+    for name in streams:
+        if len(name) > LONGEST_STREAM + PREFIX:
+            raise DocumentError(
+                f"{in_short(name)} cannot be the name of a stream", reason_code="stream_name"
+            )
     names = (document.id, document.origin, *streams)
     if not "".join(names).isascii():
         for name in names:

@@ -30,7 +30,7 @@ from xscl.engine.state import Settings
 from xscl.errors import DocumentError
 from xscl.inspection.diagnosis import Diagnosis
 from xscl.inspection.why import Read, Why
-from xscl.language.names import NAME, NAME_HINT
+from xscl.language.names import NAME, NAME_HINT, refuse_long_stream
 from xscl.planning.event_queries import Attributes, names_of
 from xscl.planning.plan_graph import PlanGraph
 from xscl.planning.truncations import Stopped
@@ -485,6 +485,7 @@ def _checked_pairs(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]
 
 def _expect_stream_name(name: str) -> None:
     """Raise DocumentError for a name of a stream that no query can write."""
+    refuse_long_stream(name)
     if not NAME.fullmatch(name):
         raise DocumentError(
             f"{name!r} cannot be the name of a stream: no query could write it",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from xscl.errors import XsclError
+
 _FIRST = (
     "A-Z_a-z\xc0-\xd6\xd8-\xf6\xf8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c\u200d\u2070-\u218f"
     "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
@@ -15,6 +17,14 @@ OUTSIDE = re.compile(f"[^{_LATER}-]")
 """A character that no name has."""
 NAME_HINT = "begin with a letter or '_', go on with letters, digits, '.', '-' and '_'"
 """The rule of NAME for people."""
+LONGEST_NAME = 500
+"""Characters of the name of a subscription."""
+LONGEST_STREAM = 200
+"""Characters of the name of a stream."""
+LONGEST_LABEL = 200
+"""Characters of the label of a token or an address."""
+PREFIX = 20
+"""Characters that the prefix of an owner (`_7.`) may add to a name."""
 
 PREDECLARED = {
     "atom": "http://www.w3.org/2005/Atom",
@@ -27,6 +37,42 @@ PREDECLARED = {
     "xml": "http://www.w3.org/XML/1998/namespace",
 }
 PREFIXES = {uri: prefix for prefix, uri in PREDECLARED.items()}
+
+
+def in_short(name: str) -> str:
+    """Return a name as a message shows it."""
+    return repr(name if len(name) <= 100 else f"{name[:100]}…")
+
+
+class WrongStreamName(XsclError):
+    """A name of a stream that is too long."""
+
+    code = "stream_name"
+
+
+def refuse_long_stream(name: str) -> None:
+    """Raise WrongStreamName for a stream whose name has too many characters."""
+    if len(name) > LONGEST_STREAM + PREFIX:
+        raise WrongStreamName(
+            f"{in_short(name)} cannot be the name of a stream: it has {len(name):,} characters",
+            hint=f"choose one of at most {LONGEST_STREAM}",
+        )
+
+
+class WrongLabel(XsclError):
+    """A label that is too long, or that cannot be printed."""
+
+    code = "label"
+
+
+def refuse_label(label: str) -> None:
+    """Raise WrongLabel for a text that cannot be a label."""
+    if len(label) > LONGEST_LABEL or not label.isprintable():
+        raise WrongLabel(
+            f"{in_short(label)} cannot be a label",
+            hint=f"at most {LONGEST_LABEL} printable characters",
+        )
+
 
 EVERYTHING = "feeds"
 """The stream that all items of feeds belong to."""

@@ -19,7 +19,15 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from feeds.http.domains import domain_of
 from feeds.http.feed_state import FeedState, basic
 from xscl.errors import XsclError
-from xscl.language.names import EVERYTHING, NAME, NAME_HINT, OUTSIDE
+from xscl.language.names import (
+    EVERYTHING,
+    LONGEST_NAME,
+    LONGEST_STREAM,
+    NAME,
+    NAME_HINT,
+    OUTSIDE,
+    in_short,
+)
 
 EVERY = 3_600
 """Seconds between two polls of a feed, unless it or somebody says otherwise."""
@@ -168,6 +176,15 @@ def is_url(url: str) -> bool:
         return False
 
 
+LONGEST_URL = 4_000
+"""Characters of an address."""
+
+
+def title_of(text: str) -> str:
+    """Return the title of a feed as it is kept: its beginning, without what cannot be printed."""
+    return "".join(filter(str.isprintable, text[: 2 * LONGEST_NAME]))[:LONGEST_NAME]
+
+
 def check_url(url: str) -> None:
     """Raise if the text is no address of a feed."""
     if not is_url(url) or " " in url:
@@ -226,10 +243,16 @@ _OURS = frozenset(
 )
 
 
+LONGEST_HEADER = 8_000
+"""Characters of a header of a feed's requests."""
+
+
 def read_header(text: str) -> tuple[str, str]:
     """Return name and value of `Name: value`; the value stands in no message."""
     name, colon, value = text.partition(":")
     name, value = name.strip(), value.strip()
+    if len(text) > LONGEST_HEADER:
+        raise FeedsError(f"a header has at most {LONGEST_HEADER:,} characters")
     if not colon or not _TOKEN.fullmatch(name) or not value.isprintable() or not value:
         raise FeedsError("a header is written 'Name: value'", hint="such as 'X-Token: abc'")
     if name.lower() in _OURS:
@@ -250,6 +273,7 @@ def stream_name(url: str) -> str:
 def tag_name(text: str) -> str:
     """Return the stream name of a folder's name; empty if no character is permitted."""
     name = re.sub(r"[^\w.-]+", "-", OUTSIDE.sub(" ", text)).strip("-.")
+    name = name[: LONGEST_STREAM - 1]
     return _unowned(f"_{name}" if name and not NAME.match(name) else name)
 
 
@@ -272,6 +296,7 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raise if no query could name the stream."""
-    if not NAME.fullmatch(name):
-        raise FeedsError(f"{name!r} is no name of a stream", hint=NAME_HINT)
+    """Raise if no query could name the stream, or if its name is too long."""
+    if len(name) > LONGEST_STREAM or not NAME.fullmatch(name):
+        hint = f"{NAME_HINT}; {LONGEST_STREAM} characters at most"
+        raise FeedsError(f"{in_short(name)} is no name of a stream", hint=hint)

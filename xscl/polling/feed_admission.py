@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xscl.language.names import EVERYTHING
 from xscl.polling.feed import (
     EVERY,
+    LONGEST_URL,
     Feed,
     FeedsError,
     Headers,
@@ -18,7 +19,11 @@ from xscl.polling.feed import (
     shown,
     split_user,
     stream_name,
+    title_of,
 )
+
+MOST_TAGS = 50
+"""Tags of a feed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,8 @@ def admit(wanted: FeedRequest, known: FeedAdmission, now: int) -> Feed:
             f"{shown(url)} is followed already, on the stream {there!r}",
             hint=f"'xscl feeds show {there}' shows it, 'xscl feeds edit' changes it",
         )
+    if len(wanted.tags) > MOST_TAGS:
+        raise FeedsError(f"{shown(url)} has over {MOST_TAGS} tags", hint="give it fewer")
     for name in (*((wanted.stream,) if wanted.stream else ()), *wanted.tags):
         check_name(name)
     stream = owner + wanted.stream if wanted.stream else _free(owner, url, known)
@@ -87,8 +94,8 @@ def admit(wanted: FeedRequest, known: FeedAdmission, now: int) -> Feed:
         now,
         headers,
         url if headers else "",
-        title=wanted.title,
-        site_url=wanted.site_url,
+        title=title_of(wanted.title),
+        site_url=wanted.site_url[:LONGEST_URL],
         next_poll=now,
     )
 

@@ -23,7 +23,17 @@ from dataclasses import replace
 from feeds.formats.parse import ParsedFeed
 from feeds.http.fetch import CacheHeaders, Failed, Fetched, NotModified
 from feeds.http.schedule import PollHints, PollPolicy, next_poll
-from xscl.polling.feed import HIDDEN, REFUSALS, SECOND, Feed, is_url, shown, without_user
+from xscl.polling.feed import (
+    HIDDEN,
+    LONGEST_URL,
+    REFUSALS,
+    SECOND,
+    Feed,
+    is_url,
+    shown,
+    title_of,
+    without_user,
+)
 
 LONGEST_HUB = 2_000
 """Characters of the address of a hub or topic; a feed with a longer one is polled only."""
@@ -167,7 +177,8 @@ def _described(feed: Feed, parsed: ParsedFeed) -> Feed:
     left_out = f"the last {parsed.omitted:,} items were left out" if parsed.omitted else None
     return replace(
         feed,
-        **{name: getattr(parsed, name) for name in _HEADER},
+        **{name: getattr(parsed, name) for name in _HEADER}
+        | {"title": title_of(parsed.title), "site_url": parsed.site_url[:LONGEST_URL]},
         note=left_out,
         skip_hours=" ".join(map(str, sorted(parsed.skip_hours))),
         skip_days=" ".join(sorted(parsed.skip_days)),

@@ -14,11 +14,14 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from xscl.errors import XsclError
+from xscl.language.names import in_short
 from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
 from xscl.service.names import OPERATOR, owner, qualified, shown
 from xscl.store.store import Store
 
+LONGEST_USER = 100
+"""Characters of the name of a user."""
 ERASED = "erased_accounts"
 """The key in `state.meta` of the largest number of an erased account."""
 
@@ -253,9 +256,9 @@ def _account(number: int, name: str, quota: str) -> Account:
 
 
 def _refuse_bad(name: str) -> None:
-    fine = 0 < len(name) <= 100 and name == name.strip() and name.isprintable()
+    fine = 0 < len(name) <= LONGEST_USER and name == name.strip() and name.isprintable()
     if not fine or unicodedata.normalize("NFC", name) != name:
         raise AccountError(
-            f"{name!r} cannot be the name of a user",
-            hint="at most 100 printable characters, without blanks at the ends",
+            f"{in_short(name)} cannot be the name of a user",
+            hint=f"at most {LONGEST_USER} printable characters, without blanks at the ends",
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from xscl.errors import XsclError
+from xscl.language.names import LONGEST_NAME, in_short
 
 OPERATOR = 0
 """The account number of the operator."""
@@ -32,7 +33,13 @@ class BadName(XsclError):
 
 
 def refuse_unaddressable(name: str) -> None:
-    """Raise BadName for a subscription name that cannot be part of a URL path."""
+    """Raise BadName for a subscription name that cannot be part of a URL path, or is too long."""
+    if len(name) > LONGEST_NAME:
+        raise BadName(
+            f"{in_short(name)} cannot be the name of a subscription:"
+            f" it has {len(name):,} characters",
+            hint=f"choose one of at most {LONGEST_NAME}",
+        )
     if "/" in name or name in ("", ".", ".."):
         raise BadName(
             f"{name!r} cannot be the name of a subscription: it stands in addresses",

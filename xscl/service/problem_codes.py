@@ -53,6 +53,7 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
         (
             *("invalid_request", "query", "query_not_supported", "query_too_complex", "too_long"),
             *("query_or_subscription", "subscription_name", "stream_name", "wrong_tag"),
+            *("label", "id"),
             *("wrong_row", "mixed_rows", "empty_list", "encoding"),
             *("not_a_list", "not_a_feed", "json_syntax"),
             *("xml_syntax", "xml_chars", "xml_encoding", "xml_entities"),

@@ -32,6 +32,7 @@ from xscl.polling.credentials import ADDRESSES, NAME, Credentials, secrets_in
 from xscl.polling.feed import HIDDEN, Feed, split_user
 from xscl.polling.feed_poller import allow_late, prepare
 from xscl.polling.feed_repository import FeedRepository, ticks
+from xscl.service.name_bounds import unfit_names
 from xscl.store.atomic_files import write_durably
 from xscl.store.backup import read_backup, unpack
 from xscl.store.data_directory import DataDirectory
@@ -176,6 +177,8 @@ def read_export(content: bytes) -> Registrations:
         raise RegistrationsError(
             f"the file is no export of xscl, or it is damaged: {error}", hint="export again"
         ) from error
+    for wrong in unfit_names(rows):
+        raise RegistrationsError(f"the file is refused: {wrong}", hint="change it in the file")
     return Registrations(rows)
 
 

@@ -28,6 +28,7 @@ from feeds.spool import Spool
 from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import PipelineError, check_store, read_checkpoint
+from xscl.service.name_bounds import long_names
 from xscl.store.atomic_files import sha256_of, synchronise, write_durably
 from xscl.store.backup import Backup, read_backup, unpack
 from xscl.store.block_copies import copies_path
@@ -168,6 +169,8 @@ def _tried(file: Path, staging: DataDirectory, backup: Backup) -> tuple[CommitPo
         seen = store.seen()
         if seen.store != backup.store or seen.commits < backup.commits:
             raise BackupError("the store in the backup is not the one that its manifest says")
+        for wrong in long_names(store):
+            raise BackupError(f"the backup is refused: {wrong}", hint="restore another backup")
         begin_epoch(store)
         seen = store.seen()
         segment = max(backup.position, _appended(store))

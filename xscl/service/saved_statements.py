@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xscl.language.names import refuse_label
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.store.store import Store
@@ -24,7 +25,8 @@ class SavedStatement:
 
 
 def save_statement(store: Store, who: Account, name: str, query: str) -> None:
-    """Save a statement, in place of one of the same name; raises QuotaExceeded."""
+    """Save a statement, in place of one of the same name; raises WrongLabel, QuotaExceeded."""
+    refuse_label(name)
     with store.transaction():
         remove_statement(store, who, name)
         (count,) = store.fetch(

@@ -18,6 +18,7 @@ import threading
 from dataclasses import astuple, dataclass, fields, replace
 
 from xscl.errors import XsclError
+from xscl.language.names import refuse_label
 from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import THE_OPERATOR, Account, Accounts, QuotaExceeded
@@ -78,9 +79,10 @@ class Tokens:
     ) -> tuple[Token, str]:
         """Create a token; return it with its full text, which is never shown again.
 
-        Raises QuotaExceeded if the user has `most` tokens.  With `parent`, the full text of the
-        token with which a user signs in, it is a session and expires after `SESSION`.
+        Raises WrongLabel, and QuotaExceeded if the user has `most` tokens.  With `parent`, the full
+        text of the token with which a user signs in, it is a session and expires after `SESSION`.
         """
+        refuse_label(label)
         secret = secrets.token_urlsafe(32)
         now = ticks()
         with self._mutex:

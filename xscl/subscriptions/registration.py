@@ -18,6 +18,7 @@ from templates.registry.registry import Placed, Registry
 from xscl.documents.composite_ids import CompositeIds
 from xscl.documents.results import XSCL, Subscription
 from xscl.errors import StoreError, XsclError
+from xscl.language.names import refuse_long_stream
 from xscl.planning.compile import compile_query
 from xscl.planning.compile_cache import Plain, Registrable, Shapes, registrable
 from xscl.planning.dataflow import Dataflow
@@ -75,6 +76,8 @@ class Registration:
         query = self._shapes.prepare(text)
         self._subscriptions.refuse_publisher(name, query.streams, query.publish, relational=False)
         self._streams.refuse_publisher(name, query.publish)
+        for stream in (*query.streams, query.publish or ""):
+            refuse_long_stream(stream)
         self._refuse_later(query)
         return query
 
@@ -106,6 +109,7 @@ class Registration:
                 name, query.compiled.reads, query.publishes, relational=True
             )
             self._streams.refuse_publisher(name, query.publishes)
+            refuse_long_stream(query.publishes or "")
             late = self._streams.latest(query.compiled.reads)
             self._streams.refuse_later(query.publishes, late)
         except XsclError:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from cep_core import Schema, is_calendar
 from xscl.documents.results import Subscription
 from xscl.errors import StreamInUse, XsclError
-from xscl.language.names import EVERYTHING
+from xscl.language.names import EVERYTHING, refuse_long_stream
 from xscl.language.parser import MAX_LATENESS, parse_window
 from xscl.planning.compile import CompiledQuery
 from xscl.planning.compile_cache import MOST, Registrable
@@ -81,6 +81,7 @@ class Streams:
 
         Raises StreamInUse if it would change the state of readers.
         """
+        refuse_long_stream(name)
         ticks = lateness if isinstance(lateness, int) else parse_window(lateness)
         if not 0 <= ticks <= MAX_LATENESS:
             raise XsclError(

@@ -31,6 +31,7 @@ from xscl.errors import (
     UnknownSubscription,
     XsclError,
 )
+from xscl.language.names import LONGEST_NAME, PREFIX, in_short
 from xscl.planning.compile_cache import Plain, Variable
 from xscl.planning.planner import Planned
 from xscl.planning.query_plan import Outline
@@ -454,10 +455,10 @@ class Subscriptions:
     def expect_free(self, name: str, others: Container[str] = ()) -> None:
         """Raise if a name is in use, here or among `others` that are about to be registered."""
         plain = name.isprintable() or not any(map(_is_control, name))
-        if not name or name != name.strip() or not plain:
+        if not name or name != name.strip() or not plain or len(name) > LONGEST_NAME + PREFIX:
             raise XsclError(
-                f"{name!r} cannot be the name of a subscription",
-                hint="use letters, without blanks at the ends",
+                f"{in_short(name)} cannot be the name of a subscription",
+                hint=f"use at most {LONGEST_NAME} letters, without blanks at the ends",
             )
         if name in self._by_name or name in others:
             raise NameTaken(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from xscl.delivery.message import owner_name
 from xscl.errors import XsclError
+from xscl.language.names import refuse_label
 from xscl.polling.feed_repository import ticks
 from xscl.store.store import Store
 
@@ -65,6 +66,7 @@ class SecretAddresses:
 
     def make(self, subscription: str, label: str) -> tuple[Address, str]:
         """Create an address durably; return it with its secret, which is shown only once."""
+        refuse_label(label)
         secret = secrets.token_urlsafe(32)
         made = Address(f"ad_{secrets.token_hex(12)}", subscription, label, ticks())
         with self._mutex:

@@ -16,7 +16,7 @@ from feeds.errors import MalformedDocument
 from xscl.documents.document_validation import expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError, XsclError
-from xscl.language.names import EVERYTHING, NAME, NAME_HINT
+from xscl.language.names import EVERYTHING, NAME, NAME_HINT, in_short
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, Moment, raw_request
 from xscl.service.browsing import END, BrowsedDocument, browse, visible_names
@@ -168,7 +168,7 @@ def take(
     """Validate and spool a document durably; raises DocumentError and problems."""
     known = _stream(here, who, stream)
     given = name or secrets.token_hex(16)
-    moment, is_timed = _moment(here, who, time)
+    moment, is_timed = _moment(here, who, given, time)
     document = Document(known, who.qualify(given), moment, xml, origin=who.name)
     _check(here, who, document)
     here.usage.refuse_many_matches(who)
@@ -221,7 +221,7 @@ def _stream(here: Installation, who: Account, stream: str) -> str:
     return known
 
 
-def _moment(here: Installation, who: Account, time: str | None) -> tuple[int, bool]:
+def _moment(here: Installation, who: Account, id: str, time: str | None) -> tuple[int, bool]:
     """Return a document's time, and whether it is final; if not, the intake stamps it."""
     now = here.clock.now()
     found = now if time is None else ticks_of_time(time)
@@ -230,10 +230,12 @@ def _moment(here: Installation, who: Account, time: str | None) -> tuple[int, bo
     if time is not None and time.isdecimal() and (unit := other_unit(found)):
         detail = f"{time} is taken as {written(found)}"
         raise Problem("time", detail, hint=unit_hint(found, unit))
-    if found > now + (DAY if who.is_operator else AHEAD):
+    ahead = DAY if who.is_operator else AHEAD
+    if found > now + ahead:
         raise DocumentError(
-            "its time is ahead of the clock of the service, and windows are counted from the"
-            " latest document",
+            f"the document {in_short(id)} is dated {written(found)}: the clock of the service says"
+            f" {written(now)}, and a document may be {ahead // 60_000_000:,} min ahead of it,"
+            " since windows are counted from the latest document",
             reason_code="future",
         )
     # The latest document drives everybody's windows, so users do not get ahead of the clock.

@@ -1,0 +1,229 @@
+"""Names that somebody gives have a length, and can be printed, in every way in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from feeds.documents import Document
+from tests.xscl.commandline import called
+from tests.xscl.service.conftest import code, ok
+from xscl.documents.document_validation import LONGEST_ID
+from xscl.engine.facade import Engine
+from xscl.errors import DocumentError, XsclError
+from xscl.language.names import LONGEST_LABEL, LONGEST_NAME, LONGEST_STREAM
+from xscl.polling.feed import LONGEST_HEADER, FeedsError, check_name, tag_name, title_of
+from xscl.polling.feed_admission import MOST_TAGS
+from xscl.service.registrations import RegistrationsError, read_export
+from xscl.service.restore import restore
+from xscl.store.data_directory import DataDirectory
+from xscl.store.store_errors import BackupError
+
+QUERY = "S//k->x"
+LONG = "n" * 20_000
+
+
+def short(answer: httpx.Response) -> bool:
+    """Return whether an answer does not repeat what was too long."""
+    return len(answer.content) < 2_000
+
+
+@pytest.mark.parametrize("name", [LONG, "n" * (LONGEST_NAME + 1), "a\nb", "a\x1bb", "\ud800"])
+def test_a_subscription(operator: httpx.Client, name: str) -> None:
+    row = json.dumps({"name": name, "query": QUERY})
+    imported = operator.post(
+        "/v1/subscriptions:import",
+        content=row.encode(),
+        headers={"content-type": "application/x-ndjson"},
+    )
+    assert imported.status_code in (400, 422), imported.text
+    assert short(imported)
+    listed = ok(operator.get("/v1/subscriptions"))["items"]
+    assert all(len(one["name"]) <= LONGEST_NAME for one in listed)
+    ok(operator.put("/v1/subscriptions/given", json={"query": QUERY}))
+    renamed = operator.patch(
+        "/v1/subscriptions/given",
+        content=json.dumps({"name": name}).encode(),
+        headers={"content-type": "application/json"},
+    )
+    assert renamed.status_code in (400, 422), renamed.text
+    with closing(Engine()) as engine:
+        with pytest.raises(XsclError):
+            engine.subscribe(
+                f"{name}{LONG}" if len(name) < 1_000 and name[0] == "n" else name, QUERY
+            )
+        assert not engine.subscriptions
+
+
+def test_names_of_the_greatest_length_are_taken(operator: httpx.Client) -> None:
+    name = "é" * LONGEST_NAME
+    ok(operator.put(f"/v1/subscriptions/{name}", json={"query": QUERY}))
+    assert ok(operator.get(f"/v1/subscriptions/{name}"))["name"] == name
+    stream = "s" * LONGEST_STREAM
+    ok(operator.put("/v1/subscriptions/long-stream", json={"query": f"{stream}//k->x"}))
+    ok(operator.post(f"/v1/documents/{stream}", content=b"<k/>"))
+
+
+STREAMS: dict[str, Callable[[Engine, str], object]] = {
+    "read": lambda engine, name: engine.subscribe("q", f"{name}//k->x"),
+    "published": lambda engine, name: engine.subscribe("q", f"S//k->x PUBLISH {name}"),
+    "published by CEL": lambda engine, name: engine.subscribe(
+        "q", f"SELECT k FROM S PUBLISH {name}", language="cel"
+    ),
+    "declared": lambda engine, name: engine.stream(name),
+    "pushed": lambda engine, name: engine.push([Document(name, "d", 0, b"<k/>")]),
+}
+
+
+@pytest.mark.parametrize("way", STREAMS)
+def test_a_stream(way: str) -> None:
+    with closing(Engine()) as engine:
+        engine.stream("S", attributes={"k": str})
+        with pytest.raises(XsclError, match="cannot be the name of a stream") as refused:
+            STREAMS[way](engine, LONG)
+        assert len(str(refused.value)) < 1_000
+        STREAMS[way](engine, "n" * LONGEST_STREAM)
+
+
+def test_a_document() -> None:
+    with closing(Engine()) as engine:
+        pushed = engine.push([Document("S", LONG, 0, b"<k/>"), Document("S", "d", 0, b"<k/>")])
+        assert pushed.rejected == 1
+        (row,) = engine.sql("SELECT id, reason FROM rejected").to_pylist()
+        assert (len(row["id"]), row["reason"]) == (LONGEST_ID, "id")
+
+
+@pytest.mark.parametrize("label", ["l" * (LONGEST_LABEL + 1), "a\nb"])
+def test_labels_of_tokens_and_addresses(operator: httpx.Client, label: str) -> None:
+    ok(operator.put("/v1/subscriptions/labelled", json={"query": QUERY}))
+    for address in ("/v1/tokens", "/v1/subscriptions/labelled/addresses"):
+        answer = operator.post(address, json={"label": label})
+        assert answer.status_code == 422, answer.text
+        assert short(answer)
+
+
+@pytest.mark.parametrize("name", ["u" * 101, "a\nb"])
+def test_a_user(operator: httpx.Client, name: str) -> None:
+    answer = operator.post("/v1/tokens", json={"user": name})
+    assert answer.status_code in (400, 422)
+    assert short(answer)
+
+
+@pytest.mark.parametrize("name", ["s" * 101, "a%0Ab"])
+def test_a_saved_statement(operator: httpx.Client, name: str) -> None:
+    answer = operator.put(f"/v1/sql/saved/{name}", json={"query": "SELECT 1"})
+    assert code(answer)[0] == 422
+    assert short(answer)
+
+
+@pytest.mark.parametrize("tag", ["t" * 51, "a\x07b"])
+def test_a_tag(operator: httpx.Client, tag: str) -> None:
+    row = json.dumps({"name": "tagged", "query": QUERY, "tags": [tag]})
+    kind = {"content-type": "application/x-ndjson"}
+    for answer in (
+        operator.put("/v1/subscriptions/tagged", json={"query": QUERY, "tags": [tag]}),
+        operator.post("/v1/subscriptions:import", content=row.encode(), headers=kind),
+    ):
+        assert answer.status_code == 422, answer.text
+        assert short(answer)
+
+
+def test_names_of_feeds(operator: httpx.Client) -> None:
+    url = "https://feeds.example/a.xml"
+    for body in (
+        {"url": url, "stream": LONG},
+        {"url": url, "tags": [LONG]},
+        {"url": url, "headers": [f"X-Key: {'h' * LONGEST_HEADER}"]},
+        {"url": f"{url}?{'q' * 5_000}"},
+    ):
+        answer = operator.post("/v1/feeds", json=body)
+        assert answer.status_code in (400, 422), answer.text
+        assert short(answer)
+    with pytest.raises(FeedsError, match="is no name of a stream"):
+        check_name("n" * (LONGEST_STREAM + 1))
+    assert title_of(LONG) == "n" * LONGEST_NAME
+    assert title_of("a\nb\x1bc") == "abc"
+    assert len(tag_name(LONG)) <= LONGEST_STREAM
+
+
+def test_names_in_a_list_of_feeds(operator: httpx.Client) -> None:
+    many = ",".join(f"c{number}" for number in range(MOST_TAGS + 1))
+    outlines = [
+        f'<outline xmlUrl="https://one.example/f.xml" title="{LONG}" htmlUrl="https://{LONG}"/>',
+        f'<outline text="{LONG}"><outline xmlUrl="https://two.example/f.xml"/></outline>',
+        f'<outline xmlUrl="https://three.example/f.xml" category="{many}"/>',
+    ]
+    opml = f"<opml version='2.0'><head/><body>{''.join(outlines)}</body></opml>"
+    taken = ok(operator.post("/v1/feeds:import", content=opml.encode()))
+    assert [line["outcome"] for line in taken] == ["added", "added", "refused"]
+    feeds = ok(operator.get("/v1/feeds"))["items"]
+    names = [(one["title"], one["site_url"], *one["tags"]) for one in feeds]
+    assert max(len(text) for row in names for text in row[:1] + row[2:]) <= LONGEST_NAME
+    assert max(len(row[1]) for row in names) <= 4_000
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("account", "name", LONG),
+        ("token", "label", "a\nb"),
+        ("subscription", "name", LONG),
+        ("subscription_tag", "tag", LONG),
+        ("saved_statement", "name", 17),
+        ("feed", "title", LONG),
+    ],
+)
+def test_names_in_an_export(tmp_path: Path, table: str, column: str, value: object) -> None:
+    home, target = tmp_path / "home", tmp_path / "export.json"
+    for arguments in (("subscribe", "one", QUERY), ("token", "create", "--user", "alice")):
+        assert called(*arguments, "--data", str(home)).exit_code == 0
+    assert called("export", str(target), "--data", str(home)).exit_code == 0
+    content = json.loads(target.read_bytes())
+    columns = {"subscription": "one", "tag": "t", "account": 1, "name": "n", "saved": 0}
+    rows = content[table]
+    if not rows:
+        rows.append({**dict.fromkeys(_columns(table)), **columns, "url": "u", "stream": "s"})
+    rows[0] = {name: rows[0][name] for name in _columns(table)} | {column: value}
+    with pytest.raises(RegistrationsError, match="the file is refused: the") as refused:
+        read_export(json.dumps(content).encode())
+    assert len(str(refused.value)) < 1_000
+
+
+def _columns(table: str) -> tuple[str, ...]:
+    from xscl.service.registrations import _MORE, _TABLES
+
+    return (*_TABLES[table], *_MORE.get(table, ()))
+
+
+def test_names_in_a_backup(tmp_path: Path) -> None:
+    home = DataDirectory(tmp_path / "home")
+    assert called("subscribe", "one", QUERY, "--data", str(home.path)).exit_code == 0
+    with Engine(home.database) as engine:
+        with engine.host.transactions.change() as state:
+            state.store.fetch("UPDATE state.subscription SET name = ?", [LONG])
+        engine.backup(tmp_path / "b.xsclbackup")
+    with pytest.raises(BackupError, match="of a subscription has 20,000 characters"):
+        restore(tmp_path / "b.xsclbackup", DataDirectory(tmp_path / "other"))
+
+
+def test_a_document_ahead_of_the_clock_is_refused_with_its_id_its_time_and_the_limit(
+    operator: httpx.Client, alice: httpx.Client
+) -> None:
+    for client, minutes in ((operator, "1,440"), (alice, "5")):
+        answer = client.post("/v1/documents/Z?id=z1&time=2090-01-02T03:04:05Z", content=b"<k/>")
+        assert code(answer) == (422, "future")
+        detail = answer.json()["detail"]
+        for told in ("'z1'", "2090-01-02T03:04:05Z", f"{minutes} min"):
+            assert told in detail
+
+
+def test_the_reason_of_a_long_id_is_an_error_of_a_document() -> None:
+    from xscl.documents.document_validation import expect_valid
+
+    with pytest.raises(DocumentError, match="its id has 20,000 characters"):
+        expect_valid([Document("S", LONG, 0, b"<k/>")])

@@ -1,0 +1,66 @@
+"""The bounds of names that come with a whole table: in an export, or in a backup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from xscl.language.names import LONGEST_LABEL, LONGEST_NAME, LONGEST_STREAM, PREFIX, in_short
+from xscl.service.accounts import LONGEST_USER
+from xscl.service.saved_statements import LONGEST_NAME as LONGEST_STATEMENT
+from xscl.service.tags import LONGEST as LONGEST_TAG
+from xscl.store.store import Store
+
+_STREAM = LONGEST_STREAM + PREFIX
+NAMES: Mapping[str, Mapping[str, int]] = {
+    "account": {"name": LONGEST_USER},
+    "token": {"label": LONGEST_LABEL},
+    "owned_stream": {"name": _STREAM},
+    "stream": {"name": _STREAM},
+    "subscription": {"name": LONGEST_NAME + PREFIX},
+    "feed": {"stream": _STREAM, "title": LONGEST_NAME, "site_url": 4_000, "url": 4_000},
+    "secret_address": {"label": LONGEST_LABEL},
+    "subscription_tag": {"tag": LONGEST_TAG},
+    "saved_statement": {"name": LONGEST_STATEMENT},
+}
+"""The characters of the names in each table, by column."""
+
+
+def unfit_names(rows: Mapping[str, list[dict[str, Any]]]) -> Iterator[str]:
+    """Yield what is wrong with names in rows of tables."""
+    for table, columns in NAMES.items():
+        for row in rows.get(table, ()):
+            for column, most in columns.items():
+                name = row[column]
+                if name is None:
+                    continue
+                if not isinstance(name, str):
+                    yield f"the {column} of a {_called(table)} is no text"
+                elif len(name) > most:
+                    yield _too_long(table, column, name, len(name), most)
+                elif not name.isprintable():
+                    yield f"the {column} {in_short(name)} of a {_called(table)} cannot be printed"
+
+
+def long_names(store: Store) -> Iterator[str]:
+    """Yield which names of a store are too long."""
+    for table, columns in NAMES.items():
+        for column, most in columns.items() if store.has(table) else ():
+            rows = store.fetch(
+                f"SELECT {column}[:100], length({column}) FROM state.{table}"
+                f" WHERE length({column}) > ? LIMIT 1",
+                [most],
+            )
+            for beginning, size in rows:
+                yield _too_long(table, column, str(beginning), int(size), most)
+
+
+def _called(table: str) -> str:
+    return table.replace("_", " ")
+
+
+def _too_long(table: str, column: str, name: str, size: int, most: int) -> str:
+    return (
+        f"the {column} {in_short(name)} of a {_called(table)} has {size:,} characters,"
+        f" and {most:,} are allowed"
+    )
