@@ -46,7 +46,10 @@ def measured(kind: str, kept: int, subscriptions: int, pushes: int) -> Row:
     quiet: list[list[float]] = []
     beside: list[list[float]] = []
     took: list[float] = []
-    with tempfile.TemporaryDirectory() as made, xscl.Engine(Path(made) / "store") as engine:
+    with (
+        tempfile.TemporaryDirectory() as made,
+        xscl.Engine(Path(made) / "store", owns_process=True) as engine,
+    ):
         engine.retain(xscl.Retention(history=None))
         engine.subscribe_many(
             (f"other-{n}", f'feed//item[contains(title, "w{n}")]') for n in range(subscriptions)

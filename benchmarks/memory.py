@@ -132,7 +132,10 @@ def _day(day: Day) -> Iterator[Row]:
 
 def hours(day: Day) -> Iterator[Sizes]:
     """Yield the state at the end of each hour, and after six more hours with two items."""
-    with TemporaryDirectory() as folder, Engine(Path(folder, "state.duckdb")) as engine:
+    with (
+        TemporaryDirectory() as folder,
+        Engine(Path(folder, "state.duckdb"), owns_process=True) as engine,
+    ):
         engine.retain(RETENTION)
         engine.subscribe_many(QUERIES.items())
         *pushed, one, other = _documents(day)

@@ -49,7 +49,7 @@ def compared(kind: str, residual: str, subscriptions: int, count: int) -> Row:
         (f"quiet-{number}", f'feed//item[contains(lower-case(title), "{word}")]')
         for number, word in enumerate(_words(subscriptions))
     ]
-    with xscl.Engine() as alone, xscl.Engine() as beside:
+    with xscl.Engine(owns_process=True) as alone, xscl.Engine(owns_process=True) as beside:
         engines = {"alone": alone, "beside": beside}
         for engine in engines.values():
             engine.subscribe_many(quiet)

@@ -71,7 +71,7 @@ class Ours(Side):
 
     def __init__(self, asked: Sequence[Channels], file: Path) -> None:
         super().__init__(asked, file)
-        self._engine = Engine(file)
+        self._engine = Engine(file, owns_process=True)
         self._engine.subscribe_many((f"s{n}", query(*pair)) for n, pair in enumerate(asked))
         self._found: list[Match] = []
 

@@ -144,7 +144,7 @@ def verify(kind: Kind, subscriptions: int = 150, count: int = 200) -> int:
     with TemporaryDirectory() as folder:
         for way in ("bulk", "one by one", "among others"):
             path = Path(folder, f"{way}.duckdb")
-            with Engine(path) as engine:
+            with Engine(path, owns_process=True) as engine:
                 if way == "among others":
                     engine.subscribe_many(others)
                 if way == "one by one":
@@ -155,7 +155,7 @@ def verify(kind: Kind, subscriptions: int = 150, count: int = 200) -> int:
                 if way == "among others":
                     for name, _ in others:
                         engine.unsubscribe(name)
-            with Engine(path) as engine:
+            with Engine(path, owns_process=True) as engine:
                 matches = [*engine.push(pushed), *engine.flush()]
                 found.append([(m.subscription, m.documents) for m in matches])
     require_equal(found[1], found[0], f"{kind}, one by one")
@@ -186,7 +186,7 @@ class Side:
     starting: Stages = field(default_factory=Stages)
 
     def __post_init__(self) -> None:
-        self.engine = Engine(self.path)
+        self.engine = Engine(self.path, owns_process=True)
         self.queries = Queries(self.plan.kind, self.plan.shapes, SEED)
         shapes = self.engine.host.state.registration._shapes
         used = max(self.present, REPEATS * (self.plan.bulk + self.plan.singles))
@@ -219,7 +219,7 @@ class Side:
         (document,) = documents(1, SEED + len(self.restart))
 
         def again() -> None:
-            self.engine = Engine(self.path)
+            self.engine = Engine(self.path, owns_process=True)
             self.engine.push(document)
 
         with timed_stages(self.starting, RESTART):

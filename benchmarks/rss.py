@@ -116,7 +116,7 @@ def verify(variant: str, window: str, subscriptions: int = 60, count: int = 150)
     """Return the number of matches of a small run; raises ResultsDiffer if they are wrong."""
     stream, asked = items(count, SEED), wishes(variant, subscriptions, SEED)
     found: list[tuple[str, tuple[str, ...]]] = []
-    with Engine() as engine:
+    with Engine(owns_process=True) as engine:
         _subscribe(engine, asked, window)
         for batch in batches(stream, 37):
             found.extend((m.subscription, m.documents) for m in engine.push(batch))
@@ -141,7 +141,7 @@ class Side:
     def __init__(self, folder: str, plan: Plan, subscriptions: int) -> None:
         self.batch = plan.batch
         self.asked = wishes(plan.variant, subscriptions, SEED)
-        self.engine = Engine(Path(folder, f"{subscriptions}.duckdb"))
+        self.engine = Engine(Path(folder, f"{subscriptions}.duckdb"), owns_process=True)
         self.registering = seconds(lambda: _subscribe(self.engine, self.asked, plan.window))
         self.spent: dict[str, list[float]] = {"end_to_end": [], "stage1": [], "stage2": []}
         self.small: dict[tuple[int, str], list[float]] = {}  # seconds, by size of batch and when

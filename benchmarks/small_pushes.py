@@ -48,7 +48,9 @@ def compared(size: int, subscriptions: int, pushes: int) -> Iterator[Row]:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         engines, readers = {}, {}
         for number, (side, (journalled, is_read)) in enumerate(SIDES.items()):
-            engine = xscl.Engine(place / f"{number}.duckdb", journalled=journalled)
+            engine = xscl.Engine(
+                place / f"{number}.duckdb", journalled=journalled, owns_process=True
+            )
             engines[side] = stack.enter_context(engine)
             engine.subscribe_many(_queries(subscriptions))
             engine.push(documents[:KEPT])

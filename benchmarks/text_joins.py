@@ -65,7 +65,7 @@ def measured(query: str, kept: int, batch: int) -> Row:
     window = int(kept * BETWEEN * SECOND)
     found: list[tuple[str, str]] = []
     spent = 0.0
-    with xscl.Engine() as engine:
+    with xscl.Engine(owns_process=True) as engine:
         engine.subscribe("q", form % (predicate, window))
         for start in range(0, len(stream), batch):
             documents = [item.document() for item in stream[start : start + batch]]

@@ -225,7 +225,7 @@ class Side:
 
     def _open(self) -> None:
         with by_algorithm_1(not self.views):
-            self.engine = Engine(self.path)
+            self.engine = Engine(self.path, owns_process=True)
 
     def push(self, batch: list[Document]) -> None:
         """Push a batch, and record the cost of stage 2."""

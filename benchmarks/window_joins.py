@@ -42,7 +42,7 @@ def compared(count: int, batch: int) -> Iterator[Row]:
     documents = [item.document() for item in items(count, SEED)]
     spent = {STAGE_2: 0.0, CORE: 0.0}
     found: dict[str, list[tuple[int, int]]] = {STAGE_2: [], CORE: []}
-    with xscl.Engine() as relational, xscl.Engine() as core:
+    with xscl.Engine(owns_process=True) as relational, xscl.Engine(owns_process=True) as core:
         relational.subscribe("pairs", XSCL)
         core.stream("feed", attributes={"item_url": str, "title": str, "description": str})
         core.subscribe("pairs", CEL, language="cel")

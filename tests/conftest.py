@@ -90,6 +90,11 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(700, 10, 50)
 
 
+def pytest_unconfigure() -> None:
+    """Return to the collector what is left: DuckDB would list it behind the summary."""
+    gc.unfreeze()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Run two processes more than cores: many tests wait for processes, disks and sockets."""

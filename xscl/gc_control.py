@@ -1,5 +1,8 @@
 """Control of the garbage collector: pauses during batches, a permanent generation.
 
+Both are settings of the whole process.  A process that is the engine's own asks for them with
+`Engine(owns_process=True)`; in others an engine leaves the collector as it is.
+
 A batch creates hundreds of thousands of objects, hardly one of them in a cycle.  The collector
 runs after every few thousand and traverses all of them.  At 10,000 subscriptions that was a fifth
 of a batch's time.
@@ -7,9 +10,11 @@ of a batch's time.
 
 from __future__ import annotations
 
+import atexit
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 
 @contextmanager
@@ -28,8 +33,10 @@ def settle(*, full: bool = False) -> None:
     """Move all live objects to the permanent generation (`gc.freeze`); later collections skip them.
 
     With 20,000 subscriptions a full collection takes a second, in the middle of some batch.
-    Garbage of the oldest generation is collected before only with `full`.  `unsettle` reverses it.
+    Garbage of the oldest generation is collected before only with `full`.  `unsettle` reverses it;
+    so does the end of the process, because modules in C report objects that it leaves.
     """
+    _unsettle_at_exit()
     gc.collect(2 if full else 1)
     gc.freeze()
 
@@ -37,3 +44,8 @@ def settle(*, full: bool = False) -> None:
 def unsettle() -> None:
     """Return the permanent generation to the collector: long-lived objects were dropped."""
     gc.unfreeze()
+
+
+@cache
+def _unsettle_at_exit() -> None:
+    atexit.register(unsettle)

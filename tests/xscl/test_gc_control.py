@@ -29,7 +29,7 @@ def test_it_is_as_it_was_afterwards() -> None:
 
 
 def test_it_runs_again_after_a_push_that_failed() -> None:
-    engine = xscl.Engine()
+    engine = xscl.Engine(owns_process=True)
     engine.close()
     with pytest.raises(XsclError, match="closed"):
         engine.push(xscl.Document("S", "d", 1, b"<a/>"))

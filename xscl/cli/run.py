@@ -115,7 +115,7 @@ def run(
         run_events(options, strict=strict, as_json=as_json)
         return
     _refuse("documents", {"--schema": schema, "--time": time, "--unit": unit})
-    with Engine() as engine:
+    with Engine(owns_process=True) as engine:
         for number, given in enumerate(query, 1):
             text = query_text(given)
             refuse_bare_windows(text)

@@ -48,12 +48,12 @@ def opened(
     refuse_token(place)
     at = home(place.data)
     if missing == "memory" and not at.exists():
-        with Engine() as engine:
+        with Engine(owns_process=True) as engine:
             yield LocalService(at, engine)
         return
     if missing == "refuse":
         at.expect()
-    with at.hold(command), Engine(at.database) as engine:
+    with at.hold(command), Engine(at.database, owns_process=True) as engine:
         yield LocalService(at, engine)
 
 

@@ -31,7 +31,7 @@ def status(call: Call) -> None:
         refuse_token(call)
         at = home(call.data)
         at.expect()
-        with at.hold("status"), Engine(at.database) as engine:
+        with at.hold("status"), Engine(at.database, owns_process=True) as engine:
             found = LocalService(at, engine).status()
     process = {
         "service": (figures or {}).get("pid"),

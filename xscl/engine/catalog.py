@@ -16,7 +16,6 @@ from xscl.engine.transactions import Transactions
 from xscl.engine.trials import Trials
 from xscl.engine.twin import event_publishers
 from xscl.errors import StreamInUse, XsclError
-from xscl.gc_control import paused as paused_collection
 from xscl.inspection.backfill import first_after
 from xscl.inspection.replay import beginning
 from xscl.planning.compile_cache import Registrable
@@ -159,7 +158,7 @@ class Catalog:
         if history:
             self._complete(self._begin(pairs, updates, None, numbered=numbered), None)
             return
-        with self._transactions.committed(), paused_collection():
+        with self._transactions.committed(), self._transactions.paused():
             compiled = list(self._state.registration.compiled(pairs, numbered))
             self._register(compiled, updates)
             self._transactions.freeze()
@@ -176,7 +175,7 @@ class Catalog:
         together: list[tuple[str, Registrable]] = []
         alone: list[int] = []
         names: set[str] = set()
-        with self._transactions.committed(), paused_collection():
+        with self._transactions.committed(), self._transactions.paused():
             for place, (name, text) in enumerate(pairs):
                 try:
                     ready = self._state.registration.compiled_one(name, text, names)
@@ -215,7 +214,7 @@ class Catalog:
         """Change a subscription as `Engine.edit` does, in one transaction."""
         if paused:  # the matches of its past come before its pause
             self._complete_past(name)
-        with self._transactions.committed(), paused_collection():
+        with self._transactions.committed(), self._transactions.paused():
             one = self._state.subscriptions[name]
             text = one.query if query is None else query
             wanted = (
@@ -388,7 +387,7 @@ class Catalog:
         numbered: bool = False,
     ) -> list[int]:
         """Register queries in XSCL that wait for their histories; return their numbers."""
-        with self._transactions.committed(), paused_collection():
+        with self._transactions.committed(), self._transactions.paused():
             compiled = list(self._state.registration.compiled(pairs, numbered))
             first = self._beginning(since)
             apart = bound_to(self._state.subscriptions, first)

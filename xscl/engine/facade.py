@@ -64,6 +64,7 @@ class Engine:
         kept_memory: int | None = None,
         result_bound: int = RESULTS,
         journalled: bool = True,
+        owns_process: bool = False,
     ) -> None:
         """Open the engine of a file, or a new one.
 
@@ -72,7 +73,8 @@ class Engine:
         a quarter of the machine's.  `result_bound` is the largest number of results of one
         arriving document with one join, the newest partners first; it belongs to a store as its
         queries do, so open it with the same one.  `journalled` commits small pushes to a journal
-        beside the file, which is faster; readers see no difference.  `views` and
+        beside the file, which is faster; readers see no difference.  `owns_process` says that the
+        process runs for this engine: it may then control the garbage collector.  `views` and
         `workers` have no effect.
 
         Raises StoreInUse if another process has the file open, and other StoreErrors if it is
@@ -80,7 +82,7 @@ class Engine:
         """
         _warn_of_removed(views=views, workers=workers)
         self._path = path or "in memory"
-        self.host = EngineHost(path, Settings(kept_memory, result_bound, journalled))
+        self.host = EngineHost(path, Settings(kept_memory, result_bound, journalled, owns_process))
         self.host.catalog.drop_unacknowledged()
         if retention is not None:
             with ExitStack() as opened:

@@ -23,7 +23,6 @@ from xscl.engine.match_log import MatchLog
 from xscl.engine.state import EngineState
 from xscl.engine.throughput import Laps, Pace
 from xscl.engine.transactions import Transactions
-from xscl.gc_control import paused
 from xscl.planning.operators.joins import Interleaved
 from xscl.shredding.arrivals import Arrivals, BatchPart, cut_parts
 from xscl.shredding.remote.artefact import ArtefactDirectory
@@ -241,7 +240,7 @@ class Ingest:
     def _transact(self, portion: PushSlice, batch: BatchKey | None, outcome: _Outcome) -> pa.Table:
         """Push documents in one transaction, with the batch that they end; return the results."""
         laps = Laps(self.pace)
-        with self._transactions.change() as state, paused():
+        with self._transactions.change() as state, self._transactions.paused():
             laps.end("wait")
             dataflow = state.dataflow
             state.flow.look(dataflow.passed)
@@ -340,7 +339,7 @@ class Ingest:
 
     def replay_at(self, arrivals: Arrivals, rows: pa.Table) -> None:
         """Push documents of another engine's past, under the numbers that they have there."""
-        with self._transactions.change() as state, paused():
+        with self._transactions.change() as state, self._transactions.paused():
             state.dataflow.begin(several=len(arrivals) > 1)
             state.documents.replay(arrivals, rows)
             state.arrived.append(arrivals)

@@ -49,11 +49,13 @@ class Settings:
     `kept_memory` bounds the join state in memory, in bytes; None: a quarter of the machine's.
     `result_bound` is the largest number of results of one arriving document with one join.
     `journalled`: pushes are committed to the journal of the store (`xscl.store.journal`).
+    `owns_process`: the process is the engine's own, whose garbage collector it controls.
     """
 
     kept_memory: int | None = None
     result_bound: int = RESULTS
     journalled: bool = True
+    owns_process: bool = False
 
     @property
     def of_twin(self) -> Settings:

@@ -17,7 +17,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 
@@ -56,7 +56,7 @@ class Transactions:
         self._is_opening = False  # a thread opens a lost database; guarded by `_mutex`
         self.settings = settings
         try:
-            with self.store.translate_errors(), paused():
+            with self.store.translate_errors(), self.paused():
                 self._load()
                 self.state.keep_image()
             self.freeze()
@@ -175,7 +175,7 @@ class Transactions:
         self.state.pushed = None
         self._unfreeze()
         try:
-            with self.store.translate_errors(), paused():
+            with self.store.translate_errors(), self.paused():
                 self.store.reopen()
                 self._load()
         except _FINAL:
@@ -193,8 +193,14 @@ class Transactions:
         with self.lock:
             return self.store.connect_again()
 
+    def paused(self) -> AbstractContextManager[None]:
+        """Return a context in which no garbage is collected, if the process is the engine's own."""
+        return paused() if self.settings.owns_process else nullcontext()
+
     def freeze(self) -> None:
         """Move the state to the permanent generation (`gc.freeze`) after many new subscriptions."""
+        if not self.settings.owns_process:
+            return
         if len(self.state.subscriptions) >= self._frozen + FROZEN_AFTER:
             self._frozen = len(self.state.subscriptions)
             settle(full=self._is_reloaded)

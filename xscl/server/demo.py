@@ -160,7 +160,7 @@ def demonstrate(
             service.run(server.finished if once else None)
     with (
         home.hold("demo"),
-        Engine(home.database) as engine,
+        Engine(home.database, owns_process=True) as engine,
         closing(engine.host.connect()) as store,
     ):
         return status(store, home)
@@ -214,7 +214,11 @@ def _expect_new(home: DataDirectory) -> None:
 
 def _register(home: DataDirectory, server: SamplePublisher, queries: Mapping[str, str]) -> None:
     """Register the sample feeds and subscriptions."""
-    with home.hold("demo"), Engine(home.database) as engine, FeedRepository(engine) as followed:
+    with (
+        home.hold("demo"),
+        Engine(home.database, owns_process=True) as engine,
+        FeedRepository(engine) as followed,
+    ):
         for sample in server.samples.values():
             wanted = FeedRequest(server.url(sample), sample.stream, every=EVERY)
             follow(engine, followed, wanted)

@@ -231,7 +231,7 @@ class Service:
         home = self._home
         with (
             home.hold(SERVICE),
-            Engine(home.database) as engine,
+            Engine(home.database, owns_process=True) as engine,
             self._delivering(engine) as outbox,
             Spool(home.spool) as spool,
             closing(engine.host.connect()) as store,

@@ -200,7 +200,7 @@ def register(home: DataDirectory, wanted: Registrations) -> tuple[dict[str, int]
                 }
                 _add(store, "stream", wanted.rows["stream"])
                 _add(store, "saved_statement", wanted.rows["saved_statement"])
-        with Engine(home.database) as engine:
+        with Engine(home.database, owns_process=True) as engine:
             new["feeds"] = _follow(engine, wanted.rows["feed"])
             prepare(engine)
             new["subscriptions"], refused = _subscribe(engine, wanted.rows["subscription"])

@@ -312,7 +312,7 @@ def _accepted(
 
 def _set_checkpoint_aside(home: DataDirectory, aside: SetAside) -> None:
     """Set Spark's checkpoint aside if it is damaged or ahead of the store."""
-    with Engine(home.database) as engine:
+    with Engine(home.database, owns_process=True) as engine:
         try:
             checkpoint = read_checkpoint(home.checkpoint)
             if checkpoint is not None:
