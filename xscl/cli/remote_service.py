@@ -270,6 +270,7 @@ class RemoteService:
             UnseenName(
                 *(one["kind"], one["name"], one["message"], one["line"], one["column"]),
                 _near_names(one["nearest"]),
+                one["hint"],
             )
             for one in found
         ]

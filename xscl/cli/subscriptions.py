@@ -112,12 +112,13 @@ def subscribe(
         words = one_line(history_summary(begun, since or "30 days")) if begun else None
         explanation = service.explain(name, named=True).splitlines()
         known = [f"the stream {one.name!r} yet" for one in unseen if one.kind == "stream"]
+        known += [f"{one.message}: {one.hint}" for one in unseen if one.kind == "comparison"]
         warnings = [
             line
             for line in explanation
             if line.startswith("warning: ") and not line.endswith(tuple(known))
         ]
-        if language == XSCL and not unseen:
+        if language == XSCL and all(one.kind == "comparison" for one in unseen):
             warn_of_unmatched_blocks(service, text)
         made = None if webhook is None else _add_webhook(service, name, webhook)
     for warning in warnings:

@@ -29,7 +29,7 @@ class Stopped:
 class Subscription:
     """A subscription: its query, the streams that it reads and the one that it publishes.
 
-    `version` counts its edits.
+    `version` counts its edits.  The answer to a registration has `warnings`.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Subscription:
     paused: bool = False
     stopped: Stopped | None = None
     tags: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +218,7 @@ class QueryFault:
 
 @dataclass(frozen=True, slots=True)
 class UnseenName:
-    """A name in a query that was never seen, with the nearest names that were."""
+    """A name in a query that was never seen, with the nearest names; or a doubtful comparison."""
 
     kind: str
     name: str

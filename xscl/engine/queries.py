@@ -6,8 +6,8 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import duckdb
@@ -26,9 +26,9 @@ from xscl.inspection.diagnosis import TRIAL_SECONDS, Diagnosis, Examined, diagno
 from xscl.inspection.explain import absence_warning, explain
 from xscl.inspection.plan_users import PlanUsers, plan_users
 from xscl.inspection.relations import VALUED, may_read_values
-from xscl.inspection.replay import TRIED, Trial, beginning, registered
-from xscl.inspection.unseen_names import UnseenName, unseen_names
-from xscl.inspection.vocabulary import Vocabularies
+from xscl.inspection.replay import TRIED, Trial, beginning, registered, subscription_named
+from xscl.inspection.unseen_names import UnseenName, doubtful_comparisons, unseen_names
+from xscl.inspection.vocabulary import Vocabularies, Vocabulary
 from xscl.inspection.why import Read, Why, question_of, why
 from xscl.language.names import EVERYTHING
 from xscl.planning.compile import CompiledQuery, compile_query
@@ -171,12 +171,20 @@ class Queries:
     def unseen_names(
         self, query: str, named: Callable[[str], str | None] = str
     ) -> tuple[UnseenName, ...]:
-        """Return the names in a query in XSCL that were never seen, with the nearest that were.
+        """Return the names in a query in XSCL that were never seen, and doubtful comparisons.
 
         `named` returns the query's name for a stream of the engine, None for one that may not be
         seen.  Raises QueryError.
         """
         compile_query(query)
+        with self._seen(named) as seen:
+            return unseen_names(query, *seen)
+
+    @contextmanager
+    def _seen(
+        self, named: Callable[[str], str | None]
+    ) -> Iterator[tuple[dict[str, int], Callable[[str], Vocabulary]]]:
+        """Yield the streams that are known, with the numbers of documents, and their vocabulary."""
         with closing(self._transactions.connect()) as store:
             arrived = self._state.documents.next
             counts = self._vocabularies.counts(store)
@@ -188,8 +196,7 @@ class Queries:
                 if (shown := named(name)) is not None
             }
             streams = {shown: counts.get(name, 0) for shown, name in engine_names.items()}
-            return unseen_names(
-                query,
+            yield (
                 streams,
                 lambda shown: self._vocabularies.of(store, engine_names[shown], arrived),
             )
@@ -214,12 +221,19 @@ class Queries:
         """Explain the evaluation of a query; see `Engine.explain`."""
         with self._transactions.lock:
             state = self._state
-            return explain(
+            text = explain(
                 *(state.store, state.registry, state.subscriptions, state.dataflow, state.streams),
                 query,
                 sql=sql,
                 seen=seen,
             )
+            known = subscription_named(state.store, state.subscriptions, query)
+        if sql or (known is not None and known.relational):
+            return text
+        with self._seen(str) as documents:
+            found = doubtful_comparisons(query if known is None else known.query, *documents)
+            warnings = [f"warning: {one.message}: {one.hint}" for one in found]
+        return "\n".join((text, *warnings))
 
     def plan(self) -> PlanGraph:
         """Return the plan of all subscriptions as a graph, with rows and rates."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from lxml import etree
@@ -69,6 +69,32 @@ def nearest_names(name: str, seen: Mapping[str, int]) -> tuple[NearName, ...]:
 def names_text(nearest: tuple[NearName, ...]) -> str:
     """Return near names as text: `title (15 documents)`."""
     return ", ".join(f"{one.name} ({counted(one.documents, 'document')})" for one in nearest)
+
+
+def is_seen(step: Step, name: str, seen: Collection[str]) -> bool:
+    """Return True if a step's name was seen; names of other namespaces count for any prefix.
+
+    `name` is that of the step as a query writes it.
+    """
+    if not step.test.uri and step.test.uri is not None:
+        return name in seen
+    if step.test.uri is None:
+        ending = f"{'@' if step.attribute else ''}{step.test.local}"
+        return any(other == ending or _local(other) == ending for other in seen)
+    return name in seen or f"{'@' if step.attribute else ''}*:{step.test.local}" in seen
+
+
+def is_name_of(step: Step, seen: str) -> bool:
+    """Return True if a name that was seen passes the name test of a step."""
+    if step.attribute is not seen.startswith("@"):
+        return False
+    return step.test.local is None or is_seen(step, step_written(step), (seen,))
+
+
+def _local(name: str) -> str:
+    """Return a name without its prefix; the `@` of an attribute stays."""
+    at = "@" if name.startswith("@") else ""
+    return at + name.removeprefix("@").rpartition(":")[2]
 
 
 def _bare(name: str) -> str:

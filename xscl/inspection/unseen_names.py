@@ -1,7 +1,8 @@
 """Names in a query that were never seen: streams without documents, elements in no document.
 
 They are no errors, as a document with them may come.  Most are misspelt, so each has the nearest
-names that were seen.
+names that were seen.  A comparison of numbers that were seen to be written differently is reported
+like a name.
 """
 
 from __future__ import annotations
@@ -11,11 +12,19 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from xscl.errors import QueryError
-from xscl.inspection.names_seen import NearName, names_text, nearest_names, step_written
+from xscl.inspection.names_seen import (
+    NearName,
+    is_seen,
+    names_text,
+    nearest_names,
+    step_written,
+)
 from xscl.inspection.vocabulary import Vocabulary
+from xscl.inspection.written_numbers import differently_written
 from xscl.language.parser import parse
 from xscl.language.scope import bound_steps, walk
 from xscl.language.syntax import Block, Span, Step, VariablePath
+from xscl.language.unparse import unparse
 from xscl.plurals import counted
 
 MOST = 20
@@ -26,30 +35,29 @@ MOST = 20
 class UnseenName:
     """A name in a query that was never seen, at its place in the text.
 
-    `kind` tells names of streams from those of elements and attributes.
+    `kind` tells names of streams from those of elements and attributes, and from comparisons.
     """
 
-    kind: Literal["stream", "name"]
+    kind: Literal["stream", "name", "comparison"]
     name: str
     message: str
     line: int
     column: int
     nearest: tuple[NearName, ...]
-
-    @property
-    def hint(self) -> str | None:
-        """The nearest names as text."""
-        return f"did you mean {names_text(self.nearest)}?" if self.nearest else None
+    hint: str | None
+    """The nearest names as text, or what to write instead."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the warning as JSON values."""
-        return {**asdict(self), "hint": self.hint}
+        return asdict(self)
 
 
 def unseen_names(
     query: str, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
 ) -> tuple[UnseenName, ...]:
     """Return the names in a query that were never seen, in the order of the text.
+
+    Comparisons of numbers that were seen to be written differently come behind them.
 
     `streams` are the known ones, with the numbers of their documents; `vocabulary` returns that of
     a stream.  Raises QueryError.
@@ -74,6 +82,26 @@ def _unseen(
         if isinstance(one, VariablePath) and one.variable in stream_of:
             stream = stream_of[one.variable]
             yield from _steps(query, stream, one.path, streams, vocabulary)
+    yield from doubtful_comparisons(query, streams, vocabulary)
+
+
+def doubtful_comparisons(
+    query: str, streams: Mapping[str, int], vocabulary: Callable[[str], Vocabulary]
+) -> Iterator[UnseenName]:
+    """Yield the equalities of texts that were seen to be numbers that are written differently.
+
+    Raises QueryError.
+    """
+    for compared, left, right, numbers in differently_written(parse(query), streams, vocabulary):
+        text = unparse(compared)
+        yield UnseenName(
+            "comparison",
+            text,
+            f"{text} compares texts, and values such as '{left}' and '{right}' were seen",
+            *_place(query, compared.span),
+            (),
+            f"compare numbers with {numbers}",
+        )
 
 
 def _steps(
@@ -91,27 +119,11 @@ def _steps(
         if not isinstance(step, Step) or step.derived is not None or step.test.local is None:
             continue
         name = step_written(step)
-        if seen.documents and not _is_seen(step, name, seen.names):
+        if seen.documents and not is_seen(step, name, seen.names):
             documents = counted(seen.documents, "document")
             message = f"{name!r} is not in the newest {documents} of {stream!r}"
             near = nearest_names(name, seen.names)
             yield _placed(query, step.span, "name", name, message, near)
-
-
-def _is_seen(step: Step, name: str, seen: Mapping[str, int]) -> bool:
-    """Return True if a step's name was seen; names of other namespaces count for any prefix."""
-    if not step.test.uri and step.test.uri is not None:
-        return name in seen
-    if step.test.uri is None:
-        ending = f"{'@' if step.attribute else ''}{step.test.local}"
-        return any(other == ending or _local(other) == ending for other in seen)
-    return name in seen or f"{'@' if step.attribute else ''}*:{step.test.local}" in seen
-
-
-def _local(name: str) -> str:
-    """Return a name without its prefix; the `@` of an attribute stays."""
-    at = "@" if name.startswith("@") else ""
-    return at + name.removeprefix("@").rpartition(":")[2]
 
 
 def _placed(
@@ -122,5 +134,11 @@ def _placed(
     message: str,
     nearest: tuple[NearName, ...],
 ) -> UnseenName:
-    place = QueryError.at(span.start, message, query)
-    return UnseenName(kind, name, message, place.line, place.column, nearest)
+    hint = f"did you mean {names_text(nearest)}?" if nearest else None
+    return UnseenName(kind, name, message, *_place(query, span), nearest, hint)
+
+
+def _place(query: str, span: Span) -> tuple[int, int]:
+    """Return line and column of a part of a query."""
+    place = QueryError.at(span.start, "", query)
+    return place.line, place.column

@@ -64,8 +64,11 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read(Generic[T]):
-    """A vocabulary read after a number of arrivals, with the seconds of CPU that it took."""
+class Read(Generic[T]):
+    """A vocabulary, or what follows from it, as of a number of arrivals.
+
+    `cost` is the seconds of CPU that it took.
+    """
 
     found: T
     arrived: int
@@ -81,20 +84,20 @@ class Vocabularies:
     """
 
     def __init__(self) -> None:
-        self._streams: dict[str, _Read[Vocabulary]] = {}
+        self._streams: dict[str, Read[Vocabulary]] = {}
         self._counts = StreamCounts()
 
     def of(self, store: Store, stream: str, arrived: int) -> Vocabulary:
         """Return the vocabulary of a stream; `arrived` changes with each document."""
-        return _reused(self._streams, stream, arrived, lambda: vocabulary(store, stream))
+        return reused(self._streams, stream, arrived, lambda: vocabulary(store, stream))
 
     def counts(self, store: Store) -> dict[str, int]:
         """Return the number of known documents by stream."""
         return self._counts.of(store)
 
 
-def _reused(known: dict[K, _Read[T]], key: K, arrived: int, read: Callable[[], T]) -> T:
-    """Return the cached vocabulary of a key, or read it."""
+def reused(known: dict[K, Read[T]], key: K, arrived: int, read: Callable[[], T]) -> T:
+    """Return the cached vocabulary of a key, or what else is read of one, or read it."""
     one = known.get(key)
     if one is not None and (
         one.arrived == arrived or (one.cost > QUICK and time.monotonic() - one.read_at < REUSED)
@@ -104,7 +107,7 @@ def _reused(known: dict[K, _Read[T]], key: K, arrived: int, read: Callable[[], T
         known.clear()
     began = time.thread_time()
     found = read()
-    known[key] = _Read(found, arrived, time.monotonic(), time.thread_time() - began)
+    known[key] = Read(found, arrived, time.monotonic(), time.thread_time() - began)
     return found
 
 

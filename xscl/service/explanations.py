@@ -85,16 +85,17 @@ class Diagnosed(JsonBody):
 
 
 class UnseenName(JsonBody):
-    """A name in a query that was never seen: a likely slip, but no error."""
+    """A name in a query that was never seen, or a doubtful comparison: a likely slip, no error."""
 
     kind: str = Field(examples=["name"])
-    """`stream`, or `name` for one of an element or attribute."""
+    """`stream`; `name` for one of an element or attribute; `comparison` for one of texts whose
+    values were seen to be numbers that are written differently."""
     name: str = Field(examples=["titel"])
-    """The name."""
+    """The name, or the comparison."""
     message: str = Field(examples=["'titel' is not in the newest 15 documents of 'feeds'"])
     """The warning."""
     hint: str | None = Field(None, examples=["did you mean title (15 documents)?"])
-    """The nearest names as text."""
+    """The nearest names as text, or what to write instead."""
     line: int = Field(examples=[1])
     """Line of the name in the query, from 1."""
     column: int = Field(examples=[20])
@@ -126,7 +127,7 @@ class Checked(JsonBody):
     sentence: str | None = Field(None, examples=["Tell me when an item of feeds comes."])
     """The query read back as one sentence; null with an error."""
     warnings: list[UnseenName]
-    """Names that were never seen."""
+    """Names that were never seen, and doubtful comparisons."""
     absences: str | None = Field(
         None, examples=["an absence is reported only when a later document arrives"]
     )

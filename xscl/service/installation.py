@@ -29,6 +29,7 @@ from xscl.service.intake import DOCUMENTS, Intake
 from xscl.service.metrics import Metrics
 from xscl.service.names import OPERATOR, owner
 from xscl.service.registrar import Registrar
+from xscl.service.registration_warnings import RegistrationWarnings
 from xscl.service.resolving import Resolver
 from xscl.service.sql import UserSql
 from xscl.service.status_series import StatusSeries
@@ -182,8 +183,9 @@ class Installation:
     `completions` resolves futures with the results of threads.  `questions`, `imports` and
     `confirming` limit concurrency, by account number; `requests` limits the rate and `listeners`
     the number of event streams.  Hold `endpoints_lock` to count endpoints and make one.  `counts`
-    are the documents by stream.  `pushes` are those of hubs, None without a public address.
-    `callbacks` limits the rate at each callback, `deliveries` the number at a time.
+    are the documents by stream, `warnings` those of queries.  `pushes` are those of hubs, None
+    without a public address.  `callbacks` limits the rate at each callback, `deliveries` the number
+    at a time.
     """
 
     home: DataDirectory
@@ -208,6 +210,7 @@ class Installation:
     watch: ConsumerWatch
     series: StatusSeries
     counts: StreamCounts
+    warnings: RegistrationWarnings
     feeds_lock: threading.Lock = field(default_factory=threading.Lock)
     pushes: Pushes | None = None
     callbacks: TokenBuckets[str] = field(default_factory=TokenBuckets[str])
@@ -261,5 +264,6 @@ def installed(
             watch=watch,
             series=series,
             counts=counts,
+            warnings=RegistrationWarnings(engine, resolver),
             pushes=pushes,
         )

@@ -20,7 +20,7 @@ from xscl.service.accounts import Account
 from xscl.service.dependencies import COUNTED, owner_of
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem
-from xscl.service.routes.subscriptions import LONGEST_NAME, New, put, router, shown
+from xscl.service.routes.subscriptions import LONGEST_NAME, New, put, router, with_warnings
 from xscl.service.subscribing import SubscriptionRequest, registered
 
 PREFIX = "/v1/subscriptions/"
@@ -72,6 +72,8 @@ class Shortcut:
                 return None
             if not here.resolver.is_quick(account, new.query):
                 return None
+            if not here.warnings.are_known(account, new.query):
+                return None
             here.requests.consume(account.number, account.quota.requests_a_minute)
             scope.setdefault("state", {})[COUNTED] = account.number
             wanted = SubscriptionRequest(name, new.query, new.updates, tags=new.tags)
@@ -82,7 +84,7 @@ class Shortcut:
         tags = (
             sorted({*(new.tags or ())}) if is_new else None
         )  # a new one has no others: no reading
-        return status.value, shown(here, account, found, tags).model_dump_json().encode()
+        return status.value, with_warnings(here, account, found, tags).model_dump_json().encode()
 
 
 def _name(scope: Scope) -> str | None:

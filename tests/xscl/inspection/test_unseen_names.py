@@ -81,5 +81,8 @@ def test_another_users_streams_are_not_suggested(engine: Engine) -> None:
     (one,) = hidden
     assert [near.name for near in one.nearest] == ["news"]
     own = engine.host.queries.unseen_names("nws//item[./titel]", lambda n: n.removeprefix("_7."))
-    message = "'titel' is not in the newest 1 document of 'nws'"
-    assert own == (UnseenName("name", "titel", message, 1, 13, (NearName("item", 1),)),)
+    message, hint = (
+        "'titel' is not in the newest 1 document of 'nws'",
+        "did you mean item (1 document)?",
+    )
+    assert own == (UnseenName("name", "titel", message, 1, 13, (NearName("item", 1),), hint),)

@@ -36,6 +36,7 @@ def test_put_get_delete(operator: httpx.Client) -> None:
         "history": "none",
         "stopped": None,
         "cost_share": made.json()["cost_share"],
+        "warnings": ["nothing has come on the stream 'S' yet"],
     }
     again = operator.put("/v1/subscriptions/twice", json={"query": TWICE})
     expected = made.json() | {"cost_share": again.json()["cost_share"]}
@@ -47,6 +48,48 @@ def test_put_get_delete(operator: httpx.Client) -> None:
     gone = operator.get("/v1/subscriptions/twice")
     assert (gone.status_code, gone.json()["code"]) == (404, "unknown_subscription")
     assert gone.headers["content-type"] == "application/problem+json"
+
+
+def test_a_registration_warns_as_the_command_does(
+    alice: httpx.Client, operator: httpx.Client
+) -> None:
+    query = "bills//order[./total->t] JOIN{t != u, 3 d} bills//invoice[./total->u]"
+    ok(alice.put("/v1/streams/bills", json={}))
+    for name, body in (("o1", "<order><total>40</total></order>"), ("i1", INVOICE)):
+        ok(alice.post(f"/v1/documents/bills?id={name}", content=body))
+    eventually(lambda: ok(alice.get("/v1/streams/bills/elements"))["documents"] == 2)
+    compared = (
+        "t != u compares texts, and values such as '40' and '40.00' were seen: compare numbers with"
+        " number(t) != number(u)"
+    )
+    crossed = "no equality chooses candidates: every pair within the window is tested"
+    made = ok(alice.put("/v1/subscriptions/odd", json={"query": query}))
+    assert sorted(made["warnings"]) == sorted([compared, crossed])
+    again = ok(alice.put("/v1/subscriptions/odd", json={"query": query}))
+    assert again["warnings"] == made["warnings"]
+    numbers = query.replace("t != u", "number(t) != number(u)")
+    changed = ok(alice.patch("/v1/subscriptions/odd", json={"query": numbers}))
+    assert changed["warnings"] == [crossed]
+    checked = ok(alice.post("/v1/check", json={"query": query}))["warnings"]
+    assert [(one["kind"], one["name"]) for one in checked] == [("comparison", "t != u")]
+    assert compared in ok(alice.post("/v1/explain", json={"query": query}))["text"]
+    misspelt = "bills//ordre->a FOLLOWED BY{a = b, 1 d} bills//order->b"
+    warned = ok(alice.put("/v1/subscriptions/typo", json={"query": misspelt}))["warnings"]
+    assert warned == [
+        "'ordre' is not in the newest 2 documents of 'bills': did you mean order (1 document)?",
+    ]
+    ok(operator.put("/v1/streams/billed", json={}))
+    ok(operator.post("/v1/documents/billed?id=b1", content=INVOICE))
+    eventually(lambda: ok(operator.get("/v1/streams/billed/elements"))["documents"] == 1)
+    warned = ok(operator.put("/v1/subscriptions/typo", json={"query": "biled//invoice"}))
+    assert warned["warnings"] == [
+        "nothing is known of the stream 'biled': did you mean billed (1 document)?"
+    ]
+    again = ok(operator.put("/v1/subscriptions/typo", json={"query": "biled//invoice"}))
+    assert again["warnings"] == warned["warnings"]
+
+
+INVOICE = "<invoice><total>40.00</total></invoice>"
 
 
 def test_a_subscription_shows_where_it_was_stopped(operator: httpx.Client) -> None:

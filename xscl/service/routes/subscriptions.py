@@ -144,6 +144,14 @@ class Shown(JsonBody):
     1; what several subscriptions share is divided equally among them."""
 
 
+class Registered(Shown):
+    """A subscription whose query was registered or edited, with what is doubtful about it."""
+
+    warnings: list[str] = Field(examples=[["nothing has come on the stream 'orders' yet"]])
+    """What `xscl subscribe` warns of: names that were never seen, values that were seen to be
+    numbers that are written differently, joins without an equality, absences that wait."""
+
+
 class TagShown(JsonBody):
     """A tag of subscriptions."""
 
@@ -257,9 +265,9 @@ def read_rows(body: bytes, kind: str) -> Iterator[SubscriptionRequest]:
     "/subscriptions/{name}",
     summary="Subscribe to a query",
     status_code=HTTPStatus.CREATED,
-    responses={200: {"model": Shown, "description": "It was there already."}},
+    responses={200: {"model": Registered, "description": "It was there already."}},
 )
-async def put(name: Name, new: New, here: Here, who: Who, response: Response) -> Shown:
+async def put(name: Name, new: New, here: Here, who: Who, response: Response) -> Registered:
     """Registers a query under a name; the same query again changes nothing.
 
     Under the name of a removed subscription it begins a new list of matches; those that are kept
@@ -273,7 +281,17 @@ async def put(name: Name, new: New, here: Here, who: Who, response: Response) ->
     found, is_new = await registered(here, who, wanted, quick=quick)
     if not is_new:
         response.status_code = HTTPStatus.OK
-    return shown(here, who, found)
+    return await run_in_threadpool(with_warnings, here, who, found)
+
+
+def with_warnings(
+    here: Installation, who: Account, found: Subscription, tags: Sequence[str] | None = None
+) -> Registered:
+    """Return a subscription as its owner sees it, with the warnings of its query."""
+    one = shown(here, who, found, tags)
+    xscl = found.language == XSCL
+    warnings = here.warnings.of(who, one.query) if xscl else []
+    return Registered(**one.model_dump(), warnings=warnings)
 
 
 @router.get("/subscriptions:removed", summary="List removed subscriptions with matches")
@@ -297,7 +315,7 @@ def tags_(here: Here, who: Who) -> list[TagShown]:
 
 
 @router.patch("/subscriptions/{name}", summary="Edit, pause, resume, rename or tag a subscription")
-def patch(name: Name, wanted: Change, here: Here, who: Who) -> Shown:
+def patch(name: Name, wanted: Change, here: Here, who: Who) -> Registered:
     """Changes a subscription, all or nothing.
 
     Another query is its next version and sees the documents that arrive from now on; if only
@@ -306,7 +324,7 @@ def patch(name: Name, wanted: Change, here: Here, who: Who) -> Shown:
     but take part in those that later documents complete.
     """
     asked = SubscriptionChange(**wanted.model_dump())
-    return shown(here, who, change(here, who, name, asked))
+    return with_warnings(here, who, change(here, who, name, asked))
 
 
 @router.get("/subscriptions/{name}/versions", summary="List the versions of a subscription")

@@ -1,0 +1,55 @@
+"""What is doubtful about a query that is registered, as `xscl subscribe` warns of it."""
+
+from __future__ import annotations
+
+from xscl.engine.facade import Engine
+from xscl.inspection.vocabulary import Read, reused
+from xscl.language.constants import Shape, split
+from xscl.service.accounts import Account
+from xscl.service.resolving import Resolver
+
+WARNING = "warning: "
+"""The beginning of a line of an explanation that is a warning."""
+
+
+class RegistrationWarnings:
+    """The warnings of queries; those of one shape are found once while nothing arrives.
+
+    They are the names that were never seen, and the warnings of the explanation.
+    """
+
+    def __init__(self, engine: Engine, resolver: Resolver) -> None:
+        self._engine = engine
+        self._resolver = resolver
+        self._shapes: dict[tuple[int, Shape], Read[list[str]]] = {}
+
+    def are_known(self, who: Account, query: str) -> bool:
+        """Return True if the warnings of a user's query are found without work."""
+        cut = split(query)
+        known = None if cut is None else self._shapes.get((who.number, cut[0]))
+        return known is not None and known.arrived == self._arrived
+
+    def of(self, who: Account, query: str) -> list[str]:
+        """Return the warnings of a user's query in XSCL; raises QueryError."""
+        cut = split(query)
+        if cut is None:
+            return self._found(who, query)
+        key = who.number, cut[0]
+        return reused(self._shapes, key, self._arrived, lambda: self._found(who, query))
+
+    @property
+    def _arrived(self) -> int:
+        return self._engine.host.state.documents.next
+
+    def _found(self, who: Account, query: str) -> list[str]:
+        queries = self._engine.host.queries
+        seen = queries.unseen_names(query, who.visible)
+        names = [one for one in seen if one.kind != "comparison"]
+        unknown = [f"the stream {one.name!r} yet" for one in names if one.kind == "stream"]
+        resolved = self._resolver.resolve(who, query).text
+        explained = who.shown(queries.explain(resolved, seen=lambda _: False)).splitlines()
+        warnings = [line.removeprefix(WARNING) for line in explained if line.startswith(WARNING)]
+        return [
+            *(f"{one.message}: {one.hint}" if one.hint else one.message for one in names),
+            *(line for line in warnings if not line.endswith(tuple(unknown))),
+        ]
