@@ -2,8 +2,7 @@
 
 `shared`: the automaton, with all patterns.  `indexed`: found without a test of each.  `narrowed`:
 tested on the nodes that an index has left.  `tested`: tested on each node that the rest of the
-pattern has left.  `residual`: XPath in libxml2 or elementpath on these nodes, once for each
-expression and document.
+pattern has left.  `residual`: XPath on these nodes, once for each expression and node.
 """
 
 from __future__ import annotations
@@ -45,10 +44,8 @@ def _placed(condition: Condition) -> Placed:
     residuals = [one for one in walk(condition) if isinstance(one, Residual)]
     lookups = plan((condition,))
     if residuals:
-        slow = [one for one in residuals if not _is_local(one)]
-        engine = "elementpath" if slow else "libxml2"
-        where = ", where the names that it needs exist" if lookups else ""
-        return Placed(text, "residual", engine + where, _hint(residuals[0], bool(slow)))
+        where = "where the names that it needs exist" if lookups else ""
+        return Placed(text, "residual", where, _hint(residuals[0]))
     if not lookups:
         return Placed(text, "tested")
     proved = any(lookup.proves for lookup in lookups)
@@ -56,17 +53,9 @@ def _placed(condition: Condition) -> Placed:
     return Placed(text, "indexed" if proved else "narrowed", ", ".join(kinds))
 
 
-def _is_local(residual: Residual) -> bool:
-    from xscl.shredding.conditions.xpath import is_local  # loads elementpath
-
-    return is_local(residual)
-
-
-def _hint(residual: Residual, slow: bool) -> str:
+def _hint(residual: Residual) -> str:
     if residual.selects:
         return "a path of names and // alone is shared; write other axes as conditions"
-    if slow:
-        return "with functions of one sequence and comparisons of values it would run in libxml2"
     return "a path, perhaps in functions, compared with a constant would be indexed"
 
 

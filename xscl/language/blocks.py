@@ -2,7 +2,7 @@
 
 A path is cut into steps, and a step into its conditions.  What XSCL's own grammar accepts is read
 by it, so that the automaton and its indexes evaluate it.  The rest is XPath
-(`xscl.language.xpath`): a condition at a node, a position as the number of its siblings before, or,
+(`xscl.language.xpath`): a condition at a node, a position as one at any node, or,
 for a path with other axes, the condition that a node is among those it selects.
 
 This module is imported with the first query that the grammar refuses.
@@ -36,7 +36,14 @@ from xscl.language.syntax import (
 )
 from xscl.language.unparse import MEMBER
 from xscl.language.xpath import WrongXPath, normalised, parsed
-from xscl.language.xpath_analysis import is_numeric, is_path, rewritten, uses_position
+from xscl.language.xpath_analysis import (
+    is_absolute,
+    is_numeric,
+    is_path,
+    is_same,
+    rewritten,
+    uses_position,
+)
 
 
 class Reader(Protocol):
@@ -64,8 +71,6 @@ _CONNECTIVES = {
     for word in ("and", "or")
 }
 _NEGATION = re.compile(r"\s*not\s*\(")
-_POSITION = re.compile(r"(?<![\w.\-:$])position\s*\(\s*\)")
-_LAST = re.compile(r"(?<![\w.\-:$])last\s*\(\s*\)")
 _BARE = r"[A-Z][\w.\-]*"
 _UNQUOTED = (
     re.compile(rf"(?:!=|=)\s*(?P<name>{_BARE})\s*$"),
@@ -341,9 +346,7 @@ class BlockReader:
     def condition(self, span: Span) -> Condition:
         """Return the condition in a span of the text; raises QueryError."""
         text = self._text[span.start : span.end].strip()
-        if text.startswith(MEMBER) and text.endswith(")"):
-            path = normalised(text[len(MEMBER) : -1], self._paths.prefixes)
-            self._parsed(path, span)
+        if (path := self._member(text)) is not None:
             return Residual(path, selects=True)
         try:
             tree = self._read("bracket_start", span)
@@ -353,6 +356,19 @@ class BlockReader:
             return self._paths.bracket(tree)
         except NotSupported as error:
             return self._beyond(span, error)
+
+    def _member(self, text: str) -> str | None:
+        """Return the path of a condition that a node is among those that it selects."""
+        if not text.startswith(MEMBER):
+            return None
+        path = normalised(text[len(MEMBER) : -1], self._paths.prefixes)
+        try:
+            token = parsed(path)
+            whole = parsed(normalised(text, self._paths.prefixes))
+        except WrongXPath:
+            return None
+        member = whole.symbol == "intersect" and is_same(whole[1], parsed(f"({path})"))
+        return path if member and is_path(token) and is_absolute(token) else None
 
     def _beyond(self, span: Span, refused: QueryError) -> Condition:
         """Return a condition that the grammar refuses."""
@@ -383,11 +399,18 @@ class BlockReader:
         self._refuse_unquoted(span)
         token = self._checked(span, refused)
         simpler = rewritten(token)
-        if simpler is not None:
+        if simpler is not None and self._is_spelled(token):
             return self._again(simpler)
         if is_numeric(token):
             raise self._paths.fault(span, "a number is no condition here", "compare it")
         return Residual(self._xpath(span))
+
+    def _is_spelled(self, token: object) -> bool:
+        """Return True if an expression is the same one after elementpath has printed it."""
+        try:
+            return is_same(token, parsed(str(token.source)))  # type: ignore[attr-defined]
+        except WrongXPath:
+            return False
 
     def _again(self, text: str) -> Condition:
         """Return a condition that was written anew."""
@@ -429,25 +452,17 @@ class BlockReader:
         return is_numeric(token) or uses_position(token)
 
     def _placed(self, span: Span, one: RawStep, before: list[str]) -> tuple[Condition, str]:
-        """Return a condition on the position, by the number of siblings before and after."""
+        """Return a condition on the position, and its text.
+
+        The node is among those that the step with all conditions so far selects at any node.
+        """
         if one.axis != "child" or one.test is None or "" in before:
             raise self._paths.fault(span, "a position of this step", "count other nodes")
-        siblings = f"{one.test}{''.join(f'[{text}]' for text in before)}"
-        place = f"(count(preceding-sibling::{siblings}) + 1)"
-        size = f"({place} + count(following-sibling::{siblings}))"
-        text = self._text[span.start : span.end].strip()
-        if text in ("1", "last()"):
-            text = f"not({'preceding' if text == '1' else 'following'}-sibling::{siblings})"
-        elif is_numeric(parsed(normalised(text, self._paths.prefixes))):
-            text = f"position() = {text}"
-        outside = self._outside(Span(0, len(text)), text)
-        for pattern, made in ((_POSITION, place), (_LAST, size)):
-            for found in reversed([*pattern.finditer(outside)]):
-                text = text[: found.start()] + made + text[found.end() :]
-            outside = self._outside(Span(0, len(text)), text)
-        made = normalised(text, self._paths.prefixes)
-        self._parsed(made, span)
-        return Residual(made), made
+        text = self._xpath(span)
+        conditions = "".join(f"[{one}]" for one in (*before, text))
+        path = normalised(f"//{one.test}{conditions}", self._paths.prefixes)
+        self._parsed(path, span)
+        return Residual(path, selects=True), text
 
     # -- XPath -----------------------------------------------------------------------------
 

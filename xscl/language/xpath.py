@@ -1,8 +1,10 @@
 """XPath 3.1 beyond the conditions of XSCL: parsed by elementpath, checked, in a normal form.
 
 What could read anything but the document, whose value could not be replayed, or whose work has no
-bound is refused (`DENIED`).  Regular expressions run on RE2, and functions of the table of
-`xscl.language.functions` are those of conditions everywhere.
+bound is refused (`DENIED`), before elementpath's parser sees it.  Only functions that a block may
+call are accepted (`ALLOWED`); regular expressions are those of RE2.
+
+Nothing is evaluated here (`xscl.shredding.conditions.xpath_compile` does it).
 
 This module is imported with the first expression that needs it.
 """
@@ -24,14 +26,9 @@ from elementpath.xpath31 import XPath31Parser
 from elementpath.xpath_tokens import XPathFunction
 
 from xscl.language.faults import near_miss
-from xscl.language.functions import FUNCTIONS, text_of
 from xscl.language.regex import WrongExpression, expression, replacer
-from xscl.language.xpath_analysis import work
-from xscl.language.xpath_sequences import VALUES_OF_ITEMS, tokenized
 
 Token: TypeAlias = "XPathToken"
-MOST_WORK = 2
-"""The power of the number of nodes with which the work of an expression may grow."""
 LONGEST = 2_000
 """Characters of an expression."""
 DEEPEST = 40
@@ -40,8 +37,6 @@ DIGITS = 30
 """Characters of a number, and places to which a number may be rounded."""
 RANGES = 1_000
 """The product of the lengths of all ranges (`1 to 10`) of an expression."""
-PIECES = 140
-"""Items of a sequence that elementpath makes of one text; two may be inside each other."""
 _OUTSIDE = "it reads more than the document"
 _REPLAY = "its value could not be replayed"
 _BOUND = "its work has no bound"
@@ -95,7 +90,7 @@ ALLOWED = frozenset(
         *("normalize-unicode", "upper-case", "lower-case", "translate", "contains", "starts-with"),
         *("ends-with", "substring-before", "substring-after", "matches", "replace", "tokenize"),
         *("compare", "codepoint-equal", "codepoints-to-string", "string-to-codepoints"),
-        *("contains-token", "encode-for-uri", "iri-to-uri", "escape-html-uri"),
+        *("contains-token", "encode-for-uri"),
         *("plain-text", "canonical-url", "tokens", "jaccard"),
         *("abs", "ceiling", "floor", "round", "round-half-to-even", "count", "sum", "avg"),
         *("max", "min", "pi", "exp", "exp10", "log", "log10", "pow", "sqrt", "sin", "cos", "tan"),
@@ -107,8 +102,7 @@ ALLOWED = frozenset(
         *(f"{part}-from-{kind}" for kind in ("date", "dateTime") for part in _PARTS[0]),
         *(f"{part}-from-{kind}" for kind in ("time", "dateTime") for part in _PARTS[1]),
         *(f"{part}-from-duration" for part in ("years", "months", "days", *_PARTS[1][:3])),
-        *("dateTime", "adjust-date-to-timezone", "adjust-dateTime-to-timezone"),
-        "adjust-time-to-timezone",
+        "dateTime",
     )
 )
 """The functions of XPath, and ours, that a block may call; `DENIED` has reasons for some others."""
@@ -119,13 +113,6 @@ TYPES = frozenset(
     )
 )
 """The types of XML Schema that a block may cast to."""
-
-
-FAILURES = (
-    *(ElementPathError, ValueError, TypeError, ArithmeticError, LookupError),
-    *(AssertionError, AttributeError, RecursionError),
-)
-"""What elementpath raises for a value that does not fit."""
 
 
 class WrongXPath(ValueError):
@@ -225,86 +212,17 @@ def _refuse_excess(text: str) -> None:
 
 
 class _Parser(XPath31Parser):
-    """elementpath's parser, with our functions in place of some of its own."""
+    """elementpath's parser with our functions, which evaluates no constant of what it parses."""
 
     def parse(self, source: str) -> Token:
-        """Return the tree of an expression; unlike elementpath, evaluate no constant of it."""
-        if self.tokenizer is None:
-            self.tokenizer = self.create_tokenizer(self.symbol_table)
+        """Return the tree of an expression."""
         token: Token = Parser.parse(self, source)
         return token
 
 
-def _install() -> None:
-    """Replace functions: regular expressions run on RE2, dates are those of feeds."""
-    table: dict[str, Any] = dict(_Parser.symbol_table)
-    others = {"string-to-codepoints": _codepoints, "contains-token": _contains_token}
-    for name, evaluate in (*_EXPRESSIONS.items(), *others.items()):
-        table[name] = type(f"_{name}", (table[name],), {"evaluate": evaluate})
-    for name in ("year-from-date", "month-from-date", "day-from-date", "hours-from-dateTime"):
-        table[name] = type(f"_{name}", (table[name],), {"evaluate": _dated(name)})
-    _Parser.symbol_table = table
-
-
-def _constant(token: Any, index: int, default: str | None = None) -> str:
-    if len(token) <= index and default is not None:
-        return default
-    argument = token[index]
-    if argument.symbol != "(string)":
-        raise token.error("FORX0002", "the regular expression is not a constant")
-    return str(argument.value)
-
-
-def _matches(self: Any, context: Any = None) -> Any:
-    text = self.get_argument(context, default="", cls=str)
-    return expression(_constant(self, 1), _constant(self, 2, "")).within(text)
-
-
-def _replace(self: Any, context: Any = None) -> Any:
-    text = self.get_argument(context, default="", cls=str)
-    constants = (_constant(self, 1), _constant(self, 2), _constant(self, 3, ""))
-    return FUNCTIONS["replace"].apply(text, *constants)
-
-
-def _tokenize(self: Any, context: Any = None) -> Any:
-    text = self.get_argument(context, default="", cls=str)
-    constants = () if len(self) == 1 else (_constant(self, 1), _constant(self, 2, ""))
-    return _bounded(self, tokenized(text, *constants))
-
-
-def _codepoints(self: Any, context: Any = None) -> Any:
-    return _bounded(self, [*map(ord, self.get_argument(context, default="", cls=str))])
-
-
-def _contains_token(self: Any, context: Any = None) -> bool:
-    """Return fn:contains-token; that of elementpath refuses nodes."""
-    texts = [self.string_value(item) for item in self[0].atomization(context)]
-    found: bool = VALUES_OF_ITEMS["contains-token"](texts, self.get_argument(context, 1, cls=str))
-    return found
-
-
-def _bounded(token: Any, found: Any) -> Any:
-    """Return a sequence made of a text, which the number of a document's nodes does not bound."""
-    if len(found) > PIECES:
-        raise token.error("FOER0000", f"over {PIECES:,} items of a text")
-    return found
-
-
-_EXPRESSIONS: Mapping[str, Any] = {"matches": _matches, "replace": _replace, "tokenize": _tokenize}
-
-
-def _dated(name: str) -> Any:
-    def evaluate(self: Any, context: Any = None) -> Any:
-        item = self.get_argument(context)
-        if item is None:
-            return []
-        value = FUNCTIONS[name].apply(str(getattr(item, "string_value", item)))
-        return [] if value is None else int(str(text_of(value)))
-
-    return evaluate
-
-
-_install()
+for _name, _count in (("plain-text", 1), ("canonical-url", 1), ("tokens", 1), ("jaccard", 2)):
+    _Parser.function(_name, nargs=_count)
+_Parser.build()
 
 
 @lru_cache(maxsize=10_000)
@@ -314,9 +232,6 @@ def parsed(text: str) -> Token:
     parser = _Parser(
         namespaces={}, default_namespace="", default_collation=UNICODE_CODEPOINT_COLLATION
     )
-    for name in ("plain-text", "canonical-url", "tokens"):
-        parser.external_function(_applied(name), name, "fn")
-    parser.external_function(_jaccard, "jaccard", "fn")
     try:
         token = parser.parse(text)
         _refuse_all(token)
@@ -330,27 +245,7 @@ def parsed(text: str) -> Token:
         raise WrongXPath("nested too deep", 0, _SIMPLER) from None
     except Exception as error:  # the parser's libraries raise what they like
         raise WrongXPath(f"this is not XPath: {error or type(error).__name__}") from None
-    if work(token) > MOST_WORK:
-        message = f"its work grows with the power {work(token)} of a document's nodes"
-        raise WrongXPath(message, 0, "use fewer // and axes inside each other")
     return token
-
-
-def _applied(name: str) -> Any:
-    def apply(text: Any) -> Any:
-        return FUNCTIONS[name].apply(_first(text))
-
-    return apply
-
-
-def _jaccard(one: Any, other: Any) -> Any:
-    return FUNCTIONS["jaccard"].apply(_first(one), _first(other))
-
-
-def _first(argument: Any) -> str:
-    """Return the text of the first item of an argument; "" if there is none."""
-    items = argument if isinstance(argument, list) else [argument]
-    return "".join(str(getattr(item, "string_value", item)) for item in items[:1])
 
 
 _PLACE = re.compile(r" at line 1, column (\d+): ")
@@ -429,7 +324,7 @@ def _refuse_function(symbol: str, token: Any) -> None:
         places = token[1][0] if token[1].symbol == "-" and len(token[1]) == 1 else token[1]
         if places.symbol != "(integer)" or places.value > DIGITS:
             raise WrongXPath(f"the places of {symbol}()", at, f"write a number up to {DIGITS}")
-    if symbol in _EXPRESSIONS and len(token) > 1:
+    if symbol in EXPRESSIONS and len(token) > 1:
         _check_expression(symbol, token)
 
 
@@ -457,6 +352,10 @@ _COLLATED: Mapping[str, int] = MappingProxyType(
 
 elementpath would set the locale of the process for it, which depends on the machine.
 """
+
+
+EXPRESSIONS = ("matches", "replace", "tokenize")
+"""The functions of a regular expression, which is their second argument."""
 
 
 def _denied(symbol: str, at: int) -> WrongXPath:

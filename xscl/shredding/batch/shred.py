@@ -134,6 +134,8 @@ class WitnessColumns:
             for entry in shape.derived:
                 self._derived(entry, walk)
         for walk in together.walks.values():
+            if walk.unevaluated:
+                self._automaton.unevaluated.note(self._docs[walk.doc], walk.unevaluated)
             for place, nodes in walk.hits.items():
                 packed = rows_of(shape, place, nodes[0]) if len(nodes) == 1 else None
                 if packed is None:

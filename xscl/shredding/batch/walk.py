@@ -19,8 +19,9 @@ from xscl.shredding.automaton.lineage import bindings
 from xscl.shredding.automaton.subtree import is_structural
 from xscl.shredding.batch.shape import DocumentShape, ShapeDocuments, matches
 from xscl.shredding.conditions.atoms import is_plain
-from xscl.shredding.conditions.navigate import holds, text_holds
+from xscl.shredding.conditions.navigate import evaluate, text_holds
 from xscl.shredding.conditions.residual import texts_of
+from xscl.shredding.conditions.unevaluated import NotEvaluated
 from xscl.shredding.nodes.tree import AttributeNode, Item
 
 if TYPE_CHECKING:
@@ -31,19 +32,8 @@ class DocumentWalk:
     """One document, by its place among others of its shape, and the places that match it."""
 
     __slots__ = (
-        *(
-            "_alike",
-            "_budgets",
-            "_derived",
-            "_held",
-            "_made",
-            "_residuals",
-            "doc",
-            "hits",
-            "place",
-            "shape",
-        ),
-        "values",
+        *("_alike", "_budgets", "_derived", "_held", "_made", "_residuals", "doc", "hits", "place"),
+        *("shape", "unevaluated", "values"),
     )
 
     def __init__(self, alike: ShapeDocuments, place: int) -> None:
@@ -53,7 +43,8 @@ class DocumentWalk:
         self.doc = alike.docs[place]
         self.values: dict[int, int] = {}  # the numbers of the values of nodes, as far as known
         self._alike = alike
-        self._held: dict[tuple[int, int], bool] = {}
+        self.unevaluated: list[NotEvaluated] = []
+        self._held: dict[tuple[int, int], bool | NotEvaluated] = {}
         self._derived: dict[tuple[Operand, int], list[tuple[int, str]]] = {}
         self._budgets: dict[Operand, Budget] = {}
         self._made = 0
@@ -87,25 +78,32 @@ class DocumentWalk:
         return False
 
     def hold(self, conditions: tuple[Condition, ...], node: int) -> bool:
-        """Evaluate conditions at a node, each once."""
+        """Evaluate conditions at a node, each once; what cannot be evaluated does not hold."""
+        failed: list[NotEvaluated] = []
         for condition in conditions:
             key = id(condition), node
             held = self._held.get(key)
             if held is None:
                 held = self._held[key] = self._tried(condition, node)
-            if not held:
+            if isinstance(held, NotEvaluated):
+                failed.append(held)
+            elif not held:
                 return False
-        return True
+        self.unevaluated += failed
+        return not failed
 
-    def _tried(self, condition: Condition, node: int) -> bool:
+    def _tried(self, condition: Condition, node: int) -> bool | NotEvaluated:
         """Evaluate a condition at a node."""
         if isinstance(condition, Compare | TextMatch) and is_plain(condition.path):
             return text_holds(condition, self._texts(condition.path, node))
-        if isinstance(condition, Residual):
-            return self._evaluation().holds(condition, self._node(node))
-        if is_structural(condition):
-            return self.shape.structure.subtrees[node].holds(condition)
-        return holds(condition, self.item(node))
+        try:
+            if isinstance(condition, Residual):
+                return self._evaluation().holds(condition, self._node(node))
+            if is_structural(condition):
+                return self.shape.structure.subtrees[node].holds(condition)
+            return evaluate(condition, self.item(node))
+        except NotEvaluated as error:
+            return error
 
     def _evaluation(self) -> Evaluation:
         """Return the evaluation of residual conditions in the document."""

@@ -26,39 +26,76 @@ from xscl.language.syntax import (
     Step,
     TextMatch,
 )
+from xscl.shredding.conditions.unevaluated import NotEvaluated
 from xscl.shredding.nodes.names import key_of, keys_of
 from xscl.shredding.nodes.tree import AttributeNode, Item, compares, string_value
 
 
-def select(path: Path, item: Item) -> Iterator[Item]:
-    """Yield the items that a path selects from an item, each once, in document order."""
+def select(path: Path, item: Item, failed: list[NotEvaluated] | None = None) -> Iterator[Item]:
+    """Yield the items that a path selects from an item, each once, in document order.
+
+    Those whose conditions cannot be evaluated are left out; the errors are appended to `failed`.
+    """
+    failed = [] if failed is None else failed
     items: Iterator[Item] = iter((item,))
     for step in path.steps:
-        items = _distinct(found for each in items for found in _step(step, each))
+        items = _distinct(found for each in items for found in _step(step, each, failed))
     if path.text is None:
         return items
     return (text for each in items for text in _texts(each, path.text == "descendant"))
 
 
 def holds(condition: Condition, item: Item) -> bool:
-    """Evaluate a condition at an item."""
+    """Evaluate a condition at an item; what cannot be evaluated does not hold."""
+    try:
+        return evaluate(condition, item)
+    except NotEvaluated:
+        return False
+
+
+def evaluate(condition: Condition, item: Item) -> bool:
+    """Evaluate a condition at an item; raises NotEvaluated."""
     match condition:
         case Exists(path):
-            return next(select(path, item), None) is not None
+            failed: list[NotEvaluated] = []
+            return _known(next(select(path, item, failed), None) is not None, failed)
         case Compare(path) | TextMatch(_, path):
-            return text_holds(condition, map(string_value, select(path, item)))
+            failed = []
+            texts = [string_value(found) for found in select(path, item, failed)]
+            if failed and (isinstance(condition, TextMatch) or condition.through is not None):
+                raise failed[0]
+            return _known(text_holds(condition, texts), failed)
         case Residual():
             from xscl.shredding.conditions.xpath import holds_residual  # loads elementpath
 
             return holds_residual(condition, item)
         case And(parts):
-            return all(holds(part, item) for part in parts)
+            return not _some(parts, item, wanted=False)
         case Or(parts):
-            return any(holds(part, item) for part in parts)
+            return _some(parts, item, wanted=True)
         case Not(part):
-            return not holds(part, item)
+            return not evaluate(part, item)
         case _:
             assert_never(condition)
+
+
+def _known(found: bool, failed: list[NotEvaluated]) -> bool:
+    """Return what was found; raises what failed if it could change a False."""
+    if failed and not found:
+        raise failed[0]
+    return found
+
+
+def _some(parts: tuple[Condition, ...], item: Item, *, wanted: bool) -> bool:
+    """Return True if a part has a truth value; raises NotEvaluated if one could have it."""
+    failed: list[NotEvaluated] = []
+    for part in parts:
+        try:
+            if evaluate(part, item) is wanted:
+                return True
+        except NotEvaluated as error:
+            failed.append(error)
+    return _known(False, failed)
 
 
 def text_holds(condition: Compare | TextMatch, texts: Iterable[str]) -> bool:
@@ -89,11 +126,22 @@ def matches_name(test: NameTest, name: str) -> bool:
     return key_of(False, test) in keys_of(name)
 
 
-def _step(step: Step, item: Item) -> Iterator[Item]:
+def _step(step: Step, item: Item, failed: list[NotEvaluated]) -> Iterator[Item]:
     if not isinstance(item, etree._Element):
         return iter(())
+    candidates: Iterator[Item]
     candidates = _attributes(step, item) if step.attribute else _elements(step, item)
-    return (c for c in candidates if all(holds(condition, c) for condition in step.conditions))
+    if not step.conditions:
+        return candidates
+    return (one for one in candidates if _holds_all(step.conditions, one, failed))
+
+
+def _holds_all(conditions: tuple[Condition, ...], item: Item, failed: list[NotEvaluated]) -> bool:
+    try:
+        return not _some(conditions, item, wanted=False)
+    except NotEvaluated as error:
+        failed.append(error)
+        return False
 
 
 def _elements(step: Step, element: etree._Element) -> Iterator[etree._Element]:

@@ -1,0 +1,517 @@
+"""Values of XPath: atomization, casts, comparisons and arithmetic, with bounded work.
+
+An item is a `Node`, a text (`str`; `Untyped` if it has no type, as the text of a node), a number
+(`int`, `Decimal` or `float`: xs:integer, xs:decimal, xs:double), a truth value, or a time or
+duration of elementpath's data types.  xs:float is xs:double.
+
+Beside a number a text is read as a number, as `number()` does: what is none is NaN.  Two values
+without a type are ordered as `cep_core.algebra.untyped` says.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from elementpath.datatypes import (
+    AbstractDateTime,
+    Date10,
+    DateTime10,
+    DayTimeDuration,
+    Duration,
+    Time,
+    YearMonthDuration,
+)
+
+from cep_core.algebra.untyped import LONGEST, WHITE_SPACE, comparands, number_of
+from xscl.shredding.conditions.xpath_nodes import Node, Tree
+from xscl.shredding.nodes.tree import COMPARISONS
+
+Item: TypeAlias = Any
+Items: TypeAlias = "list[Any]"
+
+STEPS = 200_000
+"""Steps of one expression in one document: nodes visited, items and pairs of items handled."""
+CHARACTERS = 100
+"""Characters that are read or written in one step."""
+LONGEST_TEXT = 1_000_000
+"""Characters of a text that a function makes."""
+
+
+class Failure(Exception):
+    """An expression has no value: the error says why."""
+
+
+class Exceeded(Failure):
+    """An expression has done all the work that it may do in one document."""
+
+
+ERRORS = (
+    *(Failure, ValueError, TypeError, ArithmeticError, LookupError, AttributeError),
+    RecursionError,
+)
+"""What the evaluation of an expression may raise: it has no value then."""
+
+
+class Untyped(str):
+    """The text of a node, or a part of a sequence of them: a value without a type."""
+
+    __slots__ = ()
+
+
+class Work:
+    """A document under evaluation by one expression, and the steps that are left to it."""
+
+    __slots__ = ("left", "tree")
+
+    def __init__(self, tree: Tree, left: int = STEPS) -> None:
+        self.tree = tree
+        self.left = left
+
+    def spend(self, steps: int) -> None:
+        """Count steps; raises Exceeded."""
+        self.left -= steps
+        if self.left < 0:
+            raise Exceeded(f"over {STEPS:,} steps in one document")
+
+    def text(self, item: Item) -> str:
+        """Return the string value of an item."""
+        if isinstance(item, Node):
+            found = item.text(self.tree)
+            self.spend(item.last - int(item.at) + len(found) // CHARACTERS)
+            return found
+        return item if isinstance(item, str) else text_of(item)
+
+    def atom(self, item: Item) -> Any:
+        """Return the typed value of an item."""
+        if not isinstance(item, Node):
+            return item
+        text = self.text(item)
+        return text if item.kind in ("comment", "instruction") else Untyped(text)
+
+    def made(self, length: int) -> None:
+        """Count a text that a function is about to make; raises Failure if it is too long."""
+        if length > LONGEST_TEXT:
+            raise Failure(f"a text of over {LONGEST_TEXT:,} characters")
+        self.spend(length // CHARACTERS)
+
+
+# -- Texts ---------------------------------------------------------------------------------
+
+
+def text_of(value: Any) -> str:
+    """Return the text of a value that is no node."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case Decimal():
+            text = f"{value:f}"
+            return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
+        case float():
+            return _text_of_double(value)
+        case _:
+            return str(value)
+
+
+def _text_of_double(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "INF" if value > 0 else "-INF"
+    if value == 0:
+        return "-0" if math.copysign(1, value) < 0 else "0"
+    if 1e-6 <= abs(value) < 1e6:
+        return text_of(Decimal(repr(value)))
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int), "the value is finite"
+    first, *rest = map(str, digits)
+    mantissa = f"{first}.{''.join(rest) or '0'}"
+    return f"{'-' if sign else ''}{mantissa}E{exponent + len(digits) - 1}"
+
+
+# -- Numbers -------------------------------------------------------------------------------
+
+
+def is_number(value: Any) -> bool:
+    """Return True for a number, which a truth value is not."""
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def number(value: Any) -> Any:
+    """Return a value as the number that it is, or as `number()` reads it."""
+    if isinstance(value, str):
+        found = number_of(value)
+        return math.nan if found is None else found
+    if is_number(value):
+        return value
+    raise Failure(f"{kind_of(value)} is no number")
+
+
+def double(value: Any) -> float:
+    """Return a value as xs:double; NaN of a text or time that is no number."""
+    if isinstance(value, str):
+        return float(number(value))
+    return float(value) if isinstance(value, int | float | Decimal) else math.nan
+
+
+def promoted(one: Any, other: Any) -> tuple[Any, Any]:
+    """Return two numbers as numbers of one type."""
+    if isinstance(one, float) or isinstance(other, float):
+        return float(one), float(other)
+    return one, other
+
+
+def rounded(value: Any, places: int, *, even: bool) -> Any:
+    """Return a number rounded to some places: a half up, or to the even digit."""
+    if isinstance(value, float) and (not math.isfinite(value) or value == 0):
+        return value
+    exact = value if isinstance(value, Decimal) else Decimal(value)
+    if even:
+        found = _rounded_exactly(exact, places, ROUND_HALF_EVEN)
+    else:
+        low = _rounded_exactly(exact, places, ROUND_FLOOR)
+        step = Decimal(1).scaleb(-places)
+        found = low if (exact - low) * 2 < step else low + step
+    if isinstance(value, float):
+        return math.copysign(float(found), value)
+    return int(found) if isinstance(value, int) else found
+
+
+def _rounded_exactly(value: Decimal, places: int, mode: str) -> Decimal:
+    return value.scaleb(places).to_integral_value(mode).scaleb(-places)
+
+
+def arithmetic(sign: str, one: Any, other: Any) -> Any:
+    """Return the result of an operator of arithmetic on two atomic values."""
+    if isinstance(one, str):
+        one = double(one)
+    if isinstance(other, str):
+        other = double(other)
+    if is_number(one) and is_number(other):
+        one, other = promoted(one, other)
+        return (_of_doubles if isinstance(one, float) else _of_decimals)(sign, one, other)
+    return _of_times(sign, one, other)
+
+
+def _of_decimals(sign: str, one: Any, other: Any) -> Any:
+    match sign:
+        case "+":
+            return one + other
+        case "-":
+            return one - other
+        case "*":
+            return one * other
+        case "div":
+            return Decimal(one) / Decimal(other)
+        case "idiv":
+            whole = abs(one) // abs(other)
+            return int(-whole if (one < 0) != (other < 0) else whole)
+        case _:
+            rest = abs(one) % abs(other)
+            return -rest if one < 0 else rest
+
+
+def _of_doubles(sign: str, one: float, other: float) -> Any:
+    match sign:
+        case "+":
+            return one + other
+        case "-":
+            return one - other
+        case "*":
+            return one * other
+        case "div" if other:
+            return one / other
+        case "div":
+            if not one or math.isnan(one) or math.isnan(other):
+                return math.nan
+            return math.copysign(math.inf, one) * math.copysign(1, other)
+        case "idiv":
+            if not other or not math.isfinite(one) or math.isnan(other):
+                raise Failure("idiv has no result")
+            return int(one / other)
+        case _:
+            return math.nan if math.isinf(one) or not other else math.fmod(one, other)
+
+
+# -- Times ---------------------------------------------------------------------------------
+
+_SECOND = timedelta(seconds=1)
+
+
+def duration(span: timedelta) -> DayTimeDuration:
+    """Return a difference of times as a duration."""
+    return DayTimeDuration(Decimal(span // timedelta(microseconds=1)) / 1_000_000)
+
+
+def _of_times(sign: str, one: Any, other: Any) -> Any:
+    """Return the result of arithmetic with times and durations."""
+    moment = isinstance(one, AbstractDateTime), isinstance(other, AbstractDateTime)
+    length = isinstance(one, Duration), isinstance(other, Duration)
+    match sign:
+        case "-" if all(moment) and type(one) is type(other):
+            return duration(instant(one) - instant(other))
+        case "+" if moment[0] and length[1]:
+            return one + other
+        case "+" if length[0] and moment[1]:
+            return other + one
+        case "-" if moment[0] and length[1]:
+            return one - other
+        case "+" | "-" if all(length) and type(one) is type(other):
+            return one + other if sign == "+" else one - other
+        case "*" if length[0] and is_number(other):
+            return one * other
+        case "*" if length[1] and is_number(one):
+            return other * one
+        case "div" if length[0] and is_number(other):
+            return one / other
+        case "div" if all(length) and type(one) is type(other):
+            sizes = (
+                (one.months, other.months)
+                if isinstance(one, YearMonthDuration)
+                else (one.seconds, other.seconds)
+            )
+            return Decimal(sizes[0]) / Decimal(sizes[1])
+        case _:
+            raise Failure(f"{sign} of {kind_of(one)} and {kind_of(other)}")
+
+
+def instant(value: AbstractDateTime) -> timedelta:
+    """Return a time as its distance from the year 1 in UTC, which it is in without a zone."""
+    return value.todelta()
+
+
+# -- Casts ---------------------------------------------------------------------------------
+
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_TIMES: Mapping[str, Any] = MappingProxyType(
+    {
+        "date": Date10,
+        "dateTime": DateTime10,
+        "time": Time,
+        "duration": Duration,
+        "dayTimeDuration": DayTimeDuration,
+        "yearMonthDuration": YearMonthDuration,
+    }
+)
+_LONGEST_TIME = 60
+
+
+@lru_cache(maxsize=4096)
+def _time(kind: str, text: str) -> Any:
+    text = text.strip(WHITE_SPACE)
+    if len(text) > _LONGEST_TIME or not text.isascii():
+        raise Failure(f"{text[:40]!r} is no xs:{kind}")
+    return _TIMES[kind].fromstring(text)
+
+
+def kind_of(value: Any) -> str:
+    """Return the name of the type of an item."""
+    match value:
+        case Node():
+            return f"{value.kind}()"
+        case Untyped():
+            return "xs:untypedAtomic"
+        case str():
+            return "xs:string"
+        case bool():
+            return "xs:boolean"
+        case int():
+            return "xs:integer"
+        case Decimal():
+            return "xs:decimal"
+        case float():
+            return "xs:double"
+        case DateTime10():
+            return "xs:dateTime"
+        case Date10():
+            return "xs:date"
+        case _:
+            return f"xs:{type(value).__name__[0].lower()}{type(value).__name__[1:]}"
+
+
+def cast(kind: str, value: Any) -> Any:
+    """Return an atomic value as one of a type of XML Schema; raises one of ERRORS."""
+    match kind:
+        case "string":
+            return str(value) if isinstance(value, str) else text_of(value)
+        case "untypedAtomic":
+            return Untyped(value if isinstance(value, str) else text_of(value))
+        case "boolean":
+            return _boolean(value)
+        case "integer" | "decimal" | "double" | "float":
+            return _number(kind, value)
+        case _ if isinstance(value, str):
+            return _time(kind, str(value))
+        case _:
+            return _of_time(kind, value)
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, str):
+        found = {"true": True, "1": True, "false": False, "0": False}.get(value.strip(WHITE_SPACE))
+        if found is None:
+            raise Failure(f"{value[:40]!r} is no xs:boolean")
+        return found
+    if isinstance(value, int | float | Decimal):
+        return bool(value) and not (isinstance(value, float) and math.isnan(value))
+    raise Failure(f"{kind_of(value)} is no xs:boolean")
+
+
+def _number(kind: str, value: Any) -> Any:
+    if isinstance(value, str):
+        text = value.strip(WHITE_SPACE)
+        if kind in ("double", "float"):
+            found = number_of(text)
+            if found is None:
+                raise Failure(f"{text[:40]!r} is no xs:double")
+            return found
+        form = _INTEGER if kind == "integer" else _DECIMAL
+        if len(text) > LONGEST or not form.fullmatch(text):
+            raise Failure(f"{text[:40]!r} is no xs:{kind}")
+        return int(text) if kind == "integer" else Decimal(text)
+    if not isinstance(value, int | float | Decimal):
+        raise Failure(f"{kind_of(value)} is no xs:{kind}")
+    match kind:
+        case "integer":
+            return int(value)
+        case "decimal":
+            return Decimal(value)
+        case _:
+            return float(value)
+
+
+def _of_time(kind: str, value: Any) -> Any:
+    """Return a time or duration as one of another type."""
+    made = _TIMES[kind]
+    if type(value) is made:
+        return value
+    if isinstance(value, Duration) and issubclass(made, Duration):
+        return made.make(value)
+    if isinstance(value, DateTime10) and made in (Date10, Time):
+        text = str(value)
+        day, _, clock = text.partition("T")
+        zone = "" if value.tzinfo is None else str(value.tzinfo)
+        return made.fromstring(clock if made is Time else day + zone)
+    if type(value) is Date10 and made is DateTime10:
+        zone = "" if value.tzinfo is None else str(value.tzinfo)
+        return made.fromstring(f"{str(value).removesuffix(zone)}T00:00:00{zone}")
+    raise Failure(f"{kind_of(value)} is no xs:{kind}")
+
+
+# -- Comparisons ---------------------------------------------------------------------------
+
+
+def compare(sign: str, one: Any, other: Any) -> bool:
+    """Compare two atomic values, as the operators of sequences do; raises one of ERRORS."""
+    if isinstance(one, str) and isinstance(other, str):
+        if sign not in ("=", "!=") and isinstance(one, Untyped) and isinstance(other, Untyped):
+            pair = comparands(one, other)
+            return pair is not None and COMPARISONS[sign](*pair)  # type: ignore[index]
+        return bool(COMPARISONS[sign](str(one), str(other)))  # type: ignore[index]
+    if is_number(one) or is_number(other):
+        one, other = promoted(number(one), number(other))
+        return bool(COMPARISONS[sign](one, other))  # type: ignore[index]
+    if isinstance(one, Untyped):
+        one = cast(_type_beside(other), one)
+    elif isinstance(other, Untyped):
+        other = cast(_type_beside(one), other)
+    if isinstance(one, bool) and isinstance(other, bool):
+        return bool(COMPARISONS[sign](one, other))  # type: ignore[index]
+    if isinstance(one, Duration) and isinstance(other, Duration):
+        return _compare_durations(sign, one, other)
+    if isinstance(one, AbstractDateTime) and type(one) is type(other):
+        return bool(COMPARISONS[sign](instant(one), instant(other)))  # type: ignore[index]
+    raise Failure(f"{kind_of(one)} is not compared with {kind_of(other)}")
+
+
+def _type_beside(value: Any) -> str:
+    return kind_of(value).removeprefix("xs:")
+
+
+def _compare_durations(sign: str, one: Duration, other: Duration) -> bool:
+    if sign in ("=", "!="):
+        equal = (one.months, one.seconds) == (other.months, other.seconds)
+        return equal == (sign == "=")
+    if type(one) is not type(other) or type(one) is Duration:
+        raise Failure(f"{kind_of(one)} has no order with {kind_of(other)}")
+    sizes = (one.months, one.seconds), (other.months, other.seconds)
+    return bool(COMPARISONS[sign](*sizes))  # type: ignore[index]
+
+
+def key_of(value: Any) -> Any:
+    """Return what two atomic values are equal by, for distinct-values."""
+    if isinstance(value, str):
+        return "text", str(value)
+    if is_number(value):
+        if isinstance(value, float) and math.isnan(value):
+            return "number", "NaN"
+        return "number", float(value) if isinstance(value, float) else value
+    if isinstance(value, Duration):
+        return "duration", value.months, value.seconds
+    if isinstance(value, AbstractDateTime):
+        return type(value).__name__, instant(value)
+    return "truth", value
+
+
+Compare: TypeAlias = "Callable[[Any, Any], bool]"
+
+
+def some(work: Work, sign: str, ones: Items, others: Items) -> bool:
+    """Return True if some items of two sequences compare; an error counts if none does."""
+    if not ones or not others:
+        return False
+    if sign == "=" and len(ones) * len(others) > 16:
+        left, right = _texts(work, ones), _texts(work, others)
+        if left is not None and right is not None:
+            work.spend(len(left) + len(right))
+            return not set(left).isdisjoint(right)
+    error: Exception | None = None
+    right_values = [work.atom(item) for item in others]
+    for item in ones:
+        value = work.atom(item)
+        work.spend(len(right_values))
+        for other in right_values:
+            try:
+                if compare(sign, value, other):
+                    return True
+            except Exceeded:
+                raise
+            except ERRORS as caught:
+                error = caught
+    if error is not None:
+        raise error
+    return False
+
+
+def _texts(work: Work, items: Items) -> list[str] | None:
+    """Return the texts of a sequence of nodes and texts; None if it has other items."""
+    if all(isinstance(item, Node | str) for item in items):
+        return [work.text(item) for item in items]
+    return None
+
+
+def truth(items: Items) -> bool:
+    """Return the truth value of a sequence."""
+    if not items:
+        return False
+    first = items[0]
+    if isinstance(first, Node):
+        return True
+    if len(items) > 1:
+        raise Failure("several values have no truth value")
+    if isinstance(first, str):
+        return bool(first)
+    if isinstance(first, float):
+        return not (first == 0 or math.isnan(first))
+    if isinstance(first, int | Decimal):
+        return bool(first)
+    raise Failure(f"{kind_of(first)} has no truth value")
