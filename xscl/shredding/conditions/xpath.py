@@ -80,8 +80,8 @@ class Evaluation:
 
     def _node(self, item: etree._Element | AttributeNode) -> Node:
         if not isinstance(item, AttributeNode):
-            return self.tree.elements[item]
-        owner = self.tree.elements[item.owner]
+            return self.tree.element(item)
+        owner = self.tree.element(item.owner)
         return next(one for one in owner.attributes if one.name == item.name)
 
     def _selection(self, text: str) -> Found | NotEvaluated:

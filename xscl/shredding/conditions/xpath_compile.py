@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from xscl.language.xpath import Token, parsed
 from xscl.shredding.conditions.xpath_functions import TABLE
-from xscl.shredding.conditions.xpath_nodes import AXES, Node, in_order, named_on
+from xscl.shredding.conditions.xpath_nodes import AXES, Node, named_on, place_of
 from xscl.shredding.conditions.xpath_values import (
     ERRORS,
     Exceeded,
@@ -117,7 +117,9 @@ def _items(token: Token) -> Evaluate:
             return _arithmetic(token)
         case (("|" | "union"), _):
             every = [_items(one) for one in _flat(token, "|", "union")]
-            return lambda focus: in_order(_nodes(focus, (n for one in every for n in one(focus))))
+            return lambda focus: focus.work.tree.in_order(
+                _nodes(focus, (node for one in every for node in one(focus)))
+            )
         case (("intersect" | "except"), [left, right]):
             return _difference(symbol == "except", _items(left), _items(right))
         case "to", [first, last]:
@@ -267,7 +269,9 @@ def _order(symbol: str, ones: Evaluate, others: Evaluate) -> Test:
         (one,), (other,) = pair
         if symbol == "is":
             return one is other
-        return one.at < other.at if symbol == "<<" else one.at > other.at
+        assert focus.work.tree.nodes, "the tree is numbered"
+        places = place_of(one), place_of(other)
+        return places[0] < places[1] if symbol == "<<" else places[0] > places[1]
 
     return holds
 
@@ -276,7 +280,7 @@ def _difference(excluded: bool, ones: Evaluate, others: Evaluate) -> Evaluate:
     def items(focus: Focus) -> Items:
         left = [*_nodes(focus, ones(focus))]
         right = set(_nodes(focus, others(focus)))
-        return in_order(node for node in left if (node in right) is not excluded)
+        return focus.work.tree.in_order(node for node in left if (node in right) is not excluded)
 
     return items
 
@@ -713,7 +717,7 @@ def _stepwise(left: Evaluate, walk: Walk, *, ordered: bool) -> Evaluate:
         if len(given) == 1:
             return walk(next(_nodes(focus, given)), focus)
         found = [one for node in _nodes(focus, given) for one in walk(node, focus)]
-        return found if ordered else in_order(_spent(focus, found))
+        return found if ordered else focus.work.tree.in_order(_spent(focus, found))
 
     return items
 
@@ -727,7 +731,7 @@ def _mapped_nodes(left: Evaluate, right: Evaluate) -> Evaluate:
         nodes = sum(isinstance(item, Node) for item in found)
         if nodes and nodes < len(found):
             raise Failure("nodes and values behind a slash")
-        return in_order(found) if nodes else found
+        return focus.work.tree.in_order(found) if nodes else found
 
     return items
 
@@ -756,13 +760,13 @@ def _deep(token: Token) -> Walk:
                 for condition in conditions:
                     family = condition(family, focus)
                 found += family
-            return in_order(found)
+            return focus.work.tree.in_order(found)
 
         return of_parents
 
     def items(node: Node, focus: Focus) -> list[Node]:
         found = [one for each in _every(node, focus) for one in walk(each, focus)]
-        return in_order(_spent(focus, found))
+        return focus.work.tree.in_order(_spent(focus, found))
 
     return items
 
@@ -824,7 +828,7 @@ def _candidates(axis: str, test: Callable[[Node], bool], name: str | None) -> Wa
 
         return of_name
     nodes = AXES[axis]
-    if name is not None and axis != "attribute":
+    if name not in (None, "*") and axis != "attribute":
 
         def elements(node: Node, focus: Focus) -> list[Node]:
             found = nodes(node, focus.work.tree)
@@ -859,7 +863,7 @@ def _node_test(token: Token, axis: str) -> tuple[Callable[[Node], bool], str | N
         named = _name_test(token[0]) if len(token) else _anything
         return (lambda node: node.kind == symbol and named(node)), None
     if symbol == "*" and not len(token):
-        return (lambda node: node.kind == principal), None
+        return (lambda node: node.kind == principal), "*" if principal == "element" else None
     name = _name_of(token)
     if name is not None:
         return (lambda node: node.kind == principal and node.name == name), name

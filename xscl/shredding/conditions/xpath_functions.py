@@ -29,7 +29,7 @@ from elementpath.datatypes import DateTime10, DayTimeDuration, Duration
 from xscl.language.functions import FUNCTIONS
 from xscl.language.regex import expression, pieces
 from xscl.language.xpath import ALLOWED
-from xscl.shredding.conditions.xpath_nodes import Node, in_order, language, path_of
+from xscl.shredding.conditions.xpath_nodes import Node, language, path_of
 from xscl.shredding.conditions.xpath_values import (
     Failure,
     Items,
@@ -335,14 +335,16 @@ def _equal(work: Work, one: Any, other: Any) -> bool:
         if one.kind not in ("element", "document"):
             return work.text(one) == work.text(other)
         given = [{node.name: node.value for node in of.attributes} for of in (one, other)]
-        return given[0] == given[1] and _deep_equal(work, _content(one), _content(other))
+        return given[0] == given[1] and _deep_equal(
+            work, _content(work, one), _content(work, other)
+        )
     if isinstance(one, Node) or isinstance(other, Node):
         return False
     return bool(key_of(one) == key_of(other))
 
 
-def _content(node: Node) -> Items:
-    return [one for one in node.children if one.kind in ("element", "text")]
+def _content(work: Work, node: Node) -> Items:
+    return [one for one in work.tree.children(node) if one.kind in ("element", "text")]
 
 
 # -- Nodes ---------------------------------------------------------------------------------
@@ -377,18 +379,18 @@ def _lang(_: Work, wanted: str, item: Any) -> bool:
     return bool(found) and (found == wanted or found.startswith(f"{wanted}-"))
 
 
-def _has_children(_: Work, item: Any) -> bool:
-    return item is not None and bool(_node(item).children)
+def _has_children(work: Work, item: Any) -> bool:
+    return item is not None and bool(work.tree.children(_node(item)))
 
 
 def _innermost(work: Work, items: Items) -> Items:
-    nodes = in_order(map(_node, items))
+    nodes = work.tree.in_order(map(_node, items))
     above = {id(node) for one in nodes for node in _above(work, one)}
     return [node for node in nodes if id(node) not in above]
 
 
 def _outermost(work: Work, items: Items) -> Items:
-    nodes = in_order(map(_node, items))
+    nodes = work.tree.in_order(map(_node, items))
     given = set(map(id, nodes))
     return [node for node in nodes if not any(id(one) in given for one in _above(work, node))]
 
@@ -537,7 +539,7 @@ _TABLE: Mapping[str, tuple[str, Callable[..., Any]]] = {
     "has-children": ("?.i", _has_children),
     "innermost": ("s", _innermost),
     "outermost": ("s", _outermost),
-    "path": ("?.i", lambda _, i: None if i is None else path_of(_node(i))),
+    "path": ("?.i", lambda work, i: None if i is None else path_of(_node(i), work.tree)),
     **{name: ("a", _component(name)) for name in ALLOWED if "-from-" in name},
     "dateTime": ("aa", _date_time),
 }

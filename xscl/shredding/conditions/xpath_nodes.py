@@ -1,8 +1,8 @@
 """A document as nodes for XPath: document, elements, attributes, texts, comments, instructions.
 
-Nodes but attributes are numbered in document order; `last` is the number of a node's last
-descendant.  So the axes are slices of one list, and those with a name test slices of the places of
-that name.
+Nodes are made when a step first reaches them.  The first step that needs document order makes all
+of them and numbers them; `last` is the number of a node's last descendant.  Then the axes are
+slices of one list, and those with a name test slices of the places of that name.
 """
 
 from __future__ import annotations
@@ -19,136 +19,186 @@ XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 class Node:
-    """A node of a document.
+    """A node of a document; `value` is its text, of an element lxml's object.
 
-    `at` is the place in document order; of an attribute it lies between those of its element and
-    the next node.  `value` is the text of a node without children.
+    `at` is the place in document order, as soon as the tree is numbered, and `last` that of the last
+    descendant; `at` of an attribute is the fraction by which it is behind its element.
     """
 
+    at: float
+    last: int
+
     __slots__ = (
-        "_attributes",
-        "_text",
-        "at",
-        "children",
-        "kind",
-        "last",
-        "name",
-        "parent",
-        "value",
+        *("_attributes", "_children", "_text", "at", "kind", "last", "name", "parent", "value"),
     )
 
-    def __init__(self, kind: Kind, name: str, parent: Node | None, at: float, value: Any) -> None:
+    def __init__(self, kind: Kind, name: str, parent: Node | None, value: Any) -> None:
         self.kind: Kind = kind
         self.name = name
         self.parent = parent
-        self.at = at
-        self.last: int = int(at)
-        self.value = value  # of an element and the document lxml's object
-        self.children: list[Node] = []
+        self.value = value
+        self._children: list[Node] | None = None
         self._attributes: list[Node] | None = None
         self._text: str | None = None
 
     @property
     def attributes(self) -> list[Node]:
         """The attributes of an element, in document order."""
-        if self._attributes is None:
-            self._attributes = []
-            if self.kind == "element" and len(self.value.attrib):
-                given = self.value.attrib.items()
-                part = 1 / (len(given) + 1)
+        found = self._attributes
+        if found is None:
+            found = self._attributes = []
+            if self.kind == "element" and (given := self.value.items()):
                 for place, (name, value) in enumerate(given, 1):
-                    at = self.at + part * place
-                    self._attributes.append(Node("attribute", str(name), self, at, str(value)))
-        return self._attributes
+                    node = Node("attribute", str(name), self, str(value))
+                    node.at = place / (len(given) + 1)
+                    found.append(node)
+        return found
 
-    def text(self, tree: Tree) -> str:
+    @property
+    def is_inner(self) -> bool:
+        """True for the document and for an element with others inside."""
+        return self.kind == "document" or (self.kind == "element" and len(self.value) > 0)
+
+    def text(self) -> str:
         """Return the string value."""
         found = self._text
         if found is None:
-            if self.kind not in ("element", "document"):
-                found = str(self.value)
-            elif len(self.children) == 1 and self.children[0].kind == "text":
-                found = str(self.children[0].value)
-            else:
-                below = tree.nodes[int(self.at) + 1 : self.last + 1]
-                found = "".join([one.value for one in below if one.kind == "text"])
+            match self.kind:
+                case "element" if not len(self.value):
+                    found = self.value.text or ""
+                case "element" | "document":
+                    found = "".join(self.value.itertext())
+                case _:
+                    found = self.value
             self._text = found
         return found
 
 
 class Tree:
-    """The nodes of a document."""
+    """The nodes of a document, as far as they are made."""
 
-    __slots__ = ("_named", "elements", "nodes", "root")
+    __slots__ = ("_elements", "_named", "_nodes", "_top", "root")
 
     def __init__(self, root: etree._Element) -> None:
-        self.root = Node("document", "", None, 0, None)
-        self.nodes: list[Node] = [self.root]
-        self.elements: dict[etree._Element, Node] = {}
-        self._named: dict[str, list[int]] | None = None
-        before = reversed([*root.itersiblings(preceding=True)])
-        for one in (*before, root, *root.itersiblings()):
-            self._add(one, self.root)
-        self.root.last = len(self.nodes) - 1
+        self.root = Node("document", "", None, root)
+        self._top = root
+        self._elements: dict[etree._Element, Node] = {}
+        self._named: dict[str, list[int]] = {}
+        self._nodes: list[Node] = []
 
-    def _add(self, element: etree._Element, parent: Node) -> None:
-        nodes, tag = self.nodes, element.tag
-        if not isinstance(tag, str):
-            if tag is etree.Comment:
-                node = Node("comment", "", parent, len(nodes), element.text or "")
-            elif tag is etree.ProcessingInstruction:
-                name = str(element.target)
-                node = Node("instruction", name, parent, len(nodes), element.text or "")
-            else:
-                return
-            nodes.append(node)
-            parent.children.append(node)
+    def __del__(self) -> None:
+        # A node and its children know each other: without this they would be garbage in a circle.
+        for node in (self.root, *self._elements.values()):
+            node._children = node._attributes = None
+
+    def element(self, element: etree._Element) -> Node:
+        """Return the node of an element."""
+        known = self._elements.get(element)
+        if known is None:
+            above = element.getparent()
+            self.children(self.root if above is None else self.element(above))
+            known = self._elements[element]
+        return known
+
+    def children(self, node: Node) -> list[Node]:
+        """Return the children of a node; the caller does not change the list."""
+        found = node._children
+        if found is None:
+            found = node._children = []
+            element = node.value
+            if node.kind == "document":
+                before = reversed([*element.itersiblings(preceding=True)])
+                for one in (*before, element, *element.itersiblings()):
+                    self._add(one, node, found)
+            elif node.kind == "element":
+                text = element.text
+                if text:
+                    found.append(Node("text", "", node, text))
+                for child in element:
+                    self._add(child, node, found)
+                    text = child.tail
+                    if text:
+                        found.append(Node("text", "", node, text))
+        return found
+
+    def _add(self, one: etree._Element, parent: Node, found: list[Node]) -> None:
+        tag = one.tag
+        if isinstance(tag, str):
+            node = self._elements[one] = Node("element", tag, parent, one)
+        elif tag is etree.Comment:
+            node = Node("comment", "", parent, one.text or "")
+        elif tag is etree.ProcessingInstruction:
+            node = Node("instruction", str(one.target), parent, one.text or "")
+        else:
             return
-        node = Node("element", tag, parent, len(nodes), element)
-        nodes.append(node)
-        parent.children.append(node)
-        self.elements[element] = node
-        text = element.text
-        if text:
-            self._add_text(text, node)
-        for child in element:
-            self._add(child, node)
-            tail = child.tail
-            if tail:
-                self._add_text(tail, node)
-        node.last = len(nodes) - 1
+        found.append(node)
 
-    def _add_text(self, text: str, parent: Node) -> None:
-        node = Node("text", "", parent, len(self.nodes), text)
-        self.nodes.append(node)
-        parent.children.append(node)
+    @property
+    def nodes(self) -> list[Node]:
+        """All nodes but attributes, in document order."""
+        if not self._nodes:
+            self._number(self.root)
+        return self._nodes
 
-    def named(self, name: str) -> list[int]:
-        """Return the places of the elements of a name in Clark notation, ascending."""
-        if self._named is None:
-            self._named = {}
-            for place, node in enumerate(self.nodes):
-                if node.kind == "element":
-                    self._named.setdefault(node.name, []).append(place)
-        return self._named.get(name, [])
+    def _number(self, node: Node) -> None:
+        node.at = len(self._nodes)
+        self._nodes.append(node)
+        if node.kind == "element":
+            self._named.setdefault(node.name, []).append(int(node.at))
+        for child in self.children(node):
+            self._number(child)
+        node.last = len(self._nodes) - 1
+
+    def elements_below(self, node: Node, name: str) -> list[Node] | None:
+        """Return the elements of a name, or of any (`*`), below the document or its root.
+
+        libxml2 finds them, and no other nodes are made; None where the tree is numbered.
+        """
+        if self._nodes or (node is not self.root and node.value is not self._top):
+            return None
+        found = self._top.iter(name) if node is self.root else self._top.iterdescendants(name)
+        return [self.element(one) for one in found]
 
     def elements_between(self, name: str, first: int, last: int) -> list[Node]:
         """Return the elements of a name with places from `first` to `last`."""
-        places = self.named(name)
-        found = places[bisect_left(places, first) : bisect_right(places, last)]
         nodes = self.nodes
+        places = self._named.get(name, [])
+        found = places[bisect_left(places, first) : bisect_right(places, last)]
         return [nodes[place] for place in found]
+
+    def in_order(self, given: Iterable[Node]) -> list[Node]:
+        """Return nodes in document order, each once."""
+        found = [*dict.fromkeys(given)]
+        if len(found) > 1 and self.nodes:
+            found.sort(key=place_of)
+        return found
+
+
+def place_of(node: Node) -> float:
+    """Return the place of a node of a numbered tree."""
+    return node.at if node.kind != "attribute" or node.parent is None else node.parent.at + node.at
+
+
+def _span(node: Node, tree: Tree) -> tuple[int, int]:
+    """Return the places of a node, or of the element of an attribute, and of its last descendant.
+
+    An attribute has no descendants.
+    """
+    assert tree.nodes, "the tree is numbered"
+    if node.kind == "attribute" and node.parent is not None:
+        return int(node.parent.at), int(node.parent.at)
+    return int(node.at), node.last
 
 
 # -- Axes ----------------------------------------------------------------------------------
 
 
-def _child(node: Node, _: Tree) -> list[Node]:
-    return node.children
+def _child(node: Node, tree: Tree) -> list[Node]:
+    return tree.children(node)
 
 
 def _attribute(node: Node, _: Tree) -> list[Node]:
-    return node.attributes if node.kind == "element" else []
+    return node.attributes
 
 
 def _self(node: Node, _: Tree) -> list[Node]:
@@ -169,32 +219,33 @@ def _ancestor(node: Node, _: Tree) -> list[Node]:
 
 
 def _descendant(node: Node, tree: Tree) -> list[Node]:
-    return [] if node.kind == "attribute" else tree.nodes[int(node.at) + 1 : node.last + 1]
+    at, last = _span(node, tree)
+    return tree.nodes[at + 1 : last + 1]
 
 
-def _siblings(node: Node) -> tuple[list[Node], int]:
+def _siblings(node: Node, tree: Tree) -> tuple[list[Node], int]:
     if node.parent is None or node.kind == "attribute":
         return [], 0
-    around = node.parent.children
+    around = tree.children(node.parent)
     return around, around.index(node)
 
 
-def _following_sibling(node: Node, _: Tree) -> list[Node]:
-    around, place = _siblings(node)
+def _following_sibling(node: Node, tree: Tree) -> list[Node]:
+    around, place = _siblings(node, tree)
     return around[place + 1 :]
 
 
-def _preceding_sibling(node: Node, _: Tree) -> list[Node]:
-    around, place = _siblings(node)
+def _preceding_sibling(node: Node, tree: Tree) -> list[Node]:
+    around, place = _siblings(node, tree)
     return around[:place][::-1]
 
 
 def _following(node: Node, tree: Tree) -> list[Node]:
-    return tree.nodes[node.last + 1 :]
+    return tree.nodes[_span(node, tree)[1] + 1 :]
 
 
 def _preceding(node: Node, tree: Tree) -> list[Node]:
-    at = int(node.at)
+    at, _ = _span(node, tree)
     return [one for one in reversed(tree.nodes[:at]) if one.last < at]
 
 
@@ -218,47 +269,44 @@ AXES: Mapping[str, Callable[[Node, Tree], list[Node]]] = MappingProxyType(
 
 
 def named_on(axis: str, name: str) -> Callable[[Node, Tree], list[Node]] | None:
-    """Return the elements of a name on an axis that is long; None for any other axis."""
-    match axis:
-        case "descendant":
-            return lambda node, tree: (
-                []
-                if node.kind == "attribute"
-                else tree.elements_between(name, int(node.at) + 1, node.last)
-            )
-        case "descendant-or-self":
-            return lambda node, tree: (
-                []
-                if node.kind == "attribute"
-                else tree.elements_between(name, int(node.at), node.last)
-            )
-        case "following":
-            return lambda node, tree: tree.elements_between(name, node.last + 1, len(tree.nodes))
-        case "preceding":
-            return lambda node, tree: [
-                one
-                for one in reversed(tree.elements_between(name, 0, int(node.at) - 1))
-                if one.last < node.at
-            ]
-        case _:
-            return None
+    """Return the elements of a name on an axis that is long; None for any other axis.
+
+    The name is `*` for any element below.
+    """
+
+    def below(node: Node, tree: Tree) -> list[Node]:
+        found = tree.elements_below(node, name)
+        if found is not None:
+            return found
+        at, last = _span(node, tree)
+        if name == "*":
+            return [one for one in tree.nodes[at + 1 : last + 1] if one.kind == "element"]
+        return tree.elements_between(name, at + 1, last)
+
+    def from_here(node: Node, tree: Tree) -> list[Node]:
+        here = node.kind == "element" and name in ("*", node.name)
+        return [node, *below(node, tree)] if here else below(node, tree)
+
+    def after(node: Node, tree: Tree) -> list[Node]:
+        return tree.elements_between(name, _span(node, tree)[1] + 1, len(tree.nodes))
+
+    def before(node: Node, tree: Tree) -> list[Node]:
+        at, _ = _span(node, tree)
+        found = reversed(tree.elements_between(name, 0, at - 1))
+        return [one for one in found if one.last < at]
+
+    walks = {"descendant": below, "descendant-or-self": from_here}
+    if name != "*":
+        walks |= {"following": after, "preceding": before}
+    return walks.get(axis)
 
 
-def in_order(nodes: Iterable[Node]) -> list[Node]:
-    """Return nodes in document order, each once."""
-    return sorted(dict.fromkeys(nodes), key=_place)
-
-
-def _place(node: Node) -> float:
-    return node.at
-
-
-def path_of(node: Node) -> str:
+def path_of(node: Node, tree: Tree) -> str:
     """Return the location of a node, as fn:path spells it."""
     steps: list[str] = []
     one: Node | None = node
     while one is not None and one.parent is not None:
-        same = [c for c in one.parent.children if (c.kind, c.name) == (one.kind, one.name)]
+        same = [c for c in tree.children(one.parent) if (c.kind, c.name) == (one.kind, one.name)]
         name = one.name if one.name.startswith("{") else f"{{}}{one.name}"
         place = f"[{same.index(one) + 1}]" if one.kind != "attribute" else ""
         match one.kind:

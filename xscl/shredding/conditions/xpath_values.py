@@ -83,8 +83,11 @@ class Work:
     def text(self, item: Item) -> str:
         """Return the string value of an item."""
         if isinstance(item, Node):
-            found = item.text(self.tree)
-            self.spend(item.last - int(item.at) + len(found) // CHARACTERS)
+            found = item.text()
+            if item.is_inner and self.tree.nodes:
+                self.spend(item.last - int(item.at))
+            if len(found) >= CHARACTERS:
+                self.spend(len(found) // CHARACTERS)
             return found
         return item if isinstance(item, str) else text_of(item)
 
@@ -412,6 +415,8 @@ def _of_time(kind: str, value: Any) -> Any:
 
 def compare(sign: str, one: Any, other: Any) -> bool:
     """Compare two atomic values, as the operators of sequences do; raises one of ERRORS."""
+    if type(one) is type(other) is int:
+        return bool(COMPARISONS[sign](one, other))  # type: ignore[index]
     if isinstance(one, str) and isinstance(other, str):
         if sign not in ("=", "!=") and isinstance(one, Untyped) and isinstance(other, Untyped):
             pair = comparands(one, other)
@@ -469,6 +474,9 @@ def some(work: Work, sign: str, ones: Items, others: Items) -> bool:
     """Return True if some items of two sequences compare; an error counts if none does."""
     if not ones or not others:
         return False
+    if len(ones) == len(others) == 1:
+        work.spend(1)
+        return compare(sign, work.atom(ones[0]), work.atom(others[0]))
     if sign == "=" and len(ones) * len(others) > 16:
         left, right = _texts(work, ones), _texts(work, others)
         if left is not None and right is not None:
