@@ -70,6 +70,8 @@ _CONNECTIVES = {
     word: re.compile(rf"(?<![\w.\-$@:/]){word}(?![\w.\-]|\s*::)", re.IGNORECASE)
     for word in ("and", "or")
 }
+_CLAUSE = re.compile(r"(?<![\w.\-$@:/])(?:(?:some|every|for)\s+\$|if\s*\()")
+"""The beginning of an expression that goes on behind a connective."""
 _NEGATION = re.compile(r"\s*not\s*\(")
 _BARE = r"[A-Z][\w.\-]*"
 _UNQUOTED = (
@@ -211,7 +213,7 @@ class BlockReader:
         brackets: list[Span] = []
         variable: Token | None = None
         while True:
-            at = self._skip(at)
+            ended, at = at, self._skip(at)
             bound = _BINDING.match(self._text, at, end)
             if self._text.startswith("[", at) and at < end:
                 closing = self._closing(at, end)
@@ -225,7 +227,7 @@ class BlockReader:
             else:
                 break
         text = self._text[span.start : span.end].strip()
-        return RawStep(span, descendant, axis, test, tuple(brackets), variable, text), at
+        return RawStep(span, descendant, axis, test, tuple(brackets), variable, text), ended
 
     def _steps(self, raw: Sequence[RawStep], *, relative: bool) -> tuple[Step, ...]:
         """Return the steps of a path; those that the automaton lacks become a condition."""
@@ -565,9 +567,13 @@ class BlockReader:
     def _split(self, word: str, span: Span) -> list[Span]:
         """Return the operands of a connective outside of brackets."""
         whole = self._outside(span)
+        opened = "".join(_opened(whole))
+        clause = _CLAUSE.search(opened)
         parts, at = [], 0
-        for found in _CONNECTIVES[word].finditer("".join(_opened(whole))):
+        for found in _CONNECTIVES[word].finditer(opened):
             start, end = found.span()
+            if clause is not None and clause.start() < start:
+                break
             if whole[at:start].strip() == "" or whole[end:].strip() == "":
                 return [span]
             parts.append(Span(span.start + at, span.start + start))

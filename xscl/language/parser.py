@@ -149,7 +149,8 @@ def _beyond(
                 blocks.append(reader.block(start, at))
             except Unreadable:
                 raise wrong from None
-            without = without[:start] + "\x02" * (at - start) + without[at:]
+            mark = "\x02" + "\x03" * (at - start - 1)  # two blocks side by side stay two
+            without = without[:start] + mark + without[at:]
     if not blocks:
         raise refused
     return without, blocks

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias, assert_never, get_args
 
+from xscl.language.scope import walk
 from xscl.language.shortest import below
 from xscl.language.syntax import (
     And,
@@ -234,6 +235,8 @@ def _number(atom: Atom) -> float:
 def demanded(condition: Condition) -> Demand:
     """Return the demands of a condition."""
     match condition:
+        case Compare(path, through=Through()) | TextMatch(_, path) if _is_partial(path):
+            return Demand((), proof=False)
         case Compare(path, "=", value, through):
             kind: Kind = "=" if isinstance(value, str) else "number"
             return Demand((Atom(_question(kind, path, through=through), value),), proof=True)
@@ -263,6 +266,12 @@ def demanded(condition: Condition) -> Demand:
             return Demand((), proof=False)
         case _:
             assert_never(condition)
+
+
+def _is_partial(path: Path) -> bool:
+    """Return True if some nodes of a path may be missing, as XPath in a condition may fail."""
+    conditional = any(step.conditions for step in path.steps)
+    return conditional and any(isinstance(one, Residual) for one in walk(path))
 
 
 def _required(condition: Residual) -> tuple[Atom, ...]:

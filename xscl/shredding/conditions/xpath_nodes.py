@@ -21,7 +21,7 @@ XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 class Node:
     """A node of a document; `value` is its text, of an element lxml's object.
 
-    `at` is the place in document order, as soon as the tree is numbered, and `last` that of the last
+    `at` is the place in document order once the tree is numbered, and `last` that of the last
     descendant; `at` of an attribute is the fraction by which it is behind its element.
     """
 
