@@ -77,8 +77,8 @@ import xscl.service.tags as tags
 import xscl.service.tokens as tokens
 import xscl.shredding.batch.shape as shape
 import xscl.shredding.conditions.residual as residual
-import xscl.shredding.conditions.xpath as residuals
-import xscl.shredding.conditions.xpath_functions as xpath_functions
+import xscl.shredding.conditions.unevaluated as unevaluated
+import xscl.shredding.conditions.xpath_values as xpath_values
 import xscl.store.consumed_offsets as consumed_offsets
 import xscl.store.disk_guard as disk_guard
 import xscl.subscriptions.construct as construct
@@ -192,9 +192,9 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "characters of a page": (showing.PAGE_BYTES, atom.LARGEST, match_tables.LARGEST),
     "matches that are not printed": (match_tail.BEHIND,),
     "text of a query": (limits.MAX_LENGTH, CEP_TEXT),
-    "work of an expression": (xpath.MOST_WORK, xpath.LONGEST, xpath.RANGES),
-    "items of a text": (xpath_functions.MOST_ITEMS, xpath.PIECES),
-    "nodes that an expression": (residuals.BUDGET, residuals.SLOWER),
+    "text of an expression": (xpath.LONGEST, xpath.DEEPEST, xpath.DIGITS, xpath.RANGES),
+    "steps of an expression": (xpath_values.STEPS, xpath_values.CHARACTERS),
+    "expressions that are counted": (unevaluated.MOST,),
     "regular expression": (regex.LONGEST, regex.LARGEST),
     "tokens of a query": (limits.MAX_TOKENS, limits.MAX_STEPS),
     "nesting of a query": (limits.MAX_DEPTH, reader.MOST, wellformed.MOST_LEVELS),

@@ -51,6 +51,7 @@ _FIELDS = (
     "template",
     "updates",
     "stopped",
+    "unevaluated",
     "version",
     "paused",
     "tags",
@@ -205,6 +206,12 @@ def subscriptions(
     list_rows("subscriptions", found, headings, cells, as_json=call.as_json)
     if not call.as_json:
         echo_lines(f"{one['name']} {_stopped(one['stopped'])}" for one in found if one["stopped"])
+        echo_lines(
+            f"{one['name']}: [{each['expression']}] was not evaluated in"
+            f" {each['documents']} documents, the latest {each['latest']}: {each['reason']}"
+            for one in found
+            for each in one["unevaluated"]
+        )
         echo_lines(f"{one['name']} is paused" for one in found if one["paused"])
 
 

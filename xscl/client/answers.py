@@ -26,6 +26,16 @@ class Stopped:
 
 
 @dataclass(frozen=True, slots=True)
+class NotEvaluatedIn:
+    """An expression that had no value in some documents; `latest` is the id of the last one."""
+
+    expression: str
+    documents: int
+    latest: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Subscription:
     """A subscription: its query, the streams that it reads and the one that it publishes.
 
@@ -41,6 +51,7 @@ class Subscription:
     version: int = 1
     paused: bool = False
     stopped: Stopped | None = None
+    unevaluated: tuple[NotEvaluatedIn, ...] = ()
     tags: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

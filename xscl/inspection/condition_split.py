@@ -7,12 +7,12 @@ pattern has left.  `residual`: XPath on these nodes, once for each expression an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from xscl.language.scope import walk
 from xscl.language.shortest import simplified
-from xscl.language.syntax import Block, Condition, Residual, Step
+from xscl.language.syntax import Block, Compare, Condition, Residual, Step, TextMatch
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton.pattern import pattern
 from xscl.shredding.automaton.subtree import is_structural
@@ -57,6 +57,15 @@ def _hint(residual: Residual) -> str:
     if residual.selects:
         return "a path of names and // alone is shared; write other axes as conditions"
     return "a path, perhaps in functions, compared with a constant would be indexed"
+
+
+def expressions(blocks: Iterable[Block]) -> Iterator[str]:
+    """Yield what may fail to be evaluated: residual conditions, and functions of values."""
+    for one in walk(tuple(blocks)):
+        if isinstance(one, Residual):
+            yield one.text
+        elif isinstance(one, Compare | TextMatch) and one.through is not None:
+            yield unparse(one.through.operand)
 
 
 def lines(block: Block) -> Iterator[str]:

@@ -20,7 +20,7 @@ from templates.registry.registry import Registry, r_t
 from templates.sql.conjunctive import select
 from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY
-from xscl.inspection import condition_split
+from xscl.inspection import condition_split, unmet
 from xscl.inspection.replay import subscription_named
 from xscl.language.calendars import calendar_words
 from xscl.language.normalform import Absent, Folded, Following, forms
@@ -83,6 +83,7 @@ def explain(
             equal = sum(seen(one.name) for one in subscriptions.by_qid[registered.qid])
             lines.append(f"shared by {_counted(equal, 'equal subscription')} of yours")
         lines.extend(_stopped(dataflow, registered))
+        lines.extend(unmet.lines(dataflow, registered))
         lines.extend(_one_sided(dataflow, registered))
     lines.extend(_time(templates, compiled.root))
     if registered is not None and seen is None:

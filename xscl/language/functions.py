@@ -31,12 +31,10 @@ from url_normalize import url_normalize
 
 from cep_core.algebra import number_of
 from cep_core.algebra.function_bounds import (
-    BeyondBounds,
     Budget,
     current_budget,
     expect_length,
     read,
-    report,
     spending,
 )
 from feeds.formats.times import parse_time
@@ -424,17 +422,13 @@ def matches(text: str, pattern: str, flags: str = "") -> bool:
 def values_through(through: Through) -> Callable[[Sequence[str]], list[str]]:
     """Return a function from the texts of a path's nodes to the values that a condition tests.
 
-    There are none if the functions are over their bounds.
+    The function raises BeyondBounds.
     """
     value = _of_text(through.operand)
 
     def each(texts: Sequence[str]) -> list[str]:
-        try:
-            with spending(Budget()):
-                return [made for text in texts if (made := text_of(value(text))) is not None]
-        except BeyondBounds as error:
-            report(f"a condition with {through}", error)
-            return []
+        with spending(Budget()):
+            return [made for text in texts if (made := text_of(value(text))) is not None]
 
     match through.mode:
         case "count":

@@ -270,6 +270,7 @@ def _refuse_all(token: Any) -> None:
     }
     for one in token.iter():
         _refuse(one)
+    for one in token.iter():
         if one.symbol == "$" and str(one[0].value) not in bound:
             hint = "bind with -> and use the bare name"
             raise WrongXPath(f"the variable ${one[0].value} is not bound", one.span[0], hint)

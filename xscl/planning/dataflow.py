@@ -212,6 +212,14 @@ class Dataflow:
         self.enter(arrivals)
         self.core.plan.batch.run(below=Joins.depth)
 
+    def count_unevaluated(self) -> None:
+        """Count the conditions that could not be evaluated in the documents of this push."""
+
+        def ids(docs: set[int]) -> dict[int, str]:
+            return {doc: one.id for doc, one in self._documents.stored(docs).items()}
+
+        self.automaton.unevaluated.count(ids)
+
     def join(self) -> None:
         """Evaluate the templates, in rounds until no result is joined or published any more."""
         self.core.plan.batch.run()

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from cep_core.algebra.function_bounds import BeyondBounds
 from xscl.inspection.names_seen import (
     NearName,
     name_written,
@@ -146,11 +147,14 @@ class _Reading:
                     return self.along(steps, path.steps)
                 through = condition.through
                 values = list if through is None else values_through(through)
-                texts = [
-                    text
-                    for items in selected
-                    for text in values([string_value(one) for one in items])
-                ]
+                try:
+                    texts = [
+                        text
+                        for items in selected
+                        for text in values([string_value(one) for one in items])
+                    ]
+                except BeyondBounds as error:
+                    return Mismatch(f"{self._without(steps, condition)}: {error}")
                 near = nearest_to(texts, value)
                 return Mismatch(f"{self._without(steps, condition)}: {near}")
             case _:

@@ -109,6 +109,19 @@ class StoppedAt(JsonBody):
     """True if a temporal operator lacks the rows of these documents."""
 
 
+class NotEvaluatedIn(JsonBody):
+    """An expression of the subscription that had no value in some documents: it did not hold."""
+
+    expression: str = Field(examples=["xs:integer(price) > 3"])
+    """The expression."""
+    documents: int = Field(examples=[1])
+    """Number of such documents since the service was started."""
+    latest: str = Field(examples=["d17"])
+    """The id of the last one."""
+    reason: str = Field(examples=["'q' is no xs:integer"])
+    """Why it had no value there."""
+
+
 class Shown(JsonBody):
     """A subscription, in its owner's notation."""
 
@@ -139,6 +152,8 @@ class Shown(JsonBody):
     new ones with them; read: they are there; failed: there were too many, see the log."""
     stopped: StoppedAt | None = None
     """Truncation by the bound of results; null if there was none."""
+    unevaluated: list[NotEvaluatedIn] = Field(default_factory=list)
+    """Expressions that had no value in some documents."""
     cost_share: float = Field(examples=[0.02])
     """Its share of the time that the service has evaluated subscriptions since its start, from 0 to
     1; what several subscriptions share is divided equally among them."""
@@ -407,5 +422,9 @@ def shown(
         tags=list(tags),
         history=history_of(here, found),
         stopped=None if stopped is None else StoppedAt.model_validate(stopped),
+        unevaluated=[
+            NotEvaluatedIn.model_validate(one._asdict())
+            for one in here.engine.unevaluated(found.name)
+        ],
         cost_share=round(shares.get(found.name, 0.0), 6),
     )

@@ -94,9 +94,9 @@ class DocumentWalk:
 
     def _tried(self, condition: Condition, node: int) -> bool | NotEvaluated:
         """Evaluate a condition at a node."""
-        if isinstance(condition, Compare | TextMatch) and is_plain(condition.path):
-            return text_holds(condition, self._texts(condition.path, node))
         try:
+            if isinstance(condition, Compare | TextMatch) and is_plain(condition.path):
+                return text_holds(condition, self._texts(condition.path, node))
             if isinstance(condition, Residual):
                 return self._evaluation().holds(condition, self._node(node))
             if is_structural(condition):

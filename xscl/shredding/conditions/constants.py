@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from cep_core.algebra.function_bounds import BeyondBounds, report
 from xscl.language.functions import number, values_through
+from xscl.language.unparse import unparse
 from xscl.shredding.conditions.atoms import Constant, NodeQuestion, is_plain
 from xscl.shredding.conditions.substrings import SubstringIndex
 from xscl.shredding.nodes.names import steps_of
@@ -94,7 +96,11 @@ class ConstantSet:
     def answer(self, texts: Sequence[str]) -> Sequence[str]:
         """Return the answer of a question whose path selects nodes with these texts."""
         if self.question.through is not None:
-            texts = values_through(self.question.through)(texts)
+            try:
+                texts = values_through(self.question.through)(texts)
+            except BeyondBounds as error:
+                report(f"a condition with {unparse(self.question.through.operand)}", error)
+                return ()
         return texts[:1] or ("",) if self.question.first else texts
 
     def finder(self) -> Callable[[str], Set[Constant]]:

@@ -12,6 +12,7 @@ from typing import assert_never
 
 from lxml import etree
 
+from cep_core.algebra.function_bounds import BeyondBounds
 from xscl.language.functions import values_through
 from xscl.language.syntax import (
     And,
@@ -26,6 +27,7 @@ from xscl.language.syntax import (
     Step,
     TextMatch,
 )
+from xscl.language.unparse import unparse
 from xscl.shredding.conditions.unevaluated import NotEvaluated
 from xscl.shredding.nodes.names import key_of, keys_of
 from xscl.shredding.nodes.tree import AttributeNode, Item, compares, string_value
@@ -99,9 +101,12 @@ def _some(parts: tuple[Condition, ...], item: Item, *, wanted: bool) -> bool:
 
 
 def text_holds(condition: Compare | TextMatch, texts: Iterable[str]) -> bool:
-    """Evaluate a condition on the texts of the nodes that its path selects."""
+    """Evaluate a condition on the texts of the nodes that its path selects; raises NotEvaluated."""
     if condition.through is not None:
-        texts = values_through(condition.through)([*texts])
+        try:
+            texts = values_through(condition.through)([*texts])
+        except BeyondBounds as error:
+            raise NotEvaluated(unparse(condition.through.operand), str(error)) from None
     if isinstance(condition, Compare):
         operator, constant = condition.operator, condition.value
         return any(compares(text, operator, constant) for text in texts)

@@ -8,7 +8,7 @@ otherwise it does not hold at the node, whatever NOT stands around it, and is co
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 MOST = 1_000
@@ -27,11 +27,11 @@ class NotEvaluated(Exception):
 
 
 class Tally(NamedTuple):
-    """Documents in which an expression was not evaluated; `latest` is the number of the last."""
+    """Documents in which an expression was not evaluated; `latest` is the id of the last."""
 
     expression: str
     documents: int
-    latest: int
+    latest: str
     reason: str
 
 
@@ -40,13 +40,24 @@ class Unevaluated:
 
     def __init__(self) -> None:
         self._tallies: OrderedDict[str, Tally] = OrderedDict()
+        self._failed: dict[tuple[int, str], str] = {}  # reasons in documents without an id so far
+
+    def __len__(self) -> int:
+        return len(self._tallies)
 
     def note(self, document: int, errors: Iterable[NotEvaluated]) -> None:
-        """Count the expressions that were not evaluated in a document."""
-        for expression, reason in {one.expression: one.reason for one in errors}.items():
+        """Note the expressions that were not evaluated in a document, by its number."""
+        for one in errors:
+            self._failed[document, one.expression] = one.reason
+
+    def count(self, ids: Callable[[set[int]], Mapping[int, str]]) -> None:
+        """Count what was noted, given the function to the ids of documents."""
+        failed, self._failed = self._failed, {}
+        named = ids({document for document, _ in failed}) if failed else {}
+        for (document, expression), reason in failed.items():
             known = self._tallies.pop(expression, None)
-            count = 1 if known is None else known.documents + (known.latest != document)
-            self._tallies[expression] = Tally(expression, count, document, reason)
+            count = 1 if known is None else known.documents + 1
+            self._tallies[expression] = Tally(expression, count, named.get(document, ""), reason)
             if len(self._tallies) > MOST:
                 self._tallies.popitem(last=False)
 

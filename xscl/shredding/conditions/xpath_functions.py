@@ -26,6 +26,7 @@ from urllib.parse import quote
 
 from elementpath.datatypes import DateTime10, DayTimeDuration, Duration
 
+from cep_core.algebra.function_bounds import spending
 from xscl.language.functions import FUNCTIONS
 from xscl.language.regex import expression, pieces
 from xscl.language.xpath import ALLOWED
@@ -114,7 +115,11 @@ def _normalized(work: Work, text: str, form: str = "NFC") -> str:
 
 
 def _tokenize(work: Work, text: str, *constants: str) -> list[str]:
-    found = pieces(text, *constants) if constants else _words(text)
+    if constants:
+        with spending(work.functions):
+            found = pieces(text, *constants)
+    else:
+        found = _words(text)
     work.spend(len(found))
     return list(found)
 
@@ -179,7 +184,8 @@ def _of_table(name: str) -> Callable[..., Any]:
     def called(work: Work, *texts: str) -> Any:
         work.spend(sum(map(len, texts)) // 20)
         rest = map(str, function.missing(len(texts)) or ())
-        return function.apply(*texts, *rest)
+        with spending(work.functions):
+            return function.apply(*texts, *rest)
 
     return called
 

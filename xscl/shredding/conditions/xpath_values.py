@@ -29,7 +29,9 @@ from elementpath.datatypes import (
     YearMonthDuration,
 )
 
-from cep_core.algebra.untyped import LONGEST, WHITE_SPACE, comparands, number_of
+from cep_core.algebra import comparands, number_of
+from cep_core.algebra.function_bounds import LONGEST as LONGEST_TEXT
+from cep_core.algebra.function_bounds import Budget
 from xscl.shredding.conditions.xpath_nodes import Node, Tree
 from xscl.shredding.nodes.tree import COMPARISONS
 
@@ -38,10 +40,11 @@ Items: TypeAlias = "list[Any]"
 
 STEPS = 200_000
 """Steps of one expression in one document: nodes visited, items and pairs of items handled."""
+DIGITS = 4_000
+"""Characters of a whole or decimal number."""
+WHITE_SPACE = " \t\r\n"
 CHARACTERS = 100
 """Characters that are read or written in one step."""
-LONGEST_TEXT = 1_000_000
-"""Characters of a text that a function makes."""
 
 
 class Failure(Exception):
@@ -68,11 +71,12 @@ class Untyped(str):
 class Work:
     """A document under evaluation by one expression, and the steps that are left to it."""
 
-    __slots__ = ("left", "tree")
+    __slots__ = ("functions", "left", "tree")
 
     def __init__(self, tree: Tree, left: int = STEPS) -> None:
         self.tree = tree
         self.left = left
+        self.functions = Budget()  # of those that conditions share with predicates
 
     def spend(self, steps: int) -> None:
         """Count steps; raises Exceeded."""
@@ -378,7 +382,7 @@ def _number(kind: str, value: Any) -> Any:
                 raise Failure(f"{text[:40]!r} is no xs:double")
             return found
         form = _INTEGER if kind == "integer" else _DECIMAL
-        if len(text) > LONGEST or not form.fullmatch(text):
+        if len(text) > DIGITS or not form.fullmatch(text):
             raise Failure(f"{text[:40]!r} is no xs:{kind}")
         return int(text) if kind == "integer" else Decimal(text)
     if not isinstance(value, int | float | Decimal):

@@ -1,0 +1,100 @@
+"""Conditions that could not be evaluated: three-valued logic, and what their owner is shown."""
+
+from __future__ import annotations
+
+import pytest
+from lxml import etree
+
+import xscl
+from tests.xscl.shredding.xpaths import engine
+from xscl.shredding.conditions import unevaluated
+from xscl.shredding.conditions.unevaluated import NotEvaluated, Unevaluated
+
+ROOT = etree.fromstring("<a><zz>q</zz><n>1</n><b><c>2</c></b><b><c>x</c></b></a>")
+FAILS = "xs:integer(zz) = 1"
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        (FAILS, False),
+        (f"not({FAILS})", False),
+        (f"not(not({FAILS}))", False),
+        (f"{FAILS} or n = 1", True),
+        (f"n = 1 or {FAILS}", True),
+        (f"{FAILS} or n = 2", False),
+        (f"not({FAILS} or n = 2)", False),
+        (f"not({FAILS} and n = 2)", True),
+        (f"not(n = 2 and {FAILS})", True),
+        (f"not({FAILS} and n = 1)", False),
+        (f"boolean({FAILS} or (n, 2) = 1)", True),
+        (f"not(boolean({FAILS} and n + 1 = 3))", True),
+        (f"not(n[../zz][../{FAILS}])", False),
+        ("b[xs:integer(c) = 2]", False),  # it fails at the second one
+        ("b[c castable as xs:integer][xs:integer(c) = 2]", True),
+        ("b[xs:integer(c) = 3]", False),
+        ("not(b[xs:integer(c) = 3])", False),
+        ("count(b[xs:integer(c) = 3]) = 0", False),
+        ("count(b[xs:integer(c) = 2]) = 1", False),
+        ("empty(b[xs:integer(c) = 3])", False),
+        ("not(b[xs:integer(c) = 3]/c = 'x')", False),
+        ("some $b in b satisfies xs:integer($b/c) = 2", True),
+        ("not(some $b in b satisfies xs:integer($b/c) = 3)", False),
+        ("every $b in b satisfies xs:integer($b/c) = 3", False),
+        ("not(every $b in b satisfies xs:integer($b/c) = 3)", True),
+        ("not(every $b in b satisfies xs:integer($b/c) = 2)", False),
+        ("not(1 idiv 0 = 1)", False),
+        ("not(xs:date(zz) = xs:date('2026-01-01'))", False),
+        ("not(zz castable as xs:integer)", True),
+        ("if (zz castable as xs:integer) then xs:integer(zz) = 1 else true()", True),
+        ("not(zz + 1 = 2)", True),
+    ],
+)
+def test_what_fails_is_neither_true_nor_false(condition: str, holds: bool) -> None:
+    assert bool(engine(f"/a[{condition}]", ROOT)) is holds
+
+
+@pytest.mark.parametrize(
+    "text", ["/a[n][{}]", "/a[{}]/b[c = 2]", "//*[{}]", "/a[b[c = 2]][not({})]", "/*/..[.//*[{}]]"]
+)
+def test_what_fails_has_no_match_at_any_place(text: str) -> None:
+    assert engine(text.format(FAILS), ROOT) == set()
+
+
+def test_the_owner_is_shown_what_was_not_evaluated() -> None:
+    long = "Q" * 900
+    grown = f"replace(replace(zz, '.', '{long}'), '.', '{long}')"
+    with xscl.Engine() as kept:
+        kept.subscribe("number", f"S/a[not({FAILS})]")
+        kept.subscribe("grown", f"S/a[not({grown} = 'x')]")
+        kept.subscribe("other", "S/a[n > m]")
+        found = kept.push(
+            [
+                xscl.Document("S", "d1", 1, b"<a><zz>q</zz><n>3</n><m>2</m></a>"),
+                xscl.Document("S", "d2", 2, b"<a><zz>3</zz></a>"),
+                xscl.Document("S", "d3", 3, b"<a><zz>" + b"q" * 2_000 + b"</zz></a>"),
+            ]
+        ).matches
+        assert {(one.subscription, one.documents[0]) for one in found} == {
+            *(("number", "d2"), ("grown", "d1"), ("grown", "d2"), ("other", "d1")),
+        }
+        (number,) = kept.unevaluated("number")
+        assert (number.expression, number.documents, number.latest) == (FAILS, 2, "d3")
+        assert number.reason.endswith("is no xs:integer")
+        (long_text,) = kept.unevaluated("grown")
+        assert (long_text.documents, long_text.latest) == (1, "d3")
+        assert "a text of over 1,000,000 characters" in kept.explain("grown")
+        assert f"not evaluated in 2 documents, the latest: d3: [{FAILS}]" in kept.explain("number")
+        assert kept.unevaluated("other") == []
+        assert "not evaluated" not in kept.explain("other")
+
+
+def test_the_latest_expressions_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unevaluated, "MOST", 2)
+    tallies = Unevaluated()
+    for document, expression in enumerate(["a", "b", "a", "c"]):
+        tallies.note(document, [NotEvaluated(expression, "why")] * 2)
+        tallies.count(lambda docs: {doc: f"d{doc}" for doc in docs})
+    assert [tuple(one) for one in tallies.of("abc")] == [
+        *(("a", 2, "d2", "why"), ("c", 1, "d3", "why")),
+    ]

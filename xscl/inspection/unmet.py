@@ -1,0 +1,35 @@
+"""Conditions of a subscription that could not be evaluated, and so did not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from xscl.documents.results import XSCL, Subscription
+from xscl.inspection.condition_split import expressions
+from xscl.planning.compile import compile_query
+from xscl.planning.dataflow import Dataflow
+from xscl.shredding.conditions.unevaluated import Tally
+
+
+def unmet(dataflow: Dataflow, subscription: Subscription) -> list[Tally]:
+    """Return the expressions of a subscription that were not evaluated in some documents."""
+    tallies = dataflow.automaton.unevaluated
+    if not len(tallies) or subscription.language != XSCL:
+        return []
+    return tallies.of(_expressions(subscription.query))
+
+
+@lru_cache(maxsize=1_000)
+def _expressions(query: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(expressions(compile_query(query).normal.blocks)))
+
+
+def lines(dataflow: Dataflow, subscription: Subscription) -> Iterator[str]:
+    """Yield a line for each expression, for `explain`."""
+    for one in unmet(dataflow, subscription):
+        documents = "1 document" if one.documents == 1 else f"{one.documents} documents"
+        yield (
+            f"not evaluated in {documents}, the latest: {one.latest}: [{one.expression}]:"
+            f" {one.reason}; it does not hold there"
+        )
