@@ -35,6 +35,7 @@ def test_put_get_delete(operator: httpx.Client) -> None:
         "tags": [],
         "history": "none",
         "stopped": None,
+        "unevaluated": [],
         "cost_share": made.json()["cost_share"],
         "warnings": ["nothing has come on the stream 'S' yet"],
     }
