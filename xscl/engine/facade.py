@@ -29,13 +29,11 @@ from xscl.engine.ingest import PushResult
 from xscl.engine.state import Settings
 from xscl.errors import DocumentError
 from xscl.inspection.diagnosis import Diagnosis
-from xscl.inspection.unmet import unmet
 from xscl.inspection.why import Read, Why
 from xscl.language.names import NAME, NAME_HINT, refuse_long_stream
 from xscl.planning.event_queries import Attributes, names_of
 from xscl.planning.plan_graph import PlanGraph
 from xscl.planning.truncations import Stopped
-from xscl.shredding.conditions.unevaluated import Tally
 from xscl.store.backup import Backup
 from xscl.store.consumed_offsets import BatchKey
 from xscl.subscriptions.match import Match
@@ -328,15 +326,6 @@ class Engine:
         state = self.host.state
         found = state.subscriptions.get(name)
         return None if found is None else state.dataflow.subscribed.stopped(found)
-
-    def unevaluated(self, name: str) -> list[Tally]:
-        """Return the expressions of a subscription that were not evaluated in some documents.
-
-        They are counted since the engine was opened.  Does not wait for a push.
-        """
-        state = self.host.state
-        found = state.subscriptions.get(name)
-        return [] if found is None else unmet(state.dataflow, found)
 
     # -- Matches ---------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from xscl.inspection.explain import absence_warning, explain
 from xscl.inspection.plan_users import PlanUsers, plan_users
 from xscl.inspection.relations import VALUED, may_read_values
 from xscl.inspection.replay import TRIED, Trial, beginning, registered, subscription_named
+from xscl.inspection.unmet import unmet
 from xscl.inspection.unseen_names import UnseenName, doubtful_comparisons, unseen_names
 from xscl.inspection.vocabulary import Vocabularies, Vocabulary
 from xscl.inspection.why import Read, Why, question_of, why
@@ -35,6 +36,7 @@ from xscl.planning.compile import CompiledQuery, compile_query
 from xscl.planning.cost_shares import CostShares
 from xscl.planning.plan_graph import PlanGraph, PlanNode, plan_graph
 from xscl.planning.plan_state import instances
+from xscl.shredding.conditions.unevaluated import Tally
 from xscl.store.backup import Backup, back_up
 from xscl.store.store import Store
 from xscl.subscriptions.match_tables import values_table
@@ -260,6 +262,14 @@ class Queries:
             shares = CostShares(dataflow.subscribed, dataflow.time_spent(), streams)
             found = map(self._state.subscriptions.get, names)
             return {one.name: shares.of(one) for one in found if one is not None}
+
+    def unevaluated(self, name: str) -> list[Tally]:
+        """Return the expressions of a subscription that were not evaluated in some documents.
+
+        They are counted since the engine was opened.  Does not wait for a push.
+        """
+        found = self._state.subscriptions.get(name)
+        return [] if found is None else unmet(self._state.dataflow, found)
 
     # -- About the join state --------------------------------------------------------------
 

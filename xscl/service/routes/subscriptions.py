@@ -424,7 +424,7 @@ def shown(
         stopped=None if stopped is None else StoppedAt.model_validate(stopped),
         unevaluated=[
             NotEvaluatedIn.model_validate(one._asdict())
-            for one in here.engine.unevaluated(found.name)
+            for one in here.engine.host.queries.unevaluated(found.name)
         ],
         cost_share=round(shares.get(found.name, 0.0), 6),
     )
