@@ -103,7 +103,7 @@ class LocalService:
         return closing(self.engine.host.connect())
 
     def _shown(self, one: Subscription, tags: Mapping[str, tuple[str, ...]] | None = None) -> Row:
-        stopped = self.engine.stopped(one.name)
+        stopped, queries = self.engine.stopped(one.name), self.engine.host.queries
         return {
             "name": one.name,
             "query": one.query,

@@ -298,7 +298,8 @@ class Ingest:
             state.store.insert("state.late", rows)
         if dataflow.cuts.pending:
             dataflow.cuts.save()
-        dataflow.count_unevaluated()
+        if dataflow.automaton.unevaluated.noted:
+            dataflow.count_unevaluated()
         state.pushes += 1
         waits = dataflow.subscribed.ordered > 0 and not state.pushes % EVICTED_AFTER
         freed = state.processor.evict(documents.clock) or waits

@@ -40,7 +40,8 @@ class Unevaluated:
 
     def __init__(self) -> None:
         self._tallies: OrderedDict[str, Tally] = OrderedDict()
-        self._failed: dict[tuple[int, str], str] = {}  # reasons in documents without an id so far
+        self.noted: dict[tuple[int, str], str] = {}
+        """The reasons by the numbers of documents, that are not counted yet, and expressions."""
 
     def __len__(self) -> int:
         return len(self._tallies)
@@ -48,11 +49,11 @@ class Unevaluated:
     def note(self, document: int, errors: Iterable[NotEvaluated]) -> None:
         """Note the expressions that were not evaluated in a document, by its number."""
         for one in errors:
-            self._failed[document, one.expression] = one.reason
+            self.noted[document, one.expression] = one.reason
 
     def count(self, ids: Callable[[set[int]], Mapping[int, str]]) -> None:
         """Count what was noted, given the function to the ids of documents."""
-        failed, self._failed = self._failed, {}
+        failed, self.noted = self.noted, {}
         named = ids({document for document, _ in failed}) if failed else {}
         for (document, expression), reason in failed.items():
             known = self._tallies.pop(expression, None)
