@@ -116,9 +116,7 @@ class LocalService:
             "paused": one.is_paused,
             "tags": list((self._tags([one.name]) if tags is None else tags)[one.name]),
             "stopped": None if stopped is None else _stopped(stopped),
-            "unevaluated": [
-                each._asdict() for each in self.engine.host.queries.unevaluated(one.name)
-            ],
+            "unevaluated": [each._asdict() for each in queries.unevaluated(one.name)],
         }
 
     def names_like(self, prefix: str) -> list[str]:
