@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from dataclasses import fields as fields_of
 from typing import NamedTuple, TypeAlias
 from urllib.parse import urljoin
 
@@ -62,6 +63,7 @@ class EntryDetails:
 
 
 NO_DETAILS = EntryDetails()
+_DETAILS = tuple(each.name for each in fields_of(EntryDetails))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,15 @@ class FeedEntry:
     enclosures: tuple[Enclosure, ...] = ()
     native: bytes = b""
     details: EntryDetails = NO_DETAILS
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing is known of the entry."""
+        own = (self.guid, self.link, self.title, self.description, self.content)
+        own += (self.published, self.updated)
+        lists = (self.authors, self.categories, self.enclosures)
+        more = (getattr(self.details, name) for name in _DETAILS)
+        return not any(own) and not any(lists) and not any(more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +150,22 @@ def text(element: etree._Element) -> str:
     if len(element) == 0:
         return element.text or ""
     return str(_string(element))
+
+
+CAPITALS = {"ispermalink": "isPermaLink", "filesize": "fileSize", "rdf": "RDF"}
+"""The names with capitals of those that are not looked up by `vocabulary`, in small letters."""
+
+
+def in_small_letters(root: etree._Element) -> None:
+    """Rename the elements and attributes of a feed whose names are in capitals."""
+    for element in root.iter(etree.Element):
+        namespace, name = split(element.tag)
+        element.tag = tag_of(namespace, CAPITALS.get(name.lower(), name.lower()))
+        for written, value in element.items():
+            small = CAPITALS.get(written.lower(), written.lower())
+            if small != written and not written.startswith("{"):
+                del element.attrib[written]
+                element.set(small, value)
 
 
 def relation(element: etree._Element) -> str:

@@ -10,6 +10,7 @@ from feeds.errors import MalformedDocument, NotAFeed
 from feeds.formats import entries
 from feeds.formats.entries import Enclosure, EntryDetails, FeedChannel, FeedEntry
 from feeds.formats.markup import with_absolute_links
+from feeds.xml.encoding import read_text
 from feeds.xml.xmlparse import DEFAULT
 
 _VERSION = "https://jsonfeed.org/version/"
@@ -43,9 +44,7 @@ def _hubs(feed: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _load(body: bytes) -> Any:
     try:
-        return json.loads(body.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise MalformedDocument("json_syntax", f"the feed is not UTF-8 ({error.reason})") from None
+        return json.loads(read_text(body).removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
         raise MalformedDocument("json_syntax", error.msg, error.lineno, error.colno) from None
     except RecursionError:

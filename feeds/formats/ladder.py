@@ -7,15 +7,11 @@ was needed is the feed's `quality`:
 
     strict       nothing was wrong
     stripped     blanks or noise before the first tag, noise after the last one
-    transcoded   not in the encoding that it declares: read as the HTTP charset
-                 or Windows-1252, and characters that XML forbids are dropped
+    transcoded   not in the encoding that it declares, or damaged in it: read as browsers do
+                 (`feeds.xml.encoding.read_text`), without the characters that XML forbids
     entities     named HTML entities, bare `&`
-    namespaces   prefixes without a declaration, blanks in a namespace's name
-    recovered    libxml2 guessed: text may be lost
-
-Where HTTP and the document name different encodings, the document is believed:
-servers have a default, publishers do not.  Only if HTTP says UTF-8, and the bytes
-are UTF-8, is that so whatever the document says (rung `transcoded`).
+    namespaces   prefixes without a declaration, other spellings of a namespace's name
+    recovered    libxml2 guessed: text may be lost, so the caller compares it with feedparser's
 
 Three things are not mended, at any rung: entity declarations, sizes beyond
 the limits, and a document whose root is never closed: a body that was cut off
@@ -34,8 +30,8 @@ from typing import TypeAlias
 from lxml import etree
 
 from feeds.errors import MalformedDocument
-from feeds.formats.namespaces import WELL_KNOWN
-from feeds.xml.encoding import DECLARATION, is_ascii_compatible, wide_encoding
+from feeds.formats.namespaces import WELL_KNOWN, known_name
+from feeds.xml.encoding import is_utf8_all_the_same, read_text, wide_encoding
 from feeds.xml.encoding import without_declared_encoding as undeclared
 from feeds.xml.xmlparse import parse, recover
 
@@ -60,9 +56,9 @@ def climb(body: bytes, charset: str | None = None) -> ParsedTree:
         with suppress(MalformedDocument):  # of which the rungs tell
             return ParsedTree(parse(strip(body, charset)), "stripped")
     try:
-        if _is_utf8_all_the_same(body, charset):
+        if is_utf8_all_the_same(body, charset):
             return ParsedTree(parse(transcode(body, charset)), "transcoded")
-        return ParsedTree(parse(body), "strict")
+        return _with_known_namespaces(body, "strict")
     except MalformedDocument as error:
         first = error
     for quality, repair in REPAIRS:
@@ -72,7 +68,7 @@ def climb(body: bytes, charset: str | None = None) -> ParsedTree:
         if body == damaged:  # which the parser has refused
             continue
         try:
-            return ParsedTree(parse(body), quality)
+            return _with_known_namespaces(body, quality)
         except MalformedDocument as error:
             if error.reason_code in _FINAL:
                 raise
@@ -102,53 +98,10 @@ def strip(body: bytes, charset: str | None) -> bytes:
 
 
 def transcode(body: bytes, charset: str | None) -> bytes:
-    """The body as UTF-8 with nothing but characters that XML allows.
-
-    Tried in this order: what its first bytes say, what it declares, UTF-8,
-    what HTTP says; then Windows-1252, which takes anything, as browsers do.
-    """
-    text = undeclared(_decode(body, charset))
+    """The body as UTF-8 with nothing but characters that XML allows."""
+    text = undeclared(read_text(body, charset))
     text = _FORBIDDEN_REFERENCE.sub(_drop_forbidden, text)
     return FORBIDDEN.sub("", text).encode("utf-8", "replace")
-
-
-def _is_utf8_all_the_same(body: bytes, charset: str | None) -> bool:
-    """Return True if HTTP and the bytes say UTF-8 while the document declares another encoding."""
-    declared = _declared_encoding(body) if charset in _UTF_8 else None
-    if declared is None or declared.lower() in _UTF_8 or body.isascii():
-        return False
-    try:
-        body.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return is_ascii_compatible(declared)
-
-
-_UTF_8 = ("utf-8", "utf8")
-
-
-def _declared_encoding(body: bytes) -> str | None:
-    declared = DECLARATION.match(body)
-    return declared[2].decode("latin-1") if declared else None
-
-
-def _decode(body: bytes, charset: str | None) -> str:
-    declared = _declared_encoding(body)
-    names = (
-        "utf-8" if _is_utf8_all_the_same(body, charset) else None,
-        wide_encoding(body),
-        declared,
-        "utf-8",
-        charset,
-    )
-    for name in names:
-        if name is None or not (name.startswith("utf-") or is_ascii_compatible(name)):
-            continue
-        try:
-            return body.decode(name)
-        except (UnicodeDecodeError, LookupError):
-            continue
-    return "".join(WINDOWS_1252.get(byte, chr(byte)) for byte in body)
 
 
 WINDOWS_1252 = {
@@ -209,7 +162,7 @@ _NAMESPACE = re.compile(rb"(\sxmlns(?::[\w.-]+)?\s*=\s*)(\"[^\"<]*\"|'[^'<]*')")
 
 def declare_namespaces(body: bytes, charset: str | None) -> bytes:
     """The body with a declaration at its root for each prefix that has none."""
-    body = _NAMESPACE.sub(lambda found: found[1] + b"".join(found[2].split()), body)
+    body = _NAMESPACE.sub(_known_namespace, body)
     root = _ROOT.match(body)
     if root is None:
         return body
@@ -217,6 +170,22 @@ def declare_namespaces(body: bytes, charset: str | None) -> bytes:
     missing = used - {found[1] for found in _DECLARED.finditer(body)} - {b"xml", b"xmlns"}
     declarations = b"".join(b' xmlns:%s="%s"' % (name, _name_of(name)) for name in sorted(missing))
     return body[: root.end()] + declarations + body[root.end() :]
+
+
+def _known_namespace(found: re.Match[bytes]) -> bytes:
+    """The declaration of a namespace by the name that it should have."""
+    name = b"".join(found[2].split())
+    known = known_name(name[1:-1].decode("latin-1"))
+    return found[1] + (name if known is None else b'"%s"' % known.encode())
+
+
+def _with_known_namespaces(body: bytes, quality: str) -> ParsedTree:
+    """The tree of a body that is well-formed, with the namespaces that its root should declare."""
+    root = parse(body)
+    names = root.nsmap.values()
+    if all(name == (known_name(name) or name) for name in names):
+        return ParsedTree(root, quality)
+    return ParsedTree(parse(_NAMESPACE.sub(_known_namespace, body)), "namespaces")
 
 
 def _name_of(prefix: bytes) -> bytes:
@@ -236,4 +205,4 @@ REPAIRS: tuple[tuple[str, Repair], ...] = (
 def _is_whole(body: bytes) -> bool:
     """Return True if the document contains an end tag of its first element."""
     root = _ROOT.match(body)
-    return root is not None and b"</" + root[1] in body
+    return root is not None and b"</" + root[1].lower() in body.lower()

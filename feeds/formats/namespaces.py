@@ -44,3 +44,20 @@ WELL_KNOWN: Final = {
     "xhtml": XHTML,
 }
 """What publishers mean by a prefix that they forgot to declare."""
+
+_EXACT = frozenset(
+    {CONTENT, DC, DCTERMS, FEEDBURNER, RDF, RSS_10, SYNDICATION, XHTML, ATOM, ATOM_03}
+    | {*ITUNES_NAMES, *MEDIA_NAMES, *RSS_090}
+)
+
+
+def known_name(written: str) -> str | None:
+    """The name that is meant by another scheme, other capitals or another end of it."""
+    return written if written in _EXACT else _BY_CORE.get(_core(written))
+
+
+def _core(name: str) -> str:
+    return name.lower().partition("://")[2].rstrip("/#")
+
+
+_BY_CORE = {_core(name): name for name in sorted(_EXACT)}

@@ -15,12 +15,15 @@ import re
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit, urlunsplit
 
+from lxml import etree
+
 from feeds.errors import MalformedDocument, NotAFeed
 from feeds.formats import atom, jsonfeed, loose, rss
-from feeds.formats.entries import FeedChannel
+from feeds.formats.entries import FeedChannel, in_small_letters, split
 from feeds.formats.identity import content_id
 from feeds.formats.items import FeedItem, make_items
 from feeds.formats.ladder import allowed, climb
+from feeds.xml.encoding import wide_encoding
 
 MAX_ITEMS = 10_000
 """Of a longer feed the first items are taken; feeds begin with the newest."""
@@ -30,6 +33,7 @@ _HEADER = ("format", "title", "self_url", "hub", "site_url", "ttl", "skip_hours"
 
 _LONGEST_URL = 2_000
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII)
+_START = re.compile(r"[\ufeff\s]*\{")
 _LOOKS_LIKE_A_FEED = re.compile(rb"<(rss|feed|rdf:RDF|channel)[\s>]", re.IGNORECASE)
 
 
@@ -92,17 +96,55 @@ def parse_feed(
 
 def _read(body: bytes, url: str, charset: str | None, native: bool) -> tuple[FeedChannel, str]:
     """The channel and the quality of the reading."""
-    if body[:100].removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
-        return jsonfeed.read(body, url), "strict"
+    if _START.match(body[:100].decode(wide_encoding(body) or "utf-8", "ignore")):
+        return _known(jsonfeed.read(body, url)), "strict"
     parsed = climb(body, charset)
-    channel = rss.read(parsed.root, url, native) or atom.read(parsed.root, url, native)
-    if channel is not None:
+    root = parsed.root
+    if split(str(root.tag))[1] in ("RSS", "Rss", "FEED", "Feed", "rdf"):
+        in_small_letters(root)
+    channel = rss.read(root, url, native) or atom.read(root, url, native)
+    channel = channel and _known(channel)
+    damaged = parsed.quality == "recovered"
+    if channel is not None and not damaged and not _has_more(root, len(channel.entries)):
         return channel, parsed.quality
-    found = loose.read(body, url, charset) if _LOOKS_LIKE_A_FEED.search(body) else None
-    if found is None:
-        name = str(parsed.root.tag)[:100]
+    if channel is not None or _LOOKS_LIKE_A_FEED.search(body):
+        found = loose.read(body, url, charset)
+        if found is not None and _extent(_known(found), damaged) > _extent(channel, damaged):
+            return _known(found), "feedparser"
+    if channel is None:
+        name = str(root.tag)[:100]
         raise NotAFeed(f"the root element is {name}, which is no RSS and no Atom feed")
-    return found, "feedparser"
+    return channel, parsed.quality
+
+
+def _known(channel: FeedChannel) -> FeedChannel:
+    """The channel without entries of which nothing is known."""
+    entries = tuple(each for each in channel.entries if not each.is_empty)
+    return channel if len(entries) == len(channel.entries) else replace(channel, entries=entries)
+
+
+def _has_more(root: etree._Element, found: int) -> bool:
+    """Return True if a tree has more entries than were found; inside an entry there is none."""
+    if found and sum(1 for _ in root.iter("{*}item", "{*}entry")) <= found:
+        return False
+    written = [each for each in root.iter(etree.Element) if _is_entry(each)]
+    return found < sum(not any(map(_is_entry, each.iterancestors())) for each in written)
+
+
+def _is_entry(element: etree._Element) -> bool:
+    return split(str(element.tag))[1].lower() in ("item", "entry")
+
+
+def _extent(channel: FeedChannel | None, in_parts: bool) -> tuple[int, int]:
+    """Return the number of entries and, if asked, of their guids, links, titles and dates."""
+    if channel is None:
+        return -1, 0
+    parts = (
+        part
+        for each in channel.entries
+        for part in (each.guid, each.link, each.title, each.published or each.updated)
+    )
+    return len(channel.entries), sum(map(bool, parts)) if in_parts else 0
 
 
 def _name(channel: FeedChannel, url: str) -> str:

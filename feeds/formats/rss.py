@@ -26,24 +26,25 @@ def read(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
     if version is None:
         return None
     channel = next((child for child in root if _local(child) == "channel"), root)
-    holder = channel if any(_local(child) == "item" for child in channel) else root
+    holders = [channel, root] if channel is not root else [root]
     # In a damaged feed an element that was never closed may have swallowed the items.
-    items = [child for child in holder if _local(child) == "item"] or [
+    items = [child for each in holders for child in each if _local(child) == "item"] or [
         element for element in channel.iter() if _local(element) == "item"
     ]
+    holder = root if items and items[0].getparent() is root else channel
     around = frame(root, holder, str(items[0].tag)) if native and items else None
     found = children(channel, "rss")
     base = entries.base_of(channel, url)
-    atom_links = found.all("atom_link")
+    links = [*found.all("atom_link"), *found.all("link")]
     site_url = entries.link(found.first("link"), base)
     minutes = entries.number(found.first("ttl"))
     hours = map(entries.number, _nested(found, "skip_hours", "hour"))
     return FeedChannel(
         format=version,
         title=found.first("title") or "",
-        self_url=_atom_link(atom_links, "self", base) or "",
-        hub=_atom_link(atom_links, "hub", base) or "",
-        site_url=site_url or _atom_link(atom_links, "alternate", base) or "",
+        self_url=_link(links, "self", base) or "",
+        hub=_link(links, "hub", base) or "",
+        site_url=site_url or _link(links, "alternate", base) or "",
         ttl=minutes * 60 if minutes else update_period(found),
         # 24 was once the name of 0.
         skip_hours=frozenset(hour % 24 for hour in hours if hour is not None and hour <= 24),
@@ -65,7 +66,8 @@ def _format(root: etree._Element) -> str | None:
 
 
 def _local(element: etree._Element) -> str:
-    return entries.split(element.tag)[1] if isinstance(element.tag, str) else ""
+    """The name of an element in small letters."""
+    return entries.split(element.tag)[1].lower() if isinstance(element.tag, str) else ""
 
 
 def _entry(item: etree._Element, url: str, native: bool) -> FeedEntry:
@@ -80,7 +82,7 @@ def _entry(item: etree._Element, url: str, native: bool) -> FeedEntry:
     return FeedEntry(
         guid=found.first("guid") or item.get(f"{{{RDF}}}about"),
         link=entries.link(found.first("link"), base)
-        or _atom_link(atom_links, "alternate", base)
+        or _link([*atom_links, *found.all("link")], "alternate", base)
         or _permalink(found),
         title=found.first("title"),
         description=found.first("description"),
@@ -105,9 +107,11 @@ def _permalink(entry: Children) -> str | None:
     return None
 
 
-def _atom_link(links: Sequence[etree._Element], rel: str, base: str) -> str | None:
-    named = (each for each in links if (each.get("rel") or "alternate") == rel)
-    return next((entries.link(each.get("href"), base) for each in named), None)
+def _link(links: Sequence[etree._Element], rel: str, base: str) -> str | None:
+    """The address of a relation, in links of Atom or RSS with an `href`."""
+    named = (each for each in links if entries.relation(each) == rel)
+    addresses = (entries.link(each.get("href"), base) for each in named)
+    return next((address for address in addresses if address), None)
 
 
 def _nested(channel: Children, field: str, inner: str) -> list[str]:

@@ -135,9 +135,11 @@ _TAGS = {name: name for name in _NAMES if name.startswith("{")}
 
 
 def _by_tag(core: str) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """The name of each known tag; and the tags of extensions whose namespace `core` is."""
+    """The name of each known tag, also in small letters; the tags of extensions that are `core`."""
     own = {tag_of(core, name): name for name in _NAMES.difference(_TAGS)}
-    return {**_TAGS, **own}, [(tag, name) for tag, name in own.items() if tag in _TAGS]
+    every = {**_TAGS, **own}
+    second = [(tag, name) for tag, name in own.items() if tag in _TAGS]
+    return {tag.lower(): name for tag, name in every.items()} | every, second
 
 
 _USUAL = {core: _by_tag(core) for core in ("", ATOM, ATOM_03, RSS_10)}
@@ -204,6 +206,8 @@ def children(element: etree._Element, kind: str) -> Children:
     found: Fields = {}
     for child in element:
         name = by_tag.get(child.tag)
+        if name is None and isinstance(child.tag, str):
+            name = by_tag.get(child.tag.lower())
         if name is None:
             continue
         if name in found:
