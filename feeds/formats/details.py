@@ -26,6 +26,7 @@ def details(entry: Children, base: str) -> EntryDetails:
     return EntryDetails(
         article=entries.link(entry.first("article"), base),
         title=_title(entry, media),
+        title_is_text=entry.core == ATOM and _is_text(entry),
         description=_description(entry, media, base),
         content=_content(entry, base),
         authors=_authors(entry),
@@ -48,6 +49,15 @@ def _title(entry: Children, media: Children) -> str | None:
     for element, written in entry.with_texts("better_title"):
         return _decoded(element, written)
     return media.first("title")
+
+
+def _is_text(entry: Children) -> bool:
+    """Return True for a title of Atom without HTML (RFC 4287, 3.1.1)."""
+    kinds = (element.get("type") or "text" for element, _ in entry.with_texts("title"))
+    return next(kinds, "").strip().lower() in _TEXT
+
+
+_TEXT = frozenset({"text", "text/plain", "xhtml", "application/xhtml+xml"})
 
 
 def _description(entry: Children, media: Children, base: str) -> str | None:

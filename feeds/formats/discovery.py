@@ -7,11 +7,15 @@ import re
 from collections.abc import Iterator
 from urllib.parse import urljoin
 
+from feeds.xml.encoding import read_text
+
 _SEARCHED = 1 << 18
 _MOST = 20
 _TYPES = frozenset(
     {"application/rss+xml", "application/atom+xml", "application/rdf+xml", "application/feed+json"}
 )
+_PERHAPS = "application/json"
+"""A type of JSON Feed 1.0, and of what is no feed: such addresses come after all others."""
 
 _HTML = re.compile(rb"<(!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _FEED = re.compile(rb"<([\w.-]{1,30}:)?(rss|feed|rdf)[\s>]", re.IGNORECASE)
@@ -30,17 +34,22 @@ def is_html(body: bytes) -> bool:
 
 def discover(body: bytes, url: str) -> tuple[str, ...]:
     """The absolute addresses of the feeds that the page announces, in order."""
-    text = body[:_SEARCHED].decode("utf-8", "replace")
+    text = read_text(body[:_SEARCHED])
     found: dict[str, None] = {}
+    perhaps: dict[str, None] = {}
     base = url
     for tag, attributes in _tags(text):
         if tag == "base":
             base = _join(url, attributes.get("href", "")) or url
-        elif _announces(attributes):
+        elif "alternate" in attributes.get("rel", "").lower().split():
+            media = attributes.get("type", "").partition(";")[0].strip().lower()
             address = _join(base, attributes.get("href", ""))
             if address.lower().startswith(("http://", "https://")):
-                found[address] = None
-    return tuple(found)[:_MOST]
+                if media in _TYPES:
+                    found[address] = None
+                elif media == _PERHAPS:
+                    perhaps[address] = None
+    return tuple(found | perhaps)[:_MOST]
 
 
 def _tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
@@ -51,11 +60,6 @@ def _tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
             tag[1].lower(),
             {name.lower(): html.unescape(value.strip("\"'")) for name, value in pairs},
         )
-
-
-def _announces(attributes: dict[str, str]) -> bool:
-    media = attributes.get("type", "").partition(";")[0].strip().lower()
-    return "alternate" in attributes.get("rel", "").lower().split() and media in _TYPES
 
 
 def _join(base: str, reference: str) -> str:

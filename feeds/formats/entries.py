@@ -44,11 +44,12 @@ class EntryDetails:
     A title, description, content, author, category or enclosure here replaces that of the entry:
     it is the same in a better form, or a field that only an extension has.  `article` is the
     address behind a redirector; `source` is the title and address of the feed that an entry was
-    taken from; `duration` is in seconds.
+    taken from; `duration` is in seconds.  A title that `is_text` by its type has no HTML to remove.
     """
 
     article: str | None = None
     title: str | None = None
+    title_is_text: bool = False
     description: str | None = None
     content: str | None = None
     authors: tuple[str, ...] = ()
@@ -63,7 +64,7 @@ class EntryDetails:
 
 
 NO_DETAILS = EntryDetails()
-_DETAILS = tuple(each.name for each in fields_of(EntryDetails))
+_DETAILS = tuple(each.name for each in fields_of(EntryDetails) if each.name != "title_is_text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +91,13 @@ class FeedEntry:
     @property
     def is_empty(self) -> bool:
         """True if nothing is known of the entry."""
-        own = (self.guid, self.link, self.title, self.description, self.content)
-        own += (self.published, self.updated)
-        lists = (self.authors, self.categories, self.enclosures)
-        more = (getattr(self.details, name) for name in _DETAILS)
-        return not any(own) and not any(lists) and not any(more)
+        own = (getattr(self, name) for name in _RULE_1)
+        return not any(own) and not any(getattr(self.details, name) for name in _DETAILS)
+
+
+_RULE_1 = tuple(
+    each.name for each in fields_of(FeedEntry) if each.name not in ("native", "details")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,19 @@ class FeedChannel:
     skip_days: frozenset[str] = frozenset()
     entries: tuple[FeedEntry, ...] = ()
     frame: Frame = field(default=(b"", b""), repr=False)
+
+
+# --- texts ---
+
+BLANKS = " \t\n\r"
+_LAYOUT = re.compile("[ \t\n\r]+")
+
+
+def plain(text: str) -> str:
+    """A text in one line: single blanks for the white space by which a publisher lays it out."""
+    if text.isprintable() and "  " not in text and text[:1] != " " != text[-1:]:
+        return text
+    return _LAYOUT.sub(" ", text).strip(BLANKS)
 
 
 # --- reading elements ---
@@ -162,8 +178,8 @@ def in_small_letters(root: etree._Element) -> None:
         namespace, name = split(element.tag)
         element.tag = tag_of(namespace, CAPITALS.get(name.lower(), name.lower()))
         for written, value in element.items():
-            small = CAPITALS.get(written.lower(), written.lower())
-            if small != written and not written.startswith("{"):
+            small = CAPITALS.get(str(written).lower(), str(written).lower())
+            if small != written and not small.startswith("{"):
                 del element.attrib[written]
                 element.set(small, value)
 

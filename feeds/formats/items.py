@@ -14,7 +14,7 @@ the publisher's time lay ahead, `time_from` which of the three it is.
 
 Items are compared by hashes of their canonical documents.  When the form of these changes, what a
 release before wrote must not look like a new version: each form is a *rule*, and the form of rule 1
-can still be written (`FeedItem.content_by_rule_1`).
+can still be written (`FeedItem.content_by_rule_1`), as that of rule 2 (`content_by_rule_2`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from feeds.formats.entries import Category, Enclosure, FeedChannel, FeedEntry, Frame
+from feeds.formats.entries import BLANKS, Category, Enclosure, FeedChannel, FeedEntry, Frame, plain
 from feeds.formats.identity import CandidateNames, Rule, identify, names_of
 from feeds.formats.ladder import WINDOWS_1252, allowed
 from feeds.formats.markup import plain_title
@@ -98,6 +98,10 @@ class FeedItem:
         )
         return _head(self.identity) + allowed("".join(leaves)).encode() + b"</item>"
 
+    def content_by_rule_2(self) -> bytes:
+        """The canonical document of rule 2, without times and `channel_url`."""
+        return canonical(self._entry, self.identity, "", None, None, 0, as_written=True)
+
     @property
     def native(self) -> bytes:
         """The item in its publisher's format inside its channel; else the canonical document."""
@@ -158,6 +162,8 @@ def canonical(
     published: int | None,
     updated: int | None,
     seen_at: int,
+    *,
+    as_written: bool = False,
 ) -> bytes:
     """The item as `<item>` with its leaves in this order, UTF-8 without a declaration.
 
@@ -168,12 +174,15 @@ def canonical(
     RFC 3339 in UTC.  `item_url` is the article: `feed_url` is the link if that is a redirector.
     `title` is plain text: `raw_title` is what the publisher wrote if that is HTML.  All other texts
     are the XPath string values of what the publisher wrote, markup is HTML, and C1 control
-    characters are those of Windows-1252, which their publishers meant.
+    characters are those of Windows-1252, which their publishers meant.  Texts of one line have
+    single blanks, and description and content none at their ends, unless all is `as_written`
+    (rule 2).
     """
     more = entry.details
-    written = entry.title or more.title
-    raw_title = more.title if more.title and entry.title else written
-    title = plain_title(raw_title) if raw_title else None
+    line, ends = (_same, _same) if as_written else (_line, _ends)
+    raw_title = line(more.title or entry.title)
+    is_text = more.title_is_text and not as_written
+    title = raw_title if is_text or not raw_title else plain_title(raw_title)
     link = more.article or entry.link
     leaves = [
         _leaf("item_url", link),
@@ -181,21 +190,36 @@ def canonical(
         _leaf("channel_url", channel_url),
         _leaf("title", title),
         "" if raw_title == title else _leaf("raw_title", raw_title),
-        _leaf("description", more.description or entry.description),
-        _leaf("content", more.content or entry.content),
-        *[_leaf("author", name) for name in more.authors or entry.authors],
-        *[_category(each) for each in more.categories or map(Category, entry.categories)],
+        _leaf("description", ends(more.description or entry.description)),
+        _leaf("content", ends(more.content or entry.content)),
+        *[_leaf("author", line(name)) for name in more.authors or entry.authors],
+        *[
+            _category(*map(line, each))
+            for each in more.categories or map(Category, entry.categories)
+        ],
         "" if published is None else f"<published>{rfc3339(published)}</published>",
         "" if updated is None else f"<updated>{rfc3339(updated)}</updated>",
         f"<seen_at>{rfc3339(seen_at)}</seen_at>",
         _leaf("comments", more.comments),
-        _source(more.source, more.source_url),
-        _leaf("rights", more.rights),
+        _source(line(more.source), more.source_url),
+        _leaf("rights", line(more.rights)),
         _leaf("image", more.image),
         "" if more.duration is None else f"<duration>{more.duration}</duration>",
         *[_enclosure(enclosure) for enclosure in more.enclosures or entry.enclosures],
     ]
     return _head(identity) + _repaired("".join(leaves)) + b"</item>"
+
+
+def _same(text: str | None) -> str | None:
+    return text
+
+
+def _line(text: str | None) -> str | None:
+    return text and plain(text)
+
+
+def _ends(text: str | None) -> str | None:
+    return text and text.strip(BLANKS)
 
 
 _C0 = bytes(code for code in range(0x20) if code not in b"\t\n\r")
@@ -225,9 +249,8 @@ def _leaf(name: str, value: str | None) -> str:
     return f"<{name}>{_escape(value)}</{name}>" if value else ""
 
 
-def _category(category: Category) -> str:
-    term, label, domain = category
-    attributes = _attributes(domain=domain, label=label) if label or domain else ""
+def _category(term: str | None, label: str | None, domain: str | None) -> str:
+    attributes = _attributes(domain=domain or "", label=label or "") if label or domain else ""
     return f"<category{attributes}>{_escape(term)}</category>" if term else ""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
 from typing import Any
 
 import feedparser
@@ -14,7 +13,6 @@ from feeds.formats.entries import Enclosure, EntryDetails, FeedChannel, FeedEntr
 from feeds.formats.ladder import FORBIDDEN
 from feeds.xml.encoding import read_text, without_declared_encoding
 from feeds.xml.xmlparse import DEFAULT
-
 
 
 def read(body: bytes, url: str, charset: str | None = None) -> FeedChannel | None:
@@ -41,27 +39,33 @@ def read(body: bytes, url: str, charset: str | None = None) -> FeedChannel | Non
         title=found.feed.get("title", ""),
         id=found.feed.get("id", ""),
         site_url=entries.link(found.feed.get("link"), url) or "",
-        entries=tuple(_entry(each, url) for each in found.entries),
+        entries=tuple(
+            _entry(each, url, str(found.version).startswith("atom")) for each in found.entries
+        ),
     )
 
 
-def _entry(found: Mapping[str, Any], url: str) -> FeedEntry:
+def _entry(found: dict[str, Any], url: str, is_atom: bool) -> FeedEntry:
+    link = found.get("link")
+    if found.get("guidislink") and not str(link).lower().startswith(("http://", "https://")):
+        link = None  # a guid that is called a permalink, but is no address
     return FeedEntry(
         guid=found.get("id") or None,
-        link=entries.link(found.get("link"), url),
+        link=entries.link(link, url),
         title=found.get("title") or None,
         description=found.get("summary") or None,
         content=next((each.get("value") for each in found.get("content", ())), None),
         authors=tuple(name for name in [found.get("author")] if name),
         categories=tuple(tag["term"] for tag in found.get("tags", ()) if tag.get("term")),
         published=found.get("published") or None,
-        updated=found.get("updated") or None,
+        updated=dict.get(found, "updated") or None,
         enclosures=tuple(
             Enclosure(address, each.get("type") or "")
             for each in found.get("enclosures", ())
             if (address := entries.link(each.get("href"), url))
         ),
         details=EntryDetails(
+            title_is_text=is_atom and (found.get("title_detail") or {}).get("type") == "text/plain",
             article=entries.link(found.get("feedburner_origlink"), url),
             comments=entries.link(found.get("comments"), url),
             rights=found.get("rights") or None,

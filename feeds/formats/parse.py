@@ -23,7 +23,7 @@ from feeds.formats.entries import FeedChannel, in_small_letters, split
 from feeds.formats.identity import content_id
 from feeds.formats.items import FeedItem, make_items
 from feeds.formats.ladder import allowed, climb
-from feeds.xml.encoding import wide_encoding
+from feeds.xml.encoding import charset_of, wide_encoding
 
 MAX_ITEMS = 10_000
 """Of a longer feed the first items are taken; feeds begin with the newest."""
@@ -32,7 +32,6 @@ _HEADER = ("format", "title", "self_url", "hub", "site_url", "ttl", "skip_hours"
 """The fields of a parsed feed that are those of its channel."""
 
 _LONGEST_URL = 2_000
-_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII)
 _START = re.compile(r"[\ufeff\s]*\{")
 _LOOKS_LIKE_A_FEED = re.compile(rb"<(rss|feed|rdf:RDF|channel)[\s>]", re.IGNORECASE)
 
@@ -79,7 +78,7 @@ def parse_feed(
     keeps its publisher's XML (`FeedItem.native`), which takes a tenth of the time.
     """
     url = _without_credentials(url)
-    channel, quality = _read(body, url, _charset(content_type), native)
+    channel, quality = _read(body, url, charset_of(content_type), native)
     omitted = max(0, len(channel.entries) - MAX_ITEMS)
     channel = replace(channel, entries=channel.entries[:MAX_ITEMS])
     named = (channel.self_url, channel.site_url, url)
@@ -153,11 +152,6 @@ def _name(channel: FeedChannel, url: str) -> str:
     name = channel.self_url or channel.id or (site if channel.site_url else "") or url
     name = allowed(name)
     return name if len(name) <= _LONGEST_URL else content_id(name)
-
-
-def _charset(content_type: str | None) -> str | None:
-    named = _CHARSET.search(content_type or "")
-    return named[1].lower() if named else None
 
 
 def _without_credentials(url: str) -> str:

@@ -2,9 +2,11 @@
 
 RSS asks for RFC 822 dates (`Tue, 19 Mar 2013 10:00:00 GMT`), Atom for RFC 3339
 (`2013-03-19T10:00:00Z`), Dublin Core for W3CDTF (that, or only its beginning).  Other accepted
-forms: full or foreign-order names of days, full names of months, years of two digits, hyphens for
-blanks, missing seconds and zones, the time before the year (asctime), `24:00`, leap seconds (they
-become the next second), 12-hour clocks.  A missing or unknown zone means UTC.
+forms: full or foreign-order names of days, names of months in full and in some other languages,
+years of two digits, hyphens for blanks, missing seconds and zones, zones of hours, the time before
+the year (asctime), `24:00`, leap seconds (they become the next second), 12-hour clocks, numbers
+before the signs for year, month and day.  A missing or unknown zone means UTC.  Numbers of days and
+months that may be either (`10/03/2023`) are no time.
 
 A time that cannot be read is None.  So is one before 1900: that is not a date
 but a program's zero.  Far futures are read; whoever orders by time clips them.
@@ -13,6 +15,7 @@ but a program's zero.  Far futures are read; whoever orders by time clips them.
 from __future__ import annotations
 
 import re
+import unicodedata
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Final
@@ -27,10 +30,26 @@ _CACHED = 1_000
 
 _MONTHS = {
     name: number
-    for number, name in enumerate(
-        ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1
+    for number, names in enumerate(
+        (
+            "jan gen ene ian янв \u03b9\u03b1\u03bd",
+            "feb fev фев \u03c6\u03b5\u03b2",
+            "mar maa mrt мар \u03bc\u03b1\u03c1",
+            "apr avr abr апр \u03b1\u03c0\u03c1",
+            "may mai maj mei mag маи мая \u03bc\u03b1\u03b9",
+            "jun juin giu iun июн \u03b9\u03bf\u03c5\u03bd",
+            "jul juil lug iul июл \u03b9\u03bf\u03c5\u03bb",
+            "aug aou ago авг \u03b1\u03c5\u03b3",
+            "sep set sze сен \u03c3\u03b5\u03c0",
+            "oct okt ott out окт \u03bf\u03ba\u03c4",
+            "nov noi marr ноя \u03bd\u03bf\u03b5",
+            "dec dez des dic дек \u03b4\u03b5\u03ba",
+        ),
+        1,
     )
+    for name in names.split()
 }
+"""The beginnings of the names of months, without accents, in languages in which they agree."""
 
 _ZONES = {
     "est": -300, "edt": -240, "cst": -360, "cdt": -300, "mst": -420, "mdt": -360,
@@ -41,28 +60,35 @@ _ZONES = {
 """Names of zones, in minutes east of Greenwich.  Military letters were never used as meant."""
 
 _CLOCK = (
-    r"(?P<hour>\d{1,2}):(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:[.,](?P<fraction>\d{1,12}))?)?"
-    r"(?:\s*(?P<half>[ap])\.?m\b\.?)?"
+    r"(?:(?P<noon>오전|오후|上午|下午|午前|午後)\s*)?(?P<hour>\d{1,2})[:h](?P<minute>\d{1,2})"
+    r"(?::(?P<second>\d{1,2})(?:[.,](?P<fraction>\d{1,12}))?)?(?:\s*(?P<half>[ap])\.?m\b\.?)?"
 )
-_ZONE = r"\s*(?P<zone>(?:[a-z]{1,5}\s*)?[+-]\s?\d{1,2}:?\d{2}|[a-z]{1,5})?"
+_ZONE = r"\s*(?P<zone>(?:[a-z]{1,5}\s*)?[+-]\s?\d{1,2}(?::?\d{2})?|[a-z]{1,5})?"
+_DAY_NAME = r"(?:[^\W\d_][\w-]{1,14}\.?\s*,?\s*)??"
+_MONTH_NAME = r"(?P<name>[^\W\d_]{3,12})\.?"
+_THEN = r"\s*(?:,|-|\u2013)?[\st]\s*(?:(?:at|um|a|as)\s+)?"
+"""Between date and time."""
 
 _FORMS = tuple(
-    re.compile(form + r"(?:\s*\(.{0,40}\)|\s+[a-z]{2,5})?\s*", re.IGNORECASE | re.ASCII)
+    re.compile(form + r"(?:\s*\(.{0,40}\)|\s*\[[\w/+-]{1,40}\]|\s+[a-z]{2,5})?\s*", re.IGNORECASE)
     for form in (
         # RFC 3339, W3CDTF, ISO 8601 basic
-        r"(?P<year>\d{4})(?:[-/](?P<month>\d{1,2})(?:[-/](?P<day>\d{1,2}))?)?"
+        rf"(?:{_DAY_NAME}(?=\d{{4}}[-/]))?(?P<year>\d{{4}})(?:[-/](?P<month>\d{{1,2}})(?:[-/](?P<day>\d{{1,2}}))?)?"
         rf"(?:[t_\s]\s*{_CLOCK}{_ZONE})?",
         r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)"
         r"(?:t(?P<hour>\d\d):?(?P<minute>\d\d)(?::?(?P<second>\d\d))?" + _ZONE + ")?",
+        # East Asian signs, and the name of the month between numbers
+        r"(?P<year>\d{4})\s*[년年]\s*(?P<month>\d{1,2})\s*[월月]\s*(?P<day>\d{1,2})\s*[일日]"
+        rf"(?:\s*\(?[^\W\d_]{{1,3}}\)?)??(?:\s*{_CLOCK}{_ZONE})?",
+        rf"(?P<year>\d{{4}})[-\s./]+{_MONTH_NAME}[-\s./]+(?P<day>\d{{1,2}})\.?"
+        rf"(?:{_THEN}{_CLOCK}{_ZONE})?",
         # RFC 822 and RFC 850
-        r"(?:\w{2,12}\.?\s*,?\s*)??(?P<day>\d{1,2})(?:st|nd|rd|th)?[-\s,/.]+"
-        r"(?P<name>[a-z]{3,9})\.?[-\s,/]+(?P<year>\d{4}|\d{2})"
-        rf"(?:\s*,?[\st]\s*{_CLOCK}{_ZONE})?",
+        rf"{_DAY_NAME}(?P<day>\d{{1,2}})(?:st|nd|rd|th|er)?[-\s,/.]+(?:de\s+)?"
+        rf"{_MONTH_NAME}[-\s,/]+(?:de\s+)?(?P<year>\d{{4}}|\d{{2}})(?:{_THEN}{_CLOCK}{_ZONE})?",
         # asctime and the American order
-        r"(?:[a-z]{2,9}\.?\s*,?\s+)??(?P<name>[a-z]{3,9})\.?\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s+"
-        rf"(?:(?P<year>\d{{4}})(?:\s*,?\s+(?:at\s+)?{_CLOCK}{_ZONE})?)",
-        r"(?:[a-z]{2,9}\.?\s*,?\s+)??(?P<name>[a-z]{3,9})\.?\s+(?P<day>\d{1,2})\s+"
-        rf"{_CLOCK}{_ZONE}\s+(?P<year>\d{{4}})",
+        rf"{_DAY_NAME}{_MONTH_NAME}\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?\s+"
+        rf"(?P<year>\d{{4}})(?:{_THEN}{_CLOCK}{_ZONE})?",
+        rf"{_DAY_NAME}{_MONTH_NAME}\s+(?P<day>\d{{1,2}})\s+{_CLOCK}{_ZONE}\s+(?P<year>\d{{4}})",
     )
 )
 
@@ -75,6 +101,12 @@ def parse_time(text: str | None) -> int | None:
 
 @lru_cache(maxsize=_CACHED)
 def _parsed(text: str) -> int | None:
+    if not text.isascii():
+        apart = unicodedata.normalize("NFKD", text)
+        bare = "".join(each for each in apart if not unicodedata.combining(each))
+        text = unicodedata.normalize("NFC", bare)
+        if any(each.isdecimal() and not each.isascii() for each in text):
+            return None
     for form in _FORMS:
         found = form.fullmatch(text)
         if found:
@@ -115,16 +147,18 @@ def _year(part: dict[str, str | None]) -> int:
 
 def _month(part: dict[str, str | None]) -> int:
     """The number of the month; 0, which no date has, for a name that is none."""
-    name = part.get("name")
-    return _MONTHS.get(name[:3].lower(), 0) if name else int(part.get("month") or 1)
+    name = (part.get("name") or "").lower()
+    if not name:
+        return int(part.get("month") or 1)
+    return _MONTHS.get(name[:4]) or _MONTHS.get(name[:3], 0)
 
 
 def _hour(part: dict[str, str | None]) -> int:
     hour = int(part.get("hour") or 0)
-    match (part.get("half") or "").lower():
-        case "p":
+    match (part.get("half") or part.get("noon") or "").lower():
+        case "p" | "오후" | "下午" | "午後":
             return hour if hour == 12 else hour + 12
-        case "a":
+        case "a" | "오전" | "上午" | "午前":
             return 0 if hour == 12 else hour
         case _:
             return hour
@@ -135,8 +169,8 @@ def _zone(text: str | None) -> int:
     text = (text or "").lower()
     if text in _ZONES or text in ("", "z", "gmt"):
         return _ZONES.get(text, 0)
-    signed = re.search(r"([+-])\s?(\d{1,2}):?(\d{2})$", text)
+    signed = re.search(r"([+-])\s?(\d{1,2}?)(?::?(\d{2}))?$", text)
     if signed is None:
         return _ZONES.get(text, 0)
-    minutes = int(signed[2]) * 60 + int(signed[3])
+    minutes = int(signed[2]) * 60 + int(signed[3] or 0)
     return -minutes if signed[1] == "-" else minutes

@@ -94,6 +94,15 @@ def is_ascii_compatible(name: str) -> bool:
     return codec_of(name) is not None
 
 
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII)
+
+
+def charset_of(content_type: str | None) -> str | None:
+    """Return the charset that a Content-Type names, in small letters."""
+    named = _CHARSET.search(content_type or "")
+    return named[1].lower() if named else None
+
+
 # --- decoding ---
 
 
@@ -104,8 +113,8 @@ def decode(data: bytes, codec: str, *, strict: bool = False) -> str:
 
 
 _STRICT, _LENIENT = "feeds.strict", "feeds.lenient"
-_JIS = dict(zip(map(ord, "\u301c\u2016\u2212\xa2\xa3\xac"), "～∥－￠￡￢", strict=True))
-"""What browsers read for six characters of JIS X 0208, and what Python's codecs do."""
+_JIS = str.maketrans("\u301c\u2016\u2212\xa2\xa3\xac", "\uff5e\u2225\uff0d\uffe0\uffe1\uffe2")
+"""From what Python's codecs read for six characters of JIS X 0208 to what browsers read."""
 
 
 def _larger(error: UnicodeError) -> tuple[str, int]:

@@ -51,6 +51,7 @@ from xscl.polling.feed_poller import (
     late_items,
     poll_now,
     prepare,
+    try_first,
 )
 from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row, ticks
 from xscl.polling.feed_tables import create_tables
@@ -71,6 +72,9 @@ from xscl.store.store import Store
 from xscl.subscriptions.import_rows import ImportRow
 from xscl.subscriptions.match import Match
 from xscl.time_format import SECOND, written
+
+_FIRST_ANSWER = 10.0
+"""Seconds in which the first answer of a feed is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +365,7 @@ class LocalService:
         with self._feeds() as feeds:
             wanted = FeedRequest(url, stream, tags, every, headers)
             feed, fixed = follow(self.engine, feeds, wanted)
+            try_first(feeds, feed, PollSettings(seconds=_FIRST_ANSWER))
             return _rows([feed], {}, {})[0], [late_items(name) for name in fixed]
 
     def edit_feed(self, feed: Row, change: FeedChange) -> tuple[Row, Sequence[str]]:

@@ -51,7 +51,6 @@ LONGEST_NAME = 500
 """Characters of a name that the API accepts."""
 
 _ROWS = 100_000  # the most rows in an answer to SQL
-_FIRST_POLL = 3.0  # seconds for which `follow` waits for the first poll
 _AGAIN = 0.3  # seconds between looks at a history that is being read
 _POLL = 120.0  # seconds in which a poll is expected to end
 
@@ -403,7 +402,7 @@ class RemoteService:
     def follow(
         self, url: str, stream: str | None, tags: Sequence[str], every: int, headers: Headers
     ) -> tuple[Row, Sequence[str]]:
-        """Follow a feed; return it after its first poll, if that is quick, and warnings."""
+        """Follow a feed; return it, after its first poll if that is quick, and warnings."""
         body = {
             "url": url,
             "stream": stream,
@@ -412,9 +411,7 @@ class RemoteService:
             "headers": _lines(headers),
         }
         answer = self.http.ask("POST", "/v1/feeds", json=body).json()
-        added = _row(answer)
-        polled = self._polled(added, answer["next_poll"], time.monotonic() + _FIRST_POLL)
-        return polled or added, answer["warnings"]
+        return _row(answer), answer["warnings"]
 
     def edit_feed(self, feed: Row, change: FeedChange) -> tuple[Row, Sequence[str]]:
         """Change a feed; return it, and warnings."""

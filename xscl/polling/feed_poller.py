@@ -52,7 +52,7 @@ from xscl.language.names import EVERYTHING
 from xscl.polling import lifecycle
 from xscl.polling.byte_budget import ByteBudget
 from xscl.polling.domain_limiter import DomainLimiter
-from xscl.polling.feed import EVERY, Feed, Headers, lateness_of, public, shown
+from xscl.polling.feed import EVERY, Feed, FeedsError, Headers, lateness_of, public, shown
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.polling.hubs import Hubs, catch_up, delivered, missed, unlease
@@ -73,6 +73,16 @@ def follow(engine: Engine, feeds: FeedRepository, wanted: FeedRequest) -> tuple[
     """
     feed = feeds.add(wanted)
     return feed, allow_late(engine, [feed])
+
+
+def try_first(feeds: FeedRepository, feed: Feed, fetching: PollSettings) -> None:
+    """Ask a feed that was added, where nobody polls; raises FeedsError if the answer is no feed."""
+    answer = asyncio.run(_Requests(feeds, fetching).ask(feed))
+    try:
+        lifecycle.refuse_no_feed(answer.after)
+    except FeedsError:
+        feeds.remove(feed)
+        raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,11 @@
 
 A permanent redirect (301, 308) becomes the feed's address after `MOVES` good answers at the same
 target in a row: one mistake of a server must not move a feed for ever.  A 404 may pass, so it is a
-failure like others; after a week of nothing but failures the feed counts as lost.  If a web page is
-in the place of a feed without a good answer so far, it is searched for the feed that it announces,
-which is requested next.  For a feed that worked before (a login page, say) it is a failure.
+failure like others; after a week of nothing but failures the feed counts as lost.  A single
+address that is added is refused if its first answer is no feed; feeds of a list are kept.  If a web
+page is in the place of a feed without a good answer so far, it is searched for the feed that it
+announces, which is requested next.  For a feed that worked before (a login page, say) it is a
+failure.
 
 All functions are pure; the next poll is computed here too (`feeds.http.schedule`).
 With `quick` it follows `every` alone.
@@ -29,6 +31,7 @@ from xscl.polling.feed import (
     REFUSALS,
     SECOND,
     Feed,
+    FeedsError,
     is_url,
     shown,
     title_of,
@@ -105,6 +108,27 @@ def failed(feed: Feed, failure: Failed, now: int, quick: bool = False) -> Feed:
         moved_polls=0,
     )
     return _scheduled(ill, now, quick, retry_after=failure.retry_after)
+
+
+def refuse_no_feed(feed: Feed) -> None:
+    """Raise FeedsError if the first answer at an address is no feed.
+
+    Without an answer nothing is known, so the feed may be followed.
+    """
+    if feed.error is None or feed.polls or feed.code in _NO_ANSWER:
+        return
+    raise FeedsError(
+        f"{feed.shown_url} is not followed: {feed.error}",
+        hint="give the address of a feed, or of a page that announces one"
+        " ('xscl feeds import' follows a list whatever the servers answer)",
+    )
+
+
+_NO_ANSWER = REFUSALS | {
+    *("fetch_timeout", "fetch_unreachable", "fetch_certificate", "fetch_incomplete"),
+    *(SECRET_LOST.code, "feed_internal"),
+}
+"""Codes of errors without an answer."""
 
 
 def is_lost(feed: Feed) -> bool:

@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
+from feeds.xml.encoding import as_utf8, charset_of
 from xscl.documents.document_validation import expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError, XsclError
@@ -157,7 +158,8 @@ async def post(
     """
     if given.time and given.timestamp:
         raise Problem("invalid_request", "timestamp: it is another name of time: give one of them")
-    xml = await request.body()
+    charset = charset_of(request.headers.get("content-type"))
+    xml = await run_in_threadpool(as_utf8, await request.body(), charset)
     name, time = given.id or x_document_id, given.time or given.timestamp or x_document_time
     return await run_in_threadpool(take, here, who, stream, xml, name, time)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import asdict, replace
 from http import HTTPStatus
 from typing import Annotated
@@ -12,14 +14,24 @@ from starlette.concurrency import run_in_threadpool
 
 from feeds.formats.opml import read_list, write_opml
 from feeds.http.addresses import refusal
+from feeds.xml.encoding import as_utf8, charset_of
 from xscl.language.names import EVERYTHING
 from xscl.language.parser import parse_window
-from xscl.polling.feed import EVERY, LEAST_EVERY, SECOND, Feed, check_url, read_header
+from xscl.polling.feed import (
+    EVERY,
+    LEAST_EVERY,
+    SECOND,
+    Feed,
+    FeedsError,
+    check_url,
+    read_header,
+)
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_list import ImportLine, import_outlines, outlines_of
 from xscl.polling.feed_poller import FeedChange, allow_late, edit, follow, late_items
 from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row
 from xscl.polling.hub_lease import HubLease
+from xscl.polling.lifecycle import refuse_no_feed
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, Moment, RequestBody, raw_request
 from xscl.service.dependencies import Here, Who
@@ -185,11 +197,41 @@ def list_(here: Here, who: Who, limit: Limit = 100, after: After = None) -> Page
 
 
 @router.post("/feeds", summary="Follow a feed", status_code=HTTPStatus.CREATED)
-def add(new: New, here: Here, who: Who) -> Shown:
+async def add(new: New, here: Here, who: Who) -> Shown:
     """Follows RSS, Atom, JSON Feed, or a page that announces one of them; it is polled at once.
 
-    Its items are on its stream, on its tags and on the stream `feeds`.
+    Its items are on its stream, on its tags and on the stream `feeds`.  An address whose first
+    answer is no feed is refused; one that does not answer within some seconds is followed.
     """
+    feed, fixed = await run_in_threadpool(_follow, new, here, who)
+    until = time.monotonic() + FIRST_ANSWER
+    while True:
+        found = await run_in_threadpool(_first, here, who, feed, fixed)
+        if found.polled is not None or time.monotonic() > until:
+            return found
+        await asyncio.sleep(_LOOK)
+
+
+FIRST_ANSWER = 5.0
+"""Seconds in which a first answer is waited for."""
+
+_LOOK = 0.1
+
+
+def _first(here: Installation, who: Account, feed: Feed, fixed: list[str]) -> Shown:
+    """Return a new feed as it is now; raises FeedsError, and removes it, if it is no feed."""
+    with here.feeds_lock:
+        now = next(iter(here.feeds.among([feed.key])), feed)
+        try:
+            refuse_no_feed(now)
+        except FeedsError:
+            here.feeds.remove(now)
+            here.usage.subtract(who.number, "feeds")
+            raise
+        return _as_it_is(here, who, now, fixed)
+
+
+def _follow(new: New, here: Installation, who: Account) -> tuple[Feed, list[str]]:
     check_url(new.url)
     refuse_address(here, who, new.url)
     headers = tuple(map(read_header, new.headers))
@@ -199,7 +241,7 @@ def add(new: New, here: Here, who: Who) -> Shown:
         wanted = FeedRequest(new.url, new.stream, new.tags, every, headers, owner=owner)
         feed, fixed = follow(here.engine, here.feeds, wanted)
         _claim(here, who, feed)
-    return _shown(who, feed, {}, None, fixed)
+    return feed, fixed
 
 
 @router.post(
@@ -225,7 +267,8 @@ async def import_(
 
     Each line has an outcome; a second time nothing changes.
     """
-    body = await request.body()
+    charset = charset_of(request.headers.get("content-type"))
+    body = await run_in_threadpool(as_utf8, await request.body(), charset)
     return await run_in_threadpool(take_in, here, who, body, tag or [])
 
 

@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
+from feeds.xml.encoding import as_utf8, charset_of
 from xscl.documents.results import XSCL, Subscription
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, RequestBody, raw_request
@@ -245,8 +246,9 @@ async def import_(
     already, with the same query, change nothing.
     """
     with here.imports.hold(who.number):
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        body = await request.body()
+        written = request.headers.get("content-type", "")
+        kind = written.partition(";")[0].strip().lower()
+        body = await run_in_threadpool(as_utf8, await request.body(), charset_of(written))
         return await run_in_threadpool(_import, here, who, body, kind, history)
 
 

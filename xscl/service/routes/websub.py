@@ -72,7 +72,8 @@ async def deliver(secret: Secret, here: Here, request: Request) -> Response:
     async with here.deliveries.hold_async(None, AT_ONCE, full, PATIENCE):
         body = await request.body()
         signature = request.headers.get("x-hub-signature", "")
-        items = await run_in_threadpool(_items, here, lease, secret, signature, body)
+        kind = request.headers.get("content-type")
+        items = await run_in_threadpool(_items, here, lease, secret, signature, body, kind)
         push = Push(lease.key, items, here.clock.now())
         _pushes(here).put(push)
         try:
@@ -113,7 +114,12 @@ def _note(here: Installation, lease: HubLease, mode: str, seconds: int, reason: 
 
 
 def _items(
-    here: Installation, lease: HubLease, secret: str, signature: str, body: bytes
+    here: Installation,
+    lease: HubLease,
+    secret: str,
+    signature: str,
+    body: bytes,
+    content_type: str | None,
 ) -> tuple[FeedItem, ...] | None:
     """Return the items of signed content, None if it is no feed; raises Problem 403."""
     if not is_signed(_pushes(here).secret(secret), signature, body):
@@ -124,7 +130,7 @@ def _items(
         raise _unknown()
     url = public(found[0].validated_by or found[0].url)  # links are relative to what polls read
     try:
-        return parse_feed(body, url=url, seen_at=here.clock.now()).items
+        return parse_feed(body, url=url, content_type=content_type, seen_at=here.clock.now()).items
     except FeedError:
         return None
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, File, Form, Path, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.concurrency import run_in_threadpool
 
 from feeds.errors import FeedError
 from xscl.documents.retention import DAY
@@ -46,7 +47,7 @@ def listed(asked: Asked, after: Annotated[str, Query(max_length=500)] = "") -> H
 
 
 @router.post("/feeds/add")
-def add(
+async def add(
     asked: Asked,
     url: Annotated[str, Form(max_length=2_000)],
     stream: Annotated[str, Form(max_length=200)] = "",
@@ -55,9 +56,10 @@ def add(
     """Follow a feed and return to the list."""
     try:
         new = feeds.New(url=url.strip(), stream=stream or None, tags=_tags(tags), every=None)
-        feeds.add(new, asked.here, asked.who)
+        await feeds.add(new, asked.here, asked.who)
     except (XsclError, FeedError, Problem) as error:
-        return _page(asked, error=problem_text(error, asked.who), url=url)
+        words = problem_text(error, asked.who)
+        return await run_in_threadpool(lambda: _page(asked, error=words, url=url))
     return RedirectResponse("/feeds", HTTPStatus.SEE_OTHER)
 
 
