@@ -44,6 +44,7 @@ from feeds.http.fetch import (
     _headers,
     fetch,
 )
+from tests.corpus import OWN
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -380,6 +381,21 @@ def test_f6_html_page_tells_its_feeds() -> None:
 )
 def test_what_is_html(body: bytes, html: bool) -> None:
     assert is_html(body) is html
+
+
+def test_json_feeds_are_discovered_by_both_their_types() -> None:
+    """Addresses of application/json come last: programs announce other JSON by it, too."""
+    page = (OWN / "damaged" / "discovery.html").read_bytes()
+    assert discover(page, "https://example.org/x") == ("https://example.org/feed.json",)
+    page = (
+        b'<html><link rel="alternate" type="application/json" href="/wp-json/1">'
+        b'<link rel="alternate" type="application/feed+json" href="/f.json">'
+        b'<link rel="alternate" type="application/rss+xml; charset=utf-8" href="/f.rss"></html>'
+    )
+    found = [
+        one.removeprefix("https://example.org") for one in discover(page, "https://example.org/")
+    ]
+    assert found == ["/f.json", "/f.rss", "/wp-json/1"]
 
 
 def test_discovery_goes_by_the_base_of_the_page() -> None:
