@@ -10,7 +10,6 @@ import feedparser
 from feeds.errors import MalformedDocument
 from feeds.formats import entries
 from feeds.formats.entries import Enclosure, EntryDetails, FeedChannel, FeedEntry
-from feeds.formats.ladder import FORBIDDEN
 from feeds.xml.encoding import read_text, without_declared_encoding
 from feeds.xml.xmlparse import DEFAULT
 
@@ -25,13 +24,15 @@ def read(body: bytes, url: str, charset: str | None = None) -> FeedChannel | Non
         message = f"there are more than {DEFAULT.elements:,} tags in damaged markup"
         raise MalformedDocument("xml_elements", message, 1, 1)
     text = without_declared_encoding(read_text(body, charset))
-    # Always a file: feedparser opens a short text as an address or a path.
-    found = feedparser.parse(
-        io.BytesIO(FORBIDDEN.sub("", text).encode("utf-8", "replace")),
-        response_headers={"content-type": "application/xml; charset=utf-8"},
-        sanitize_html=False,
-        resolve_relative_uris=False,
-    )
+    try:  # always a file: feedparser opens a short text as an address or a path
+        found = feedparser.parse(
+            io.BytesIO(text.encode("utf-8", "replace")),
+            response_headers={"content-type": "application/xml; charset=utf-8"},
+            sanitize_html=False,
+            resolve_relative_uris=False,
+        )
+    except Exception:  # some damage is too much for it, with a KeyError, say
+        return None
     if not found.version and not found.entries:
         return None
     return FeedChannel(

@@ -43,7 +43,10 @@ def titles(feed: ParsedFeed) -> list[str]:
 
 def by_feedparser(body: bytes) -> int:
     """The number of entries of which feedparser finds something."""
-    found = feedparser.parse(io.BytesIO(body), sanitize_html=False, resolve_relative_uris=False)
+    try:
+        found = feedparser.parse(io.BytesIO(body), sanitize_html=False, resolve_relative_uris=False)
+    except Exception:  # of its own
+        return 0
     names = ("id", "link", "title", "summary", "content", "published", "updated")
     return sum(any(dict.get(each, name) for name in names) for each in found.entries)
 
