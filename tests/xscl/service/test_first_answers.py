@@ -1,0 +1,105 @@
+"""The first answer of a feed: what is no feed is refused, and what does not answer is followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tests.xscl.commandline import called
+from tests.xscl.polling import scripted
+from tests.xscl.service.conftest import ANY_PORT, Running, code, ok, serving, token_of
+from xscl.polling.feed_poller import PollSettings
+from xscl.store.data_directory import DataDirectory
+
+PAGE = b"<html><head><title>t</title></head><body>x</body></html>"
+ANSWERS = {
+    "/404": (scripted.reply(b"no", status="404 Not Found"), "the server answered 404 Not Found"),
+    "/410": (scripted.reply(b"", status="410 Gone"), "the feed is gone"),
+    "/500": (scripted.reply(b"", status="500 Oops"), "the server answered 500 Oops"),
+    "/page": (scripted.reply(PAGE), "the answer is a web page, not a feed"),
+    "/xml": (scripted.reply(b"<opml version='2.0'/>"), "which is no RSS and no Atom feed"),
+    "/broken": (scripted.reply(b"<rss><channel><item>"), "the feed cannot be read"),
+    "/json": (scripted.reply(b"{}"), "no JSON Feed"),
+    "/empty": (scripted.reply(b""), "the feed cannot be read"),
+}
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, scripted.Server]]:
+    """A service that may fetch from a scripted server."""
+    home = DataDirectory(tmp_path_factory.mktemp("asked") / "data")
+    with scripted.serving() as server:
+        for path, (answer, _) in ANSWERS.items():
+            server.says(path, answer)
+        settings = replace(ANY_PORT, fetching=PollSettings((server.address,)))
+        with serving(home, settings) as running:
+            yield running, server
+
+
+@pytest.mark.parametrize("path", ANSWERS)
+def test_what_is_no_feed_is_refused(asked: tuple[Running, scripted.Server], path: str) -> None:
+    running, server = asked
+    with running.client() as operator, running.client(token_of(operator, "ann")) as ann:
+        for client in (operator, ann):
+            refused = client.post("/v1/feeds", json={"url": server.url(path)})
+            assert code(refused) == (400, "feeds")
+            assert ANSWERS[path][1] in refused.json()["detail"]
+            assert "is not followed" in refused.json()["detail"]
+            assert ok(client.get("/v1/feeds"))["items"] == []
+        assert ok(ann.get("/v1/me"))["used"]["feeds"] == 0
+        page = operator.post("/feeds/add", data={"url": server.url(path)})
+        assert page.status_code == 422
+        assert ANSWERS[path][1] in page.text
+    done = called("feeds", "add", server.url(path), "--data", str(running.home.path))
+    assert done.exit_code == 1
+    assert ANSWERS[path][1] in done.stderr
+    assert "is not followed" in done.stderr
+
+
+def test_a_feed_is_followed_with_its_first_items(asked: tuple[Running, scripted.Server]) -> None:
+    running, server = asked
+    server.says("/good", scripted.reply(scripted.rss("a", "b")))
+    announcing = PAGE.replace(
+        b"</head>", b'<link rel="alternate" type="application/json" href="/feed.json"></head>'
+    )
+    feed = b'{"version": "https://jsonfeed.org/version/1", "items": [{"id": "1"}]}'
+    server.says("/announcing", scripted.reply(announcing))
+    server.says("/feed.json", scripted.reply(feed))
+    with running.client() as operator:
+        for path, items in (("/good", 2), ("/announcing", 1)):
+            added = operator.post("/v1/feeds", json={"url": server.url(path)})
+            assert added.status_code == 201
+            assert (added.json()["state"], added.json()["items"]) == ("ok", items)
+            assert operator.delete(f"/v1/feeds/{added.json()['key']}").status_code == 204
+
+
+def test_without_an_answer_and_in_a_list_a_feed_is_kept_with_its_state(
+    asked: tuple[Running, scripted.Server],
+) -> None:
+    running, server = asked
+    with running.client() as operator:
+        added = operator.post("/v1/feeds", json={"url": "https://nowhere.example/feed"})
+        assert added.status_code == 201, added.text
+        (line,) = ok(operator.post("/v1/feeds:import", content=server.url("/404").encode()))
+        assert line["outcome"] == "added"
+        for feed in ok(operator.get("/v1/feeds"))["items"]:
+            operator.delete(f"/v1/feeds/{feed['key']}")
+
+
+def test_without_a_service_a_command_refuses_alike(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The address is on this machine, which commands may not ask: so the server is made public."""
+    data = ("--data", str(tmp_path_factory.mktemp("alone") / "data"))
+    with scripted.serving() as server:
+        settings = PollSettings((server.address,), seconds=5)
+        monkeypatch.setattr("xscl.cli.local_service.PollSettings", lambda **_: settings)
+        server.says("/404", scripted.reply(b"", status="404 Not Found"))
+        server.says("/good", scripted.reply(scripted.rss("a")))
+        done = called("feeds", "add", server.url("/404"), *data)
+        assert done.exit_code == 1
+        assert "is not followed: the server answered 404 Not Found" in done.stderr
+        assert called("feeds", "list", "--json", *data).stdout == ""
+        assert called("feeds", "add", server.url("/good"), *data).exit_code == 0
