@@ -21,20 +21,17 @@ from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, suppress
 
 from templates.model.relations import Pair
-from xscl.documents.results import XSCL, Subscription
+from xscl.documents.results import XSCL, Backfill, Subscription
 from xscl.engine.histories import Found, adopt_results, adopt_state
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
-from xscl.engine.trials import TrialResult, Trials
 from xscl.engine.twin import Twin
 from xscl.errors import Stopping, StoreError, TooLong
 from xscl.inspection.arrival_order import Numbers, kept_documents
 from xscl.inspection.backfill import has_history, witnesses
-from xscl.inspection.replay import Trial
 from xscl.planning.planned_subscriptions import is_leaf
 from xscl.store.disk_guard import is_faulty, is_full
 from xscl.store.store import Store
-from xscl.subscriptions.matches import Matches
 
 _log = logging.getLogger(__name__)
 
@@ -77,9 +74,8 @@ ATTEMPTS = 3
 class Backfills:
     """Completes the backfills of one engine; thread-safe."""
 
-    def __init__(self, transactions: Transactions, trials: Trials) -> None:
+    def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
-        self._trials = trials
         self._running = threading.RLock()
         self._ending = threading.Event()
         self._changed = threading.Condition()
@@ -201,7 +197,7 @@ class Backfills:
         for attempt in range(1, ATTEMPTS + 1):
             with ExitStack() as held:
                 run = _Run(
-                    self._transactions, self._trials, self._ending, number, until, is_bounded
+                    self._transactions, self._ending, number, until, is_bounded
                 )
                 held.callback(run.close)
                 if attempt == ATTEMPTS:
@@ -216,7 +212,6 @@ class _Run:
     def __init__(
         self,
         transactions: Transactions,
-        trials: Trials,
         ending: threading.Event,
         number: int,
         until: float | None,
@@ -225,23 +220,23 @@ class _Run:
         self._is_bounded = is_bounded
         self._worked = 0.0  # seconds of all slices
         self._transactions = transactions
-        self._trials = trials
         self._ending = ending
         self._number = number
         self._until = until
         self._twin = Twin(transactions)
         self._pairs: Sequence[Pair] = ()
-        self._trial: TrialResult | None = None
+        self._own: Twin | None = None
+        self._watermark = 0
         self._size = FIRST_SLICE
         self._next = transactions.state.documents.next
         self._pushes = transactions.state.pushes
         self._pushed = -math.inf  # when something was pushed last
 
     def close(self) -> None:
-        """Free the twin, and that of the trial."""
+        """Free the twins."""
         self._twin.close()
-        if self._trial is not None:
-            self._trial.close()
+        if self._own is not None:
+            self._own.close()
 
     def complete(self) -> bool:
         """Complete the backfill, or end if the subscription was removed.
@@ -254,14 +249,20 @@ class _Run:
                 return True
             begun, texts = state.subscriptions.backfills[self._number], state.eviction.texts_from
             self._twin.copy(state, one)
+            if one.language == XSCL and has_history(state.store, self._twin.reads, one.since):
+                self._own = Twin(self._transactions)
+                self._own.copy(state, one)
+                lateness = max(map(state.streams.lateness, self._own.reads))
+                self._watermark = state.dataflow.watermark(begun.clock, lateness)
             pairs = map(state.registry.pairs.describe, state.dataflow.subscribed.pairs(one))
             self._pairs = [pair for pair in pairs if not is_leaf(pair)]
         with closing(self._transactions.connect()) as store, store.translate_errors():
-            own = self._in_own_time(store, one)
+            if self._own is not None:
+                self._replay_in_own_time(store, self._own, one, begun)
             reached = begun.doc
             self._replay(store, one, one.since, reached)
             self._twin.advance(begun.clock, begun.doc)
-            found = Found(self._twin.state.position, own, begun.most)
+            found = Found(self._twin.state.position, self._own, begun.most)
             for _ in range(ROUNDS):
                 following = store.progress("next_doc")
                 if following - reached <= FEW:
@@ -277,16 +278,18 @@ class _Run:
             self._cut_over(state, current, reached, found)
         return True
 
-    def _in_own_time(self, store: Store, one: Subscription) -> Matches | None:
-        """Return the matches among what feeds held when first polled, as `try` finds them."""
-        if one.language != XSCL:
-            return None
-        query = self._transactions.compiled(one.query)
-        if not has_history(store, query.streams, one.since):
-            return None
-        trial = Trial(one.name, query.source, query.streams, one.updates, first=one.since)
-        self._trial = self._trials.run(trial, self._until)
-        return self._trial.matches
+    def _replay_in_own_time(
+        self, store: Store, own: Twin, one: Subscription, begun: Backfill
+    ) -> None:
+        """Find the matches among what feeds held when first polled, as `try` does."""
+        own.begin_own_time(store, begun.clock)
+        kept = kept_documents(store, own.reads, one.since, one.since, begun.doc)
+        for docs in kept.slices(LARGEST_SLICE):
+            if self._ending.is_set():
+                raise Stopping
+            self._refuse_long(time.monotonic())
+            own.replay(store, docs, own_time=True)
+        own.end_own_time(self._watermark, begun.clock)
 
     def _replay(self, store: Store, one: Subscription, first: int, end: int) -> None:
         """Replay the kept documents from one number to before another, slice by slice."""

@@ -13,7 +13,6 @@ from xscl.documents.retention import Retention
 from xscl.engine.histories import DAYS, DOCUMENTS, MATCHES, bound_to
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
-from xscl.engine.trials import Trials
 from xscl.engine.twin import event_publishers
 from xscl.errors import StreamInUse, XsclError
 from xscl.inspection.backfill import first_after
@@ -35,9 +34,8 @@ class Catalog:
     failure is not answered by what has failed.
     """
 
-    def __init__(self, transactions: Transactions, trials: Trials) -> None:
+    def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
-        self._trials = trials
         self._backfills: Backfills | None = None
 
     @property
@@ -47,7 +45,7 @@ class Catalog:
 
         with self._transactions.lock:
             if self._backfills is None:
-                self._backfills = Backfills(self._transactions, self._trials)
+                self._backfills = Backfills(self._transactions)
             return self._backfills
 
     @property

@@ -21,9 +21,7 @@ from xscl.documents.results import Subscription
 from xscl.engine.ingest import append_results
 from xscl.engine.state import EngineState
 from xscl.engine.twin import Twin
-from xscl.inspection.backfill import found_before
 from xscl.store.store import Store
-from xscl.subscriptions.matches import Matches
 
 DAYS = "30 d"
 """Time between the begin of a history and the engine's clock."""
@@ -48,12 +46,12 @@ def bound_to(known: Iterable[Subscription], first: int) -> int:
 class Found:
     """The results of a twin: those up to a position of its log are the past.
 
-    Of these the newest `most` are taken, if that is set, and of the matches `own` of what feeds
-    held when first polled.
+    Of these the newest `most` are taken, if that is set, and of those that the twin `own` has found
+    among what feeds held when first polled.
     """
 
     past: int
-    own: Matches | None
+    own: Twin | None
     most: int | None
 
 
@@ -83,9 +81,10 @@ def adopt_results(state: EngineState, twin: Twin, subscription: Subscription, it
     in_past = pc.less_equal(found["position"], it.past)
     results = found.drop_columns(["position"])
     _append(state, _newest(results.filter(in_past), it.most), numbers, subscription)
-    if it.own:
+    if it.own is not None:
         state.composites.save()  # by which results of the twin are known
-        append_results(state, _newest(_in_own_time(state, subscription, it.own), it.most))
+        own = _newest(_in_own_time(state, subscription, it.own), it.most)
+        _append(state, own, _numbered_again(state, it.own, subscription, own), subscription)
     if delivered:  # backfilled matches are read by `matches`, not delivered
         state.acknowledged = state.position
     past = state.position
@@ -99,21 +98,40 @@ def adopt_results(state: EngineState, twin: Twin, subscription: Subscription, it
     )
 
 
-def _in_own_time(state: EngineState, subscription: Subscription, own: Matches) -> pa.Table:
+def _in_own_time(state: EngineState, subscription: Subscription, own: Twin) -> pa.Table:
     """Return the results of history, except those that others would receive with it."""
-    tried, results = own.of_one()
     sharers = state.subscriptions.by_qid[subscription.qid]
-    others = [one.since for one in sharers if one is not subscription]
+    others = min((one.since for one in sharers if one is not subscription), default=INFINITE)
     chosen = [
-        one
-        for one in results
-        if all(part.history for part in one.present)
-        and min(part.first for part in one.present) < min(others, default=INFINITE)
+        position
+        for position, parts in own.history_matches()
+        if min(part.first for part in parts) < others
+        and max(part.doc for part in parts) >= state.eviction.oldest
     ]
-    return found_before(
-        *(state.store, state.documents, state.composites, subscription, tried, chosen),
-        state.eviction.oldest,
-    )
+    found = _results(own, subscription)
+    chosen_rows = pc.is_in(found["position"], pa.array(chosen, pa.int64()))
+    return found.filter(chosen_rows).drop_columns(["position"])
+
+
+def _numbered_again(
+    state: EngineState, own: Twin, subscription: Subscription, found: pa.Table
+) -> _Numbers:
+    """Return the numbers of composites of results in own time, with the clocks of arrival.
+
+    That of a result which exists keeps its number.
+    """
+    known = {
+        (composite.docs, composite.nodes, composite.values): number
+        for number, composite in _composites(state.store, _of_results(subscription)).items()
+    }
+    numbers = _Numbers()
+    for number, composite in _composites(own.store, _of_results(subscription)).items():
+        if composite.rank > 0:
+            parts = state.documents.stored(set(composite.docs)).values()
+            composite = composite._replace(clock=max(parts, key=lambda one: one.rank).clock)
+        key = composite.docs, composite.nodes, composite.values
+        numbers[number] = known.get(key) or state.composites.number(composite)
+    return numbers
 
 
 class _Numbers(dict[int, int]):
@@ -127,25 +145,25 @@ def _numbered(state: EngineState, twin: Twin, subscription: Subscription) -> _Nu
     """Return the numbers of a twin's composites: known ones keep theirs."""
     leaves = state.dataflow.subscribed.pairs(subscription)
     listed = ", ".join(map(str, leaves)) or "NULL"
-    known = {
-        composite_of(fields): number
-        for number, *fields in state.store.fetch(
-            "SELECT * FROM state.composite WHERE doc IN (SELECT unnest([doc1, doc2])"
-            " FROM state.result WHERE qid = ?"
-            f" UNION ALL SELECT doc FROM state.binding WHERE pair IN ({listed}))",
-            [subscription.qid],
-        )
-    }
+    bound = f"SELECT doc FROM state.binding WHERE pair IN ({listed})"
+    kept = f"{_of_results(subscription)} UNION ALL {bound}"
+    known = {composite: number for number, composite in _composites(state.store, kept).items()}
     numbers = _Numbers()
     for number, composite in _composites(twin.store).items():
         numbers[number] = known.get(composite) or state.composites.number(composite)
     return numbers
 
 
-def _composites(store: Store) -> dict[int, Composite]:
-    """Return all composites of a store by their numbers."""
-    rows = store.fetch("SELECT * FROM state.composite ORDER BY doc")
+def _composites(store: Store, which: str | None = None) -> dict[int, Composite]:
+    """Return the composites of a store by their numbers: all, or those that a query returns."""
+    where = "" if which is None else f" WHERE doc IN ({which})"
+    rows = store.fetch(f"SELECT * FROM state.composite{where} ORDER BY doc")
     return {number: composite_of(fields) for number, *fields in rows}
+
+
+def _of_results(subscription: Subscription) -> str:
+    """Return the query of the numbers in the results of a subscription."""
+    return f"SELECT unnest([doc1, doc2]) FROM state.result WHERE qid = {int(subscription.qid)}"
 
 
 def _keep_composites(state: EngineState, twin: Twin, numbers: Mapping[int, int]) -> None:

@@ -29,7 +29,7 @@ class EngineHost:
             opened.callback(self.log.close)
             self.ingest = Ingest(self.transactions, self.log)
             self.trials = Trials(self.transactions)
-            self.catalog = Catalog(self.transactions, self.trials)
+            self.catalog = Catalog(self.transactions)
             self.queries = Queries(self.transactions, self.trials, self.log)
             opened.pop_all()
 

@@ -339,15 +339,19 @@ class Ingest:
             state.dataflow.occur(begin, end)
             self._commit(state)
 
-    def replay_at(self, arrivals: Arrivals, rows: pa.Table) -> None:
-        """Push documents of another engine's past, under the numbers that they have there."""
+    def replay_at(self, arrivals: Arrivals, rows: pa.Table, *, in_order: bool = True) -> None:
+        """Push documents of another engine's past, under the numbers that they have there.
+
+        Unless they are `in_order` of time, operators over time wait for a flush.
+        """
         with self._transactions.change() as state, self._transactions.paused():
             state.dataflow.begin(several=len(arrivals) > 1)
             state.documents.replay(arrivals, rows)
             state.arrived.append(arrivals)
             state.dataflow.shred(arrivals)
             state.dataflow.join()
-            state.dataflow.advance_time(arrivals)
+            if in_order:
+                state.dataflow.advance_time(arrivals)
             self._commit(state)
 
     def reject_poison(self, documents: Sequence[Document]) -> None:

@@ -8,14 +8,16 @@ and so do the results.  Only its composites are numbered apart, from `composites
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cep_core import is_calendar
 from cep_core.plan import Operator
 from templates.registry.registry import r_t
+from xscl.documents.document_log import StoredDocument
 from xscl.documents.results import Subscription
 from xscl.engine.ingest import Ingest
 from xscl.engine.match_log import MatchLog
@@ -66,8 +68,12 @@ class Twin:
         """The store of the twin."""
         return self._twin.store
 
-    def replay(self, store: Store, docs: Numbers) -> None:
-        """Push some kept documents, which are given in the order of arrival."""
+    def replay(self, store: Store, docs: Numbers, *, own_time: bool = False) -> None:
+        """Push some kept documents, which are given in the order of arrival.
+
+        In their `own_time` those of history have no clock after their time, and operators over
+        time take all in the order of time, in `end_own_time`.
+        """
         store.lend("chosen", pa.table({"doc": docs}))
         rows = store.arrow(
             "SELECT d.*, t.xml FROM state.document d SEMI JOIN chosen USING (doc)"
@@ -75,21 +81,46 @@ class Twin:
         )
         if not len(rows):
             return
+        if own_time:
+            own = pc.if_else(
+                rows["history"], pc.min_element_wise(rows["clock"], rows["ts"]), rows["clock"]
+            )
+            rows = rows.set_column(rows.schema.get_field_index("clock"), "clock", own)
         try:
-            self._push(rows)
+            self._push(rows, own_time)
         except Interleaved:
             at = {doc: place for place, doc in enumerate(rows["doc"].to_pylist())}
             for doc in docs.tolist():
                 if doc in at:  # its text was not evicted meanwhile
-                    self._push(rows.slice(at[doc], 1))
+                    self._push(rows.slice(at[doc], 1), own_time)
 
-    def _push(self, rows: pa.Table) -> None:
+    def history_matches(self) -> Iterator[tuple[int, Sequence[StoredDocument]]]:
+        """Yield the positions of the results of history alone, with their documents."""
+        for result in self._log.since().results:
+            if result.present and all(one.history for one in result.present):
+                yield result.position, result.present
+
+    def end_own_time(self, watermark: int, clock: int) -> None:
+        """Evaluate the operators over time."""
+        self._ingest.flush(watermark, clock)
+
+    def begin_own_time(self, store: Store, clock: int) -> None:
+        """Emit the instants of calendars, from the first document on."""
+        if any(map(is_calendar, self.reads)):
+            ((first,),) = store.fetch(
+                "SELECT min(ts) FROM state.document WHERE list_has_any(streams, ?) AND first >= ?",
+                [list(self.reads), self._subscription.since],
+            )
+            if first is not None:
+                self._ingest.occur(int(first), clock)
+
+    def _push(self, rows: pa.Table, own_time: bool) -> None:
         names = ("doc", "streams", "xml", "ts", "clock", "rank", "base", "first")
         columns = [rows[name].to_pylist() for name in names]
         columns[1] = [tuple(streams) for streams in columns[1]]
         arrivals = Arrivals.of(zip(*columns, strict=True))
         arrivals = replace(arrivals, versions=rows["version"].to_numpy().astype("int64"))
-        self._ingest.replay_at(arrivals, rows.drop_columns(["xml"]))
+        self._ingest.replay_at(arrivals, rows.drop_columns(["xml"]), in_order=not own_time)
 
     def advance(self, clock: int, end: int) -> None:
         """Advance to the clock that the engine had before the document of a number."""

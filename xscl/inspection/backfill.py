@@ -9,17 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from templates.batch_join import FOUND
 from templates.model.relations import Pair, Witnesses
-from xscl.documents.composite_events import Composite, CompositeEvents, of_document, together
-from xscl.documents.document_log import DocumentLog, StoredDocument
-from xscl.documents.results import Result, Subscription
 from xscl.language.parser import parse_block
 from xscl.shredding.arrivals import Arrivals, shred
 from xscl.shredding.automaton.nfa import Automaton
@@ -96,73 +91,3 @@ def _behind(made: Witnesses, derived: Sequence[int], last: Mapping[int, int]) ->
         at = bindings.schema.get_field_index(name)
         bindings = bindings.set_column(at, bindings.schema.field(at), pa.array(column))
     return replace(made, bindings=bindings)
-
-
-def found_before(
-    store: Store,
-    documents: DocumentLog,
-    composites: CompositeEvents,
-    subscription: Subscription,
-    tried: Subscription,
-    results: Iterable[Result],
-    oldest: int,
-) -> pa.Table:
-    """Return the results of a trial as new results of a subscription.
-
-    Results whose documents all precede the `oldest` with kept matches are omitted: subscriptions
-    that share them may have received them.
-    """
-    asked = list(results)
-    numbers = _numbers(store, {one.id for result in asked for one in result.present})
-    stored = documents.stored(set(numbers.values()))
-    order = [tried.outputs.index(output) for output in subscription.outputs]
-    known = _known(store, subscription.qid)
-    rows: list[tuple[int, int, int, list[int]]] = []
-    for result in asked:
-        nodes = [result.nodes[at][0] for at in order]
-        parts = [stored[numbers[document.id]] for document in result.present]
-        if max(part.doc for part in parts) < oldest:
-            continue
-        if subscription.qid > 0:
-            row = (parts[0].doc, parts[-1].doc, nodes)
-            if (*row[:2], tuple(nodes)) not in known:
-                rows.append((subscription.qid, *row))
-            continue
-        made = _together(subscription, parts, nodes)
-        if (made.docs, made.nodes) not in known:
-            number = composites.number(made)
-            rows.append((subscription.qid, number, number, []))
-    columns = list(zip(*rows, strict=True)) or [()] * len(FOUND)
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, FOUND, strict=True)]
-    return pa.table(arrays, schema=FOUND)
-
-
-def _together(
-    subscription: Subscription, documents: Sequence[StoredDocument], nodes: Sequence[int]
-) -> Composite:
-    """Return documents as one composite with the nodes of a subscription's outputs."""
-    parts = []
-    for place, document in enumerate(documents):
-        placed = zip(nodes, subscription.outputs, strict=True)
-        own = tuple(node for node, (at, _) in placed if at == place)
-        parts.append(of_document(document)._replace(nodes=own))
-    return together(parts)
-
-
-def _numbers(store: Store, ids: Iterable[str]) -> dict[str, int]:
-    """Return the numbers of documents by their ids."""
-    store.lend("asked", pa.table({"id": pa.array(sorted(ids), pa.string())}))
-    return dict(store.fetch("SELECT id, doc FROM state.document SEMI JOIN asked USING (id)"))
-
-
-def _known(store: Store, qid: int) -> set[tuple[Any, ...]]:
-    """Return the keys of the existing results of a stream."""
-    if qid > 0:
-        rows = store.fetch("SELECT doc1, doc2, nodes FROM state.result WHERE qid = ?", [qid])
-        return {(one, other, tuple(nodes)) for one, other, nodes in rows}
-    rows = store.fetch(
-        "SELECT c.docs, c.nodes FROM state.result r JOIN state.composite c ON c.doc = r.doc1"
-        " WHERE r.qid = ?",
-        [qid],
-    )
-    return {(tuple(docs), tuple(nodes)) for docs, nodes in rows}

@@ -172,10 +172,10 @@ class Matches(MatchSequence):
                     found[one.name] += count
         return found
 
-    def of_one(self) -> tuple[Subscription, Results]:
-        """Return the results, and the one subscription whose matches these are."""
-        ((subscription,),) = self._subscribers.values()
-        return subscription, self._results
+    @property
+    def results(self) -> Results:
+        """The results to which the matches belong."""
+        return self._results
 
     def _receivers(self, index: int) -> Sequence[Subscription]:
         """Return the subscriptions that receive a result (a test at fan-out).

@@ -374,6 +374,50 @@ def test_a_history_is_bounded_and_marked(tmp_path: Path) -> None:
         assert [one.backfilled for one in engine.matches("q")] == [True] * 29 + [False]
 
 
+DAY = 86_400_000_000
+_A, _B = "council//item->x[./category->c]", "town//item->y[./category->d]"
+_LAST = "town//item->z[./category->e]"
+IN_OWN_TIME = {
+    "absence": f"{_A} NOT FOLLOWED BY{{c = d, 3 d}} {_B}",
+    "else": f"{_A} FOLLOWED BY{{c = d, 3 d}} {_B} ELSE",
+    "next": f"{_A} NEXT{{c = d}} {_B}",
+    "fold": 'SELECT <run n="{k}" of="{p}"/> FROM town//item[./n->p]'
+    " FOLD{$2.p > $.p, $2.p > $.p, $.k + 1 AS k} town//item[./n->p]",
+    "pair": f"{_A} FOLLOWED BY{{c = d, 3 d}} {_B}",
+    "distinct": f"SELECT DISTINCT * FROM {_A} JOIN{{c = d, 9 d}} {_B}",
+    "chain": f"({_A} JOIN{{c = d, 9 d}} {_B}) FOLLOWED BY{{d = e, 9 d}} {_LAST}",
+    "right": f"{_A} JOIN{{c = d, 9 d}} ({_B} JOIN{{d = e, 9 d}} {_LAST})",
+    "instant": f"AT '0 0 * * *'->t FOLLOWED BY{{1 d}} {_A}",
+}
+
+
+@pytest.mark.parametrize("query", IN_OWN_TIME.values(), ids=IN_OWN_TIME)
+def test_the_order_in_which_feeds_are_followed_makes_no_difference_to_history(query: str) -> None:
+    def items(stream: str, *rows: tuple[int, str]) -> list[Document]:
+        return [
+            Document(
+                *(stream, f"{stream}{at}", (100 + at) * DAY),
+                f"<item><category>{name}</category><n>{at + 9}</n></item>".encode(),
+                history=True,
+            )
+            for at, name in rows
+        ]
+
+    town = items("town", (-1, "local"), (0, "tram"), (1, "tram"))
+    council = items("council", (-5, "tram"), (-4, "bridge"), (-2, "tram"))
+    found = []
+    for first, second in ((council, town), (town, council)):
+        with xscl.Engine(retention=Retention.of(history="30 d")) as engine:
+            engine.push(first)
+            engine.push(second)
+            engine.subscribe("q", query, history=True)
+            for matches in (engine.matches("q"), engine.try_query(query)):
+                shown = ((m.documents, m.t0, m.t1, m.xml(), m.bindings) for m in matches)
+                found.append(sorted(shown, key=str))
+    assert found[0]
+    assert all(one == found[0] for one in found)
+
+
 def test_what_feeds_held_when_first_polled_counts_in_its_own_time() -> None:
     with xscl.Engine(retention=KEPT) as engine:
         engine.push(item(9, 1_000_000, "z"))
