@@ -7,7 +7,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -21,7 +22,7 @@ from xscl.engine.read_snapshot import PATIENCE
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import TrialResult, Trials
-from xscl.errors import SqlError
+from xscl.errors import DocumentError, SqlError, XsclError
 from xscl.inspection.diagnosis import TRIAL_SECONDS, Diagnosis, Examined, diagnose
 from xscl.inspection.explain import absence_warning, explain
 from xscl.inspection.plan_users import PlanUsers, plan_users
@@ -30,7 +31,7 @@ from xscl.inspection.replay import TRIED, Trial, beginning, registered, subscrip
 from xscl.inspection.unmet import unmet
 from xscl.inspection.unseen_names import UnseenName, doubtful_comparisons, unseen_names
 from xscl.inspection.vocabulary import Vocabularies, Vocabulary
-from xscl.inspection.why import Read, Why, question_of, why
+from xscl.inspection.why import Question, Read, Why, question_of, why
 from xscl.language.names import EVERYTHING
 from xscl.planning.compile import CompiledQuery, compile_query
 from xscl.planning.cost_shares import CostShares
@@ -129,20 +130,67 @@ class Queries:
         return self._trials.run(trial, until, dropped)
 
     def why(self, query: str, *documents: str, read: Read | None = None) -> Why:
-        """Explain why a query matches documents, or why not; see `Engine.why`."""
+        """Explain why a query matches documents, or why not; see `Engine.why`.
+
+        What a subscription has found decides: a match of any version is explained by that one.
+        """
         with self._transactions.lock:
-            known, compiled = self._compiled(query)
-            lateness = {one: self._state.streams.lateness(one) for one in compiled.streams}
+            questions = self._questions(query, documents, read)
+        return why(*questions)
 
-            def tried(trial: Trial) -> Matches:
-                return self._trials.run(trial).matches
+    def _questions(self, query: str, documents: Sequence[str], read: Read | None) -> list[Question]:
+        """Return the question about documents, and what to ask if it has no answer."""
+        known, compiled = self._compiled(query)
+        if known is None:
+            return [self._question(None, compiled, documents, read)]
+        asked, failure = list[Question](), list[XsclError]()
+        versions = self._state.subscriptions.of_name(known.name)
+        for one in reversed([one for one in versions if not one.relational]):
+            compiled = self._transactions.compiled(one.query)
+            try:
+                question = self._question(one, compiled, documents, read)
+            except XsclError as error:
+                failure.append(error)
+                continue
+            if question.found:
+                return [question]
+            asked.append(question)
+        if not asked or asked[0].subscription is not known:
+            raise failure[0]
+        found = replace(asked[0], lost=self._lost(known, asked[0]))
+        return [found.in_own_time(), found] if found.counts_in_own_time else [found]
 
-            store, watermark = self._transactions.store, self._watermark(lateness)
-            not_live = self._state.streams.not_live(compiled.streams)
-            question = question_of(
-                store, compiled, known, documents, lateness, tried, watermark, not_live, read
-            )
-        return why(question)
+    def _question(
+        self,
+        known: Subscription | None,
+        compiled: CompiledQuery,
+        documents: Sequence[str],
+        read: Read | None,
+    ) -> Question:
+        lateness = {one: self._state.streams.lateness(one) for one in compiled.streams}
+        return question_of(
+            *(self._transactions.store, compiled, known, documents, lateness, self._tried),
+            *(self._watermark(lateness), self._state.streams.not_live(compiled.streams), read),
+        )
+
+    def _tried(self, trial: Trial) -> Matches:
+        return self._trials.run(trial).matches
+
+    def _lost(self, one: Subscription, question: Question) -> str:
+        """Return why a subscription does not have a match of which all conditions hold."""
+        state, docs = self._state, [known.stored.doc for known in question.parts]
+        if one.number in state.subscriptions.backfills:
+            return "its history is still being read"
+        cut = state.dataflow.cuts.ids_of(state.dataflow.subscribed.qids(one))
+        if names := cut.intersection(known.stored.id for known in question.parts):
+            return f"the bound of results cut the matches of {', '.join(sorted(names))}"
+        if max(docs) < state.eviction.oldest:
+            return "matches of that time are not kept any more (--keep-matches)"
+        if one.is_bounded:
+            return "it was paused, removed or had another query when they came"
+        if one.backfilled != -1:
+            return "its history begins with the newest matches of what is kept"
+        return "a document that is not kept any more decided otherwise, or time was flushed"
 
     def diagnose(
         self, query: str, since: str | int | None = None, *, tried: bool = False
@@ -164,11 +212,20 @@ class Queries:
 
         updates = known is not None and known.updates
         subscription = None if tried else known
+        match = None if subscription is None else self._newest(subscription)
         subject = Examined(
-            compiled, subscription, updates, begin, lateness, attempt, watermark, not_live
+            *(compiled, subscription, updates, begin, lateness, attempt, watermark, not_live),
+            match,
         )
         with closing(store):
             return diagnose(store, subject)
+
+    def _newest(self, one: Subscription) -> Why | None:
+        """Explain the newest match of a subscription that is kept; None without one."""
+        page = self._log.pages().of(one.name, newest_first=True, limit=1, version=one.version)
+        with suppress(DocumentError):  # else its texts are not kept
+            return next((self.why(one.name, *found.documents) for found in page.matches), None)
+        return None
 
     def unseen_names(
         self, query: str, named: Callable[[str], str | None] = str

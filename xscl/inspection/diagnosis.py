@@ -130,7 +130,8 @@ class Examined:
     With a `subscription` only what that one sees can match.  `updates` lets new versions match,
     `begin` is the earliest time of documents, `lateness` that of each stream; `attempt` returns
     the matches of a trial, and raises TooLong.  Absences are certain up to `watermark`, which the
-    wall clock does not advance if some streams are `not_live`.
+    wall clock does not advance if some streams are `not_live`.  `match` explains a match that it
+    has.
     """
 
     query: CompiledQuery
@@ -141,6 +142,7 @@ class Examined:
     attempt: Callable[[Trial], Sequence[Match]]
     watermark: int
     not_live: Sequence[str] = ()
+    match: Why | None = None
 
 
 def diagnose(store: Store, subject: Examined) -> Diagnosis:
@@ -182,8 +184,8 @@ class _Diagnosis:
                 )
             )
         label = "the query" if subscription is None else subscription.name
-        closest = None
-        if self._needed and all(matching[place] for place in self._needed):
+        closest = self._subject.match
+        if closest is None and self._needed and all(matching[place] for place in self._needed):
             closest = self._closest({place: matching[place] for place in sorted(self._needed)})
         return Diagnosis(label, tuple(blocks), closest)
 
@@ -196,10 +198,9 @@ class _Diagnosis:
     def _documents(self, stream: str) -> list[Known]:
         """Return the newest documents of a stream, within the bounds."""
         which = f"{self._which} AND t.doc IS NOT NULL ORDER BY d.doc DESC LIMIT {DOCUMENTS}"
-        own_time = self._subject.subscription is None
         found: list[Known] = []
         size = 0
-        for row in stored(self._store, own_time, which, self._parameters(stream)):
+        for row in stored(self._store, which, self._parameters(stream)):
             size += len(row[-1])
             if found and (size > BYTES or time.thread_time() > self._until):
                 break
@@ -227,7 +228,8 @@ class _Diagnosis:
         documents = dict(enumerate(best[1].documents))
         chosen = {place: one for place, one in documents.items() if one is not None}
         try:
-            return why(self._question(chosen, self._subject.attempt))
+            question = self._question(chosen, self._subject.attempt)
+            return why(*([question.in_own_time()] if question.counts_in_own_time else []), question)
         except TooLong:
             return None
 
@@ -238,12 +240,14 @@ class _Diagnosis:
         places = range(len(subject.query.normal.blocks))
         names = tuple(chosen[place].stored.id if place in chosen else NONE for place in places)
         documents = tuple(chosen.get(place) for place in places)
-        return Question(
-            *(subject.query, subject.subscription, names, documents, subject.lateness),
-            attempt,
-            subject.watermark,
-            subject.not_live,
+        is_own = subject.subscription is not None
+        question = Question(
+            *(subject.query, subject.subscription, names, documents, subject.lateness, attempt),
+            *(subject.watermark, subject.not_live),
+            found=False if is_own else None,
+            lost="none of its matches is kept",
         )
+        return question if is_own else question.in_own_time()
 
 
 def _failing(edges: Sequence[Edge]) -> int:

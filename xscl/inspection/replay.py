@@ -90,12 +90,13 @@ def subscription_named(
 
 
 def registered(store: Store, subscriptions: Subscriptions, query: str) -> Subscription | None:
-    """Return the subscription of a name, None for the text of a query.
+    """Return the subscription of a name, also a removed one; None for the text of a query.
 
     Raises UnknownSubscription for a text that looks like a name and is no stream; XsclError for a
     query in another language: its events are not kept.
     """
-    found = subscription_named(store, subscriptions, query)
+    versions = subscriptions.of_name(query)
+    found = versions[-1] if versions else subscription_named(store, subscriptions, query)
     if found is not None and found.relational:
         raise XsclError(
             f"{query!r} is in {found.language}: only queries in XSCL can be asked about documents"

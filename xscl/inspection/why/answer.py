@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -39,8 +39,20 @@ class Why:
         }
 
 
-def why(question: Question) -> Why:
-    """Explain why a query matches the documents of its blocks, or why not."""
-    edges = examined(question)
-    matched = all(edge.holds for edge in edges)
-    return Why(question.label, question.names, matched, edges)
+def why(*questions: Question) -> Why:
+    """Explain why a query matches the documents of its blocks, or why not.
+
+    Of several questions about the same documents, the first counts whose answer has a reason.
+    """
+    question, edges = questions[0], examined(questions[0])
+    for other in questions[1:]:
+        if question.found is False and _hold(edges):
+            question, edges = other, examined(other)
+    if question.found is False and _hold(edges):
+        text = f"{question.label} has the match"
+        edges = (*edges, Edge("registration", text, False, question.lost))
+    return Why(question.label, question.names, _hold(edges), edges)
+
+
+def _hold(edges: Sequence[Edge]) -> bool:
+    return all(edge.holds for edge in edges)

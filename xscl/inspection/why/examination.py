@@ -139,19 +139,24 @@ class _Examination:
         if form.window is not None:
             near = window(form.window, left, right)
             self._edges.append(near)
-            if near.holds:
+            if near.holds and not self._question.found:
                 self._edges.extend(dropped(form.window, left, right))
         return together(left, right, self._values(self._comparisons.written(form, expression)))
 
     def _over_time(
         self, left: Side, right: Side, predicate: Predicate | None, width: int | None = None
     ) -> Side:
-        self._edges.extend(belated(self._latest, left, right))
+        self._in_time(left, right)
         self._edges.append(order(left, right))
         if width is not None:
             self._edges.append(window(width, left, right))
         both = together(left, right, self._values(predicate))
         return settled(both, both.ts)
+
+    def _in_time(self, *sides: Side) -> None:
+        """Add the edges of what came too late; what was found did not, as it was found."""
+        if not self._question.found:
+            self._edges.extend(belated(self._latest, *sides))
 
     def _values(self, predicate: Predicate | None) -> tuple[Conjunct, ...]:
         """Add the parts of a predicate, and return them."""
@@ -163,7 +168,7 @@ class _Examination:
 
     def _absent(self, form: Absent, expression: Expression, left: Side) -> Side:
         """Add the edge that documents on the right side, if any, do not answer the left."""
-        self._edges.extend(belated(self._latest, left))
+        self._in_time(left)
         if self._given(form.right):
             assert isinstance(expression, FollowedBy)
             before, self._edges = self._edges, []

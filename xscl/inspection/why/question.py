@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from feeds.xml.xmlparse import parse
 from xscl.documents.document_log import StoredDocument
 from xscl.documents.results import Subscription
 from xscl.errors import DocumentError, XsclError
-from xscl.inspection.replay import OWN_TIME, Trial
+from xscl.inspection.replay import Trial
+from xscl.inspection.why.kept import kept_match
 from xscl.language.normalform import Absent, Form, Scan, forms
 from xscl.planning.compile import CompiledQuery
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
@@ -56,6 +57,10 @@ class Question:
     `names` are the given names of the documents, `lateness` that of each stream that the query
     reads; `attempt` returns the matches of a trial, and absences are certain up to `watermark`,
     which the wall clock does not advance if some streams are `not_live`.
+
+    `found` says whether the subscription has the match, None of what is no subscription: then the
+    conditions alone decide.  If all of them hold and it has not, `lost` is the reason.  In their
+    `own_time` documents of history are not late: see `replay.OWN_TIME`.
     """
 
     query: CompiledQuery
@@ -66,6 +71,9 @@ class Question:
     attempt: Callable[[Trial], Sequence[Match]]
     watermark: int
     not_live: Sequence[str] = ()
+    own_time: bool = False
+    found: bool | None = None
+    lost: str = ""
 
     @property
     def label(self) -> str:
@@ -83,6 +91,16 @@ class Question:
         found = (self.documents[place] for place in self.query.components)
         return tuple(one for one in found if one is not None)
 
+    @property
+    def counts_in_own_time(self) -> bool:
+        """True if the subscription began with matches of history, of which these may be one."""
+        began = self.subscription is not None and self.subscription.backfilled >= 0
+        return began and all(one.stored.history for one in self.parts)
+
+    def in_own_time(self) -> Question:
+        """Return the question with the documents of history as if they had come in their time."""
+        return replace(self, documents=tuple(map(_in_own_time, self.documents)), own_time=True)
+
     def unseen(self, known: Known) -> str | None:
         """Return the reason why the subscription does not see a document; None if it does."""
         one, subscription = known.stored, self.subscription
@@ -93,6 +111,13 @@ class Question:
         if one.version > 1 and not subscription.updates:
             return f"{one.id} is a new version, and the subscription sees first ones only"
         return None
+
+
+def _in_own_time(known: Known | None) -> Known | None:
+    if known is None or not known.stored.history:
+        return known
+    one = known.stored
+    return replace(known, stored=replace(one, clock=min(one.clock, one.ts)))
 
 
 def question_of(
@@ -108,27 +133,48 @@ def question_of(
 ) -> Question:
     """Return the question if a query matches the documents of these names.
 
-    Raises DocumentError for an unknown document, or one whose text is neither kept nor given
-    by `read`; XsclError for a wrong number of documents.
-
-    A query that is no subscription is treated as a trial: see `OWN_TIME`.
+    They may be those that a match of the subscription has.  Raises DocumentError for an unknown
+    document, or one whose text is neither kept nor given by `read`; XsclError for a wrong number
+    of documents.
     """
-    placed = _placed(query, names)
-    own_time = subscription is None
-    known = {name: _known(store, name, own_time, read) for name in placed if name is not None}
+    rows = {name: _row(store, name) for name in names if name != NONE}
+    found, placed = None, None
+    if subscription is not None:
+        placed = _kept(store, query, subscription, [rows[name] for name in names if name in rows])
+        found = placed is not None
+    if placed is None:
+        placed = _placed(query, names)
+    if subscription is not None and not found:
+        parts = [rows[name] for one in query.components if (name := placed[one]) is not None]
+        found = _kept(store, query, subscription, parts) is not None
+    known = {name: _known(rows[name], read) for name in placed if name is not None}
     documents = tuple(None if name is None else known[name] for name in placed)
-    given = tuple(names)
-    return Question(query, subscription, given, documents, lateness, attempt, watermark, not_live)
+    question = Question(
+        *(query, subscription, tuple(names), documents, lateness, attempt, watermark, not_live),
+        found=found,
+    )
+    return question if subscription is not None else question.in_own_time()
 
 
-def stored(store: Store, own_time: bool, which: str, parameters: Sequence[object]) -> list[Row]:
+def _kept(
+    store: Store, query: CompiledQuery, subscription: Subscription, rows: Sequence[Row]
+) -> tuple[str | None, ...] | None:
+    """Return the document of each block in the match of some documents that is kept, if any."""
+    names = {row[0]: str(row[1]) for row in rows}
+    match = kept_match(store, subscription, [row[0] for row in rows])
+    if match is None:
+        return None
+    by_place = dict(zip(query.components, map(names.get, match), strict=True))
+    return tuple(by_place.get(place) for place in range(len(query.normal.blocks)))
+
+
+def stored(store: Store, which: str, parameters: Sequence[object]) -> list[Row]:
     """Return the rows of documents, each with its streams and its text (None if not kept).
 
     `which` is what follows FROM, over documents `d` and texts `t`.
     """
-    clock = OWN_TIME if own_time else "d.clock"
     return store.fetch(
-        f"SELECT d.doc, d.id, d.ts, d.first, d.version, d.history, {clock}, d.rank, d.base,"
+        "SELECT d.doc, d.id, d.ts, d.first, d.version, d.history, d.clock, d.rank, d.base,"
         f" d.streams, t.xml FROM state.document d LEFT JOIN state.text t USING (doc) {which}",
         parameters,
     )
@@ -140,22 +186,26 @@ def known_document(row: Row, text: bytes) -> Known:
     return Known(StoredDocument(*fields), tuple(streams), text, number_nodes(parse(text)))
 
 
-def _known(store: Store, name: str, own_time: bool, read: Read | None) -> Known:
-    rows = stored(store, own_time, "WHERE d.id = ?", [name])
+def _row(store: Store, name: str) -> Row:
+    rows = stored(store, "WHERE d.id = ?", [name])
     if not rows:
         raise DocumentError(
             f"there is no document {name!r}",
             reason_code="unknown_document",
             hint="xscl sql 'SELECT id FROM documents' lists them",
         )
-    xml = rows[0][-1]
+    return rows[0]
+
+
+def _known(row: Row, read: Read | None) -> Known:
+    name, xml = row[1], row[-1]
     if xml is None and read is None:
         raise DocumentError(
             f"the text of {name!r} is not kept any more: no subscription needs it",
             reason_code="text_dropped",
         )
     text = read(name) if xml is None and read is not None else bytes(xml)
-    return known_document(rows[0], text)
+    return known_document(row, text)
 
 
 # -- Documents and blocks --------------------------------------------------------------------
@@ -174,10 +224,12 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
             "a match of this query has instants and no documents to ask about",
             hint="try the query instead: that finds its matches",
         )
+    needed = needed_blocks(query)
     chosen = parts if len(given) == len(parts) else asked
+    if len(given) == len(needed) < len(parts):
+        chosen = sorted(needed)
     by_place: Mapping[int, str | None] = dict(zip(chosen, given, strict=False))
     found = [by_place.get(place) for place in range(len(query.normal.blocks))]
-    needed = needed_blocks(query)
     if len(given) == blocks and None in (found[place] for place in needed):
         raise XsclError(
             f"{NONE!r} stands for a block that a match need not have a document of",

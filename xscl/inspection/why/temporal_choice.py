@@ -31,9 +31,9 @@ def temporal_choice(question: Question, expression: Expression) -> Edge:
     `expression` is that of the query.
     """
     wanted = tuple(one.stored.id for one in question.parts)
-    found = _found(question, question.query.source)
     what = "calendars" if question.query.calendars else "operators over time"
     text = f"the {what} yield {', '.join(wanted)}, of all kept documents"
+    found = {wanted} if question.found else _found(question, question.query.source)
     if wanted in found:
         return Edge("order", text, holds=True)
     near, pending = _instead(question, expression, wanted, found)
@@ -52,7 +52,7 @@ def _found(question: Question, query: str) -> set[tuple[str, ...]]:
         0 if subscription is None else subscription.since,
         *_period(question, known),
         {one.stored.doc: one.xml for one in known},
-        own_time=subscription is None,
+        own_time=question.own_time,
     )
     return {match.documents for match in question.attempt(trial)}
 

@@ -27,7 +27,7 @@ from xscl.service.problems import Problem
 from xscl.service.resolving import ResolvedQuery
 from xscl.service.routes.subscriptions import QUERY, Name, written
 from xscl.service.showing import MatchShown, shown_within, visible_document
-from xscl.service.subscribing import existing, refuse_bare
+from xscl.service.subscribing import refuse_bare, versions
 
 router = APIRouter(tags=["questions"])
 
@@ -238,7 +238,7 @@ def _query(here: Installation, who: Account, asked: Asked) -> tuple[str, Resolve
     if (asked.query is None) == (asked.subscription is None):
         raise Problem("query_or_subscription", "give either a query or the name of a subscription")
     if asked.subscription is not None:
-        found = existing(here, who, asked.subscription)
+        found = versions(here, who, asked.subscription)[-1]
         return found.name, ResolvedQuery(found.query, written(here, who, found))
     resolved = here.resolver.resolve(who, asked.query or "")
     # A text with a blank is no name: what is asked is a query even if a subscription is named so.
