@@ -105,7 +105,7 @@ CREATE OR REPLACE TEMP VIEW watermarks AS
     ORDER BY stream;
 CREATE OR REPLACE TEMP VIEW match_row AS
     WITH made AS (
-        SELECT doc, list(id ORDER BY place) AS ids,
+        SELECT doc, list(id ORDER BY place) FILTER (id IS NOT NULL) AS ids,
             bool_and(coalesce(d_history, true)) AS history
         FROM (
             SELECT c.doc, d.id, d.history AS d_history, c.place FROM (

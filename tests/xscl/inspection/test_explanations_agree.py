@@ -1,0 +1,244 @@
+"""Explanations, lists, counters and SQL agree on what subscriptions have, whatever happened.
+
+Every match has a `why` that holds, and whatever is no match has one that fails.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+import xscl
+from feeds.spool import Spool
+from tests.examples import MORE
+from tests.plain_http import NO_CERTIFICATES
+from tests.xscl.inspection.drawn_histories import History
+from tests.xscl.service.conftest import ok
+from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
+from xscl.errors import XsclError
+from xscl.ingestion.consumer_watch import ConsumerWatch
+from xscl.inspection.why import NONE
+from xscl.language.normalform import components
+from xscl.planning.compile import compile_query
+from xscl.polling.arrival_clock import ArrivalClock
+from xscl.polling.credentials import Credentials
+from xscl.server.app import create_app
+from xscl.service.installation import ServiceSettings, installed
+from xscl.service.server import Server
+from xscl.service.status_series import StatusSeries
+from xscl.store.data_directory import DataDirectory
+from xscl.store.disk_guard import DiskGuard
+from xscl.subscriptions.match_pages import LAST
+
+KEPT = xscl.Retention.of(history="30000 d")
+HISTORIES = 250 * MORE if MORE > 1 else 24
+ASKED = 4
+"""Matches, and other documents, about which each subscription is asked."""
+
+
+class Surface:
+    """The answers of the library."""
+
+    def __init__(self, engine: xscl.Engine) -> None:
+        self.engine = engine
+
+    def matches(self, name: str) -> list[tuple[str, ...]]:
+        return [one.documents for one in self.engine.matches(name)]
+
+    def why(self, name: str, documents: tuple[str, ...]) -> tuple[bool, str]:
+        found = self.engine.why(name, *documents)
+        assert found.matched == all(edge.holds for edge in found.edges)
+        return found.matched, "\n".join(found.lines())
+
+    def has_match(self, name: str) -> tuple[bool, str]:
+        found = self.engine.why(name)
+        closest = found.closest
+        return closest is not None and closest.matched, "\n".join(found.lines())
+
+
+class Service(Surface):
+    """The answers of the HTTP API and of the page, which have to be those of the library."""
+
+    def __init__(self, engine: xscl.Engine, client: httpx.Client) -> None:
+        super().__init__(engine)
+        self._client = client
+
+    def matches(self, name: str) -> list[tuple[str, ...]]:
+        found, after = list[tuple[str, ...]](), 0
+        while True:
+            path = f"/v1/subscriptions/{name}/matches"
+            page = ok(self._client.get(path, params={"after": after}))
+            found += [tuple(one["documents"]) for one in page["matches"]]
+            if page["next"] is None:
+                break
+            after = int(page["next"].partition("&")[0].removeprefix("after="))
+        assert found == super().matches(name)
+        return found
+
+    def why(self, name: str, documents: tuple[str, ...]) -> tuple[bool, str]:
+        asked = {"subscription": name, "documents": documents}
+        answer = self._client.post("/v1/why", json=asked)
+        if answer.status_code >= 400:
+            raise XsclError(answer.text)
+        shown = self._client.get("/why", params={"subscription": name, "doc": documents}).text
+        assert ("They match: every condition holds" in shown) == answer.json()["matched"], shown
+        assert ("They do not match" in shown) == (not answer.json()["matched"])
+        return answer.json()["matched"], answer.text
+
+    def has_match(self, name: str) -> tuple[bool, str]:
+        found = ok(self._client.post("/v1/diagnose", json={"subscription": name}))
+        closest = found["closest"]
+        return closest is not None and closest["matched"], str(found)
+
+
+def asked(
+    query: str,
+    found: set[tuple[str, ...]],
+    current: set[tuple[str, ...]],
+    ids: list[str],
+    chance: random.Random,
+) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """Yield documents, and whether there is a match of them: matches, near misses, anything.
+
+    Documents of a match count in any version of the query, those of all blocks in the current one.
+    """
+    normal = compile_query(query).normal
+    covered, blocks = components(normal.form), len(normal.blocks)
+    for documents in chance.sample(sorted(found), min(len(found), ASKED)):
+        yield documents, True
+        near = list(documents)
+        near[chance.randrange(len(near))] = chance.choice(ids)
+        yield tuple(near), tuple(near) in found
+    for _ in range(ASKED):
+        placed = [chance.choice(ids) for _ in range(blocks)]
+        if chance.random() < 0.3:
+            placed[chance.randrange(blocks)] = NONE
+        names = tuple(placed[place] for place in covered if placed[place] != NONE)
+        yield tuple(placed), names in current or tuple(n for n in placed if n != NONE) in found
+
+
+def check(surface: Surface, history: History, chance: random.Random, said: Counter[object]) -> None:
+    """Compare all that is said of the subscriptions of a history."""
+    engine, ids = surface.engine, history.ids
+    known = engine.host.state.subscriptions
+    named = [*(one.name for one in engine.subscriptions), *known.removed()]
+    mine = [name for name in named if name.partition(" (")[0] in history.names]
+    rows = engine.sql("SELECT subscription, documents FROM matches").to_pylist()
+    total = 0
+    for name in mine:
+        listed = surface.matches(name)
+        total += len(listed)
+        in_sql = [tuple(row["documents"]) for row in rows if row["subscription"] == name]
+        assert Counter(in_sql) == Counter(listed), name
+        for one in known.versions(name):
+            versions = engine.matches(name)
+            current = {m.documents for m in versions if m.version == one.version}
+            said[f"version {bool(current)}"] += 1
+        found = set(listed)
+        if not ids:
+            continue
+        for documents, expected in asked(one.query, found, current, ids, chance):
+            try:
+                matched, text = surface.why(name, documents)
+            except XsclError:
+                assert not (expected and documents in found), (name, documents)
+                continue
+            assert matched == expected, f"{name} {documents} {expected=}\n{text}"
+            said[matched] += 1
+            if " has the match" in text:
+                said[text.rpartition(": ")[2]] += 1
+        has, text = surface.has_match(name)
+        assert has == bool(current), f"{name} {current}\n{text}"
+    pages = engine.host.log.pages()
+    assert total == pages.count(0, LAST, lambda one: one.name in mine)
+
+
+def explained(history: History, error: BaseException) -> str:
+    return "\n".join([f"history {history.number}", *history.steps, str(error)])
+
+
+def run(numbers: range, directory: Path) -> Counter[object]:
+    """Compare the answers of the library in histories, half of them on a file."""
+    said = Counter[object]()
+    for number in numbers:
+        path = directory / f"{number}.duckdb" if number % 2 else None
+
+        def reopen(engine: xscl.Engine, path: Path | None = path) -> xscl.Engine:
+            if path is None:
+                return engine
+            engine.close()
+            return xscl.Engine(path)
+
+        history = History(number, reopen=reopen)
+        chance, engine = random.Random(number), xscl.Engine(path, retention=KEPT)
+        try:
+            for current in history.play(engine):
+                engine = current  # it may have been opened again
+                check(Surface(engine), history, chance, said)
+        except Exception as error:
+            raise AssertionError(explained(history, error)) from error
+        finally:
+            engine.close()
+    return said
+
+
+@pytest.mark.hypothesis
+def test_whatever_happened_explanations_agree_with_matches(tmp_path: Path) -> None:
+    said = run(range(HISTORIES), tmp_path)
+    assert min(said[True], said[False]) >= HISTORIES, said
+
+
+@contextmanager
+def answering(home: DataDirectory) -> Iterator[tuple[xscl.Engine, httpx.Client]]:
+    """Yield an engine, and a client of its service in this process."""
+    with ExitStack() as stack:
+        stack.enter_context(home.hold("test"))
+        engine = stack.enter_context(xscl.Engine(home.database, retention=KEPT))
+        spool = stack.enter_context(Spool(home.spool))
+        outbox = Outbox(engine, Credentials(), DeliverySettings(home.files))
+        stack.callback(outbox.close)
+        outbox.start()
+        clock, settings = ArrivalClock(), ServiceSettings(port=0, warm=False)
+        here = stack.enter_context(
+            installed(
+                *(home, engine, spool, outbox, settings),
+                *(DiskGuard(home.path, 1), clock, ConsumerWatch(spool.latest, 0)),
+                StatusSeries(now=clock.now),
+            )
+        )
+        server = Server(create_app(here), settings, here.connections)
+        server.start()
+        stack.callback(server.stop)
+        address = server.address
+        yield engine, stack.enter_context(httpx.Client(base_url=address, verify=NO_CERTIFICATES))
+
+
+def run_service(numbers: range, home: DataDirectory) -> Counter[object]:
+    """Compare the answers of a service and of its page in histories, one after the other."""
+    said = Counter[object]()
+    with answering(home) as (engine, client):
+        for number in numbers:
+            history = History(number, at=(1_000 + number) * 1_000_000_000)
+            try:
+                for _ in history.play(engine):
+                    check(Service(engine, client), history, random.Random(number), said)
+            except Exception as error:
+                raise AssertionError(explained(history, error)) from error
+            for name in history.names:
+                if engine.subscription(name) is not None:
+                    engine.unsubscribe(name, cascade=True)
+            for name in engine.host.state.subscriptions.removed():
+                engine.unsubscribe(name, purge=True)
+    return said
+
+
+@pytest.mark.hypothesis
+def test_whatever_happened_a_service_and_its_page_say_the_same(tmp_path: Path) -> None:
+    said = run_service(range(HISTORIES), DataDirectory(tmp_path / "data"))
+    assert min(said[True], said[False]) >= HISTORIES, said
