@@ -196,9 +196,7 @@ class Backfills:
     def _run(self, number: int, until: float | None, is_bounded: bool) -> None:
         for attempt in range(1, ATTEMPTS + 1):
             with ExitStack() as held:
-                run = _Run(
-                    self._transactions, self._ending, number, until, is_bounded
-                )
+                run = _Run(self._transactions, self._ending, number, until, is_bounded)
                 held.callback(run.close)
                 if attempt == ATTEMPTS:
                     held.enter_context(self._transactions.lock)
