@@ -16,7 +16,7 @@ QUERIES: Mapping[str, str] = {
     "another total": """
         SELECT <disagree order="{n}" ordered="{a}" invoiced="{b}"/>
         FROM orders//order[./number->n][./total->a]
-             FOLLOWED BY{n = m AND a != b, 30 d}
+             FOLLOWED BY{n = m AND number(a) != number(b), 30 d}
              invoices//invoice[./order->m][./total->b]""",
     "no invoice": """
         orders//order[./number->n]
@@ -29,11 +29,15 @@ QUERIES: Mapping[str, str] = {
              FOLLOWED BY{i = j, 60 d} payments//payment[./invoice->j][./payer->payer]""",
 }
 DOCUMENTS = (
-    ("orders", "2026-03-02", "<order><number>17</number><total>40</total></order>"),
+    ("orders", "2026-03-02", "<order><number>17</number><total>99</total></order>"),
     ("orders", "2026-03-03", "<order><number>18</number><total>25</total></order>"),
     ("orders", "2026-03-04", "<order><number>19</number><total>60</total></order>"),
-    ("invoices", "2026-03-05", "<invoice><id>a</id><order>17</order><total>45</total></invoice>"),
-    ("invoices", "2026-03-06", "<invoice><id>b</id><order>18</order><total>25</total></invoice>"),
+    ("invoices", "2026-03-05", "<invoice><id>a</id><order>17</order><total>100</total></invoice>"),
+    (
+        "invoices",
+        "2026-03-06",
+        "<invoice><id>b</id><order>18</order><total>25.00</total></invoice>",
+    ),
     ("payments", "2026-03-20", "<payment><invoice>b</invoice><payer>Ann</payer></payment>"),
 )
 """Stream, day and text of each document."""

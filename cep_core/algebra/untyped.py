@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from datetime import date
 from decimal import Decimal
+from functools import lru_cache
 from math import isfinite
 from typing import Any, TypeAlias
 
@@ -73,8 +74,11 @@ def integer_of(text: str) -> int | None:
 def instant_of(text: str) -> Instant | None:
     """Return the instant that a text is; None if it is none."""
     text = text.strip(WHITE_SPACE)
-    if len(text) > _LONGEST_INSTANT:
-        return None
+    return _instant_of(text) if len(text) <= _LONGEST_INSTANT else None
+
+
+@lru_cache(maxsize=1_000)  # a value of a document is compared with those of many others
+def _instant_of(text: str) -> Instant | None:
     found = _ISO.fullmatch(text) or _RFC_822.fullmatch(text)
     try:
         return None if found is None else _instant(found.groupdict(default=""))

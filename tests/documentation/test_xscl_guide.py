@@ -39,6 +39,30 @@ def test_each_query_has_the_matches_that_it_says() -> None:
         assert (construct, ", ".join(shown)) == (construct, matches)
 
 
+COMPARED = re.findall(
+    r"^\| (\S[^|]*) \| (\S[^|]*) \|" + r" (yes|no) \|" * 4 + r" [^|]+ \|$", GUIDE, re.MULTILINE
+)
+CONDITIONS = ("p < q", "NOT p < q", "p = q", "number(p) = number(q)")
+
+
+def test_values_compare_as_the_table_says() -> None:
+    assert len(COMPARED) == 8
+    for left, right, *expected in COMPARED:
+        assert [*map(_compares(left, right).get, CONDITIONS)] == expected, (left, right)
+
+
+def _compares(left: str, right: str) -> dict[str, str]:
+    """Return which conditions hold between two documents with these values."""
+    with xscl.Engine() as engine:
+        for condition in CONDITIONS:
+            query = f"S//p->p FOLLOWED BY{{{condition}, 1 d}} S//q->q"
+            engine.subscribe(condition, query)
+        for number, text in enumerate((f"<p>{left}</p>", f"<q>{right}</q>")):
+            engine.push(xscl.Document("S", f"d{number}", number, text.encode()))
+        found = {match.subscription for match in engine.matches()}
+    return {one: "yes" if one in found else "no" for one in CONDITIONS}
+
+
 def test_the_form_of_a_query_has_words_of_the_language_only() -> None:
     (form,) = (block.text for block in BLOCKS if block.text.startswith("query  := "))
     words = set(re.findall(r"\b[A-Z]{2,}\b", form))

@@ -101,8 +101,8 @@ def test_a_document_that_is_no_item_is_headed_by_its_stream_and_root() -> None:
 def test_fold_marks_the_first_and_the_last_row() -> None:
     match = of_case("rising")[1]
     assert joined(match) == [
-        [("Lanterns", 1), ("120", 2)],
-        [("Lanterns", 1), ("310", 2)],
+        [("Lanterns", 1), ("9", 2)],
+        [("Lanterns", 1), ("101", 2)],
     ]
 
 
@@ -140,8 +140,11 @@ def test_nothing_came_has_the_one_document() -> None:
 
 
 def test_a_constructed_output_is_shown() -> None:
-    (match,) = of_case("orders-and-invoices")
-    assert shown(match, "x").output == ('<disagree order="71" ordered="184.00" invoiced="214.00"/>')
+    outputs = [shown(match, "x").output for match in of_case("orders-and-invoices")]
+    assert outputs == [
+        '<disagree order="71" ordered="184.00" invoiced="214.00"/>',
+        '<disagree order="74" ordered="99.00" invoiced="102.00"/>',
+    ]
 
 
 def test_long_values_are_cut_and_joined_leaves_come_in_any_case() -> None:
