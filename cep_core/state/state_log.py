@@ -341,14 +341,19 @@ class StateLog:
     # -- Reading ---------------------------------------------------------------------------
 
     def restore(self, entries: Iterable[Entry]) -> None:
-        """Read back what was written of the same queries, by ascending number."""
+        """Read back what was written of the same queries, by ascending number.
+
+        What holders have written that hold nothing any more is forgotten.
+        """
         known = [(number, self._codec.unpacked(packed)) for number, packed in entries]
         if known:
             self._journal.begin_after(known[-1][0])
+        changed: list[Data] = []
+        if any(data["held"][0] not in self._held for _, data in known if "held" in data):
+            known, changed = self._without_absent(known)
         reader = StateReader(self._plan, {one.holder: one.operators for one in self._held.values()})
         reader.read(data for _, data in known if "held" in data or "lanes" in data)
         self._renumber(reader)
-        changed: list[Data] = []
         for number, data in known:
             if "held" in data and reader.bijective:
                 self._journal.adopt(number, self._held[data["held"][0]])
@@ -362,6 +367,26 @@ class StateLog:
                 changed += [data] if "held" not in data else []
         reader.read(changed)
         self._replanned = True
+
+    def _without_absent(
+        self, known: Sequence[tuple[int, Data]]
+    ) -> tuple[list[tuple[int, Data]], list[Data]]:
+        """Return the entries of what is held, and parts of entries that are of that only in part.
+
+        The numbers of all others are forgotten.
+        """
+        held = [data["held"] for _, data in known if "held" in data]
+        there = {one for holder, numbers in held if holder in self._held for one in numbers}
+        left: list[tuple[int, Data]] = []
+        parts: list[Data] = []
+        for number, data in known:
+            part = _part_of(data, there, self._held)
+            if part == data:
+                left.append((number, data))
+                continue
+            self._journal.forget(number)
+            parts += [] if part is None else [part]
+        return left, parts
 
     def adopt(
         self,
@@ -387,6 +412,23 @@ class StateLog:
                 operator.number = reader.numbers.get(operator, 0) if reader.bijective else 0
         for held in self._held.values():
             self._number_all(held)
+
+
+def _part_of(data: Data, there: Container[int], held: Container[str]) -> Data:
+    """Return the part of an entry that is of some operators; None if there is none."""
+    match data:
+        case {"held": [holder, _]}:
+            return data if holder in held else None
+        case {"kept": [values, numbers, *side]}:
+            left = [one for one in numbers if one in there]
+            return {"kept": [values, left, *side]} if left else None
+        case {"waiting": [lateness, list() as numbers, *rest]}:
+            left = [one for one in numbers if one in there]
+            return {"waiting": [lateness, left, *rest]} if left else None
+        case {"waiting": [_, int() as target, *_]}:
+            return data if target in there else None
+        case _:
+            return data
 
 
 def _only(

@@ -52,6 +52,7 @@ _FIELDS = (
     "updates",
     "stopped",
     "unevaluated",
+    "refused",
     "version",
     "paused",
     "tags",
@@ -211,6 +212,11 @@ def subscriptions(
             f" {each['documents']} documents, the latest {each['latest']}: {each['reason']}"
             for one in found
             for each in one["unevaluated"]
+        )
+        echo_lines(
+            f"{one['name']} has no matches: {one_line(one['refused'], 200)}"
+            for one in found
+            if one["refused"]
         )
         echo_lines(f"{one['name']} is paused" for one in found if one["paused"])
 

@@ -52,6 +52,7 @@ class Subscription:
     paused: bool = False
     stopped: Stopped | None = None
     unevaluated: tuple[NotEvaluatedIn, ...] = ()
+    refused: str | None = None
     tags: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

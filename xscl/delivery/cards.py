@@ -123,6 +123,8 @@ def shown(
     if isinstance(match, EventMatch):
         values = (Value(key, shortened(value or "")) for key, value in match.values.items())
         return replace(view, values=tuple(values))
+    if match.refusal is not None:
+        return replace(view, gone=True)
     try:
         parts = list(match.read())
         joined = _joined([match, *together], {part.document: part.tree for part in parts})

@@ -61,6 +61,9 @@ def explain(
     and what is kept and planned for all is left out.
     """
     registered = subscription_named(store, subscriptions, query)
+    refusal = None if registered is None else subscriptions.refusal(registered)
+    if registered is not None and refusal is not None:
+        return f"{registered.query}\nit has no matches, since this release refuses it:\n{refusal}"
     if registered is not None and registered.number in subscriptions.backfills:
         return f"{registered.query}\nits history is being read; it has no operators until then"
     if registered is not None and registered.relational:

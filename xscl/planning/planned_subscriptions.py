@@ -12,6 +12,7 @@ from cep_core.plan import Operator, Plan, Wanted
 from templates.model.relations import Pair
 from templates.registry.registry import Placed, Registry
 from xscl.documents.results import Subscription
+from xscl.errors import QueryError
 from xscl.planning.event_queries import Relational, composite_of_row
 from xscl.planning.operators.leaves import Leaves
 from xscl.planning.planner import Planned, Planner, one_sided_numbers
@@ -45,6 +46,7 @@ class InstalledPairs:
         self.automaton = image.automaton()
         self._image = image
         self._leaves = leaves
+        self.refused: dict[int, QueryError] = {}
 
     def install(self, pairs: Sequence[Pair]) -> None:
         """Install variable pairs; later documents and composites yield their R_bin rows."""
@@ -57,8 +59,19 @@ class InstalledPairs:
         install_pairs(self.automaton, of_documents)
 
     def install_missing(self, pairs: Sequence[Pair]) -> None:
-        """Install, after a restart, the pairs that the image does not contain."""
-        self.install(self._image.missing(self.automaton, pairs))
+        """Install, after a restart, the pairs that the image does not contain.
+
+        What this release refuses has no bindings, and so the rows of R_T over it no results.
+        """
+        missing = self._image.missing(self.automaton, pairs)
+        try:
+            self.install(missing)
+        except QueryError:
+            for pair in missing:
+                try:
+                    self.install([pair])
+                except QueryError as error:
+                    self.refused[pair.number] = error
 
     def remove(self, pairs: Sequence[int]) -> None:
         """Remove pairs that no row of R_T uses any more."""
@@ -123,6 +136,7 @@ class PlannedSubscriptions:
     _truncations: Cuts
     _planned: dict[str, Planned] = field(default_factory=dict, init=False)
     _suspended: set[str] = field(default_factory=set, init=False)
+    _refused: set[str] = field(default_factory=set, init=False)
     # Subscriptions with operators over time, and of these those that read joins of rows of another.
     ordered: int = field(default=0, init=False)
     # Subscriptions by operator, and by template, so that what they share can be divided.
@@ -147,6 +161,24 @@ class PlannedSubscriptions:
             self._planned[subscription.key] = planned
         elif subscription.relational:
             self._relational.remove(subscription.key)
+
+    def refuse(self, subscription: Subscription) -> None:
+        """Give no results to a stored subscription whose query this release refuses.
+
+        A row of R_T stays, so that the state of the join does.
+        """
+        if subscription.template:
+            self.mute(subscription)
+            self._refused.add(subscription.key)
+        else:
+            self._suspended.add(subscription.key)
+
+    def refusal(self, subscription: Subscription) -> QueryError | None:
+        """Return why a row of R_T of a stored subscription has no results; None if it has."""
+        if not self._pairs.refused:
+            return None
+        found = map(self._pairs.refused.get, self.pairs(subscription))
+        return next(filter(None, found), None)
 
     def end_suspension(self, subscription: Subscription) -> Planned | None:
         """End a suspension; return the subscription's plan, to be released when it is attached."""
@@ -195,7 +227,7 @@ class PlannedSubscriptions:
 
     def unmute(self, subscription: Subscription) -> None:
         """Collect and publish the results of a subscription, unless it is paused."""
-        if subscription.key in self._suspended:
+        if subscription.key in self._suspended or subscription.key in self._refused:
             return
         if subscription.relational:
             self._collect_rows(subscription)
@@ -224,7 +256,8 @@ class PlannedSubscriptions:
 
     def mute(self, subscription: Subscription) -> None:
         """Neither collect nor publish the results of a subscription; its state continues."""
-        if subscription.is_paused or subscription.key in self._suspended:
+        has_results = subscription.key not in self._suspended | self._refused
+        if subscription.is_paused or not has_results:
             return
         self._published.remove(subscription.key)
         if subscription.relational:
@@ -238,6 +271,7 @@ class PlannedSubscriptions:
         self._count(subscription, -1)
         is_suspended = subscription.key in self._suspended
         self._suspended.discard(subscription.key)
+        self._refused.discard(subscription.key)
         if subscription.relational:
             if not is_suspended:
                 self._relational.remove(subscription.key)
@@ -246,7 +280,9 @@ class PlannedSubscriptions:
                 self._log.hold(_STREAMS, self._relational.adopted())
             return ()
         planned = self._planned.pop(subscription.key, None)
-        if planned is None:
+        if planned is None and not subscription.template:  # refused since the start
+            pairs: tuple[int, ...] = ()
+        elif planned is None:
             if not is_suspended:
                 self._scans.release(subscription.reads)
             pairs = self._registry.remove(subscription.qid)

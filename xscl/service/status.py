@@ -107,7 +107,8 @@ class ServiceStatus:
     `texts` of `text_bytes` are kept: those of all documents that arrived since `texts_since`, or
     with None only those that queries need.  `texts_removed` is the number of documents that have
     none any more, and `keeps` says how long texts and matches are kept.
-    `rates` is None without a running service.
+    `rates` is None without a running service.  `refused` subscriptions have queries that this
+    release refuses.
     """
 
     consumer: str | None
@@ -135,6 +136,7 @@ class ServiceStatus:
     lag: float
     rates: Rates | None = None
     windows: tuple[WindowState, ...] | None = None
+    refused: int = 0
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> ServiceStatus:
@@ -171,6 +173,11 @@ class ServiceStatus:
             f"of {counted(self.templates, 'template')}"
             + (f", shared {self.sharing:.1f} times" if self.joins else "")
         )
+        if self.refused:
+            yield (
+                f"refused        {counted(self.refused, 'subscription')} without matches:"
+                " this release refuses the query, 'xscl subscriptions' says why"
+            )
         yield f"streams        {self.streams}"
         late = f"{self.late} late, {self.rejected} rejected"
         yield f"documents      {self.documents} taken in, {late}"
@@ -276,6 +283,7 @@ class StatusReader:
             waiting=waiting,
             lag=max(0.0, (self._now() - oldest) / 1e6) if waiting else 0.0,
             rates=None if self._engine is None else self._engine.host.ingest.pace.rates(),
+            refused=0 if self._engine is None else self._engine.host.state.subscriptions.refusals,
         )
 
     def totals(self) -> tuple[int, int]:

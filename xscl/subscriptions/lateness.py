@@ -135,7 +135,7 @@ class LatenessBounds:
             yield one.name, stream, one.since, one.updates, bounds.get(stream), waits
 
     def _bounds(self, one: Subscription) -> Bounds:
-        if one.relational:
+        if one.relational or self._subscriptions.refusal(one):
             return {}
         if one.template:
             return self._of_row(one)

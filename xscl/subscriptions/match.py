@@ -19,6 +19,7 @@ from xscl.documents.composite_events import Composite
 from xscl.documents.document_log import StoredDocument
 from xscl.documents.lazy import lazy
 from xscl.documents.results import Result, Subscription, result_of
+from xscl.errors import QueryError
 from xscl.language.normalform import instants
 from xscl.planning.compile import CompiledQuery
 from xscl.shredding.automaton.pattern import Pattern
@@ -188,6 +189,8 @@ class Match:
 
         After `VALUES` characters `…` stands for each further value.
         """
+        if self.refusal is not None:
+            return {}
         by_variable: dict[str, list[Node]] = {}
         size = 0
         for variable, (place, numbers) in self._bound.items():
@@ -225,12 +228,22 @@ class Match:
     @property
     def constructed(self) -> bool:
         """True if the query has a constructor."""
-        return self._compiled.normal.select is not None
+        return self.refusal is None and self._compiled.normal.select is not None
+
+    @lazy
+    def refusal(self) -> QueryError | None:
+        """Why this release refuses the query that found it, so that it is not shown whole."""
+        try:
+            _ = self._compiled
+        except QueryError as error:
+            return error
+        return None
 
     def xml(self, most: int = LARGEST) -> bytes:
         """Return the output document.
 
-        In place of one of more bytes stands `<too-large bytes="..." limit="..."/>`.
+        In place of one of more bytes stands `<too-large bytes="..." limit="..."/>`, and `<refused>`
+        with the reason where this release refuses the query.
         """
         try:
             return self.output(most)
@@ -239,6 +252,10 @@ class Match:
 
     def output(self, most: int = LARGEST) -> bytes:
         """Return the output document; raises TooLarge."""
+        if self.refusal is not None:
+            refused = etree.Element("refused")
+            refused.text = self.refusal.message
+            return etree.tostring(refused)
         room = Room(self._items, most)
         with spending(Budget()):
             constructor = self._compiled.normal.select
@@ -253,7 +270,7 @@ class Match:
     @lazy
     def instants(self) -> list[tuple[str, str | None]]:
         """The instants of calendars in order, each behind its variable; None after ELSE."""
-        if not self._reads_calendar:
+        if not self._reads_calendar or self.refusal is not None:
             return []
         values = self._result.composite.values
         places = instants(self._compiled.normal.form)

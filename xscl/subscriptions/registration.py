@@ -263,7 +263,7 @@ class Registration:
         Its state is kept, and the results after a position are those of the new version.
         """
         one = self._subscriptions[name]
-        if one.relational or one.updates != updates:
+        if one.relational or one.updates != updates or self._subscriptions.refusal(one):
             return False
         if replace(self._shapes.prepare(one.query), source=text) != query:
             return False
@@ -295,23 +295,37 @@ class Registration:
     def plan_again(self) -> None:
         """Add the stored subscriptions to the plan, and restore its state.
 
-        Nothing is written, so that a full disk does not prevent a restart.
+        Nothing is written, so that a full disk does not prevent a restart.  A query that this
+        release refuses does not prevent it, either: its subscription has no results.
         """
         for subscription in self._subscriptions:
             if subscription.template and subscription.qid not in self._registry:
                 raise _has_no_join(subscription.name)
-            if subscription.number in self._subscriptions.backfills:
-                self._suspend_again(subscription)
-            elif subscription.relational:
-                self._planned.attach_query(subscription, self._query_again(subscription))
-            elif subscription.template:
-                self._planned.attach_row(subscription)
-            else:
-                self._planned.attach(subscription, self._planned_again(subscription))
+            try:
+                self._attach_again(subscription)
+            except StoreError:
+                raise
+            except XsclError as error:
+                self._planned.refuse(subscription)
+                self._subscriptions.refuse(subscription, error)
         self._dataflow.pairs.install_missing(self._registry.take_changed())
+        for subscription in self._subscriptions:
+            if (refused := self._planned.refusal(subscription)) is not None:
+                self._planned.refuse(subscription)
+                self._subscriptions.refuse(subscription, refused)
         self.set_prompt()
         entries = self._store.fetch("SELECT number, entry FROM state.core ORDER BY number")
         self._dataflow.state_log.restore([(int(number), bytes(entry)) for number, entry in entries])
+
+    def _attach_again(self, subscription: Subscription) -> None:
+        if subscription.number in self._subscriptions.backfills:
+            self._suspend_again(subscription)
+        elif subscription.relational:
+            self._planned.attach_query(subscription, self._query_again(subscription))
+        elif subscription.template:
+            self._planned.attach_row(subscription)
+        else:
+            self._planned.attach(subscription, self._planned_again(subscription))
 
     def _outline(self, subscription: Subscription) -> Outline:
         """Return a planned subscription's outline, in the form that its join state has."""

@@ -7,6 +7,7 @@ the attributes that its query constructs.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from cep_core import Schema, is_calendar
 from xscl.documents.results import Subscription
-from xscl.errors import StreamInUse, XsclError
+from xscl.errors import QueryError, StreamInUse, XsclError
 from xscl.language.names import EVERYTHING, refuse_long_stream
 from xscl.language.parser import MAX_LATENESS, parse_window
 from xscl.planning.compile import CompiledQuery
@@ -198,7 +199,8 @@ class Streams:
             return declared
         for publisher in self._subscriptions.publishers(stream):
             if not publisher.relational:
-                return published_schema(self._compiled(publisher.query))
+                with suppress(QueryError):  # of a query that this release refuses
+                    return published_schema(self._compiled(publisher.query))
         return None
 
     def lateness(self, stream: str) -> int:
@@ -210,10 +212,17 @@ class Streams:
         inputs = [
             self.latest(publisher.reads)
             if publisher.relational
-            else max(self.lateness(read) + time for read, time in self._delays(publisher.query))
+            else max(self.lateness(read) + time for read, time in self._delayed(publisher))
             for publisher in publishers
         ]
         return max(own, *inputs)
+
+    def _delayed(self, publisher: Subscription) -> tuple[tuple[str, int], ...]:
+        """Return the inputs of a publisher with its delay; none of one whose query is refused."""
+        try:
+            return self._delays(publisher.query)
+        except QueryError:
+            return tuple((stream, 0) for stream in publisher.reads)
 
     def _own(self, stream: str) -> int:
         """Return the declared lateness of a stream."""

@@ -7,6 +7,7 @@ the caller's transaction rolls back a failing one.
 from __future__ import annotations
 
 import difflib
+import logging
 import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -42,6 +43,9 @@ LONGEST = 480
 """Characters that the name of removed matches keeps of their subscription's."""
 
 
+_log = logging.getLogger(__name__)
+
+
 class Subscriptions:
     """All subscriptions, by name and by the row of R_T that they share."""
 
@@ -59,6 +63,7 @@ class Subscriptions:
         self._next = 1
         self._changes = 0
         self.backfills: dict[int, Backfill] = {}
+        self._refused: dict[int, XsclError] = {}
         self._load()
 
     def __len__(self) -> int:
@@ -340,6 +345,23 @@ class Subscriptions:
         self._index(subscription)
         self._new.append(subscription)
         return subscription
+
+    # -- Refused queries -------------------------------------------------------------------
+
+    def refuse(self, one: Subscription, error: XsclError) -> None:
+        """Record that this release refuses the query of a stored subscription."""
+        if one.number not in self._refused:
+            self._refused[one.number] = error
+            _log.warning("the subscription %s has no results: %s", one.name, error.message)
+
+    @property
+    def refusals(self) -> int:
+        """The number of subscriptions whose queries are refused."""
+        return sum(one.number in self._refused for one in self)
+
+    def refusal(self, one: Subscription) -> XsclError | None:
+        """Return why the query of a stored subscription is refused; None if it is not."""
+        return self._refused.get(one.number)
 
     # -- Backfills -------------------------------------------------------------------------
 

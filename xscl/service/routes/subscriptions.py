@@ -155,6 +155,10 @@ class Shown(JsonBody):
     """Truncation by the bound of results; null if there was none."""
     unevaluated: list[NotEvaluatedIn] = Field(default_factory=list)
     """Expressions that had no value in some documents."""
+        )
+        echo_lines(
+    refused: str | None = None
+    """Why this release refuses the query, which an earlier one took: it has no matches."""
     cost_share: float = Field(examples=[0.02])
     """Its share of the time that the service has evaluated subscriptions since its start, from 0 to
     1; what several subscriptions share is divided equally among them."""
@@ -428,5 +432,6 @@ def shown(
             NotEvaluatedIn.model_validate(one._asdict())
             for one in here.engine.host.queries.unevaluated(found.name)
         ],
+        refused=here.engine.refused(found.name),
         cost_share=round(shares.get(found.name, 0.0), 6),
     )

@@ -67,7 +67,7 @@ class SubscriptionRow:
 
     `cost_share` is that of the time of the plan, from 0 to 1.
     `spark` draws the matches of each of the last days.  It `is_reading` while its history is read,
-    and `is_incomplete` if results were cut at their bound.
+    `is_incomplete` if results were cut at their bound, `is_refused` if this release refuses it.
     """
 
     name: str
@@ -77,6 +77,7 @@ class SubscriptionRow:
     is_paused: bool
     is_reading: bool
     is_incomplete: bool
+    is_refused: bool
     tags: tuple[str, ...]
     cost_share: float
     matches: int = 0
@@ -182,6 +183,7 @@ def _rows(
             paused,
             number in reading,
             here.engine.stopped(name) is not None,
+            here.engine.refused(name) is not None,
             tagged[name],
             shares.get(name, 0.0),
             *counts.get(number, ()),
@@ -235,6 +237,7 @@ def show(
     here, who = asked.here, asked.who
     found = existing(here, who, name)
     shown = subscriptions.shown(here, who, found)
+    is_read = shown.language == XSCL and shown.refused is None
     last = here.engine.matches_of(found.name, limit=MATCHES, newest_first=True)
     listed = cards(asked, last.matches)
     return asked.page(
@@ -242,8 +245,8 @@ def show(
         status=status,
         name=name,
         one=shown,
-        drawn=drawing(shown.query) if shown.language == XSCL else None,
-        read_back=sentence(shown.query) if shown.language == XSCL else "",
+        drawn=drawing(shown.query) if is_read else None,
+        read_back=sentence(shown.query) if is_read else "",
         sharing=_sharing(asked, found.qid, found.template),
         explained=here.engine.explain(found.name) if who.is_operator else "",
         matches=listed,
