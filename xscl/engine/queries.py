@@ -287,7 +287,8 @@ class Queries:
                 seen=seen,
             )
             known = subscription_named(state.store, state.subscriptions, query)
-        if sql or (known is not None and known.relational):
+            refused = known is not None and state.subscriptions.refusal(known) is not None
+        if sql or refused or (known is not None and known.relational):
             return text
         with self._seen(str) as documents:
             found = doubtful_comparisons(query if known is None else known.query, *documents)

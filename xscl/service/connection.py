@@ -42,6 +42,7 @@ class Connection(HttpToolsProtocol):
     _late: asyncio.TimerHandle | None = None
     _awaits_head = False
     _unfinished = 0
+    _head = 0
     _place: ConnectionPlace | None = None
     _is_refused = False
     _is_within_message = False
@@ -84,10 +85,27 @@ class Connection(HttpToolsProtocol):
         """Start the timeout of a request head."""
         super().on_message_begin()
         self._is_within_message = True
+        self._head = 0
         if self._place is not None:
             attach(self.scope, self._place)  # type: ignore[arg-type]  # uvicorn's scope is a union of TypedDicts
         if self._late is None:
             self._await_head()
+
+    def on_url(self, url: bytes) -> None:
+        """Count a part of the request line."""
+        self._count_head(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Count a header."""
+        self._count_head(len(name) + len(value) + 4)
+        super().on_header(name, value)
+
+    def _count_head(self, size: int) -> None:
+        """Raise for a head that is too long: 400, and the connection is closed."""
+        self._head += size
+        if self._head > HEAD:
+            raise ValueError(f"the head of a request has over {HEAD:,} bytes")
 
     def on_headers_complete(self) -> None:
         """Cancel the head timeout; the body has limits of its own (`guard`)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -10,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -19,6 +20,7 @@ import pytest
 import xscl
 from feeds.documents import Document
 from feeds.spool import Spool
+from tests.examples import usually
 from tests.xscl.service.conftest import eventually, ok
 from xscl.server.termination import stopped_by_signals
 from xscl.store.data_directory import DataDirectory
@@ -29,9 +31,11 @@ ENDS_WITHIN = 50.0
 
 
 @contextmanager
-def service(home: DataDirectory, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a service whose output is read at its end."""
-    program = "from xscl.cli import main; main()"
+def service(
+    home: DataDirectory, *options: str, first: str = ""
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a service whose output is read at its end; `first` is run in its process before."""
+    program = f"{first}\nfrom xscl.cli import main; main()"
     command = [sys.executable, "-c", program, "serve", "--no-spark", "--port", "0", *options]
     with subprocess.Popen(
         [*command, "--data", str(home.path)],
@@ -115,6 +119,60 @@ def test_during_all_that_waits_for_others(tmp_path: Path) -> None:
     assert home.holder() is None
     with xscl.Engine(home.database) as engine:
         assert len(engine.matches()) == 1
+
+
+SLOW = """
+import time
+import xscl.planning.compile as compile
+parse = compile.parse
+def slow(text):
+    if "slow" in text:
+        print("compiling", flush=True)
+        until = time.monotonic() + 600
+        while time.monotonic() < until:  # in the interpreter, as a compilation is
+            pass
+    return parse(text)
+compile.parse = slow
+"""
+
+
+COMPILING: dict[str, tuple[str, str, dict[str, object] | list[dict[str, str]]]] = {
+    "PUT": ("PUT", "/v1/subscriptions/q", {"query": "S//slow->x"}),
+    "no history": ("PUT", "/v1/subscriptions/q", {"query": "S//slow->x", "history": False}),
+    "check": ("POST", "/v1/check", {"query": "S//slow->x"}),
+    "try": ("POST", "/v1/try", {"query": "S//slow->x"}),
+    "import": ("POST", "/v1/subscriptions:import", [{"name": "q", "query": "S//slow->x"}]),
+}
+
+
+@pytest.mark.parametrize("way", usually(COMPILING, "no history"))
+def test_while_a_query_is_compiled(tmp_path: Path, way: str) -> None:
+    method, path, body = COMPILING[way]
+    home = DataDirectory(tmp_path / "data")
+    with (
+        service(home, first=SLOW) as process,
+        httpx.Client(base_url=address(home), timeout=60, trust_env=False) as client,
+    ):
+
+        def ask() -> None:
+            with suppress(httpx.HTTPError):
+                if isinstance(body, dict):
+                    client.request(method, path, json=body)
+                    return
+                rows = "\n".join(map(json.dumps, body)).encode()
+                kind = {"content-type": "application/x-ndjson"}
+                client.request(method, path, content=rows, headers=kind)
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, b"")
+        assert any(b"compiling" in line for line in lines)
+        process.send_signal(signal.SIGTERM)
+        process.wait(ENDS_WITHIN)
+        assert process.returncode == 0
+        asking.join(60)
+    assert home.holder() is None
 
 
 def _ask(client: httpx.Client, query: str) -> None:

@@ -36,6 +36,7 @@ def test_put_get_delete(operator: httpx.Client) -> None:
         "history": "none",
         "stopped": None,
         "unevaluated": [],
+        "refused": None,
         "cost_share": made.json()["cost_share"],
         "warnings": ["nothing has come on the stream 'S' yet"],
     }

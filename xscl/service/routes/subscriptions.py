@@ -155,8 +155,6 @@ class Shown(JsonBody):
     """Truncation by the bound of results; null if there was none."""
     unevaluated: list[NotEvaluatedIn] = Field(default_factory=list)
     """Expressions that had no value in some documents."""
-        )
-        echo_lines(
     refused: str | None = None
     """Why this release refuses the query, which an earlier one took: it has no matches."""
     cost_share: float = Field(examples=[0.02])
