@@ -195,7 +195,7 @@ def test_what_was_never_sent_is_unexplained(
             "INSERT INTO state.result SELECT * REPLACE (999 AS position) FROM state.result LIMIT 1",
             1,
         ),
-        ("UPDATE state.document SET id = 'else' WHERE id = 'd31'", 0),
+        ("UPDATE state.document SET given = 'else' WHERE id = 'd31'", 0),
         ("DELETE FROM state.rejected WHERE id = 'd18'", 2),
         ("UPDATE state.rejected SET id = 'else' WHERE id = 'd18'", 3),
     ],

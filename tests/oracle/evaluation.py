@@ -51,7 +51,7 @@ from tests.oracle.trees import Node, read
 RANKS = 64  # from one arrival to the next: one for each level of publishing
 
 Match: TypeAlias = tuple[str, tuple[str, ...], tuple[tuple[str, str, int], ...]]
-"""The name of the subscription, the ids of the documents, and (variable, document, node)."""
+"""The name of the subscription, the names of the documents, and (variable, document, node)."""
 
 # -- Matches -------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ def _matches(subscription: Subscription, rows: Iterable[Composite]) -> dict[Matc
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A document that arrived: its place, M(n), the id that it got, that of its first version.
+    """A document that arrived: its place, M(n), its name, that of its first version.
 
     Of several first versions, on different streams, the first one counts.
     """
@@ -172,6 +172,12 @@ class Arrival:
     tree: Node
 
 
+def named(stream: str, id: str, version: int = 1) -> str:
+    """Return the name of a document, whose id has neither `/` nor `@`."""
+    name = id if stream == "S" else f"{stream}/{id}"
+    return name if version == 1 else f"{name}@{version}"
+
+
 def arrivals(events: Sequence[Event]) -> list[Arrival]:
     """Return the rows of the documents that count: a repetition is none, a change is a version.
 
@@ -182,13 +188,16 @@ def arrivals(events: Sequence[Event]) -> list[Arrival]:
         if not isinstance(event, Push):
             continue
         doc = event.document
-        same = [row for row in rows if row.document.id == doc.id]
-        earlier = [row for row in same if set(row.document.streams) & set(doc.streams)]
+        earlier = [
+            row
+            for row in rows
+            if row.document.id == doc.id and set(row.document.streams) & set(doc.streams)
+        ]
         if any(row.document.xml == doc.xml for row in earlier):
             continue
         clock = max((row.document.timestamp for row in rows), default=doc.timestamp)
-        version = len(earlier) + 1
-        name = f"{doc.id}@{len(same) + 1}" if same else doc.id
+        version = max((row.version for row in earlier), default=0) + 1
+        name = named(doc.streams[0], doc.id, version)
         bases = {row.base for row in earlier}
         base = next((row.id for row in rows if row.id in bases), name)
         rows.append(Arrival(place, clock, name, base, version, doc, read(doc.xml)))

@@ -35,23 +35,21 @@ def compare_store(database: Path, model: Model) -> Iterator[str]:
     with xscl.Engine(database) as engine, closing(engine.host.connect()) as store:
         accounts = Accounts(store)
         rows = engine.sql(
-            "SELECT id, timestamp FROM documents WHERE NOT published ORDER BY timestamp"
-        )
-        kept = rows["id"].to_pylist()
-        yield from compare_histories(
-            engine, model, dict(zip(kept, rows["timestamp"].to_pylist(), strict=True))
-        )
+            "SELECT stream, timestamp, CASE version WHEN 1 THEN id ELSE id || '@' || version END"
+            " AS name FROM documents WHERE NOT published ORDER BY timestamp"
+        ).to_pylist()
+        kept = [row["name"] for row in rows]
+        yield from compare_histories(engine, model, {row["name"]: row["timestamp"] for row in rows})
         for account in model.accounts:
             known = THE_OPERATOR if account.is_operator else accounts[account.mark]
             for stream in account.streams:
-                own = [name for id in kept if (name := known.own(id)) is not None]
+                own = [row["name"] for row in rows if known.own(row["stream"]) is not None]
                 mine = [name for name in own if name in stream.documents]
                 if taken := stream.refused & set(own):
                     yield f"refused documents were stored: {sorted(taken)[:3]}"
                 matches = matches_of(engine, known.qualify(stream.subscription))
-                named = [(id, tuple(map(known.named, documents))) for id, documents in matches]
                 model.counts["matches"] += len(matches)
-                for text in compare_stream(account, stream, mine, named):
+                for text in compare_stream(account, stream, mine, matches):
                     yield f"{account.mark}, {stream.subscription}: {text}"
         for mark, most in model.quotas.items():
             qualified = accounts[mark].qualify("")

@@ -168,8 +168,8 @@ def forgotten_ids() -> None:
     """Duplicate detection misses document versions that the journal has and the database lacks."""
     add = DocumentIds.add
 
-    def _add(self: DocumentIds, given: Sequence[str], names: Sequence[str]) -> None:
-        add(self, given, names)
+    def _add(self: DocumentIds, given: Sequence[str]) -> None:
+        add(self, given)
         self._unsaved.clear()
 
     DocumentIds.add = _add  # type: ignore[method-assign]  # the planted defect

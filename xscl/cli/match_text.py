@@ -35,8 +35,9 @@ def match_text(match: MatchFields, *, verbose: bool = False) -> Iterator[str]:
 
 
 def _document(source: DocumentSource, verbose: bool) -> Iterator[str]:
-    """Yield a document: title, publisher or id, and time; then its address."""
-    parts = one_line(source.title, WIDTH), one_line(source.source or source.document)
+    """Yield a document: title, publisher or name, and time; then its address."""
+    named = source.source or f"{source.document} ({source.root})"
+    parts = one_line(source.title, WIDTH), one_line(named)
     yield "  " + " | ".join([*filter(None, parts), moment(source.ts)])
     if source.url:
         yield f"    {one_line(source.url)}"

@@ -96,14 +96,15 @@ def why(
     query: Subject,
     documents: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[DOC...]", help="A document for each block; - for none."),
+        typer.Argument(metavar="[DOC...]", help="A name or an id for each block; - for none."),
     ] = None,
 ) -> None:
     """Show why a query matches some documents, or why not: all that it asks of them.
 
-    The documents are those of the query's blocks, in their order. Each line
-    is a condition: the pattern of a block, a comparison, order, window,
-    registration; where it fails, with what comes nearest.
+    The documents are those of the query's blocks, in their order, as
+    orders/17, or 17 if no other one has that id. Each line is a condition:
+    the pattern of a block, a comparison, order, window, registration; where
+    it fails, with what comes nearest.
 
     Without documents it shows why the query has no match: how many of the
     newest documents match each block, the part that none passes with the
@@ -182,7 +183,9 @@ def _resolved(service: Service, text: str) -> Resolved:
 
 def witness(
     call: Call,
-    document: Annotated[str, typer.Argument(metavar="DOC", help="The id of a document.")],
+    document: Annotated[
+        str, typer.Argument(metavar="DOC", help="The name or the id of a document.")
+    ],
 ) -> None:
     """Show a document as a tree with its node ids and which variables bind where.
 

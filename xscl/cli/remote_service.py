@@ -95,8 +95,8 @@ def _match(fields: Mapping[str, Any]) -> RemoteMatch:
 def _source(fields: Mapping[str, Any]) -> DocumentSource:
     """Return a document of a match from its JSON object."""
     time = ticks_of_time(fields["timestamp"]) or 0
-    url, source = fields["url"], fields["source"]
-    return DocumentSource(fields["document"], fields["title"], url, source, time)
+    names = ("document", "title", "url", "source", "id", "stream", "root", "version")
+    return DocumentSource(**{name: fields[name] for name in names}, ts=time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,8 +362,8 @@ class RemoteService:
         return int(found[0]["position"]) if found else 0
 
     def _late(self) -> set[str]:
-        """Return the ids of the last documents that came too late for some subscription."""
-        return {one["id"] for one in self.http.value("/v1/late", limit=PAGE)}
+        """Return the names of the last documents that came too late for some subscription."""
+        return {one["document"] for one in self.http.value("/v1/late", limit=PAGE)}
 
     def _report_since(self, position: int, report: MatchReport) -> bool:
         """Report the matches after a position, once the documents sent so far are consumed.

@@ -89,13 +89,21 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A document of a match for people; of what is no feed item only id and time are known."""
+    """A document of a match for people; of what is no feed item only names and time are known.
+
+    `document` is the name, which no other document has; `id` and `version` are those on its
+    `stream`, and `root` is the name of its root element.
+    """
 
     document: str
     title: str
     url: str | None
     source: str
     timestamp: datetime
+    stream: str = ""
+    id: str = ""
+    version: int = 1
+    root: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +143,10 @@ class StarredDocument:
     url: str | None
     timestamp: datetime
     values: dict[str, tuple[str, ...]]
+    stream: str = ""
+    id: str = ""
+    version: int = 1
+    root: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +303,10 @@ class SentDocument:
 
 @dataclass(frozen=True, slots=True)
 class ListedDocument:
-    """A document that has come in; it is `kept` if its text is."""
+    """A document that has come in; it is `kept` if its text is.
+
+    `document` is its name, which no other document has.
+    """
 
     id: str
     streams: tuple[str, ...]
@@ -300,6 +315,8 @@ class ListedDocument:
     title: str
     url: str | None
     kept: bool
+    document: str = ""
+    version: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +328,7 @@ class LateDocument:
     timestamp: datetime
     watermark: datetime
     missed: tuple[str, ...]
+    document: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class JoinMark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A document: its title, origin and values."""
+    """A document: its name and the parts of it, its title, origin and values."""
 
     document: str
     ts: int
@@ -77,6 +77,10 @@ class Card:
     text: Value | None
     categories: tuple[Value, ...]
     values: tuple[Value, ...]
+    stream: str = ""
+    id: str = ""
+    version: int = 1
+    root: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +132,8 @@ def shown(
     try:
         parts = list(match.read())
         joined = _joined([match, *together], {part.document: part.tree for part in parts})
-        streams = _streams(match, len(parts))
         cards = tuple(
-            _of_reader(card(part, joined.get(part.document, {})), stream, called)
-            for part, stream in zip(parts, streams, strict=True)
+            _of_reader(card(part, joined.get(part.document, {})), called) for part in parts
         )
         output = shortened(match.xml(_READ).decode(), OUTPUT) if match.constructed else ""
     except StoreUnavailable:
@@ -142,20 +144,12 @@ def shown(
     return replace(view, cards=cards, values=instants, output=output)
 
 
-def _streams(match: Match, parts: int) -> list[str]:
-    """Return the stream that each document of a match was read from."""
-    query = match.query
-    blocks = (query.normal.blocks[component] for component in query.components)
-    names = [block.stream for block in blocks if not block.is_calendar]
-    return names if len(names) == parts else [""] * parts
-
-
-def _of_reader(shown: Card, stream: str, called: Callable[[str], str]) -> Card:
-    """Return a card with the reader's names; a document that is no item begins with its stream."""
-    origin = shown.origin
-    if origin is not None and origin.name == ROOT and stream:
-        origin = replace(origin, text=f"{called(stream)} \N{MIDDLE DOT} {origin.text}")
-    return replace(shown, document=called(shown.document), origin=origin)
+def _of_reader(shown: Card, called: Callable[[str], str]) -> Card:
+    """Return a card with the reader's names; a document that is no item begins with its own."""
+    document, origin = called(shown.document), shown.origin
+    if origin is not None and origin.name == ROOT:
+        origin = replace(origin, text=f"{document} \N{MIDDLE DOT} {origin.text}")
+    return replace(shown, document=document, stream=called(shown.stream), origin=origin)
 
 
 def _joined(
@@ -207,11 +201,14 @@ def _key(item: Item) -> object:
 def card(part: MatchDocument, joined: Mapping[int, JoinMark]) -> Card:
     """Return the card of a document, given the join marks of its nodes."""
     values = list(values_of(part.tree, joined))
+    root = name_of(part.tree.items[0])
     if any(value.name == "channel_url" for value in values):
-        return _item(part, values)
-    title = _named(values, "title") or next(iter(values), Value("", part.document))
-    root = Value(ROOT, name_of(part.tree.items[0]))
-    return Card(part.document, part.ts, title, None, root, None, (), _others(values, [title]))
+        shown = _item(part, values)
+    else:
+        title = _named(values, "title") or next(iter(values), Value("", part.document))
+        others = _others(values, [title])
+        shown = Card(part.document, part.ts, title, None, Value(ROOT, root), None, (), others)
+    return replace(shown, stream=part.stream, id=part.id, version=part.version, root=root)
 
 
 def _item(part: MatchDocument, values: list[Value]) -> Card:

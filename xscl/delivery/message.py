@@ -68,7 +68,7 @@ class Message:
     def lines(self) -> Iterator[str]:
         """Yield the message as lines of text: the documents, then the bindings."""
         for source in self.sources:
-            yield " ".join(f"{source.title or source.document} {source.url or ''}".split())
+            yield " ".join(f"{source.label} {source.url or ''}".split())
         yield from self.text
 
     def as_dict(self) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def _row(match: MatchFields, named: Callable[[str], str], xml: str | None) -> di
         "backfilled": match.backfilled,
         "position": match.position,
         "version": match.version,
-        "documents": [named(document) for document in match.documents],
+        "documents": list(match.documents),
         "sources": sources_of(match.sources, named),
         "t0": match.t0,
         "t1": match.t1,
@@ -183,6 +183,10 @@ def sources_of(
     return [
         {
             "document": named(one.document),
+            "stream": named(one.stream),
+            "id": one.id,
+            "version": one.version,
+            "root": one.root,
             "title": one.title,
             "url": one.url,
             "source": one.source,
@@ -193,7 +197,7 @@ def sources_of(
 
 
 def owner_name(name: str) -> str:
-    """Strip the owner prefix (`_7.`) from the engine's name of a subscription or document."""
+    """Strip the owner prefix (`_7.`) from the engine's name of an object."""
     found = _OWNED.match(name)
     return name[found.end() :] if found else name
 
@@ -260,16 +264,20 @@ def message_of(matches: Sequence[Match]) -> Message:
         matches[-1].position,
         first.t1,
         first.history,
-        tuple(replace(one, document=owner_name(one.document)) for one in first.sources),
+        tuple(map(_of_owner, first.sources)),
         tuple(rows),
         tuple(lines),
         cut,
     )
 
 
+def _of_owner(one: DocumentSource) -> DocumentSource:
+    return replace(one, document=owner_name(one.document), stream=owner_name(one.stream))
+
+
 def documents_of(match: Match) -> tuple[str, ...]:
     """Return the grouping key of a match: its documents, or its id if it has none."""
-    return match.documents or (match.id,)
+    return match.names or (match.id,)
 
 
 def _alone(match: Match) -> str:

@@ -97,4 +97,4 @@ def _in_messages(run: Sequence[Match]) -> Iterator[Sequence[Match]]:
 
 def result_of(match: Match) -> tuple[str, ...]:
     """Return the key of matches between which no page ends."""
-    return match.documents or (str(match.position),)
+    return match.names or (str(match.position),)

@@ -21,6 +21,7 @@ from feeds.documents import Document, DocumentColumns
 from feeds.errors import MalformedDocument
 from feeds.xml.xmlparse import parse
 from xscl.documents.document_ids import DocumentIds, Versions
+from xscl.documents.document_names import document_name, number_in, posted_name
 from xscl.documents.document_validation import (
     FARTHEST,
     Reason,
@@ -45,7 +46,7 @@ EARLIEST = -FARTHEST  # the clock before the first document
 class DocumentOrigin(NamedTuple):
     """The place of a published document in the order of arrival; its parts' highest version.
 
-    One of another log has an `id` there, and a `base` if other documents have the same.
+    One of another log has a name there (`id`), and a `base` if other documents have the same.
     """
 
     clock: int
@@ -58,7 +59,11 @@ class DocumentOrigin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """The part of a stored document that matches need."""
+    """The part of a stored document that matches need.
+
+    `id` is its name, which no other document has; `given` the id that it was posted with, on the
+    `stream`, or the first one of several.
+    """
 
     doc: int
     id: str
@@ -69,6 +74,17 @@ class StoredDocument:
     clock: int
     rank: int
     base: int
+    given: str
+    stream: str
+
+    @property
+    def posted(self) -> str:
+        """The id that it was posted with, followed by `@n` if it is the n-th version."""
+        return posted_name(self.given, number_in(self.id))
+
+
+STORED = "doc, id, ts, first, version, history, clock, rank, base, given, streams[1]"
+"""The columns of a `StoredDocument` in SQL."""
 
 
 class AcceptedDocuments(NamedTuple):
@@ -161,19 +177,19 @@ class DocumentLog:
         if batch.is_settled:
             for at in batch.candidates(()):
                 batch.taken[at] = self._is_readable(batch, at)
-            self._ids.add(ids, batch.names)
+            self._ids.add(ids)
             return
         self._ids.begin()
         known = self._ids.known(ids)
-        often = (one for one, times in Counter(ids).items() if times > 1)
-        for one in (*often, *(one for one in ids if "@" in one)):
-            known.setdefault(one, Versions())
+        for one, times in Counter(ids).items():
+            if times > 1:
+                known.setdefault(one, Versions())
         missing = 0
         for at in batch.candidates(known):
             if not self._assign(batch, at, self.next + at - missing, known.get(ids[at])):
                 batch.taken[at] = False
                 missing += 1
-        self._ids.add(ids, batch.names)
+        self._ids.add(ids)
 
     def _assign(self, batch: _Batch, at: int, number: int, versions: Versions | None) -> bool:
         """Return True if the document at a place is accepted under a number.
@@ -189,9 +205,10 @@ class DocumentLog:
             earlier, base = versions.earlier(streams)
             if base is not None:
                 batch.bases[at] = base
-            versions.add(streams, digest, number if base is None else base)
-            batch.versions[at] = earlier + 1
-            batch.names[at] = self._ids.name(batch.given.ids[at], versions)
+            versions.add(streams, digest, earlier + 1, number if base is None else base)
+            if earlier:
+                batch.versions[at] = earlier + 1
+                batch.names[at] = document_name(streams[0], batch.given.ids[at], earlier + 1)
         return True
 
     def _is_readable(self, batch: _Batch, at: int) -> bool:
@@ -241,6 +258,8 @@ class DocumentLog:
             arrivals.clocks.tolist(),
             arrivals.ranks.tolist(),
             arrivals.bases.tolist(),
+            [batch.given.ids[at] for at in rows],
+            [batch.given.streams[at][0] for at in rows],
         )
         self._recent.update((row[0], StoredDocument(*row)) for row in zip(*columns, strict=True))
         while len(self._recent) > RECENT:
@@ -335,10 +354,7 @@ class DocumentLog:
         asked = sorted(docs - found.keys())
         if asked:
             self._store.lend("asked", pa.table({"doc": pa.array(asked, pa.int64())}))
-            query = (
-                "SELECT doc, id, ts, first, version, history, clock, rank, base"
-                " FROM state.document SEMI JOIN asked USING (doc)"
-            )
+            query = f"SELECT {STORED} FROM state.document SEMI JOIN asked USING (doc)"
             rows = self._store.peek(query)
             if len(rows) < len(asked):
                 rows = self._store.fetch(query)
@@ -364,7 +380,8 @@ class _Batch:
         self.ts = np.array(given.timestamps, np.int64)
         self.taken = np.ones(len(given), np.bool_)
         self.read: dict[int, ReadDocument] = {}
-        self.names = list(given.ids)
+        named = zip(given.streams, given.ids, strict=True)
+        self.names = [document_name(streams[0], id) if streams else id for streams, id in named]
         self.versions = np.ones(len(given), np.int64)
         self.bases = np.full(len(given), -1)  # which is the document itself
         self.is_settled = bool(origins) and origins[0].id is not None
@@ -375,8 +392,7 @@ class _Batch:
     def _settle(self, at: int, name: str | None, base: int | None) -> None:
         """Give a document the id and the base that it has in another log."""
         assert name is not None
-        if name != self.names[at]:  # an id that is the given one stays the same object
-            self.names[at] = name
+        self.names[at] = name
         if base is not None:
             self.bases[at] = base
 

@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from templates.model.relations import INFINITE
+from xscl.documents.document_names import UNKNOWN, find_document
 from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY
 from xscl.engine.match_log import MatchLog
@@ -31,7 +32,7 @@ from xscl.inspection.replay import TRIED, Trial, beginning, registered, subscrip
 from xscl.inspection.unmet import unmet
 from xscl.inspection.unseen_names import UnseenName, doubtful_comparisons, unseen_names
 from xscl.inspection.vocabulary import Vocabularies, Vocabulary
-from xscl.inspection.why import Question, Read, Why, question_of, why
+from xscl.inspection.why import Question, Read, Visible, Why, question_of, why
 from xscl.language.names import EVERYTHING
 from xscl.planning.compile import CompiledQuery, compile_query
 from xscl.planning.cost_shares import CostShares
@@ -83,12 +84,24 @@ class Queries:
             page = pages.of_all(lambda _: True, limit=VALUED, newest_first=True)
             return values_table(page.matches)
 
-    def document(self, name: str) -> bytes | None:
-        """Return the text of a document by its id; None if it is not kept."""
+    def find_document(self, name: str) -> str:
+        """Return the name of the document that a name or an id means; raises DocumentError."""
         with self._transactions.lock:
-            rows = self._transactions.store.fetch(
+            return find_document(self._transactions.store, name)
+
+    def document(self, name: str) -> bytes | None:
+        """Return the text of a document by its name; None if it is not kept.  See `Engine`."""
+        with self._transactions.lock:
+            store = self._transactions.store
+            try:
+                found = find_document(store, name)
+            except DocumentError as error:
+                if error.reason_code != UNKNOWN:
+                    raise
+                return None
+            rows = store.fetch(
                 "SELECT t.xml FROM state.document d JOIN state.text t USING (doc) WHERE d.id = ?",
-                [name],
+                [found],
             )
             return bytes(rows[0][0]) if rows else None
 
@@ -129,26 +142,31 @@ class Queries:
             )
         return self._trials.run(trial, until, dropped)
 
-    def why(self, query: str, *documents: str, read: Read | None = None) -> Why:
+    def why(
+        self, query: str, *documents: str, read: Read | None = None, visible: Visible = str
+    ) -> Why:
         """Explain why a query matches documents, or why not; see `Engine.why`.
 
+        `visible` returns the reader's name of a stream, None for a stream that he does not see.
         What a subscription has found decides: a match of any version is explained by that one.
         """
         with self._transactions.lock:
-            questions = self._questions(query, documents, read)
+            questions = self._questions(query, documents, read, visible)
         return why(*questions)
 
-    def _questions(self, query: str, documents: Sequence[str], read: Read | None) -> list[Question]:
+    def _questions(
+        self, query: str, documents: Sequence[str], read: Read | None, visible: Visible
+    ) -> list[Question]:
         """Return the question about documents, and what to ask if it has no answer."""
         known, compiled = self._compiled(query)
         if known is None:
-            return [self._question(None, compiled, documents, read)]
+            return [self._question(None, compiled, documents, read, visible)]
         asked, failure = list[Question](), list[XsclError]()
         versions = self._state.subscriptions.of_name(known.name)
         for one in reversed([one for one in versions if not one.relational]):
             compiled = self._transactions.compiled(one.query)
             try:
-                question = self._question(one, compiled, documents, read)
+                question = self._question(one, compiled, documents, read, visible)
             except XsclError as error:
                 failure.append(error)
                 continue
@@ -166,11 +184,13 @@ class Queries:
         compiled: CompiledQuery,
         documents: Sequence[str],
         read: Read | None,
+        visible: Visible,
     ) -> Question:
         lateness = {one: self._state.streams.lateness(one) for one in compiled.streams}
         return question_of(
             *(self._transactions.store, compiled, known, documents, lateness, self._tried),
             *(self._watermark(lateness), self._state.streams.not_live(compiled.streams), read),
+            visible,
         )
 
     def _tried(self, trial: Trial) -> Matches:

@@ -20,6 +20,7 @@ from templates.model.join_graph import JoinGraph
 from templates.processor import Processor
 from templates.registry.registry import Registry, r_t
 from xscl.documents.document_log import EARLIEST, LEVELS
+from xscl.documents.document_names import SUFFIX
 from xscl.store.store import Store
 from xscl.subscriptions.kept_matches import KEPT_MATCHES
 from xscl.subscriptions.lateness import ARRIVAL, LATE, MISSED, LatenessBounds
@@ -28,6 +29,13 @@ from xscl.subscriptions.streams import Streams
 
 PUBLISHED = f"rank % {LEVELS} <> 0"
 """Whether a document is what a subscription published: those that arrive begin a rank."""
+
+
+_VERSION = f"regexp_extract(id, '{SUFFIX}')"
+NUMBER = f"coalesce(TRY_CAST({_VERSION}[2:] AS BIGINT), 1)"
+"""The number of the version of a document, by its name."""
+POSTED = f"given || CASE WHEN {_VERSION} = '@1' THEN '' ELSE {_VERSION} END"
+"""The id that a document was posted with, followed by `@n` if it is the n-th version."""
 
 
 def _nodes(bindings: str) -> str:
@@ -81,7 +89,8 @@ CREATE OR REPLACE TEMP VIEW rejected AS
         coalesce(TRY(decode(beginning)), beginning::VARCHAR) AS beginning
     FROM state.rejected;
 CREATE OR REPLACE TEMP VIEW documents AS
-    SELECT id, streams, ts AS timestamp, version, history, origin, {PUBLISHED} AS published
+    SELECT id AS docid, streams[1] AS stream, given AS id, {NUMBER} AS version, streams,
+        ts AS timestamp, history, origin, {PUBLISHED} AS published
     FROM state.document;
 CREATE OR REPLACE TEMP VIEW arrival AS {ARRIVAL};
 CREATE OR REPLACE TEMP VIEW missed AS {MISSED};
@@ -105,20 +114,23 @@ CREATE OR REPLACE TEMP VIEW watermarks AS
     ORDER BY stream;
 CREATE OR REPLACE TEMP VIEW match_row AS
     WITH made AS (
-        SELECT doc, list(id ORDER BY place) FILTER (id IS NOT NULL) AS ids,
+        SELECT doc, list(id ORDER BY place) FILTER (id IS NOT NULL) AS docids,
+            list(posted ORDER BY place) FILTER (id IS NOT NULL) AS ids,
             bool_and(coalesce(d_history, true)) AS history
         FROM (
-            SELECT c.doc, d.id, d.history AS d_history, c.place FROM (
+            SELECT c.doc, d.id, {POSTED} AS posted, d.history AS d_history, c.place FROM (
                 SELECT *, unnest(sources) AS source, generate_subscripts(sources, 1) AS place FROM (
                     SELECT *, CASE WHEN len(docs) > 0 THEN docs ELSE bases END AS sources
                     FROM state.composite)) c
             LEFT JOIN state.document d ON d.doc = c.source)
         GROUP BY doc),
     part AS (
-        SELECT doc, [id] AS ids, history FROM state.document
-        UNION ALL SELECT doc, ids, history FROM made)
+        SELECT doc, [id] AS docids, [{POSTED}] AS ids, history FROM state.document
+        UNION ALL SELECT doc, docids, ids, history FROM made)
     SELECT m.position, m.name AS subscription,
         CASE WHEN m.doc1 = m.doc2 THEN p1.ids ELSE list_concat(p1.ids, p2.ids) END AS documents,
+        CASE WHEN m.doc1 = m.doc2 THEN p1.docids ELSE list_concat(p1.docids, p2.docids) END
+            AS docids,
         m.ts AS timestamp, p1.history AND p2.history AS history
     FROM ({KEPT_MATCHES}) m JOIN part p1 ON p1.doc = m.doc1 JOIN part p2 ON p2.doc = m.doc2;
 CREATE OR REPLACE TEMP VIEW matches AS

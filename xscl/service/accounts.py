@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -53,11 +53,12 @@ UNLIMITED = Quota(*(None for _ in fields(Quota)))
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user of the service, or the operator."""
+    """A user of the service, or the operator; `streams` are the user's own names of his streams."""
 
     number: int
     name: str
     quota: Quota = field(default_factory=Quota)
+    streams: Collection[str] = field(default=(), compare=False, repr=False)
 
     @property
     def is_operator(self) -> bool:
@@ -73,8 +74,19 @@ class Account:
         return name if number == self.number else None
 
     def named(self, known: str) -> str:
-        """Return this user's name for the engine's `known`; public names stay as they are."""
-        return self.own(known) or known
+        """Return this user's name for the engine's `known`, such as a stream or a document.
+
+        Public names stay as they are, but for streams that an own one hides, and documents there:
+        `_0.orders/17`.
+        """
+        own = self.own(known)
+        if own:
+            return own
+        return f"_{OPERATOR}.{known}" if known.partition("/")[0] in self.streams else known
+
+    def called(self, stream: str) -> str | None:
+        """Return a stream as names of documents have it for this user; None if not visible."""
+        return None if self.visible(stream) is None else self.named(stream)
 
     def visible(self, stream: str) -> str | None:
         """Return this user's name for a stream of the engine; None if it is not visible."""
@@ -103,11 +115,12 @@ class Accounts:
         self._streams: dict[int, set[str]] = {OPERATOR: set()}
         for row in store.fetch("SELECT number, name, quota FROM state.account"):
             self._know(_account(*row))
-            self._streams[row[0]] = set()
         for number, name in store.fetch("SELECT account, name FROM state.owned_stream"):
             self._streams.setdefault(number, set()).add(name)
 
     def _know(self, account: Account) -> None:
+        streams = self._streams.setdefault(account.number, set())
+        account = replace(account, streams=streams)
         self._by_number[account.number] = account
         self._by_name[account.name] = account
 
@@ -158,8 +171,7 @@ class Accounts:
             found = self._stored(name)
             if found is not None:
                 self._know(found)
-                self._streams.setdefault(found.number, set())
-                return found
+                return self._by_number[found.number]
             ((last,),) = self._store.fetch("SELECT coalesce(max(number), 0) FROM state.account")
             number = max(last, self._store.meta(ERASED)) + 1
             made = Account(number, name, quota or Quota())
@@ -168,9 +180,8 @@ class Accounts:
                     "INSERT INTO state.account VALUES (?, ?, ?, ?)",
                     [number, name, json.dumps(asdict(made.quota)), ticks()],
                 )
-            self._streams[number] = set()
             self._know(made)
-            return made
+            return self._by_number[number]
 
     def erase(self, account: Account) -> None:
         """Delete a user with the names of its streams and the addresses of all its matches.
@@ -207,7 +218,7 @@ class Accounts:
                     [json.dumps(asdict(quota)), changed.number],
                 )
             self._know(changed)
-            return changed
+            return self._by_number[changed.number]
 
     # -- Streams ---------------------------------------------------------------------------
 

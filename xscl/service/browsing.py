@@ -8,6 +8,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from feeds.xml.xmlparse import parse
+from xscl.documents.document_names import number_in
 from xscl.service.accounts import Account
 from xscl.service.names import own_condition
 from xscl.shredding.nodes.tree import number_nodes
@@ -28,6 +29,7 @@ class BrowsedDocument:
     """
 
     number: int
+    name: str
     id: str
     streams: tuple[str, ...]
     ts: int
@@ -37,7 +39,8 @@ class BrowsedDocument:
 
     def part(self, xml: bytes) -> MatchDocument:
         """Return the document with the nodes of its text."""
-        return MatchDocument(self.id, self.ts, number_nodes(parse(xml)))
+        tree, version = number_nodes(parse(xml)), number_in(self.name)
+        return MatchDocument(self.name, self.ts, tree, self.streams[0], self.id, version)
 
 
 def browse(
@@ -62,7 +65,8 @@ def browse(
         )
         parameters += [wanted, wanted, escape(wanted)]
     rows = store.fetch(
-        "SELECT d.doc, d.id, d.streams, d.ts, d.arrived, d.history, t.xml FROM state.document d"
+        "SELECT d.doc, d.id, d.given, d.streams, d.ts, d.arrived, d.history, t.xml"
+        " FROM state.document d"
         f" LEFT JOIN state.text t USING (doc) WHERE {' AND '.join(conditions)}"
         " ORDER BY d.doc DESC LIMIT ?",
         [*parameters, limit],
@@ -70,13 +74,13 @@ def browse(
     return [_browsed(row) for row in rows]
 
 
-def arrivals(store: Store, ids: Collection[str]) -> dict[str, int]:
+def arrivals(store: Store, names: Collection[str]) -> dict[str, int]:
     """Return the times of arrival of documents by their engine names, of the newest ones only."""
     rows = store.fetch(
         "SELECT id, max(arrived) FROM state.document"
         f" WHERE doc > (SELECT next_doc FROM state.progress) - {SEARCHED}"
         " AND list_contains(?::VARCHAR[], id) GROUP BY id",
-        [list(ids)],
+        [list(names)],
     )
     return dict(rows)
 
@@ -94,6 +98,6 @@ def _visible(who: Account) -> str:
 
 
 def _browsed(row: Sequence[Any]) -> BrowsedDocument:
-    number, name, streams, ts, arrived, history, xml = row
+    number, name, id, streams, ts, arrived, history, xml = row
     text = None if xml is None else bytes(xml)
-    return BrowsedDocument(number, name, tuple(streams), ts, arrived, history, text)
+    return BrowsedDocument(number, name, id, tuple(streams), ts, arrived, history, text)

@@ -65,6 +65,7 @@ def witness(engine: Engine, document: str, spool: Path) -> DocumentBindings:
 
     The text is the engine's, or where that has dropped it, the spool's.
     """
+    document = engine.host.queries.find_document(document)
     text = engine.document(document)
     tree = number_nodes(parse(spooled(engine, document, spool) if text is None else text))
     bound = _bindings(engine, document)
@@ -73,16 +74,10 @@ def witness(engine: Engine, document: str, spool: Path) -> DocumentBindings:
 
 
 def spooled(engine: Engine, document: str, directory: Path) -> bytes:
-    """Return the text of an accepted document from the spool."""
+    """Return the text of an accepted document, by its name, from the spool."""
     known = engine.sql(
         f"SELECT given, hash FROM state.document WHERE id = {_literal(document)}"
     ).to_pylist()
-    if not known:
-        raise DocumentError(
-            f"there is no document {document!r}",
-            reason_code="unknown_document",
-            hint="xscl sql 'SELECT id FROM documents' lists them",
-        )
     if directory.is_dir():
         spool = Spool(directory, read_only=True)
         for number in reversed(spool.numbers(0)):

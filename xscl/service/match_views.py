@@ -22,11 +22,11 @@ _TOGETHER = 100  # matches of one position that are read at once
 def match_views(here: Installation, who: Account, found: Sequence[Match]) -> list[MatchView]:
     """Return the view models of matches."""
     with here.reading() as store:
-        arrived = arrivals(store, {one for match in found for one in match.documents})
+        arrived = arrivals(store, {one for match in found for one in match.names})
     return [
         replace(
-            shown(match, who.named(match.subscription), lambda document: who.named(document)),
-            arrived=max((arrived[one] for one in match.documents if one in arrived), default=None),
+            shown(match, who.named(match.subscription), who.named),
+            arrived=max((arrived[one] for one in match.names if one in arrived), default=None),
         )
         for match in found
     ]

@@ -76,9 +76,11 @@ def refuse_reserved(name: str) -> None:
 
 
 def shown(number: int, text: str) -> str:
-    """Rewrite engine names in a text: the user's own become plain, others' are hidden."""
+    """Rewrite engine names in a text: the user's own become plain, other users' are hidden."""
 
     def plain(found: re.Match[str]) -> str:
-        return found[2] if int(found[1]) == number else "(another user's)"
+        if int(found[1]) == number:
+            return found[2]
+        return found[0] if int(found[1]) == OPERATOR else "(another user's)"
 
     return _FOREIGN.sub(plain, text) if "_" in text else text

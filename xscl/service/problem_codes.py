@@ -59,7 +59,7 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
             *("xml_syntax", "xml_chars", "xml_encoding", "xml_entities"),
             *("xml_depth", "xml_size", "xml_elements"),
             *("no_stream", "name", "type", "timestamp", "time", "future", "poison"),
-            *("unknown_document", "text_dropped", "duration", "every"),
+            *("unknown_document", "ambiguous_document", "text_dropped", "duration", "every"),
             *("last_event_id", "position_ahead", "no_mail_server"),
             *("url_private", "url_port", "url_scheme", "url_invalid", "fetch_unreachable"),
             *("sql", "sql_not_select", "sql_not_allowed", "sql_unknown_relation"),

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from pydantic import Field
 
 from xscl.delivery.message import row_of, size_of
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody
-from xscl.service.names import OPERATOR, owner
-from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 
 
 class Bound(JsonBody):
     """A node that a variable is bound to."""
 
-    document: str = Field(examples=["order-17"])
-    """The id of its document."""
+    document: str = Field(examples=["orders/17"])
+    """The name of its document."""
     node: int = Field(examples=[2])
     """Its number in the document."""
     path: str = Field(examples=["/order[1]/item[1]"])
@@ -28,10 +26,18 @@ class Bound(JsonBody):
 
 
 class SourceShown(JsonBody):
-    """A document of a match for people; of documents that are no feed items the id and the time."""
+    """A document of a match for people: its name, and title and address as far as it has them."""
 
-    document: str = Field(examples=["order-17"])
-    """Its id."""
+    document: str = Field(examples=["orders/17"])
+    """Its name, which no other document has."""
+    stream: str = Field(examples=["orders"])
+    """The stream that it was sent to."""
+    id: str = Field(examples=["17"])
+    """The id that it was sent with."""
+    version: int = Field(examples=[1])
+    """Its version: 1 for the first document with its id on its stream."""
+    root: str = Field(examples=["order"])
+    """The name of its root element."""
     title: str = Field(examples=["Ferry stops"])
     """Its title, or nothing."""
     url: str | None = Field(examples=["https://example.org/ferry"])
@@ -63,10 +69,11 @@ class MatchShown(JsonBody):
     """Position in the order of all results; of a trial, in the order of its own."""
     version: int = Field(examples=[1])
     """The version of the subscription's query that found it: an edit begins the next one."""
-    documents: list[str] = Field(examples=[["order-17", "invoice-4"]])
-    """The ids of the documents, in the order of the query's blocks."""
+    documents: list[str] = Field(examples=[["17", "4"]])
+    """The ids that the documents were sent with, in the order of the query's blocks; `17@2` for a
+    second version."""
     sources: list[SourceShown]
-    """The documents with title, address and time; none of a row of events."""
+    """The documents with stream, title, address and time; none of a row of events."""
     t0: int = Field(examples=[1772366400000000])
     """`started` in microseconds since 1970."""
     t1: int = Field(examples=[1772370000000000])
@@ -95,18 +102,3 @@ def shown_within(who: Account, matches: Sequence[Match]) -> list[MatchShown]:
             break
         shown.append(MatchShown.model_validate(row))
     return shown
-
-
-def visible_document(store: Store, who: Account, name: str) -> str | None:
-    """Return the engine's id for a user's document id; None if no such document is visible."""
-    wanted = [name] if who.is_operator else [who.qualify(name), name]
-    if owner(name)[0] != OPERATOR:
-        return None
-    found = dict(
-        store.fetch("SELECT id, streams FROM state.document WHERE list_contains(?, id)", [wanted])
-    )
-    return next((one for one in wanted if one in found and _visible(who, found[one])), None)
-
-
-def _visible(who: Account, streams: Iterable[str]) -> bool:
-    return any(who.visible(stream) is not None for stream in streams)

@@ -107,7 +107,9 @@ def star_row(star: Star) -> dict[str, Any]:
         "position": view.place[0],
         "documents": [
             {
-                **{"document": card.document, "title": card.title.text, "url": card.url},
+                **{"document": card.document, "stream": card.stream, "id": card.id},
+                **{"version": card.version, "root": card.root},
+                **{"title": card.title.text, "url": card.url},
                 **{"timestamp": written(card.ts), "values": _values_of(card)},
             }
             for card in view.cards

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from xscl.delivery.message import row_of
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.delivery.syndication.secret_addresses import SecretAddresses
+from xscl.documents.document_names import number_in
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.polling.feed_repository import FeedRepository
@@ -112,16 +113,19 @@ class UserData:
         last = 0
         with closing(self._engine.host.connect()) as store:
             while rows := store.fetch(
-                "SELECT doc, id, streams, ts, xml FROM state.document JOIN state.text USING (doc)"
+                "SELECT doc, id, given, streams, ts, xml"
+                " FROM state.document JOIN state.text USING (doc)"
                 f" WHERE doc > ? AND len(list_filter(streams, lambda s: {own})) > 0"
                 " ORDER BY doc LIMIT 500",
                 [last],
             ):
                 last = rows[-1][0]
-                for _, id, streams, ts, xml in rows:
+                for _, name, id, streams, ts, xml in rows:
                     yield {
                         "kind": "document",
-                        "id": self._who.named(id),
+                        "document": self._who.named(name),
+                        "id": id,
+                        "version": number_in(name),
                         "streams": [self._who.visible(one) or one for one in streams],
                         "timestamp": written(ts),
                         "xml": bytes(xml).decode("utf-8", "replace"),

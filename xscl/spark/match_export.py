@@ -10,7 +10,7 @@ from xscl.engine.facade import Engine
 from xscl.ingestion.pipeline import PipelineError
 from xscl.spark.match_files import MATCHES, MatchFiles
 from xscl.subscriptions.match import Match
-from xscl.subscriptions.match_tables import values_of
+from xscl.subscriptions.match_tables import sources_of, values_of
 
 FILE = 10_000
 """The most matches in one file, unless one position has more."""
@@ -22,7 +22,7 @@ def match_table(matches: Iterable[Match]) -> pa.Table:
     """Return matches as a table with MATCHES."""
     rows = [
         (
-            *(one.id, one.subscription, list(one.documents), one.t0, one.t1),
+            *(one.id, one.subscription, list(one.documents), sources_of(one), one.t0, one.t1),
             *(list(values_of(one).items()), one.xml().decode()),
         )
         for one in matches

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from xscl.store.atomic_files import replacing
+from xscl.subscriptions.match_tables import SOURCES
 
 _TIME = pa.timestamp("us", tz="UTC")
 MATCHES = pa.schema(
@@ -26,6 +27,7 @@ MATCHES = pa.schema(
         pa.field("id", pa.string(), nullable=False),
         pa.field("subscription", pa.string(), nullable=False),
         pa.field("documents", pa.list_(pa.string()), nullable=False),
+        pa.field("sources", SOURCES, nullable=False),
         pa.field("t0", _TIME, nullable=False),
         pa.field("t1", _TIME, nullable=False),
         pa.field("bindings", pa.map_(pa.string(), pa.list_(pa.string())), nullable=False),

@@ -127,6 +127,26 @@ def _journal(run: Run) -> None:
     run("UPDATE mark.store SET journal = 0")
 
 
+def _names_of_documents(run: Run) -> None:
+    """Name documents by stream, id and version; what users sent had their numbers in ids, too."""
+    owner = r"regexp_extract({0}, '^_[0-9]+\.')"
+    for table, id, stream in (("document", "given", "streams[1]"), ("rejected", "id", "stream")):
+        prefix = owner.format(id)
+        run(
+            f"UPDATE state.{table} SET {id} = {id}[len({prefix}) + 1:]"
+            f" WHERE {prefix} <> '' AND {prefix} = {owner.format(stream)}"
+        )
+    run(
+        "UPDATE state.document SET id = named.name FROM (SELECT doc,"
+        " CASE WHEN stream = 'S' AND NOT contains(given, '/') THEN '' ELSE stream || '/' END"
+        " || given || CASE WHEN number = 1 AND NOT regexp_full_match(given, '(?s).*@[0-9]+')"
+        " THEN '' ELSE '@' || number END AS name FROM (SELECT doc, given, streams[1] AS stream,"
+        " row_number() OVER (PARTITION BY streams[1], given ORDER BY doc) AS number"
+        " FROM state.document)) AS named WHERE named.doc = document.doc"
+    )
+    run("UPDATE state.cut SET id = d.id FROM state.document d WHERE d.doc = cut.doc")
+
+
 STEPS: Mapping[int, Step] = {
     10: _times_of_arrival,
     11: _versions_of_subscriptions,
@@ -138,6 +158,7 @@ STEPS: Mapping[int, Step] = {
     17: _backfills,
     18: _tags_and_histories_of_feeds,
     19: _journal,
+    20: _names_of_documents,
 }
 """The steps by the version that each leads to, in ascending order."""
 

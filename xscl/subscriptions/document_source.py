@@ -27,7 +27,12 @@ def source_of(part: MatchDocument) -> DocumentSource:
             address = safe_link((item.text or item.get("href") or "").strip() or None)
         elif name == "channel_url" and not channel:
             channel = host((item.text or "").strip())
-    return DocumentSource(part.document, title, address, channel, part.ts)
+    root = part.tree.items[0]
+    assert isinstance(root, etree._Element)
+    return DocumentSource(
+        *(part.document, title, address, channel, part.ts),
+        *(part.id, part.stream, etree.QName(root).localname, part.version),
+    )
 
 
 def host(address: str) -> str:

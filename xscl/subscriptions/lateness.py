@@ -66,8 +66,8 @@ MISSED = """
 """Documents that a subscription may have missed; `reading` is the table of `LatenessBounds`."""
 
 LATE = """
-    SELECT d.id AS docid, d.streams, d.ts AS timestamp, m.watermark, m.watermark - d.ts AS behind,
-        m.missed
+    SELECT d.id AS docid, d.given AS id, d.streams, d.ts AS timestamp, m.watermark,
+        m.watermark - d.ts AS behind, m.missed
     FROM state.document d JOIN (
         SELECT doc, max(watermark) AS watermark, list_sort(list(DISTINCT subscription)) AS missed
         FROM missed GROUP BY doc) m USING (doc)"""

@@ -17,6 +17,7 @@ from cep_core.algebra.function_bounds import Budget, spending
 from feeds.documents import Document
 from xscl.documents.composite_events import Composite
 from xscl.documents.document_log import StoredDocument
+from xscl.documents.document_names import number_in
 from xscl.documents.lazy import lazy
 from xscl.documents.results import Result, Subscription, result_of
 from xscl.errors import QueryError
@@ -45,6 +46,7 @@ class Node:
     """A node of a document: its number, its location, and its string value."""
 
     document: str
+    """The name of its document."""
     node: int
     path: str
     value: str = field(default="", compare=False)
@@ -52,18 +54,26 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class MatchDocument:
-    """A document of a match: its id, its time in ticks, its nodes."""
+    """A document of a match: its name, its time in ticks, its nodes, and the parts of its name.
+
+    These are its stream, the id that it was posted with, and its version from 1.
+    """
 
     document: str
     ts: int
     tree: DocumentTree
+    stream: str
+    id: str
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentSource:
     """A document of a match for people: title, web address, publisher's host and time in ticks.
 
-    All but the id and the time are known of feed items, and of documents of their form.
+    These but the time are known of feed items, and of documents of their form.  `document` is the
+    name, which no other document has; it consists of stream, `id` and version.  `root` is the name
+    of the root element.
     """
 
     document: str
@@ -71,6 +81,18 @@ class DocumentSource:
     url: str | None = None
     source: str = ""
     ts: int = 0
+    id: str = ""
+    stream: str = ""
+    root: str = ""
+    version: int = 1
+
+    @property
+    def label(self) -> str:
+        """The document in a few words: its title; of what is no feed item what it is, too."""
+        if self.source:
+            return self.title or self.document
+        named = f"{self.root} {self.document}".strip()
+        return f"{self.title} ({named})" if self.title else named
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -84,7 +106,7 @@ class MatchSource:
 class Match:
     """A subscription's match: documents that satisfy its query together.
 
-    `id` is a hash of the subscription, the documents and the nodes that the
+    `id` is a hash of the subscription, the names of the documents and the nodes that the
     join compared: unique, and the same whenever the documents are replayed.
     """
 
@@ -123,15 +145,24 @@ class Match:
 
     @property
     def documents(self) -> tuple[str, ...]:
-        """The ids of the documents, in the order of the query's blocks."""
+        """The ids that the documents were posted with, in the order of the query's blocks.
+
+        The id of a second version of a document is followed by `@2`.  Documents of two streams may
+        have one id: `names` and `sources` tell them apart.
+        """
+        return tuple(document.posted for document in self._result.present)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the documents, such as `orders/17`, in the order of the query's blocks."""
         return tuple(document.id for document in self._result.present)
 
     @property
     def trees(self) -> list[tuple[str, DocumentTree]]:
-        """The documents by id, as numbered nodes; none of a row."""
-        ids = set(self.documents)
+        """The documents by name, as numbered nodes; none of a row."""
+        names = set(self.names)
         present = self._result.present
-        return [(one.id, self._tree(one)) for one in present if one.id in ids]
+        return [(one.id, self._tree(one)) for one in present if one.id in names]
 
     @property
     def sources(self) -> tuple[DocumentSource, ...]:
@@ -177,7 +208,7 @@ class Match:
     @lazy
     def id(self) -> str:
         """A stable, unique name: 32 hexadecimal digits."""
-        parts = [self._subscription.key, *self.documents, *(at for _, at in self.instants if at)]
+        parts = [self._subscription.key, *self.names, *(at for _, at in self.instants if at)]
         if not self._subscription.distinct:
             named = zip(self._subscription.outputs, self._result.nodes, strict=True)
             parts.extend(f"{name}={nodes[0]}" for (_, name), nodes in sorted(named))
@@ -223,7 +254,7 @@ class Match:
     def read(self) -> Iterator[MatchDocument]:
         """Yield the documents with their trees, in the order of the query's blocks."""
         for document in self._result.present:
-            yield MatchDocument(document.id, document.ts, self._tree(document))
+            yield part_of(document, self._tree(document))
 
     @property
     def constructed(self) -> bool:
@@ -389,6 +420,12 @@ def output_of(
     return Document(subscription.publish, match.id, match.t1, match.output(), match.history)
 
 
+def part_of(document: StoredDocument, tree: DocumentTree) -> MatchDocument:
+    """Return a stored document with its nodes."""
+    version = number_in(document.id)
+    return MatchDocument(document.id, document.ts, tree, document.stream, document.given, version)
+
+
 class EventMatch(Match):
     """A match of a relational query: a row, whose values are leaves of its output document.
 
@@ -402,6 +439,10 @@ class EventMatch(Match):
         return ()
 
     @property
+    def names(self) -> tuple[str, ...]:
+        return ()
+
+    @property
     def history(self) -> bool:
         """True if it is a single event from before its source was followed, and no instant."""
         if self.t0 < self.t1 or not self._result.present:
@@ -411,7 +452,7 @@ class EventMatch(Match):
     @lazy
     def id(self) -> str:
         row = self._result.composite
-        first = () if self._reads_calendar else super().documents
+        first = () if self._reads_calendar else super().names
         parts = [row.start, row.ts, *(json.dumps(value) for value in row.values)]
         return _hash([self._subscription.key, *first, *map(str, parts)])
 

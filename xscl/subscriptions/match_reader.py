@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from feeds.xml.xmlparse import parse
 from templates.columns.arrow_tables import among
 from xscl.documents.composite_events import Composite, composite_of, of_document
-from xscl.documents.document_log import StoredDocument
+from xscl.documents.document_log import STORED, StoredDocument
 from xscl.documents.results import evicted
 from xscl.documents.tree_cache import TreeCache
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
@@ -85,8 +85,7 @@ class MatchReader:
         if asked:
             listed, parameters = among(asked)
             rows = self.store.fetch(
-                "SELECT doc, id, ts, first, version, history, clock, rank, base"
-                f" FROM state.document WHERE doc IN ({listed})",
+                f"SELECT {STORED} FROM state.document WHERE doc IN ({listed})",
                 parameters,
             )
             found.update((row[0], StoredDocument(*row)) for row in rows)

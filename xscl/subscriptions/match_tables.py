@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from xscl.subscriptions.match import Match
 
 _TIME = pa.timestamp("us", tz="UTC")
+SOURCES = pa.list_(
+    pa.struct(
+        {
+            **{"document": pa.string(), "stream": pa.string(), "id": pa.string()},
+            **{"version": pa.int64(), "root": pa.string(), "title": pa.string()},
+        }
+    )
+)
+"""The documents of a match: name, the parts of it, name of the root element, title."""
 SCHEMA = pa.schema(
     {
         "id": pa.string(),
@@ -23,6 +32,7 @@ SCHEMA = pa.schema(
         "start": _TIME,
         "end": _TIME,
         "documents": pa.list_(pa.string()),
+        "sources": SOURCES,
         "values": pa.map_(pa.string(), pa.list_(pa.string())),
         "history": pa.bool_(),
     }
@@ -45,7 +55,8 @@ def table_of(matches: Iterable[Match]) -> pa.Table:
     rows = [
         (
             *(match.id, match.subscription, match.position, match.t0, match.t1),
-            *(list(match.documents), list(values_of(match).items()), match.history),
+            *(list(match.documents), sources_of(match)),
+            *(list(values_of(match).items()), match.history),
         )
         for match in matches
     ]
@@ -72,6 +83,17 @@ def values_table(matches: Iterable[Match]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=VALUES)
 
 
+def sources_of(match: Match) -> list[dict[str, str | int]]:
+    """Return the documents of a match as values of SOURCES."""
+    return [
+        {
+            **{"document": one.document, "stream": one.stream, "id": one.id},
+            **{"version": one.version, "root": one.root, "title": one.title},
+        }
+        for one in match.sources
+    ]
+
+
 def values_of(match: Match) -> dict[str, list[str]]:
     """Return the string values of the nodes of each variable."""
     return {name: [node.value for node in nodes] for name, nodes in match.bindings.items()}
@@ -80,7 +102,7 @@ def values_of(match: Match) -> dict[str, list[str]]:
 def html_of(matches: Sequence[Match]) -> str:
     """Return the first matches as an HTML table; all text is escaped."""
     rows = (
-        (match.subscription, moment(match.t1), ", ".join(match.documents), _text(values_of(match)))
+        (match.subscription, moment(match.t1), ", ".join(match.names), _text(values_of(match)))
         for match in matches
     )
     return html_table(("subscription", "end", "documents", "values"), rows, len(matches))

@@ -19,7 +19,7 @@ from xscl.store.data_directory import DataDirectory
 D = 86_400_000_000
 TEXT = (
     "{}  1970-01-04T00:00:00Z\n"
-    "  Feeds | d2 | 1970-01-03T00:00:00Z\n  Feeds | d3 | 1970-01-04T00:00:00Z\n"
+    "  Feeds | d2 (book) | 1970-01-03T00:00:00Z\n  Feeds | d3 (blog) | 1970-01-04T00:00:00Z\n"
 )
 
 
@@ -162,7 +162,7 @@ def test_why_not() -> None:
 def test_why_reads_a_text_that_is_not_kept_from_the_spool() -> None:
     found = json.loads(answered("why", "pair", "d2", "d4", "--json"))
     assert [edge["nearest"] for edge in found["edges"] if edge["kind"] == "pattern"] == [
-        *(None, "d4 belongs to R"),
+        *(None, "R/d4 belongs to R"),
     ]
 
 
@@ -177,7 +177,7 @@ def test_why_without_a_document_for_a_block() -> None:
     [
         (1, ["pear", "d1", "d2"], "hint: did you mean 'pair'?"),
         (1, ["pair", "d1"], "xscl: 1 document for a query of 2 blocks\nhint: name a document for"),
-        (1, ["pair", "d1", "d9"], "xscl: there is no document 'd9'\nhint: xscl sql 'SELECT id "),
+        (1, ["pair", "d1", "d9"], "xscl: there is no document 'd9'\nhint: xscl sql 'SELECT docid "),
         (1, ["pear"], "hint: did you mean 'pair'?"),
         (2, ["S//a->x JOIN{x=y, 5} S//b->y", "d1", "d2"], "the window 5 has no unit"),
     ],

@@ -61,10 +61,10 @@ def test_the_same_again_changes_nothing_and_other_content_is_a_version() -> None
     again = answer("all.jsonl", "--stream", "blogs")
     assert (again["documents"], again["new"], again["matches"]) == (2, 0, [])
     answer(lines("all.jsonl", book("b1", "Z", 1)), "--stream", "blogs")
-    listed = called("sql", "SELECT id, version FROM documents ORDER BY id", "--format", "json")
+    listed = called("sql", "SELECT id, version FROM documents ORDER BY ALL", "--format", "json")
     assert json.loads(listed.stdout) == [
         {"id": "b1", "version": 1},
-        {"id": "b1@2", "version": 2},
+        {"id": "b1", "version": 2},
         {"id": "c1", "version": 1},
     ]
 
@@ -91,7 +91,7 @@ def test_what_cannot_be_read_is_told_and_disturbs_no_other() -> None:
     done = called("push", "all.jsonl", "none.xml", "--stream", "blogs")
     assert done.exit_code == 1
     assert "2 of 4 documents could not be read" in done.stderr
-    assert done.stdout.startswith("echo  2026-01-03T00:00:00Z\n  b1 | ")
+    assert done.stdout.startswith("echo  2026-01-03T00:00:00Z\n  books/b1 (book) | ")
     assert done.stdout.endswith("2 documents, 2 of them new; 2 not read; 1 match\n")
     assert f"not read: {Path.cwd()}/none.xml" in done.stderr
     assert "not read: c9: " in done.stderr

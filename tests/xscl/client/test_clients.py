@@ -52,7 +52,7 @@ def test_a_match_has_typed_fields(client: Client) -> None:
     (match,) = client.matches("again")
     assert match.documents == ("n0", "n2")
     assert (match.started, match.timestamp) == (TIME, TIME.replace(minute=2))
-    assert match.bindings["a"] == (Node("n0", 1, "/note[1]/by[1]", "ann"),)
+    assert match.bindings["a"] == (Node("notes/n0", 1, "/note[1]/by[1]", "ann"),)
     assert match.values == {"a": ("ann",), "b": ("ann",)}
     assert list(client.matches("again", after=match.position)) == []
 
@@ -114,7 +114,11 @@ def test_documents_and_the_service(client: Client, monkeypatch: pytest.MonkeyPat
     client.star(match.id, match.position)
     (star,) = client.stars()
     assert (star.match, star.timestamp) == (match.id, match.timestamp)
-    assert tuple(one.document for one in star.documents) == match.documents
+    assert tuple(one.id for one in star.documents) == match.documents
+    assert [one.document for one in star.documents] == [one.document for one in match.sources]
+    assert [(one.stream, one.id, one.version, one.root) for one in match.sources] == [
+        *(("notes", "n0", 1, "note"), ("notes", "n2", 1, "note"))
+    ]
     client.unstar(match.id)
     assert list(client.stars()) == []
     assert client.status_series("day") == client.status_series()

@@ -93,8 +93,8 @@ def test_a_document_that_is_no_item_is_headed_by_its_stream_and_root() -> None:
     (match,) = of_case("advisory-then-release")
     origins = [card.origin for card in shown(match, "x").cards]
     assert origins == [
-        Value("root", "advisories · advisory"),
-        Value("root", "releases · release"),
+        Value("root", "advisories/a-1 · advisory"),
+        Value("root", "releases/r-241 · release"),
     ]
 
 

@@ -18,7 +18,7 @@ def test_the_texts_of_an_element_are_told_apart() -> None:
             [xscl.Document("S", "1", 1, BOOK.encode()), xscl.Document("S", "2", 2, post.encode())]
         )
         one, other, *lines, body, last = list(message_of([match]).lines())
-    assert (one, other) == ("RSS and Atom", "RSS and Atom")
+    assert (one, other) == ("RSS and Atom (book 1)", "RSS and Atom (post 2)")
     assert lines == [
         "b",
         "  author: Danny, Andrew",
@@ -35,5 +35,5 @@ def test_text_beside_elements_is_one_text() -> None:
     with xscl.Engine() as engine:
         engine.subscribe("q", "S//p->p")
         (match,) = engine.push(xscl.Document("S", "1", 1, b"<p>so <b>it</b> goes</p>"))
-        # a document without a title is called by its id
-        assert list(message_of([match]).lines()) == ["1", "p = so it goes"]
+        # a document without a title is called by its root element and its name
+        assert list(message_of([match]).lines()) == ["p 1", "p = so it goes"]

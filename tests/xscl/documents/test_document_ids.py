@@ -33,7 +33,7 @@ def invoice(id: str, number: str, time: int = 2) -> Document:
 
 
 def listed(engine: Engine) -> list[tuple[object, ...]]:
-    """The documents: id, version, streams; the database has them all then."""
+    """The documents: name, version, streams; the database has them all then."""
     query = "SELECT id, version, streams FROM state.document ORDER BY doc"
     with engine.host.transactions.lock:
         rows = engine.host.transactions.store.fetch(query)
@@ -48,8 +48,9 @@ def test_documents_of_two_streams_with_one_id_are_joined(
     engine.subscribe("pairs", PAIRS, updates=updates)
     coming = iter([order("17", "17"), invoice("17", "17")])
     found = [match for cut in cuts for match in engine.push([next(coming) for _ in range(cut)])]
-    assert [match.documents for match in found] == [("17", "17@2")]
-    assert listed(engine) == [("17", 1, "orders"), ("17@2", 1, "invoices")]
+    assert [match.documents for match in found] == [("17", "17")]
+    assert [match.names for match in found] == [("orders/17", "invoices/17")]
+    assert listed(engine) == [("orders/17", 1, "orders"), ("invoices/17", 1, "invoices")]
 
 
 def test_a_document_is_sent_again_to_the_stream_it_was_meant_for(engine: Engine) -> None:
@@ -57,7 +58,7 @@ def test_a_document_is_sent_again_to_the_stream_it_was_meant_for(engine: Engine)
     lost = Document("odrers", "17", 1, b"<order>17</order>")
     assert engine.push([lost]).accepted == 1
     found = engine.push([order("17", "17")])
-    assert [match.documents for match in found] == [("17@2",)]
+    assert [match.names for match in found] == [("orders/17",)]
     again = engine.push([lost, order("17", "17")])
     assert (again.accepted, again.unchanged) == (0, 2)
 
@@ -68,13 +69,13 @@ def test_versions_are_counted_for_each_stream(engine: Engine) -> None:
     given = [order("17", "a"), invoice("17", "b"), order("17", "b"), invoice("17", "a")]
     found = [match for one in given for match in engine.push([one])]
     assert listed(engine) == [
-        ("17", 1, "orders"),
-        ("17@2", 1, "invoices"),
-        ("17@3", 2, "orders"),
-        ("17@4", 2, "invoices"),
+        ("orders/17", 1, "orders"),
+        ("invoices/17", 1, "invoices"),
+        ("orders/17@2", 2, "orders"),
+        ("invoices/17@2", 2, "invoices"),
     ]
     assert {match.subscription for match in found} == {"all"}
-    assert [match.documents for match in found] == [("17@3", "17@2"), ("17", "17@4")]
+    assert [match.documents for match in found] == [("17@2", "17"), ("17", "17@2")]
 
 
 def test_documents_that_share_a_stream_are_versions_and_never_meet(engine: Engine) -> None:
@@ -84,7 +85,7 @@ def test_documents_that_share_a_stream_are_versions_and_never_meet(engine: Engin
         for time, streams in enumerate([("S",), ("S", "T"), ("T",), ("T", "U")])
     ]
     assert not [match for one in given for match in engine.push([one])]
-    assert [row[:2] for row in listed(engine)] == [("d", 1), ("d@2", 2), ("d@3", 2), ("d@4", 3)]
+    assert [row[:2] for row in listed(engine)] == [("d", 1), ("d@2", 2), ("T/d@3", 3), ("T/d@4", 4)]
 
 
 @pytest.mark.parametrize("most", [document_ids.MOST_UNSAVED, 0])
@@ -95,11 +96,14 @@ def test_a_repetition_of_what_only_the_journal_has_changes_nothing(
     monkeypatch.setattr(document_ids, "MOST_UNSAVED", most)
     engine.subscribe("all", "orders//order->n", updates=True)
     engine.push([order("17", "a")])
-    assert listed(engine) == [("17", 1, "orders")]  # a reader: the database gets the first one
+    assert listed(engine) == [
+        ("orders/17", 1, "orders")
+    ]  # a reader: the database gets the first one
     engine.push([order("18", "a"), order("17", "b")])
     again = engine.push([order("17", "b"), order("17", "a"), order("18", "a")])
     assert (again.accepted, again.unchanged, len(again)) == (0, 3, 0)
-    assert listed(engine) == [("17", 1, "orders"), ("18", 1, "orders"), ("17@2", 2, "orders")]
+    names = ["orders/17", "orders/18", "orders/17@2"]
+    assert [row[0] for row in listed(engine)] == names
 
 
 def test_ids_are_known_after_a_failed_push(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,11 +129,12 @@ def test_a_past_has_the_ids_of_the_documents(engine: Engine, past: dict[str, Any
     engine.retain(SERVICE)
     engine.push([order("17", "17", 10), invoice("17", "17", 20), invoice("17", "18", 30)])
     engine.subscribe("late", PAIRS, **past)
-    assert [match.documents for match in engine.matches("late")] == [("17", "17@2")]
-    assert [match.documents for match in engine.try_query("invoices//invoice->m")] == [("17@2",)]
+    names = ("orders/17", "invoices/17")
+    assert [match.names for match in engine.matches("late")] == [names]
+    assert [match.names for match in engine.try_query("invoices//invoice->m")] == [names[1:]]
 
 
-SKIPPED = [  # the third has the id that the fourth would have
+SHARED = [  # the third has the id as a name that is like that of the last
     Document("S", "a", 1, b"<a>1</a>"),
     Document("T", "a", 2, b"<a>1</a>"),
     Document("S", "a@3", 3, b"<a>1</a>"),
@@ -144,21 +149,21 @@ def test_a_past_has_the_ids_and_the_bases_of_the_documents(engine: Engine, strea
     query = f"{streams[0]}//a->x FOLLOWED BY{{x = y, 30 d}} {streams[1]}//a->y"
     engine.retain(SERVICE)
     engine.subscribe("live", query, updates=True)
-    for one in SKIPPED:
+    for one in SHARED:
         engine.push(one)
-    assert [row[0] for row in listed(engine)] == ["a", "a@2", "a@3", "a@4", "a@5"]
+    assert [row[0] for row in listed(engine)] == ["a", "T/a", "a@3@1", "T/a@2", "a@3"]
     engine.subscribe("late", query, updates=True, since="1 d")
-    found = {name: {one.documents for one in engine.matches(name)} for name in ("live", "late")}
-    assert found["live"] == found["late"] == {one.documents for one in engine.try_query("live")}
+    found = {name: {one.names for one in engine.matches(name)} for name in ("live", "late")}
+    assert found["live"] == found["late"] == {one.names for one in engine.try_query("live")}
     assert found["live"]
 
 
-def test_an_id_is_not_used_again_after_an_erasure(engine: Engine) -> None:
+def test_an_erasure_of_other_streams_changes_no_name(engine: Engine) -> None:
     engine.push([Document(f"_{user}.S", "a", 1, b"<a/>") for user in (1, 2, 3)])
     engine.host.catalog.erase("_1.")
     engine.host.catalog.erase("_2.")
     engine.push(Document("T", "a", 2, b"<a/>"))
-    assert [row[0] for row in listed(engine)] == ["a@3", "a@4"]
+    assert [row[0] for row in listed(engine)] == ["_3.S/a", "T/a"]
 
 
 def test_a_document_is_rejected_on_each_stream(engine: Engine) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import xscl
 from tests.joining import in_database
-from tests.oracle.evaluation import Match, identity, matches, outputs
+from tests.oracle.evaluation import Match, identity, matches, named, outputs
 from tests.oracle.queries import Case, Doc, Event, Push, Subscribe, Subscription, Unsubscribe
 from xscl.store.consumed_offsets import DIRECT, BatchKey
 
@@ -96,7 +96,8 @@ class Player:
         levels = sorted(delivered, key=lambda match: match.subscription)
         for match in levels:
             made = self._named(match)
-            self._known[match.id] = identity(made)
+            if match.publish is not None:
+                self._known[named(match.publish, match.id)] = identity(made)
             nodes = {name: tuple(node.node for node in of) for name, of in match.bindings.items()}
             times = (match.t0, match.t1)
             self.delivered.append(Delivered(made, match.id, times, tuple(sorted(nodes.items()))))
@@ -109,7 +110,7 @@ class Player:
             for name in wanted
             for node in match.bindings[name]
         ]
-        documents = tuple(self._known.get(one, one) for one in match.documents)
+        documents = tuple(self._known.get(one, one) for one in match.names)
         return match.subscription, documents, tuple(sorted(nodes))
 
 

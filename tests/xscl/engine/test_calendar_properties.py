@@ -94,7 +94,7 @@ class History:
 def _instant(event: Event) -> Doc:
     (at,) = event.values
     stream = str(event.stream)
-    return Doc((stream,), f"{stream} {at}", event.t0 * TICKS, f"<i>{at}</i>".encode())
+    return Doc((stream,), str(at), event.t0 * TICKS, f"<i>{at}</i>".encode())
 
 
 def _text(minute: int) -> str:
@@ -214,7 +214,7 @@ def found(history: History, given: Sequence[xscl.Match]) -> Counter[Found]:
     return Counter(
         (
             one.subscription,
-            one.documents,
+            one.names,
             tuple(at for _, at in one.instants if at is not None),
             tuple(
                 sorted(

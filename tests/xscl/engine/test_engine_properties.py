@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 import xscl
 from tests.examples import MORE, ROUNDS, cases_of, examples
-from tests.oracle.evaluation import Match, matches, replay
+from tests.oracle.evaluation import Match, matches, named, replay
 from tests.oracle.output import nodes_of
 from tests.oracle.queries import And as AllOf
 from tests.oracle.queries import (
@@ -293,8 +293,8 @@ SITUATIONS = (
 
 def _situations(case: Case, match: Match, query: Query) -> Iterator[str]:
     """Yield the special situations of the documents of a match."""
-    arrived = [doc.id for doc in case.documents]
-    known = {doc.id: doc for doc in reversed(case.documents)}
+    names = [named(doc.streams[0], doc.id) for doc in case.documents]
+    known = dict(reversed(list(zip(names, case.documents, strict=True))))
     if any("@" in document for document in match[1]):
         yield "new version"
         return
@@ -307,7 +307,7 @@ def _situations(case: Case, match: Match, query: Query) -> Iterator[str]:
             yield "at the edge of the window"
         if distance == 0:
             yield "at the same time"
-        if distance > 0 and arrived.index(second.id) < arrived.index(first.id):
+        if distance > 0 and names.index(match[1][1]) < names.index(match[1][0]):
             yield "later part arrived first"
 
 

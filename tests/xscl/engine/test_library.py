@@ -79,6 +79,13 @@ def test_matches_are_tables() -> None:
             "start": moment,
             "end": moment.replace(microsecond=2),
             "documents": ["d1", "d2"],
+            "sources": [
+                {
+                    **{"document": name, "stream": "S", "id": name, "version": 1, "root": "a"},
+                    "title": "",
+                }
+                for name in ("d1", "d2")
+            ],
             "values": [("x", ["hi"]), ("y", ["hi"])],
             "history": False,
         }

@@ -54,7 +54,7 @@ def test_the_closest_documents_match_if_any_do(kind: str, monkeypatch: pytest.Mo
 
 def compare(engine: xscl.Engine, name: str, text: str) -> bool:
     """Compare the diagnosis of a subscription with its matches; return if documents match."""
-    delivered = {match.documents for match in engine.matches(name)}
+    delivered = {match.names for match in engine.matches(name)}
     found, query = engine.why(name), compile_query(text)
     combinations = 1
     for block in found.blocks:

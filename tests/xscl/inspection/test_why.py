@@ -465,7 +465,7 @@ def test_a_text_that_is_not_kept_can_be_given() -> None:
     with Engine() as engine:
         engine.subscribe("q", PAIR)
         engine.push([book("d1", 1), Document("R", "d2", 2 * H, b"<other/>")])
-        with pytest.raises(DocumentError, match="the text of 'd2' is not kept any more"):
+        with pytest.raises(DocumentError, match="the text of 'R/d2' is not kept any more"):
             engine.why("q", "d1", "d2")
         answer = engine.why("q", "d1", "d2", read={"d2": b"<other/>"}.__getitem__)
     assert failures(answer)[0][2] == "d2 belongs to R"

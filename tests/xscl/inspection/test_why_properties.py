@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import xscl
 from tests.examples import examples, until, usually
-from tests.oracle.evaluation import matches
+from tests.oracle.evaluation import arrivals, matches, named
 from tests.oracle.queries import Case, Push, Subscribe, Unsubscribe
 from tests.strategies import joins
 from tests.strategies import language as drawn
@@ -59,18 +59,11 @@ def play(engine: xscl.Engine, case: Case) -> None:
 
 
 def texts(engine: xscl.Engine, case: Case) -> dict[str, bytes]:
-    """Return the texts of all documents by their ids, also of those that are not kept."""
-    found: dict[str, list[bytes]] = {}
-    for doc in case.documents:
-        versions = found.setdefault(doc.id, [])
-        if doc.xml not in versions:
-            versions.append(doc.xml)
-    ids = {
-        name if number == 1 else f"{name}@{number}": text
-        for name, versions in found.items()
-        for number, text in enumerate(versions, 1)
+    """Return the texts of all documents by their names, also of those that are not kept."""
+    published = {
+        named(match.publish, match.id): match.xml() for match in engine.matches() if match.publish
     }
-    return ids | {match.id: match.xml() for match in engine.matches() if match.publish}
+    return {row.id: row.document.xml for row in arrivals(case.events)} | published
 
 
 def asked(
@@ -114,9 +107,9 @@ def check(kind: str, number: int) -> None:
         with xscl.Engine() as engine:
             play(engine, case)
             delivered, known = engine.matches(), texts(engine, case)
-            ids = [row["id"] for row in engine.sql("SELECT id FROM documents").to_pylist()]
+            ids = [row["docid"] for row in engine.sql("SELECT docid FROM documents").to_pylist()]
             for one in engine.subscriptions:
-                found = {m.documents for m in delivered if m.subscription == one.name}
+                found = {m.names for m in delivered if m.subscription == one.name}
                 query = compile_query(one.query)
                 for documents in asked(query, found, ids, chance):
                     answer = engine.why(one.name, *documents, read=known.__getitem__)

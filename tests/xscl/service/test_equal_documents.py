@@ -33,7 +33,7 @@ def values(client: httpx.Client, stream: str) -> list[tuple[str, str]]:
     """The values of the second variable, by document, as SQL has them."""
     question = (
         "SELECT docid, strVal FROM R_doc WHERE strVal IS NOT NULL"
-        f" AND starts_with(docid, '{stream}-') ORDER BY docid"
+        f" AND starts_with(docid, '{stream}/') ORDER BY docid"
     )
     rows = client.post("/v1/sql", json={"query": question}).json()["rows"]
     return [(name, value) for name, value in rows]
@@ -52,7 +52,7 @@ def test_x16_equal_documents_join_however_they_are_written(
     made = operator.put(f"/v1/subscriptions/{stream}", json={"query": query})
     assert made.status_code == 201, made.text
     send(operator, stream, documents)
-    ids = sorted(f"{stream}-{name}" for name in documents)
+    ids = sorted(f"{stream}/{stream}-{name}" for name in documents)
     eventually(lambda: [name for name, _ in values(operator, stream)] == ids)
     assert {value for _, value in values(operator, stream)} == {"ab"}
     question = f"SELECT count(*) FROM matches WHERE subscription = '{stream}'"

@@ -58,7 +58,7 @@ def test_a_query_is_checked_and_its_lack_of_matches_explained(
     assert found["blocks"][0]["failing"].endswith("'t1' and 'T1', equal but for case")
     same = "orders//order[./title->t] JOIN{t=u, 1 d} orders//order[./title->u]"
     closest = ok(alice.post("/v1/diagnose", json={"query": same}))["closest"]
-    assert sorted(closest["documents"]) == ["o0", "o1"]
+    assert sorted(closest["documents"]) == ["orders/o0", "orders/o1"]
     assert [edge["text"] for edge in closest["edges"] if not edge["holds"]] == ["t = u"]
 
     # Another user can name nothing of it.

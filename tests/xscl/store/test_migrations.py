@@ -238,6 +238,39 @@ def test_feeds_of_version_14_have_hubs_and_leases(old: Path) -> None:
         assert list(feeds) == [hub]
 
 
+def test_documents_of_version_19_are_named_by_stream_id_and_version(old: Path) -> None:
+    """Their names were `id@n`, counted over all streams, and ids had the numbers of users."""
+    given = [  # name, id, streams
+        ("17", "17", ["orders"]),
+        ("17@2", "17", ["invoices"]),
+        ("17@3", "17", ["orders"]),
+        ("_7.17", "_7.17", ["_7.orders"]),
+        ("_7.17", "_7.17", ["orders"]),
+        ("17@4", "17", ["S", "orders"]),
+        ("a@2", "a@2", ["S"]),
+        ("old/d", "old/d", ["S"]),
+    ]
+    with closing(Store(old)) as store, store.transaction():
+        store.fetch("DELETE FROM state.document")
+        for number, one in enumerate(given, 1):
+            store.fetch(
+                "INSERT INTO state.document(doc, id, given, streams, version, ts)"
+                " VALUES (?, ?, ?, ?, 1, 1)",
+                [number, *one],
+            )
+        store.fetch("INSERT INTO state.cut VALUES (1, 3, '17@3')")
+        store.set_meta(version=19)
+    with xscl.Engine(old) as engine, closing(engine.host.connect()) as store:
+        names = [name for (name,) in store.fetch("SELECT id FROM state.document ORDER BY doc")]
+        assert store.fetch("SELECT id FROM state.cut") == [("orders/17@2",)]
+        ids = [id for (id,) in store.fetch("SELECT given FROM state.document ORDER BY doc")]
+    assert names == [
+        *("orders/17", "invoices/17", "orders/17@2", "_7.orders/17", "orders/_7.17"),
+        *("17", "a@2@1", "S/old/d"),
+    ]
+    assert ids == ["17", "17", "17", "17", "_7.17", "17", "a@2", "old/d"]
+
+
 # -- Development versions ------------------------------------------------------------------
 
 

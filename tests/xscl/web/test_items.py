@@ -49,16 +49,16 @@ def test_older_items_are_on_further_pages(shop: Shop) -> None:
         path = following[0] if following else None
     assert len(seen) == len(set(seen)) > 50
     listed = ok(shop.client.get("/v1/documents", params={"limit": 1000}))
-    assert [one["id"] for one in listed["items"]][: len(seen)] == seen
+    assert [one["document"] for one in listed["items"]][: len(seen)] == seen
 
 
 def test_the_api_lists_the_same_items(shop: Shop, pair: tuple[str, str]) -> None:
     found = ok(shop.client.get("/v1/documents", params={"text": "NIGHT FERRY", "limit": 1}))
-    assert found["items"][0]["id"] == pair[0]
+    assert found["items"][0]["document"] == pair[0]
     assert found["items"][0]["title"] == "Night Ferry Returns in June"
     assert found["items"][0]["kept"]
     following = {"text": "NIGHT FERRY", "limit": 1, "before": found["next"]}
-    assert ok(shop.client.get("/v1/documents", params=following))["items"][0]["id"] == pair[1]
+    assert ok(shop.client.get("/v1/documents", params=following))["items"][0]["document"] == pair[1]
 
 
 def test_a_match_is_excluded_by_a_condition_that_is_proposed_in_the_editor(shop: Shop) -> None:
@@ -90,7 +90,9 @@ def test_a_query_is_written_from_two_items(shop: Shop, pair: tuple[str, str]) ->
     editor = parsed(shop.client.get(answer.headers["location"]).text)
     query = editor.xpath("string(//textarea)").strip()
     tried = ok(shop.client.post("/v1/try", json={"query": query}))
-    assert list(reversed(pair)) in [match["documents"] for match in tried["matches"]]
+    assert list(reversed(pair)) in [
+        [one["document"] for one in match["sources"]] for match in tried["matches"]
+    ]
     nothing = shop.client.get("/compare/query", params=asked[:2])
     assert nothing.status_code == 422
 

@@ -98,7 +98,7 @@ def test_matches_are_starred_over_http_and_listed_page_by_page(shop: Shop) -> No
     assert (stars[1]["timestamp"], stars[1]["position"]) == (
         *(listed[0]["timestamp"], listed[0]["position"]),
     )
-    assert [one["document"] for one in stars[1]["documents"]] == listed[0]["documents"]
+    assert [one["id"] for one in stars[1]["documents"]] == listed[0]["documents"]
     wrong = shop.client.put(f"/v1/stars/{listed[0]['id']}", json={"position": 1 << 40})
     assert wrong.status_code == 404
     done = called("stars", "--url", shop.address)

@@ -44,6 +44,8 @@ def _document(card: Card, tree: DocumentTree) -> Iterator[str]:
     title = _marked(card.title)
     yield f'<h3><a href="{escape(card.url)}">{title}</a></h3>' if card.url else f"<h3>{title}</h3>"
     origin = f"{_marked(card.origin)} \N{MIDDLE DOT} " if card.origin else ""
+    if card.version > 1:
+        origin += f"version {card.version} \N{MIDDLE DOT} "
     time = written(card.ts)
     yield f'<p>{origin}<time datetime="{time}">{time[:10]} {time[11:16]} UTC</time></p>'
     if card.text is not None:

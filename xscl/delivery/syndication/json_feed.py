@@ -42,7 +42,11 @@ def _item(entry: FeedEntry) -> dict[str, Any]:
             "message": message.id,
             "history": message.history,
             "matches": [
-                {"match": match["match"], "documents": match["documents"]}
+                {
+                    "match": match["match"],
+                    "documents": match["documents"],
+                    "sources": match["sources"],
+                }
                 for match in message.matches
             ],
         },

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, zip_longest
 from typing import Any, Literal, TypeAlias
 
 from feeds.xml.xmlparse import parse
 from xscl.documents.document_log import StoredDocument
+from xscl.documents.document_names import find_document
 from xscl.documents.results import Subscription
 from xscl.errors import DocumentError, XsclError
 from xscl.inspection.replay import Trial
@@ -23,6 +25,8 @@ NONE = "-"
 
 Read: TypeAlias = "Callable[[str], bytes]"
 """Gives the text of a document that the engine has taken in and does not keep any more."""
+Visible: TypeAlias = "Callable[[str], str | None]"
+"""Gives the reader's name of a stream, None for a stream that he does not see."""
 Row: TypeAlias = "tuple[Any, ...]"
 """A row of `stored`."""
 Kind: TypeAlias = Literal["pattern", "value", "time", "order", "registration"]
@@ -130,13 +134,15 @@ def question_of(
     watermark: int,
     not_live: Sequence[str] = (),
     read: Read | None = None,
+    visible: Visible = str,
 ) -> Question:
     """Return the question if a query matches the documents of these names.
 
-    They may be those that a match of the subscription has.  Raises DocumentError for an unknown
-    document, or one whose text is neither kept nor given by `read`; XsclError for a wrong number
-    of documents.
+    They are found by `find_document`, with the stream of the block for which each stands.  They may
+    be those that a match of the subscription has.  Raises DocumentError for an unknown document, or
+    one whose text is neither kept nor given by `read`; XsclError for a wrong number of documents.
     """
+    names = _names(store, query, names, visible)
     rows = {name: _row(store, name) for name in names if name != NONE}
     found, placed = None, None
     if subscription is not None:
@@ -175,7 +181,8 @@ def stored(store: Store, which: str, parameters: Sequence[object]) -> list[Row]:
     """
     return store.fetch(
         "SELECT d.doc, d.id, d.ts, d.first, d.version, d.history, d.clock, d.rank, d.base,"
-        f" d.streams, t.xml FROM state.document d LEFT JOIN state.text t USING (doc) {which}",
+        " d.given, d.streams[1], d.streams, t.xml"
+        f" FROM state.document d LEFT JOIN state.text t USING (doc) {which}",
         parameters,
     )
 
@@ -187,14 +194,8 @@ def known_document(row: Row, text: bytes) -> Known:
 
 
 def _row(store: Store, name: str) -> Row:
-    rows = stored(store, "WHERE d.id = ?", [name])
-    if not rows:
-        raise DocumentError(
-            f"there is no document {name!r}",
-            reason_code="unknown_document",
-            hint="xscl sql 'SELECT id FROM documents' lists them",
-        )
-    return rows[0]
+    (row,) = stored(store, "WHERE d.id = ?", [name])
+    return row
 
 
 def _known(row: Row, read: Read | None) -> Known:
@@ -211,24 +212,43 @@ def _known(row: Row, read: Read | None) -> Known:
 # -- Documents and blocks --------------------------------------------------------------------
 
 
+def _names(
+    store: Store, query: CompiledQuery, names: Sequence[str], visible: Visible
+) -> tuple[str, ...]:
+    """Return the engine's names of documents; an id means that on the stream of its block."""
+    blocks = (query.normal.blocks[place].stream for place in _chosen(query, len(names)))
+    placed = zip_longest(names, blocks)
+    return tuple(
+        name if name == NONE else find_document(store, name, visible, stream)
+        for name, stream in islice(placed, len(names))
+    )
+
+
+def _chosen(query: CompiledQuery, number: int) -> list[int]:
+    """Return the blocks that a number of documents stand for: all, or those of a match only."""
+    asked = [place for place, one in enumerate(query.normal.blocks) if not one.is_calendar]
+    parts = [place for place in query.components if place in asked]
+    needed = needed_blocks(query)
+    if number == len(needed) < len(parts):
+        return sorted(needed)
+    return parts if number == len(parts) else asked
+
+
 def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...]:
     """Return the document of each block: named for all, or for those of a match only.
 
     The instants of a calendar have none.
     """
     given = [None if name == NONE else name for name in names]
-    asked = [place for place, one in enumerate(query.normal.blocks) if not one.is_calendar]
-    blocks, parts = len(asked), [place for place in query.components if place in asked]
-    if not parts:
+    blocks = sum(not one.is_calendar for one in query.normal.blocks)
+    if all(query.normal.blocks[place].is_calendar for place in query.components):
         raise XsclError(
             "a match of this query has instants and no documents to ask about",
             hint="try the query instead: that finds its matches",
         )
     needed = needed_blocks(query)
-    chosen = parts if len(given) == len(parts) else asked
-    if len(given) == len(needed) < len(parts):
-        chosen = sorted(needed)
-    by_place: Mapping[int, str | None] = dict(zip(chosen, given, strict=False))
+    placed = zip(_chosen(query, len(given)), given, strict=False)
+    by_place: Mapping[int, str | None] = dict(placed)
     found = [by_place.get(place) for place in range(len(query.normal.blocks))]
     if len(given) == blocks and None in (found[place] for place in needed):
         raise XsclError(

@@ -54,7 +54,7 @@ def _found(question: Question, query: str) -> set[tuple[str, ...]]:
         {one.stored.doc: one.xml for one in known},
         own_time=question.own_time,
     )
-    return {match.documents for match in question.attempt(trial)}
+    return {match.names for match in question.attempt(trial)}
 
 
 def _period(question: Question, known: Sequence[Known]) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from feeds.xml.encoding import as_utf8, charset_of
+from xscl.documents.document_names import number_in
 from xscl.documents.document_validation import expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError, XsclError
@@ -23,6 +24,7 @@ from xscl.service.bodies import JsonBody, Moment, raw_request
 from xscl.service.browsing import END, BrowsedDocument, browse, visible_names
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
+from xscl.service.names import refuse_reserved
 from xscl.service.paging import Limit, Page
 from xscl.service.problems import Problem, not_found
 from xscl.subscriptions.document_source import source_of
@@ -68,8 +70,12 @@ class Taken(JsonBody):
 class ListedDocument(JsonBody):
     """A document that was taken."""
 
+    document: str = Field(examples=["orders/order-17"])
+    """Its name, which no other document has."""
     id: str = Field(examples=["order-17"])
-    """Id of the document."""
+    """The id that it was sent with."""
+    version: int = Field(examples=[1])
+    """Its version: 1 for the first document with its id on its stream."""
     streams: list[str] = Field(examples=[["orders"]])
     """The streams that it is on, as far as you see them."""
     timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
@@ -120,7 +126,9 @@ def browsed(
 def _listed(who: Account, one: BrowsedDocument) -> ListedDocument:
     source = None if one.xml is None else source_of(one.part(one.xml))
     return ListedDocument(
-        id=who.named(one.id),
+        document=who.named(one.name),
+        id=one.id,
+        version=number_in(one.name),
         streams=visible_names(who, one.streams),
         timestamp=one.ts,
         arrived=one.arrived,
@@ -171,7 +179,8 @@ def take(
     known = _stream(here, who, stream)
     given = name or secrets.token_hex(16)
     moment, is_timed = _moment(here, who, given, time)
-    document = Document(known, who.qualify(given), moment, xml, origin=who.name)
+    refuse_reserved(given)
+    document = Document(known, given, moment, xml, origin=who.name)
     _check(here, who, document)
     here.usage.refuse_many_matches(who)
     here.usage.count_document(who, len(xml))

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from pydantic import ConfigDict, Field
 
-from xscl.errors import DocumentError
+from xscl.documents.document_names import find_document
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, RequestBody
 from xscl.service.dependencies import Here, Who
@@ -26,7 +26,7 @@ from xscl.service.names import owner
 from xscl.service.problems import Problem
 from xscl.service.resolving import ResolvedQuery
 from xscl.service.routes.subscriptions import QUERY, Name, written
-from xscl.service.showing import MatchShown, shown_within, visible_document
+from xscl.service.showing import MatchShown, shown_within
 from xscl.service.subscribing import refuse_bare, versions
 
 router = APIRouter(tags=["questions"])
@@ -100,14 +100,14 @@ class WhyAsked(Asked):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"subscription": "echo", "documents": ["order-17", "invoice-4"]}]
+            "examples": [{"subscription": "echo", "documents": ["orders/17", "invoices/4"]}]
         }
     )
 
     documents: list[Annotated[str, Field(max_length=1_000)]] = Field(
-        min_length=1, max_length=100, examples=[["order-17", "invoice-4"]]
+        min_length=1, max_length=100, examples=[["orders/17", "invoices/4"]]
     )
-    """Their ids, one for each block in their order; `-` for none."""
+    """Their names or ids, one for each block in their order; `-` for none."""
 
 
 class Explanation(JsonBody):
@@ -137,8 +137,8 @@ class Node(JsonBody):
 class Witness(JsonBody):
     """A document as the nodes that patterns match."""
 
-    document: str = Field(examples=["order-17"])
-    """The id of the document."""
+    document: str = Field(examples=["orders/17"])
+    """The name of the document."""
     nodes: list[Node]
     """All its nodes, in document order."""
 
@@ -170,10 +170,11 @@ def try_(asked: TryAsked, here: Here, who: Who) -> Tried:
 def why(asked: WhyAsked, here: Here, who: Who) -> Answer:
     """Lists each condition of a query on the given documents, with its evidence or nearest miss."""
     query, resolved = _query(here, who, asked)
-    names = [name if name == "-" else _document(here, who, name) for name in asked.documents]
     read = partial(spooled, here.engine, directory=here.home.spool)
     with here.questions.hold(who.number), resolved.as_written():
-        return why_shown(who, here.engine.why(query, *names, read=read))
+        why = here.engine.host.queries.why
+        found = why(query, *asked.documents, read=read, visible=who.called)
+        return why_shown(who, found)
 
 
 @router.post("/diagnose", summary="Explain why a query has no match")
@@ -213,13 +214,17 @@ def explain_subscription(
 
 @router.get("/documents/{id:path}/witness", summary="Show a document's nodes")
 def show_witness(
-    id: Annotated[str, Path(min_length=1, max_length=1_000, description="The document's id.")],
+    id: Annotated[
+        str, Path(min_length=1, max_length=1_000, description="The document's name or id.")
+    ],
     here: Here,
     who: Who,
 ) -> Witness:
     """Shows the nodes of a document, for the operator with the variables that can bind them."""
     with here.questions.hold(who.number):
-        found = witness(here.engine, _document(here, who, id), here.home.spool)
+        with here.reading() as store:
+            name = find_document(store, id, who.called)
+        found = witness(here.engine, name, here.home.spool)
     nodes = [Node.model_validate(row) for row in found.rows]
     for node in nodes:  # what binds a node is the work of all users together
         node.variables = list(map(who.shown, node.variables)) if who.is_operator else []
@@ -244,15 +249,3 @@ def _query(here: Installation, who: Account, asked: Asked) -> tuple[str, Resolve
     # A text with a blank is no name: what is asked is a query even if a subscription is named so.
     text = f"{resolved.text} "
     return text, ResolvedQuery(text, resolved.written, resolved.prefix, resolved.insertions)
-
-
-def _document(here: Installation, who: Account, name: str) -> str:
-    with here.reading() as store:
-        found = visible_document(store, who, name)
-    if found is None:
-        raise DocumentError(
-            f"there is no document {name!r}",
-            reason_code="unknown_document",
-            hint="a match names its documents; the answer to a POST names the one that it made",
-        )
-    return found

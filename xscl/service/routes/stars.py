@@ -30,8 +30,16 @@ class StarPlace(RequestBody):
 class StarredDocument(JsonBody):
     """A document of a starred match, as it was."""
 
-    document: str = Field(examples=["order-17"])
-    """Its id."""
+    document: str = Field(examples=["orders/17"])
+    """Its name."""
+    stream: str = Field(examples=["orders"])
+    """The stream that it was sent to."""
+    id: str = Field(examples=["17"])
+    """The id that it was sent with."""
+    version: int = Field(examples=[1])
+    """Its version: 1 for the first document with its id on its stream."""
+    root: str = Field(examples=["order"])
+    """The name of its root element."""
     title: str = Field(examples=["Ferry stops"])
     """Its title, or the value that stands for it."""
     url: str | None = Field(examples=["https://example.org/ferry"])

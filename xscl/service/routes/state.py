@@ -75,8 +75,10 @@ class Rejected(JsonBody):
 class Late(JsonBody):
     """A document that came too late for some of your subscriptions."""
 
+    document: str = Field(examples=["orders/order-17"])
+    """Its name, which no other document has."""
     id: str = Field(examples=["order-17"])
-    """Its id."""
+    """The id that it was sent with."""
     streams: list[str] = Field(examples=[["orders"]])
     """Its streams, those that you may see."""
     timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
@@ -196,7 +198,7 @@ def rejected(here: Here, who: Who, limit: Limit = 100, after: Number = None) -> 
 def _rejected(who: Account, row: dict[str, Any]) -> Rejected:
     shown = {
         "stream": who.named(row["stream"]),
-        "id": who.named(row["id"]),
+        "id": row["id"],
         "message": who.shown(row["message"]),
         "beginning": row["beginning"].decode("utf-8", "replace"),
     }
@@ -217,7 +219,8 @@ def late(here: Here, who: Who, limit: Limit = 100) -> list[Late]:
         rows = latest_missed(store, readings.filter(own), limit)
     return [
         Late(
-            id=who.named(row["docid"]),
+            document=who.named(row["docid"]),
+            id=row["id"],
             streams=[name for s in row["streams"] if (name := who.visible(s)) is not None],
             timestamp=row["timestamp"],
             watermark=row["watermark"],

@@ -124,8 +124,8 @@ def _stored(store: Store, viewer: Viewer) -> Tables:
     where = "" if viewer.everything else f" WHERE {of_streams}"
     shown = "streams" if viewer.everything else f"{streams}{viewer.shown('s')})"
     documents = (
-        f"SELECT doc, {viewer.shown('id')} AS id, {shown} AS streams, ts, clock, first, version,"
-        f" history, origin, rank FROM state.document{where}"
+        f"SELECT doc, {viewer.called('id')} AS id, given, {shown} AS streams, ts, clock, first,"
+        f" version, history, origin, rank FROM state.document{where}"
     )
     results = "SELECT position, qid, doc1, doc2 FROM state.result r"
     if not viewer.everything:
@@ -152,7 +152,7 @@ def _stored(store: Store, viewer: Viewer) -> Tables:
             f" (SELECT doc1 FROM ({results}) UNION SELECT doc2 FROM ({results}))"
         ),
         "rejected": store.arrow(
-            f"SELECT {viewer.shown('stream')} AS stream, {viewer.shown('id')} AS id, reason, line,"
+            f"SELECT {viewer.shown('stream')} AS stream, id, reason, line,"
             ' "column", message, clock, sha256, beginning FROM state.rejected'
             f" WHERE {viewer.visible(_NOBODYS)}"
         ),

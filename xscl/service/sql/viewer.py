@@ -51,5 +51,15 @@ class Viewer:
             f" THEN {name}[{len(self.prefix) + 1}:] ELSE {name} END)"
         )
 
+    def called(self, name: str) -> str:
+        """Return the SQL expression of the viewer's name of a document (`Account.named`)."""
+        if self.everything:
+            return name
+        hidden = f"SELECT name FROM state.owned_stream WHERE account = {int(self.number)}"
+        return (
+            f"(CASE WHEN contains({name}, '/') AND split_part({name}, '/', 1) IN ({hidden})"
+            f" THEN '_0.' || {name} ELSE {self.shown(name)} END)"
+        )
+
 
 OPERATOR = Viewer()

@@ -15,7 +15,8 @@ from markupsafe import Markup
 from feeds.formats.display import safe_html
 from feeds.xml.xmlparse import parse
 from xscl.delivery.cards import Card, card
-from xscl.errors import XsclError
+from xscl.documents.document_names import UNKNOWN, find_document, number_in
+from xscl.errors import DocumentError, XsclError
 from xscl.inspection.by_example import Leaf, Shared, Side, differing, query_for, query_of, shared
 from xscl.inspection.vocabulary import leaf_value, steps_of
 from xscl.language.names import EVERYTHING
@@ -31,7 +32,6 @@ from xscl.service.routes.inspection import (
     show_witness,
     why,
 )
-from xscl.service.showing import visible_document
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.subscriptions.match import MatchDocument
 from xscl.time_format import UNITS
@@ -205,12 +205,13 @@ def why_not(
             found = diagnose(DiagnoseAsked(**subject, since=None), asked.here, asked.who)
     except XsclError as raised:
         error = problem_text(raised, asked.who)
+    cards = [None if one == "-" else example(asked, one).card for one in doc]
     return asked.page(
         "why.html",
         status=HTTPStatus.UNPROCESSABLE_ENTITY if error else HTTPStatus.OK,
         subscription=subscription,
-        cards=[example(asked, one).card for one in doc if one != "-"],
-        conditions=numbered(conditions, doc),
+        cards=[card for card in cards if card is not None],
+        conditions=numbered(conditions, ["-" if one is None else one.document for one in cards]),
         failing=sum(not edge.holds for edge in conditions),
         diagnosis=None if found is None else readable(found),
         error=error,
@@ -229,7 +230,7 @@ def newest_items(asked: PageRequest, stream: str) -> list[ItemRow]:
 def _row(asked: PageRequest, one: BrowsedDocument) -> ItemRow:
     shown = None if one.xml is None else card(one.part(one.xml), {})
     streams = [name for name in visible_names(asked.who, one.streams) if name != EVERYTHING]
-    return ItemRow(asked.who.named(one.id), one.ts, one.arrived, streams, one.history, shown)
+    return ItemRow(asked.who.named(one.name), one.ts, one.arrived, streams, one.history, shown)
 
 
 def _streams(asked: PageRequest) -> list[StreamRow]:
@@ -256,20 +257,24 @@ def example(asked: PageRequest, name: str) -> Example:
     """Return a visible document with its nodes; raises Problem 404."""
     here, who = asked.here, asked.who
     with here.reading() as store:
-        known = visible_document(store, who, name)
-        rows = store.fetch(
-            "SELECT d.ts, d.streams, t.xml FROM state.document d"
+        try:
+            known = find_document(store, name, who.called)
+        except DocumentError as error:
+            if error.reason_code != UNKNOWN:
+                raise
+            raise Problem("not_found", f"There is no such item: {name}", hint="see Items") from None
+        ((ts, given, streams, xml),) = store.fetch(
+            "SELECT d.ts, d.given, d.streams, t.xml FROM state.document d"
             " LEFT JOIN state.text t USING (doc) WHERE d.id = ?",
             [known],
         )
-    if known is None or not rows:
-        raise Problem("not_found", f"There is no such item: {name}", hint="see Items")
-    ((ts, streams, xml),) = rows
     text = spooled(here.engine, known, here.home.spool) if xml is None else bytes(xml)
     tree = number_nodes(parse(text))
     names = visible_names(who, streams)
     stream = next((one for one in names if one != EVERYTHING), names[0])
-    return Example(name, MatchDocument(name, ts, tree), Side(stream, _root(tree)))
+    first = who.named(streams[0])
+    part = MatchDocument(who.named(known), ts, tree, first, given, number_in(known))
+    return Example(part.document, part, Side(stream, _root(tree)))
 
 
 def _root(tree: DocumentTree) -> str:

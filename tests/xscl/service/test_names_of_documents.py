@@ -1,0 +1,177 @@
+"""Each surface shows the names of documents, and each name leads to its document."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from tests.xscl.service.conftest import code, eventually, ok
+
+PAIRS = "orders//n->x JOIN{x=y, 30 d} invoices//n->y"
+SENT = [  # stream, id, content; each content is a version
+    ("invoices", "17", "1"),
+    ("orders", "17", "1"),
+    ("orders", "17", "2"),
+    ("orders", "a/b?c=1&d #%41@3", "1"),
+    ("invoices", "orders/17", "1"),
+    ("in.voices", "17", "1"),
+]
+NAMES = [
+    *("invoices/17", "orders/17", "orders/17@2", "orders/a/b?c=1&d #%41@3@1"),
+    *("invoices/orders/17", "in.voices/17"),
+]
+
+
+def text(stream: str, content: str) -> str:
+    root = stream.rstrip("s").replace(".", "-")
+    return f"<{root}><n>k</n><c>{content}</c></{root}>"
+
+
+@pytest.fixture(scope="module", params=["operator", "alice"])
+def owner(request: pytest.FixtureRequest) -> httpx.Client:
+    """A client whose streams have the documents, and who has subscriptions to them."""
+    client: httpx.Client = request.getfixturevalue(request.param)
+    for stream in ("orders", "invoices", "in.voices"):
+        ok(client.put(f"/v1/streams/{stream}", json={"live": True}))
+    body = {"query": PAIRS, "updates": True, "history": False}
+    ok(client.put("/v1/subscriptions/pairs", json=body))
+    ok(client.put("/v1/subscriptions/rest", json={"query": "in.voices//n->x", "history": False}))
+    for stream, id, content in SENT:
+        address = f"/v1/documents/{stream}"
+        ok(client.post(address, params={"id": id}, content=text(stream, content)))
+    eventually(lambda: len(matches(client)) == 6)
+    return client
+
+
+def matches(client: httpx.Client) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = ok(client.get("/v1/subscriptions/pairs/matches"))["matches"]
+    return found
+
+
+def test_a_match_says_what_its_documents_are(owner: httpx.Client) -> None:
+    found = matches(owner)
+    (first,) = (one for one in found if one["documents"] == ["17", "17"])
+    shown = [{name: one[name] for name in list(one)[:5]} for one in first["sources"]]
+    assert shown == [
+        {"document": "orders/17", "stream": "orders", "id": "17", "version": 1, "root": "order"},
+        {
+            **{"document": "invoices/17", "stream": "invoices", "id": "17", "version": 1},
+            "root": "invoice",
+        },
+    ]
+    (second,) = (one for one in found if one["documents"] == ["17@2", "17"])
+    assert [one["version"] for one in second["sources"]] == [2, 1]
+    assert [one["document"] for one in second["sources"]] == ["orders/17@2", "invoices/17"]
+    assert {one["document"] for of in second["bindings"].values() for one in of} == {
+        *("orders/17@2", "invoices/17")
+    }
+    assert "_" not in str([one["sources"] for one in found])
+    tried = ok(owner.post("/v1/try", json={"query": PAIRS}))["matches"]
+    assert [one["sources"] for one in tried if one["documents"] == ["17", "17"]] == [
+        first["sources"]
+    ]
+
+
+@pytest.mark.parametrize(("sent", "name"), list(zip(SENT, NAMES, strict=True)), ids=NAMES)
+def test_a_name_leads_to_its_document(
+    owner: httpx.Client, sent: tuple[str, str, str], name: str
+) -> None:
+    stream, id, content = sent
+    for safe in ("/", ""):
+        found = ok(owner.get(f"/v1/documents/{quote(name, safe=safe)}/witness"))
+        assert found["document"] == name
+        assert [node["text"] for node in found["nodes"]] == ["", "k", content]
+    page = owner.get("/document", params={"id": name})
+    assert page.status_code == 200
+    assert html.escape(name) in page.text
+    (listed,) = (one for one in listing(owner) if one["document"] == name)
+    assert (listed["streams"], listed["id"]) == ([stream], id)
+    query = {"query": f"{stream}//n->x", "documents": [name]}
+    answer = ok(owner.post("/v1/why", json=query))
+    assert answer["matched"]
+    assert name in answer["edges"][0]["text"]
+
+
+def listing(owner: httpx.Client) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = ok(owner.get("/v1/documents", params={"limit": 100}))["items"]
+    return found
+
+
+def test_an_id_of_several_streams_is_an_error_that_lists_them(owner: httpx.Client) -> None:
+    ok(owner.put("/v1/streams/other", json={"live": True}))
+    asked = {"query": "other//n->x", "documents": ["17"]}
+    for answer in (owner.get("/v1/documents/17/witness"), owner.post("/v1/why", json=asked)):
+        assert code(answer) == (422, "ambiguous_document")
+        assert "in.voices/17, invoices/17, orders/17" in answer.json()["detail"]
+    page = owner.get("/document", params={"id": "17"})
+    assert page.status_code == 422
+    assert "in.voices/17, invoices/17, orders/17" in page.text
+    assert code(owner.get("/v1/documents/18/witness")) == (422, "unknown_document")
+    assert owner.get("/document", params={"id": "18"}).status_code == 404
+    assert ok(owner.get("/v1/documents/17@2/witness"))["document"] == "orders/17@2"
+
+
+def test_a_block_says_which_document_an_id_means(owner: httpx.Client) -> None:
+    for documents in (["17", "17"], ["orders/17", "17"], ["17@2", "17"]):
+        asked = {"subscription": "pairs", "documents": documents}
+        assert ok(owner.post("/v1/why", json=asked))["matched"]
+
+
+def test_names_in_sql_are_unique(owner: httpx.Client) -> None:
+    asked = "SELECT docid, stream, id, version FROM documents ORDER BY docid"
+    rows = ok(owner.post("/v1/sql", json={"query": asked}))["rows"]
+    assert len({row[0] for row in rows}) == len(rows)
+    own = [row for row in rows if not row[0].startswith("_")]
+    assert sorted(row[0] for row in own) == sorted(NAMES)
+    assert len({tuple(row[1:]) for row in own}) == len(NAMES)
+    asked = "SELECT DISTINCT d.stream, d.id FROM R_bin JOIN documents d USING (docid) ORDER BY ALL"
+    joined = ok(owner.post("/v1/sql", json={"query": asked}))["rows"]
+    assert ["invoices", "17"] in joined
+    assert ["orders", "17"] in joined
+    asked = "SELECT docids, documents FROM matches WHERE subscription = 'pairs' ORDER BY position"
+    rows = ok(owner.post("/v1/sql", json={"query": asked}))["rows"]
+    in_api = [[[s["document"] for s in one["sources"]], one["documents"]] for one in matches(owner)]
+    assert sorted(rows) == sorted(in_api)
+
+
+def test_the_page_shows_names_and_links_by_them(owner: httpx.Client) -> None:
+    page = owner.get("/", params={"subscription": "pairs"}).text
+    for name in NAMES[:-1]:
+        assert f"{html.escape(name)} · " in page
+        assert f"/document?id={quote(name)}" in page
+    for address in ("/why", "/not-again"):
+        asked = {"subscription": "pairs", "doc": ["orders/17", "invoices/17"]}
+        assert owner.get(address, params=asked).status_code == 200
+    asked = {"doc": ["orders/17", "orders/17@2"]}
+    assert owner.get("/compare", params=asked).status_code == 200
+
+
+def test_feeds_and_stars_show_names(owner: httpx.Client) -> None:
+    made = ok(owner.post("/v1/subscriptions/pairs/addresses", json={"label": "reader"}))
+    atom = owner.get(made["atom"]).text
+    assert "orders/17 · order" in html.unescape(atom)
+    assert "orders/17@2 · order" in html.unescape(atom)
+    items = owner.get(made["atom"].replace(".atom", ".json")).json()["items"]
+    sources = [of["sources"] for one in items for of in one["_xscl"]["matches"]]
+    assert sorted(map(str, sources)) == sorted(str(one["sources"]) for one in matches(owner))
+    (match,) = (one for one in matches(owner) if one["documents"] == ["17", "17"])
+    ok(owner.put(f"/v1/stars/{match['id']}", json={"position": match["position"]}))
+    (star,) = ok(owner.get("/v1/stars"))["items"]
+    assert [(one["document"], one["root"], one["version"]) for one in star["documents"]] == [
+        ("orders/17", "order", 1),
+        ("invoices/17", "invoice", 1),
+    ]
+
+
+def test_others_do_not_see_the_documents(alice: httpx.Client, bob: httpx.Client) -> None:
+    ok(alice.put("/v1/streams/diary", json={"live": True}))
+    ok(alice.post("/v1/documents/diary", params={"id": "1"}, content="<p>mine</p>"))
+    eventually(lambda: alice.get("/v1/documents/diary/1/witness").status_code == 200)
+    for name in ("diary/1", "1", "_1.diary/1", "diary/1@1"):
+        assert code(bob.get(f"/v1/documents/{name}/witness")) == (422, "unknown_document")
+        asked = {"query": "feeds//p->x", "documents": [name]}
+        assert code(bob.post("/v1/why", json=asked)) == (422, "unknown_document")
