@@ -156,7 +156,11 @@ class Engine:
         return self.host.ingest.advance(to)
 
     def document(self, name: str) -> bytes | None:
-        """Return the text of a document by its id; None if it is not kept (any more)."""
+        """Return the text of a document; None if it is not kept (any more).
+
+        `name` is its name, such as `orders/17`, or its id if no other document has it.  Raises
+        DocumentError for an id of several documents.
+        """
         return self.host.queries.document(name)
 
     @property
@@ -411,7 +415,8 @@ class Engine:
     ) -> Why | Diagnosis:
         """Explain why a query (its text, or a subscription's name) matches documents, or why not.
 
-        `documents` are ids, one for each block, "-" for none; `read` gives texts that are not kept.
+        `documents` are names or ids, one for each block, "-" for none; an id means that on the
+        stream of the block if several have it.  `read` gives texts that are not kept, by name.
         Without documents the answer is a `Diagnosis` of a query that has no match so far: it
         counts the documents that match each block, names what none of them has, and explains the
         documents that come closest to a match.  The newest kept documents are examined, from

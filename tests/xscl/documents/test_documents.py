@@ -93,7 +93,7 @@ def test_documents_have_names_versions_and_clocks() -> None:
         ("b", 1, 20, 256, 4),
         ("d", 1, 20, 320, 5),
         ("b@2", 2, 20, 384, 4),
-        ("e", 1, 20, 448, 7),
+        ("T/e", 1, 20, 448, 7),
     ]
     assert rejected == [("b", "no_stream", 6), ("b", "xml_syntax", 6), ("c", "timestamp", 20)]
 

@@ -467,8 +467,8 @@ def test_a_text_that_is_not_kept_can_be_given() -> None:
         engine.push([book("d1", 1), Document("R", "d2", 2 * H, b"<other/>")])
         with pytest.raises(DocumentError, match="the text of 'R/d2' is not kept any more"):
             engine.why("q", "d1", "d2")
-        answer = engine.why("q", "d1", "d2", read={"d2": b"<other/>"}.__getitem__)
-    assert failures(answer)[0][2] == "d2 belongs to R"
+        answer = engine.why("q", "d1", "d2", read={"R/d2": b"<other/>"}.__getitem__)
+    assert failures(answer)[0][2] == "R/d2 belongs to R"
 
 
 @pytest.mark.parametrize("names", [("d1",), ("d1", "d1", "d1")])
