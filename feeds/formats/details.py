@@ -26,7 +26,7 @@ def details(entry: Children, base: str) -> EntryDetails:
     return EntryDetails(
         article=entries.link(entry.first("article"), base),
         title=_title(entry, media),
-        title_is_text=entry.core == ATOM and _is_text(entry),
+        texts=frozenset(_texts(entry)) if entry.core == ATOM else frozenset(),
         description=_description(entry, media, base),
         content=_content(entry, base),
         authors=_authors(entry),
@@ -51,13 +51,17 @@ def _title(entry: Children, media: Children) -> str | None:
     return media.first("title")
 
 
-def _is_text(entry: Children) -> bool:
-    """Return True for a title of Atom without HTML (RFC 4287, 3.1.1)."""
-    kinds = (element.get("type") or "text" for element, _ in entry.with_texts("title"))
-    return next(kinds, "").strip().lower() in _TEXT
+def _texts(entry: Children) -> Iterator[str]:
+    """Yield the fields of Atom without HTML (RFC 4287, 3.1.1); a title is that if it says nothing.
 
-
-_TEXT = frozenset({"text", "text/plain", "xhtml", "application/xhtml+xml"})
+    Of summary and content publishers mean HTML where they say nothing.
+    """
+    for field, usual in (("title", "text"), ("description", ""), ("content", "")):
+        for element, _ in entry.with_texts(field):
+            kind = (element.get("type") or usual).strip().lower()
+            if kind in ("text", "text/plain") or (field == "title" and "xhtml" in kind):
+                yield field
+            break
 
 
 def _description(entry: Children, media: Children, base: str) -> str | None:

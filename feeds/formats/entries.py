@@ -44,12 +44,13 @@ class EntryDetails:
     A title, description, content, author, category or enclosure here replaces that of the entry:
     it is the same in a better form, or a field that only an extension has.  `article` is the
     address behind a redirector; `source` is the title and address of the feed that an entry was
-    taken from; `duration` is in seconds.  A title that `is_text` by its type has no HTML to remove.
+    taken from; `duration` is in seconds.  `texts`
+    are those of title, description and content that by their type are text and no HTML.
     """
 
     article: str | None = None
     title: str | None = None
-    title_is_text: bool = False
+    texts: frozenset[str] = frozenset()
     description: str | None = None
     content: str | None = None
     authors: tuple[str, ...] = ()
@@ -64,7 +65,7 @@ class EntryDetails:
 
 
 NO_DETAILS = EntryDetails()
-_DETAILS = tuple(each.name for each in fields_of(EntryDetails) if each.name != "title_is_text")
+_DETAILS = tuple(each.name for each in fields_of(EntryDetails) if each.name != "texts")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ can still be written (`FeedItem.content_by_rule_1`), as that of rule 2 (`content
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -176,13 +177,13 @@ def canonical(
     are the XPath string values of what the publisher wrote, markup is HTML, and C1 control
     characters are those of Windows-1252, which their publishers meant.  Texts of one line have
     single blanks, and description and content none at their ends, unless all is `as_written`
-    (rule 2).
+    (rule 2).  Description and content with `type="text"` only look like HTML.
     """
     more = entry.details
     line, ends = (_same, _same) if as_written else (_line, _ends)
     raw_title = line(more.title or entry.title)
-    is_text = more.title_is_text and not as_written
-    title = raw_title if is_text or not raw_title else plain_title(raw_title)
+    texts = frozenset() if as_written else more.texts
+    title = raw_title if "title" in texts or not raw_title else plain_title(raw_title)
     link = more.article or entry.link
     leaves = [
         _leaf("item_url", link),
@@ -190,8 +191,8 @@ def canonical(
         _leaf("channel_url", channel_url),
         _leaf("title", title),
         "" if raw_title == title else _leaf("raw_title", raw_title),
-        _leaf("description", ends(more.description or entry.description)),
-        _leaf("content", ends(more.content or entry.content)),
+        _body("description", ends(more.description or entry.description), texts),
+        _body("content", ends(more.content or entry.content), texts),
         *[_leaf("author", line(name)) for name in more.authors or entry.authors],
         *[
             _category(*map(line, each))
@@ -247,6 +248,17 @@ def _head(identity: str) -> bytes:
 
 def _leaf(name: str, value: str | None) -> str:
     return f"<{name}>{_escape(value)}</{name}>" if value else ""
+
+
+def _body(name: str, value: str | None, texts: Container[str]) -> str:
+    """The leaf of a description or content: HTML, unless it says that it is text like HTML."""
+    leaf = _leaf(name, value)
+    if value and name in texts and _LIKE_HTML.search(value):
+        return leaf.replace(f"<{name}>", f'<{name} type="text">', 1)
+    return leaf
+
+
+_LIKE_HTML = re.compile(r"<[a-zA-Z/!?]|&[#\w]")
 
 
 def _category(term: str | None, label: str | None, domain: str | None) -> str:

@@ -87,7 +87,9 @@ def _details(item: Mapping[str, Any], url: str) -> EntryDetails:
     html = _text(item.get("content_html")) or ""
     image = _text(item.get("image")) or _text(item.get("banner_image"))
     seconds = (_text(each.get("duration_in_seconds")) for each in attachments)
+    texts = {"title", "description"} | (set() if html else {"content"})
     return EntryDetails(
+        texts=frozenset(texts),
         content=with_absolute_links(html, url) or None,
         enclosures=tuple(each for each in enclosures if each.url),
         image=entries.link(image, url),

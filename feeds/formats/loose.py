@@ -66,9 +66,13 @@ def _entry(found: dict[str, Any], url: str, is_atom: bool) -> FeedEntry:
             if (address := entries.link(each.get("href"), url))
         ),
         details=EntryDetails(
-            title_is_text=is_atom and (found.get("title_detail") or {}).get("type") == "text/plain",
+            texts=frozenset({"title"} if is_atom and _is_text(found.get("title_detail")) else ()),
             article=entries.link(found.get("feedburner_origlink"), url),
             comments=entries.link(found.get("comments"), url),
             rights=found.get("rights") or None,
         ),
     )
+
+
+def _is_text(detail: Any) -> bool:
+    return bool(detail) and detail.get("type") == "text/plain"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 
 import pytest
 from lxml import etree
@@ -236,3 +237,93 @@ def test_windows_1252_that_is_labelled_latin_1(label: str) -> None:
 
 def test_numbers_of_control_characters_mean_those_of_windows_1252() -> None:
     assert leaves(RSS % "<title>it&#146;s</title>")["title"] == "it\u2019s"
+
+
+TEXT = "Use &lt;em&gt; not &lt;i&gt;x&lt;/i&gt; &amp;amp; y"
+AS_TEXT = "Use <em> not <i>x</i> &amp; y"
+
+
+@pytest.mark.parametrize("kind", ["", ' type="text"', ' type="text/plain"', ' type="TEXT"'])
+def test_titles_of_atom_are_text_unless_they_say_otherwise(kind: str) -> None:
+    found = leaves(ATOM % f"<title{kind}>{TEXT}</title>")
+    assert (found["title"], found.get("raw_title")) == (AS_TEXT, None)
+
+
+def test_titles_of_atom_in_xhtml_are_its_text() -> None:
+    title = '<div xmlns="http://www.w3.org/1999/xhtml">a &lt;/b&gt; <b>c</b></div>'
+    assert leaves(ATOM % f'<title type="xhtml">{title}</title>')["title"] == "a </b> c"
+
+
+def test_html_titles_and_those_of_rss_are_read_as_html() -> None:
+    for body in (ATOM % f'<title type="html">{TEXT}</title>', RSS % f"<title>{TEXT}</title>"):
+        assert leaves(body)["title"] == "Use not x & y"
+
+
+def test_summary_and_content_that_are_text_say_so_if_they_look_like_html() -> None:
+    body = f'<summary type="text">{TEXT}</summary><content type="text">a &lt; b</content>'
+    found = leaves(ATOM % body)
+    assert found["description"] == f"{AS_TEXT} @type=text"
+    assert found["content"] == "a < b"
+    assert leaves(ATOM % f'<summary type="html">{TEXT}</summary>')["description"] == AS_TEXT
+    assert leaves(RSS % f"<description>{TEXT}</description>")["description"] == AS_TEXT
+
+
+def test_texts_of_json_feed_are_text_and_html_is_html() -> None:
+    def read(**item: str) -> dict[str, str]:
+        feed = {"version": "https://jsonfeed.org/version/1.1", "items": [{"id": "1", **item}]}
+        return leaves(json.dumps(feed))
+
+    found = read(title=AS_TEXT, summary=AS_TEXT, content_text=AS_TEXT)
+    assert (found["title"], found.get("raw_title")) == (AS_TEXT, None)
+    assert found["description"] == found["content"] == f"{AS_TEXT} @type=text"
+    assert read(content_html=AS_TEXT)["content"] == AS_TEXT
+
+
+PLAIN_LEAVES = {
+    "title": "<title>{}</title>",
+    "author": "<author>{}</author>",
+    "category": "<category>{}</category>",
+    "rights": "<dc:rights>{}</dc:rights>",
+    "source": "<source>{}</source>",
+    "description": "<description>{}</description>",
+    "content": "<content:encoded>{}</content:encoded>",
+}
+
+
+@pytest.mark.parametrize("leaf", PLAIN_LEAVES)
+def test_layout_of_plain_leaves_is_left_out(leaf: str) -> None:
+    laid_out = PLAIN_LEAVES[leaf].format("\n   Ferry stops\t\n")
+    assert leaves(RSS % laid_out)[leaf] == "Ferry stops"
+    written = PLAIN_LEAVES[leaf].format("Ferry\n   stops")
+    is_html = leaf in ("description", "content")
+    assert leaves(RSS % written)[leaf] == ("Ferry\n   stops" if is_html else "Ferry stops")
+
+
+def test_layout_of_category_attributes_is_left_out() -> None:
+    found = leaves(ATOM % '<category term=" a&#10;  b " label=" A  B "/>')
+    assert found["category"] == "a b @label=A B"
+
+
+@pytest.mark.parametrize(
+    ("links", "url"),
+    [
+        (
+            "<link rel='alternate' type='text/html' href='http://e.example/3'/>",
+            "http://e.example/3",
+        ),
+        ("<link href='/3'/>", "http://example.org/3"),
+        (
+            "<link rel='self' href='/feed'/><link rel='alternate' href='/3'/>",
+            "http://example.org/3",
+        ),
+        (
+            "<link rel='alternate' href=''/><link rel='alternate' href='/3'/>",
+            "http://example.org/3",
+        ),
+        ("<link>http://e.example/4</link><link href='/3'/>", "http://e.example/4"),
+        ("<guid>http://e.example/5</guid><link href='/3'/>", "http://example.org/3"),
+        ("<link rel='alternate' href='javascript:x'/>", ""),
+    ],
+)
+def test_links_of_rss_with_an_address_in_an_attribute(links: str, url: str) -> None:
+    assert leaves(RSS % f"<title>t</title>{links}").get("item_url", "") == url

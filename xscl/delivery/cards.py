@@ -39,6 +39,7 @@ GROUPS = 6
 _QUIET = frozenset(
     [
         *("id", "feed", "item_url", "feed_url", "raw_title", "description", "content", "author"),
+        *("description type", "content type"),
         *("published", "updated", "seen_at", "comments", "rights", "image", "duration"),
     ]
 )
@@ -228,8 +229,14 @@ def _text(tree: DocumentTree, found: Value | None) -> Value | None:
     """Return the text of an item without HTML; a compared value keeps it."""
     if found is None or found.joined:
         return found
-    written = next(string_value(item) for item in tree.items if name_of(item) == found.name)
-    return replace(found, text=shortened(plain_text(written)))
+    item = next(item for item in tree.items if name_of(item) == found.name)
+    written = string_value(item)
+    return replace(found, text=shortened(written if is_text(item) else plain_text(written)))
+
+
+def is_text(item: Item) -> bool:
+    """Return True for the text of a feed item that is no HTML, although it looks like it."""
+    return isinstance(item, etree._Element) and item.get("type") == "text"
 
 
 def _named(values: Iterable[Value], name: str) -> Value | None:

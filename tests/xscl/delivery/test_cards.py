@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import xscl
 from xscl.delivery.cards import Card, Value, shown
+from xscl.delivery.syndication.entry_html import entry_html
 from xscl.subscriptions.match import Match
 from xscl.web.gallery import all_found
 
@@ -131,6 +132,18 @@ def test_the_text_of_an_item_is_shown_without_its_html() -> None:
     text = shown(match, "x").cards[0].text
     assert text is not None
     assert text.text.startswith("<p>Ham")
+
+
+def test_the_text_of_an_item_that_is_no_html_is_shown_as_it_is() -> None:
+    item = (
+        "<item><channel_url>https://a.example/f</channel_url><title>T</title><k>7</k>"
+        '<description type="text">Use &lt;em> not &lt;i>x&lt;/i></description></item>'
+    )
+    (match,) = matches("S//item[./k->x] FOLLOWED BY{x = y, 1 h} S//item[./k->y]", item, item)
+    card = shown(match, "x").cards[0]
+    assert card.text == Value("description", "Use <em> not <i>x</i>")
+    assert [value.name for value in card.values] == ["k"]
+    assert "Use &lt;em&gt; not &lt;i&gt;x" in entry_html([match])
 
 
 def test_nothing_came_has_the_one_document() -> None:

@@ -13,7 +13,7 @@ from lxml import etree
 
 from feeds.formats.display import safe_html
 from feeds.xml.xmlparse import parse
-from xscl.delivery.cards import Card, Value, shown, values_of
+from xscl.delivery.cards import Card, Value, is_text, shown, values_of
 from xscl.delivery.message import owner_name
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes, string_value
 from xscl.subscriptions.match import Match
@@ -58,7 +58,7 @@ def _document(card: Card, tree: DocumentTree) -> Iterator[str]:
 def _text(text: Value, tree: DocumentTree, base: str) -> str:
     """Return the text of an item with its markup, unless it is joined or long."""
     named = (
-        string_value(item)
+        escape(string_value(item)) if is_text(item) else string_value(item)
         for item in tree.items
         if isinstance(item, etree._Element) and etree.QName(item).localname == text.name
     )

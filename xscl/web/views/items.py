@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from http import HTTPStatus
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
@@ -131,7 +132,10 @@ def document(asked: Asked, id: Doc) -> HTMLResponse:
     shown = example(asked, id)
     found = show_witness(id, asked.here, asked.who)
     leaves = {node.path: node.text for node in found.nodes}
-    written = leaves.get("/item[1]/content[1]") or leaves.get("/item[1]/description[1]") or ""
+    paths = ("/item[1]/content[1]", "/item[1]/description[1]")
+    path = next((each for each in paths if leaves.get(each)), "")
+    written = leaves.get(path, "")
+    written = escape(written) if leaves.get(f"{path}/@type") == "text" else written
     said = safe_html(written, leaves.get("/item[1]/item_url[1]", ""), without=_ELSEWHERE)
     return asked.page(
         "document.html",
