@@ -44,10 +44,11 @@ _FINAL = frozenset({"xml_entities", "xml_depth", "xml_size", "xml_elements"})
 
 @dataclass(frozen=True, slots=True)
 class ParsedTree:
-    """The root of a feed's document and the rung of the ladder that it took."""
+    """The root of a feed's document, the rung that it took, and the bytes that were recovered."""
 
     root: etree._Element
     quality: str
+    body: bytes = b""
 
 
 def climb(body: bytes, charset: str | None = None) -> ParsedTree:
@@ -74,7 +75,7 @@ def climb(body: bytes, charset: str | None = None) -> ParsedTree:
                 raise
     if first.reason_code in _FINAL or not _is_whole(body):
         raise first
-    return ParsedTree(recover(body), "recovered")
+    return ParsedTree(recover(body), "recovered", body)
 
 
 # --- the repairs ---
@@ -101,7 +102,12 @@ def transcode(body: bytes, charset: str | None) -> bytes:
     """The body as UTF-8 with nothing but characters that XML allows."""
     text = undeclared(read_text(body, charset))
     text = _FORBIDDEN_REFERENCE.sub(_drop_forbidden, text)
+    text = _END_OF_NAME.sub(r"\1 ", text)
     return FORBIDDEN.sub("", text).encode("utf-8", "replace")
+
+
+_END_OF_NAME = re.compile(r"(</?[\w:.-]+)[\0-\x08\x0b\x0c\x0e-\x1f]+")
+"""A control character after the name of a tag, which would become another name without it."""
 
 
 WINDOWS_1252 = {

@@ -12,6 +12,8 @@ there or the caller passes it as `url`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit, urlunsplit
 
@@ -22,8 +24,10 @@ from feeds.formats import atom, jsonfeed, loose, rss
 from feeds.formats.entries import FeedChannel, in_small_letters, split
 from feeds.formats.identity import content_id
 from feeds.formats.items import FeedItem, make_items
-from feeds.formats.ladder import allowed, climb
+from feeds.formats.ladder import ParsedTree, allowed, climb
+from feeds.formats.pieces import pieces
 from feeds.xml.encoding import charset_of, wide_encoding
+from feeds.xml.xmlparse import parse, recover
 
 MAX_ITEMS = 10_000
 """Of a longer feed the first items are taken; feeds begin with the newest."""
@@ -98,22 +102,72 @@ def _read(body: bytes, url: str, charset: str | None, native: bool) -> tuple[Fee
     if _START.match(body[:100].decode(wide_encoding(body) or "utf-8", "ignore")):
         return _known(jsonfeed.read(body, url)), "strict"
     parsed = climb(body, charset)
-    root = parsed.root
-    if split(str(root.tag))[1] in ("RSS", "Rss", "FEED", "Feed", "rdf"):
-        in_small_letters(root)
-    channel = rss.read(root, url, native) or atom.read(root, url, native)
-    channel = channel and _known(channel)
-    damaged = parsed.quality == "recovered"
-    if channel is not None and not damaged and not _has_more(root, len(channel.entries)):
-        return channel, parsed.quality
+    channel = _of_tree(parsed.root, url, native)
+    if parsed.quality == "recovered":
+        return _recovered(parsed, channel, url, native)
+    if channel is not None and not _has_more(parsed.root, len(channel.entries)):
+        return _known(channel), parsed.quality
     if channel is not None or _LOOKS_LIKE_A_FEED.search(body):
         found = loose.read(body, url, charset)
-        if found is not None and _extent(_known(found), damaged) > _extent(channel, damaged):
+        if found is not None and _extent(found)[0] > _extent(channel)[0]:
             return _known(found), "feedparser"
+    return _known(_expect(channel, parsed.root)), parsed.quality
+
+
+def _of_tree(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
+    """The channel of a tree; None if it is no feed's."""
+    if split(str(root.tag))[1] in ("RSS", "Rss", "FEED", "Feed", "rdf"):
+        in_small_letters(root)
+    return rss.read(root, url, native) or atom.read(root, url, native)
+
+
+def _expect(channel: FeedChannel | None, root: etree._Element) -> FeedChannel:
     if channel is None:
         name = str(root.tag)[:100]
         raise NotAFeed(f"the root element is {name}, which is no RSS and no Atom feed")
-    return channel, parsed.quality
+    return channel
+
+
+# --- damaged markup ---
+
+
+def _recovered(
+    parsed: ParsedTree, channel: FeedChannel | None, url: str, native: bool
+) -> tuple[FeedChannel, str]:
+    """The reading of a damaged feed: its sound items as they are, the others recovered.
+
+    If the damage is not that of items, the feed is recovered as a whole.
+    """
+    whole, quality = _fuller(channel, parsed.body, url)
+    apart = pieces(parsed.body)
+    if apart is None:
+        return _known(_expect(whole, parsed.root)), quality
+    with suppress(MalformedDocument):
+        sound = _of_tree(parse(apart.sound), url, native)
+        root = recover(apart.damaged)
+        rest, quality_of_rest = _fuller(_of_tree(root, url, native), apart.damaged, url)
+        if sound is not None and rest is not None and len(sound.entries) == sum(apart.order):
+            mended = _merged(sound, rest, apart.order)
+            if _extent(mended)[0] >= _extent(whole)[0]:
+                return mended, quality_of_rest
+    return _known(_expect(whole, parsed.root)), quality
+
+
+def _fuller(channel: FeedChannel | None, body: bytes, url: str) -> tuple[FeedChannel | None, str]:
+    """What libxml2 has recovered or feedparser reads, whichever has more entries with more in them.
+
+    The body is UTF-8.
+    """
+    found = loose.read(body, url, "utf-8")
+    return (found, "feedparser") if _extent(found) > _extent(channel) else (channel, "recovered")
+
+
+def _merged(sound: FeedChannel, rest: FeedChannel, order: Sequence[bool]) -> FeedChannel:
+    """The sound entries and the others in their order; those too many are last."""
+    of_sound, of_rest = iter(sound.entries), iter(rest.entries)
+    entries = [next(of_sound if is_sound else of_rest, None) for is_sound in order]
+    every = (*(each for each in entries if each is not None), *of_rest)
+    return _known(replace(sound, entries=every))
 
 
 def _known(channel: FeedChannel) -> FeedChannel:
@@ -134,16 +188,17 @@ def _is_entry(element: etree._Element) -> bool:
     return split(str(element.tag))[1].lower() in ("item", "entry")
 
 
-def _extent(channel: FeedChannel | None, in_parts: bool) -> tuple[int, int]:
-    """Return the number of entries and, if asked, of their guids, links, titles and dates."""
+def _extent(channel: FeedChannel | None) -> tuple[int, int]:
+    """Return the number of entries of which something is known, and of their important parts."""
     if channel is None:
         return -1, 0
+    known = _known(channel).entries
     parts = (
         part
-        for each in channel.entries
+        for each in known
         for part in (each.guid, each.link, each.title, each.published or each.updated)
     )
-    return len(channel.entries), sum(map(bool, parts)) if in_parts else 0
+    return len(known), sum(map(bool, parts))
 
 
 def _name(channel: FeedChannel, url: str) -> str:
