@@ -19,6 +19,7 @@ import cep_core.languages.reader as reader
 import feeds.formats.identity as identity
 import feeds.formats.opml as opml
 import feeds.formats.parse as parse
+import feeds.formats.pieces as pieces
 import feeds.http.addresses as addresses
 import feeds.http.connection as feed_connection
 import feeds.http.fetch as fetch
@@ -27,6 +28,7 @@ import feeds.spool as spool
 import templates.bound.first_rows as first_rows
 import templates.sql.queries as plans
 import templates.text.text_pass as text_pass
+import xscl.cli.local_service as local_service
 import xscl.delivery.channels.mail_confirmation as codes
 import xscl.delivery.channels.webhook as webhook
 import xscl.delivery.endpoint as endpoint
@@ -64,6 +66,7 @@ import xscl.service.guard as guard
 import xscl.service.installation as installation
 import xscl.service.logs as logs
 import xscl.service.routes.documents as posted
+import xscl.service.routes.feeds as feed_routes
 import xscl.service.routes.inspection as trials
 import xscl.service.routes.subscriptions as imported
 import xscl.service.routes.tokens as token_routes
@@ -230,6 +233,9 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "versions of an item": (new_items.VERSIONS,),
     "items of a feed": (new_items.KEPT,),
     "interval of polls": (POLL.floor / 60, POLL.cap / 3_600),
+    "pieces of a feed": (pieces.MOST,),
+    "tags of damaged markup": (xmlparse.DEFAULT.elements,),
+    "wait for the first answer": (feed_routes.FIRST_ANSWER, local_service.FIRST_ANSWER),
     "failures in a row": (feed.LOST_AFTER / DAY,),
     "answers 304": (fetch.UNCONDITIONAL,),
     "requests at the same time": (poller.AT_ONCE, 1, poller.IN_FLIGHT),

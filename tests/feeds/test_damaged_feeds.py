@@ -256,26 +256,14 @@ RICH = (
     "<description>b</description></item>{1}</channel></rss>"
 )
 SOUND = (
-    "<item><guid>{0}</guid><title>A &amp;amp; &lt;b&gt;b&lt;/b&gt;</title><dc:creator>Ann</dc:creator>"
-    "<media:thumbnail url='/i.png'/><category domain='d'>k</category><source url='/s'>S</source></item>"
+    "<item><guid>{0}</guid><title>A &amp;amp; &lt;b&gt;b&lt;/b&gt;</title>"
+    "<dc:creator>Ann</dc:creator><media:thumbnail url='/i.png'/><category domain='d'>k</category>"
+    "<source url='/s'>S</source></item>"
 )
 BODY = RICH.format(SOUND.format(1), SOUND.format(3)).encode()
 INSIDE = range(BODY.index(b"<guid isPerma"), BODY.index(b"</description></item>") + 14)
-HARMLESS = [
-    b"<",
-    b">",
-    b"&",
-    b'"',
-    b"'",
-    b"=",
-    b"</",
-    b"</b>",
-    b"<b>",
-    b" a=b",
-    b" a",
-    b"\xff",
-    b"",
-]
+HARMLESS = [b"<", b">", b"&", b'"', b"'", b"=", b"</", b"</b>", b"<b>", b" a=b", b" a", b""]
+HARMLESS += [b"\xff", b"\0"]
 
 
 @given(st.sampled_from(INSIDE), st.integers(0, 4), st.sampled_from(HARMLESS))

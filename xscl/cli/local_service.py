@@ -73,7 +73,7 @@ from xscl.subscriptions.import_rows import ImportRow
 from xscl.subscriptions.match import Match
 from xscl.time_format import SECOND, written
 
-_FIRST_ANSWER = 10.0
+FIRST_ANSWER = 10.0
 """Seconds in which the first answer of a feed is waited for."""
 
 
@@ -366,7 +366,7 @@ class LocalService:
         with self._feeds() as feeds:
             wanted = FeedRequest(url, stream, tags, every, headers)
             feed, fixed = follow(self.engine, feeds, wanted)
-            try_first(feeds, feed, PollSettings(seconds=_FIRST_ANSWER))
+            try_first(feeds, feed, PollSettings(seconds=FIRST_ANSWER))
             return _rows([feed], {}, {})[0], [late_items(name) for name in fixed]
 
     def edit_feed(self, feed: Row, change: FeedChange) -> tuple[Row, Sequence[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -86,6 +87,23 @@ def test_without_an_answer_and_in_a_list_a_feed_is_kept_with_its_state(
         assert line["outcome"] == "added"
         for feed in ok(operator.get("/v1/feeds"))["items"]:
             operator.delete(f"/v1/feeds/{feed['key']}")
+
+
+def test_a_feed_that_does_not_answer_in_time_is_followed(
+    asked: tuple[Running, scripted.Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, server = asked
+    monkeypatch.setattr("xscl.service.routes.feeds.FIRST_ANSWER", 0.3)
+    ending = asyncio.Event()
+
+    async def silent(writer: asyncio.StreamWriter) -> None:
+        await ending.wait()
+
+    server.says("/silent", silent)
+    with running.client() as operator:
+        added = operator.post("/v1/feeds", json={"url": server.url("/silent")})
+        assert (added.status_code, added.json()["state"]) == (201, "new")
+        operator.delete(f"/v1/feeds/{added.json()['key']}")
 
 
 def test_without_a_service_a_command_refuses_alike(
