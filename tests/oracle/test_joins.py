@@ -92,7 +92,8 @@ def _doc(
 
 
 def _pairs(query: Query, *documents: Doc, **lateness: int) -> set[tuple[str, ...]]:
-    return {match[1] for match in evaluate([Subscription("Q", query)], documents, lateness)}
+    found = evaluate([Subscription("Q", query)], documents, lateness)
+    return {tuple(name.rpartition("/")[2] for name in match[1]) for match in found}
 
 
 def _history(*events: Event) -> set[Match]:

@@ -77,9 +77,10 @@ def _history(*events: Event, **lateness: int) -> set[Match]:
 
 
 def _found(expression: Expression, *pushed: Push, **lateness: int) -> set[str]:
-    """Return the documents of the matches, joined by blanks."""
+    """Return the ids of the documents of the matches, joined by blanks."""
     subscribed = Subscribe(Subscription("Q", Query(expression)))
-    return {" ".join(match[1]) for match in _history(subscribed, *pushed, **lateness)}
+    found = _history(subscribed, *pushed, **lateness)
+    return {" ".join(name.rpartition("/")[2] for name in match[1]) for match in found}
 
 
 def _at(*times: int) -> list[Push]:

@@ -262,7 +262,7 @@ def test_all_texts_of_the_history_are_kept_published_ones_too() -> None:
     with pushed(Retention(history=100), f"SELECT <hit/> FROM {FILTER} PUBLISH hits") as engine:
         engine.push([document(5, b"<x/>"), document(6, b"<b/>"), document(7)])
         (match,) = engine.matches()
-        assert texts(engine) == ["d5", "d6", "d7", match.id]
+        assert texts(engine) == ["d5", "d6", "d7", f"hits/{match.id}"]
         assert told(engine) == RetainedTexts(4, 22, 5, 0)
         assert [m.documents for m in engine.try_query("S//a->a")] == [("d7",)]
         assert [m.documents for m in engine.try_query("hits//hit->h")] == [(match.id,)]

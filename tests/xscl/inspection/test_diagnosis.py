@@ -134,22 +134,22 @@ def test_a_name_in_another_namespace(query: str, text: str) -> None:
     [
         (
             [item("n1", 1, "x"), item("n2", 9, "gale"), post("b1", 2, "y"), post("b2", 12, "gale")],
-            ("n2", "b2"),
+            ("news/n2", "blog/b2"),
             [("time", "they are 3 d apart, 1 d too much")],
         ),
         (
             [item("n1", 1, "sea"), item("n2", 1, "Gale"), post("b1", 2, "gale")],
-            ("n2", "b1"),
+            ("news/n2", "blog/b1"),
             [("value", "'Gale' and 'gale', equal but for case")],
         ),
         (
             [item("n1", 1, "red sea"), item("n2", 1, "x y"), post("b1", 2, "black sea")],
-            ("n1", "b1"),
+            ("news/n1", "blog/b1"),
             [("value", "'red sea' and 'black sea'")],
         ),
         (
             [post("b1", 1, "gale"), item("n1", 2, "gale")],
-            ("n1", "b1"),
+            ("news/n1", "blog/b1"),
             [("order", "it is 1 d later")],
         ),
     ],
@@ -166,7 +166,7 @@ def test_numbers_come_close_by_their_difference() -> None:
     query = "news//item[./n->n] JOIN{number(n) > number(m), 9 d} blog//post[./n->m]"
     items = [item(f"n{n}", 1, "t", f"<n>{n}</n>") for n in (1, 40, 7)]
     with engine_with(*items, post("b1", 2, "t", "<n>50</n>")) as engine:
-        assert failing(engine.why(query)) == (("n40", "b1"), [("value", "'40' and '50'")])
+        assert failing(engine.why(query)) == (("news/n40", "blog/b1"), [("value", "'40' and '50'")])
 
 
 def test_a_block_that_may_be_absent_needs_no_document() -> None:
@@ -179,7 +179,7 @@ def test_a_block_that_may_be_absent_needs_no_document() -> None:
         assert not engine.try_query(query)
         found = engine.why(query)
     assert [block.needed for block in found.blocks] == [True, False]
-    assert failing(found) == (("n2", "-"), [("order", "n2 is answered by b3")])
+    assert failing(found) == (("news/n2", "-"), [("order", "news/n2 is answered by blog/b3")])
 
 
 def test_an_absence_is_no_match_before_its_deadline() -> None:
@@ -193,7 +193,7 @@ def test_an_absence_is_no_match_before_its_deadline() -> None:
         engine.subscribe("silent", query, since="1 d")
         for asked in (query, "silent"):
             assert not engine.try_query(asked)
-            assert failing(engine.why(asked)) == (("n1", "-"), [("order", pending)])
+            assert failing(engine.why(asked)) == (("news/n1", "-"), [("order", pending)])
             assert not engine.why(asked, "n1").matched
         engine.push(post("b9", 2, "other"))
         for asked in (query, "silent"):  # an answer may come at the deadline itself
@@ -242,8 +242,8 @@ def test_a_subscription_sees_what_arrived_after_it() -> None:
         engine.push(post("b1", 2, "gale"))
         found = engine.why("late")
         assert failing(found) == (
-            ("n1",),
-            [("registration", "n1 arrived before the subscription")],
+            ("news/n1",),
+            [("registration", "news/n1 arrived before the subscription")],
         )
         assert found.heading == "late has no match so far"
         engine.push(item("n2", 3, "sea"))

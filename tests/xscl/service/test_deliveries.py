@@ -183,7 +183,7 @@ def test_w8_nobody_reaches_what_is_anothers(
         (got,) = receiver.at("/alice")
         assert b"_1." not in got.body
         assert got.data["subscription"] == "mine"
-        assert got.data["sources"][0]["document"] == "Own-5"
+        assert got.data["sources"][0]["document"] == "Own/Own-5"
         assert bob.get(f"{at}/matches").json()["matches"] == []
 
 

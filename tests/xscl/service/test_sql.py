@@ -85,7 +85,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> tuple[DataDirectory, dic
                 document("S", "formula2", 4, FORMULA.replace('"', "&quot;")),
                 document("_1.mine", "a1", 5, "alice only"),
                 document("_2.hush", "b1", 6),
-                Document("_2.hush", "_2.broken", 7, b"<a>bobs broken"),
+                Document("_2.hush", "broken", 7, b"<a>bobs broken"),
             ]
         )
     return home, found
