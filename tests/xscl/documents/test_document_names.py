@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -119,6 +120,34 @@ def test_the_blocks_of_a_query_say_which_document_an_id_means(engine: xscl.Engin
     swapped = engine.why("pairs", *first.names[::-1])
     assert not swapped.matched
     assert any("in.voices/17 belongs to in.voices" in str(edge.nearest) for edge in swapped.edges)
+
+
+def test_names_and_ids_of_matches_stay_after_a_restart_and_a_purge(tmp_path: Path) -> None:
+    kept = xscl.Retention.of(history="30 d")
+    first, second = post("orders", "17", 1), post("orders", "17", 2)
+    with xscl.Engine(tmp_path / "state.duckdb", retention=kept) as engine:
+        engine.subscribe("all", "orders//a->x", updates=True)
+        engine.push([post("S", "17", 1), first])
+        (found,) = engine.matches("all")
+    with xscl.Engine(tmp_path / "state.duckdb", retention=kept) as engine:
+        assert [(one.id, one.names) for one in engine.matches("all")] == [(found.id, found.names)]
+        (later,) = engine.push([first, second])
+        engine.unsubscribe("all", purge=True)
+        assert engine.push([first, second]).unchanged == 2
+        engine.subscribe("all", "orders//a->x", updates=True, since="30 d")
+        assert [one.names for one in engine.matches("all")] == [found.names, later.names]
+        assert later.names == ("orders/17@2",)
+
+
+def test_what_is_made_of_a_version_is_called_by_its_id_alone() -> None:
+    """A published document is no version of another one, though subscriptions see it as such."""
+    with xscl.Engine() as engine:
+        engine.subscribe("pub", "orders//a->x PUBLISH P", updates=True)
+        engine.subscribe("all", "P//a->x", updates=True)
+        engine.push([post("orders", "17", 1), post("orders", "17", 2)])
+        made = [match.id for match in engine.matches("pub")]
+        assert [one.documents for one in engine.matches("all")] == [(id,) for id in made]
+        assert [one.names for one in engine.matches("all")] == [(f"P/{id}",) for id in made]
 
 
 # -- Any order -----------------------------------------------------------------------------------

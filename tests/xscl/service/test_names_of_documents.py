@@ -18,11 +18,12 @@ SENT = [  # stream, id, content; each content is a version
     ("orders", "17", "2"),
     ("orders", "a/b?c=1&d #%41@3", "1"),
     ("invoices", "orders/17", "1"),
+    ("orders", "/abs/x.xml", "1"),
     ("in.voices", "17", "1"),
 ]
 NAMES = [
     *("invoices/17", "orders/17", "orders/17@2", "orders/a/b?c=1&d #%41@3@1"),
-    *("invoices/orders/17", "in.voices/17"),
+    *("invoices/orders/17", "orders//abs/x.xml", "in.voices/17"),
 ]
 
 
@@ -43,7 +44,7 @@ def owner(request: pytest.FixtureRequest) -> httpx.Client:
     for stream, id, content in SENT:
         address = f"/v1/documents/{stream}"
         ok(client.post(address, params={"id": id}, content=text(stream, content)))
-    eventually(lambda: len(matches(client)) == 6)
+    eventually(lambda: len(matches(client)) == 8)
     return client
 
 
