@@ -116,6 +116,57 @@ def test_what_is_in_order_ends_an_absence() -> None:
     assert {BOTH[int(name[1:])] for (name,) in absent} == {*BOTH} - IN_ORDER
 
 
+BLOCKS = [
+    "S//r[p < q]",
+    "S//r[q > p]",
+    "S//r[@p < @q]",
+    "S//r[p <= q][not(p >= q)]",
+    "S//r[some $x in p satisfies $x < q]",
+    "S//r[p[. < ../q]]",
+    "S//r[p < q or zz]",
+    "S//r[not(not(p < q))]",
+    "S//r[p < q and count(p) = 1]",
+    "S//r[every $x in (p, p) satisfies q > $x]",
+    "S//r[if (p < q) then true() else false()]",
+    "S//p[. < ../q]",
+]
+
+
+def test_an_order_in_a_block_is_that_between_documents() -> None:
+    documents = []
+    for n, (left, right) in enumerate(BOTH):
+        p, q = left.replace("\n", "&#10;"), right.replace("\n", "&#10;")
+        text = f'<r p="{p}" q="{q}"><p>{p}</p><q>{q}</q></r>'
+        documents.append(Document("S", f"d{n}", n, text.encode()))
+    for query, matches in zip(BLOCKS, found(BLOCKS, documents), strict=True):
+        assert {BOTH[int(name[1:])] for (name,) in matches} == IN_ORDER, query
+
+
+FORMS = [
+    *("S//r[p > 100]", "S//r[p > 1e2]", "S//r[p * 1 > 100]", "S//r[number(p) > 100]"),
+    *("S//r[sum(p) > 100]", "S//r[max(p) > 100]", "S//r[abs(p) > 100]", "S//r[100 < p]"),
+    *("S//r/p[. > 100]", "S//r[not(p <= 100)][p > 1]", "S//r[p > 100 and p > 99]"),
+    *("S//r[xs:double(p) > 100]", "S//r[exists(p[. > 100])]", "S//r[round(p) > 100]"),
+    *("S//p->p FOLLOWED BY{p > 100, 9 d} S//end", "S//p->p FOLLOWED BY{p * 1 > 100, 9 d} S//end"),
+    *("S//p->p NEXT{p > 100} S//end", "S//p->p NEXT{number(p) > 100} S//end"),
+    "S//p->p NOT FOLLOWED BY{NOT p > 100, 9 d} S//end",
+]
+OVER_100 = ["1.0E7", "101", " 1E3\n", "+101.0", "INF", "2000"]
+NOT_OVER_100 = ["99", "9E1", "abc", "", "NaN", "-1", "1_000", "0x1F4", "$500", "1,000", "0"]
+
+
+def test_a_number_is_one_for_every_evaluator() -> None:
+    values = [*OVER_100, *NOT_OVER_100]
+    documents = [
+        Document("S", f"d{n}", n, f"<r><p>{value}</p></r>".encode())
+        for n, value in enumerate(values)
+    ]
+    documents.append(Document("S", "end", 100, b"<end/>"))
+    for query, matches in zip(FORMS, found(FORMS, documents), strict=True):
+        names = {one[0] for one in matches}
+        assert [values[int(name[1:])] for name in sorted(names)] == OVER_100, query
+
+
 KEYS = [("007", "7"), ("40", "40.00"), ("1E3", "1000"), (" 9", "9")]
 EQUAL = [
     f"{LEFT} {operator.replace('~', sign)} {RIGHT}"
@@ -213,6 +264,19 @@ def test_explain_counts_comparisons_of_a_number_and_a_text() -> None:
         assert counted == {"join", "next", "negated"}
         engine.push([document("i", "d3", 3, 1, "7")])
         assert "2 comparisons of a number and a text did not hold" in engine.explain("join")
+
+
+def test_explain_counts_documents_of_which_a_block_compares_a_number_and_a_text() -> None:
+    queries = ["S//r[p < q]", "S//r[not(p < q)]", "S//r[p < q or zz]", "S//r[p < 5]"]
+    with Engine() as engine:
+        for query in queries:
+            engine.subscribe(query, query)
+        for n, value in enumerate(("4", "n/a", "", "9")):
+            text = f"<r><p>{value}</p><q>10</q></r>"
+            engine.push([Document("S", f"d{n}", n, text.encode())])
+        counted = "compares a number with a text in 2 documents, the latest: d2: [p < q]"
+        explained = [query for query in queries if counted in engine.explain(query)]
+    assert explained == queries[:3]
 
 
 COUNTED = "1 comparison of a number and a text did not hold"

@@ -298,7 +298,7 @@ class Ingest:
             state.store.insert("state.late", rows)
         if dataflow.cuts.pending:
             dataflow.cuts.save()
-        if dataflow.automaton.unevaluated.noted:
+        if dataflow.automaton.unevaluated.noted or dataflow.automaton.one_sided.noted:
             dataflow.count_unevaluated()
         state.pushes += 1
         waits = dataflow.subscribed.ordered > 0 and not state.pushes % EVICTED_AFTER

@@ -33,3 +33,10 @@ def lines(dataflow: Dataflow, subscription: Subscription) -> Iterator[str]:
             f"not evaluated in {documents}, the latest: {one.latest}: [{one.expression}]:"
             f" {one.reason}; it does not hold there"
         )
+    tallies = dataflow.automaton.one_sided
+    for one in tallies.of(_expressions(subscription.query)) if len(tallies) else ():
+        documents = "1 document" if one.documents == 1 else f"{one.documents} documents"
+        yield (
+            f"compares a number with a text in {documents}, the latest: {one.latest}:"
+            f" [{one.expression}]; such a comparison does not hold"
+        )

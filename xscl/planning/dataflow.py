@@ -219,6 +219,7 @@ class Dataflow:
             return {doc: one.id for doc, one in self._documents.stored(docs).items()}
 
         self.automaton.unevaluated.count(ids)
+        self.automaton.one_sided.count(ids)
 
     def join(self) -> None:
         """Evaluate the templates, in rounds until no result is joined or published any more."""

@@ -58,6 +58,7 @@ class Automaton:
         self._lineages = Lineages()
         self.shapes: object = None  # what documents had in common: see `xscl.shredding.batch.shape`
         self.unevaluated = Unevaluated()
+        self.one_sided = Unevaluated()  # expressions that have compared a number with a text
         self.changes = 0  # so far, of whatever kind
         self._token = secrets.token_hex(8)
 

@@ -136,6 +136,8 @@ class WitnessColumns:
         for walk in together.walks.values():
             if walk.unevaluated:
                 self._automaton.unevaluated.note(self._docs[walk.doc], walk.unevaluated)
+            if one_sided := walk.one_sided:
+                self._automaton.one_sided.note(self._docs[walk.doc], one_sided)
             for place, nodes in walk.hits.items():
                 packed = rows_of(shape, place, nodes[0]) if len(nodes) == 1 else None
                 if packed is None:

@@ -98,12 +98,23 @@ class DocumentWalk:
             if isinstance(condition, Compare | TextMatch) and is_plain(condition.path):
                 return text_holds(condition, self._texts(condition.path, node))
             if isinstance(condition, Residual):
-                return self._evaluation().holds(condition, self._node(node))
+                return self._residual(condition, self._node(node))
             if is_structural(condition):
                 return self.shape.structure.subtrees[node].holds(condition)
-            return evaluate(condition, self.item(node))
+            return evaluate(condition, self.item(node), self._residual)
         except NotEvaluated as error:
             return error
+
+    @property
+    def one_sided(self) -> list[NotEvaluated]:
+        """The expressions that have compared a number with a text, as those without a value."""
+        if self._residuals is None:
+            return []
+        return [NotEvaluated(one, "") for one in self._residuals.one_sided]
+
+    def _residual(self, condition: Residual, item: Item) -> bool:
+        assert not isinstance(item, str), "conditions are tested at elements and attributes"
+        return self._evaluation().holds(condition, item)
 
     def _evaluation(self) -> Evaluation:
         """Return the evaluation of residual conditions in the document."""

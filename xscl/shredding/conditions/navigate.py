@@ -7,7 +7,7 @@ constructor.  Stage 1 finds the nodes themselves by the shared automaton
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import assert_never
 
 from lxml import etree
@@ -55,8 +55,16 @@ def holds(condition: Condition, item: Item) -> bool:
         return False
 
 
-def evaluate(condition: Condition, item: Item) -> bool:
-    """Evaluate a condition at an item; raises NotEvaluated."""
+def _holds_residual(condition: Residual, item: Item) -> bool:
+    from xscl.shredding.conditions.xpath import holds_residual  # loads elementpath
+
+    return holds_residual(condition, item)
+
+
+def evaluate(
+    condition: Condition, item: Item, residual: Callable[[Residual, Item], bool] = _holds_residual
+) -> bool:
+    """Evaluate a condition at an item, residual ones by a function; raises NotEvaluated."""
     match condition:
         case Exists(path):
             failed: list[NotEvaluated] = []
@@ -68,15 +76,13 @@ def evaluate(condition: Condition, item: Item) -> bool:
                 raise failed[0]
             return _known(text_holds(condition, texts), failed)
         case Residual():
-            from xscl.shredding.conditions.xpath import holds_residual  # loads elementpath
-
-            return holds_residual(condition, item)
+            return residual(condition, item)
         case And(parts):
-            return not _some(parts, item, wanted=False)
+            return not _some(parts, item, residual, wanted=False)
         case Or(parts):
-            return _some(parts, item, wanted=True)
+            return _some(parts, item, residual, wanted=True)
         case Not(part):
-            return not evaluate(part, item)
+            return not evaluate(part, item, residual)
         case _:
             assert_never(condition)
 
@@ -88,12 +94,18 @@ def _known(found: bool, failed: list[NotEvaluated]) -> bool:
     return found
 
 
-def _some(parts: tuple[Condition, ...], item: Item, *, wanted: bool) -> bool:
+def _some(
+    parts: tuple[Condition, ...],
+    item: Item,
+    residual: Callable[[Residual, Item], bool],
+    *,
+    wanted: bool,
+) -> bool:
     """Return True if a part has a truth value; raises NotEvaluated if one could have it."""
     failed: list[NotEvaluated] = []
     for part in parts:
         try:
-            if evaluate(part, item) is wanted:
+            if evaluate(part, item, residual) is wanted:
                 return True
         except NotEvaluated as error:
             failed.append(error)
@@ -143,7 +155,7 @@ def _step(step: Step, item: Item, failed: list[NotEvaluated]) -> Iterator[Item]:
 
 def _holds_all(conditions: tuple[Condition, ...], item: Item, failed: list[NotEvaluated]) -> bool:
     try:
-        return not _some(conditions, item, wanted=False)
+        return not _some(conditions, item, _holds_residual, wanted=False)
     except NotEvaluated as error:
         failed.append(error)
         return False

@@ -42,6 +42,11 @@ class Evaluation:
         self._works: dict[str, Work] = {}
 
     @property
+    def one_sided(self) -> list[str]:
+        """The expressions that have compared a number with a text."""
+        return [text for text, work in self._works.items() if work.one_sided]
+
+    @property
     def tree(self) -> Tree:
         """The nodes of the document."""
         if self._tree is None:

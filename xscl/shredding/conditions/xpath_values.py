@@ -71,11 +71,12 @@ class Untyped(str):
 class Work:
     """A document under evaluation by one expression, and the steps that are left to it."""
 
-    __slots__ = ("functions", "left", "tree")
+    __slots__ = ("functions", "left", "one_sided", "tree")
 
     def __init__(self, tree: Tree, left: int = STEPS) -> None:
         self.tree = tree
         self.left = left
+        self.one_sided = False  # whether it has compared a number with a text, in order
         self.functions = Budget()  # of those that conditions share with predicates
 
     def spend(self, steps: int) -> None:
@@ -417,13 +418,15 @@ def _of_time(kind: str, value: Any) -> Any:
 # -- Comparisons ---------------------------------------------------------------------------
 
 
-def compare(sign: str, one: Any, other: Any) -> bool:
+def compare(sign: str, one: Any, other: Any, work: Work | None = None) -> bool:
     """Compare two atomic values, as the operators of sequences do; raises one of ERRORS."""
     if type(one) is type(other) is int:
         return bool(COMPARISONS[sign](one, other))  # type: ignore[index]
     if isinstance(one, str) and isinstance(other, str):
         if sign not in ("=", "!=") and isinstance(one, Untyped) and isinstance(other, Untyped):
             pair = comparands(one, other)
+            if pair is None and work is not None:
+                work.one_sided = True
             return pair is not None and COMPARISONS[sign](*pair)  # type: ignore[index]
         return bool(COMPARISONS[sign](str(one), str(other)))  # type: ignore[index]
     if is_number(one) or is_number(other):
@@ -480,7 +483,7 @@ def some(work: Work, sign: str, ones: Items, others: Items) -> bool:
         return False
     if len(ones) == len(others) == 1:
         work.spend(1)
-        return compare(sign, work.atom(ones[0]), work.atom(others[0]))
+        return compare(sign, work.atom(ones[0]), work.atom(others[0]), work)
     if sign == "=" and len(ones) * len(others) > 16:
         left, right = _texts(work, ones), _texts(work, others)
         if left is not None and right is not None:
@@ -493,7 +496,7 @@ def some(work: Work, sign: str, ones: Items, others: Items) -> bool:
         work.spend(len(right_values))
         for other in right_values:
             try:
-                if compare(sign, value, other):
+                if compare(sign, value, other, work):
                     return True
             except Exceeded:
                 raise
