@@ -24,6 +24,7 @@ import typer
 from typer.core import TyperGroup
 
 from feeds.errors import FeedError
+from xscl.cli import streams
 from xscl.cli.commands import lazy_commands
 from xscl.cli.output import UsageError, echo, warn
 from xscl.cli.settings import config, defaults
@@ -58,7 +59,7 @@ class Commands(TyperGroup):
             warn(str(error))
             raise typer.Exit(1) from None
         except BrokenPipeError:
-            _close_standard_output()
+            streams.leave(sys.stdout)
             raise typer.Exit(0) from None
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
@@ -122,6 +123,7 @@ def main() -> None:
     What is in memory is not taken apart: with 100,000 subscriptions that would take longer than
     all else of an end.
     """
+    streams.complete()
     codes: list[int] = []
     atexit.register(_exit, codes)  # the first of what comes from here on is called last
     try:
@@ -131,20 +133,21 @@ def main() -> None:
         if isinstance(code, int):
             codes.append(code)
         raise
+    except OSError as error:  # of what is printed before a command begins
+        streams.leave(sys.stdout)
+        warn(f"the output is not whole: {error.strerror}")
+        codes.append(1)
 
 
 def _exit(codes: list[int]) -> None:
     """Flush standard output and error, then end the process with a code, if there is one."""
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        return
+        streams.flush()
+    except BrokenPipeError:
+        codes[:] = codes[:1]
+    except OSError as error:
+        warn(f"the output is not whole: {error.strerror}")
+        codes[:] = [1]
     if codes:
         logging.shutdown()
         os._exit(codes[0])
-
-
-def _close_standard_output() -> None:
-    """Redirect standard output to the null device: its reader closed the pipe."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from feeds.formats.opml import FeedOutline, read_list, write_opml
 from feeds.xml.xmlparse import DEFAULT
 from xscl.cli.argument_files import file_bytes
 from xscl.cli.options import Call, Place, option
-from xscl.cli.output import UsageError, answer, clean, echo, warn
+from xscl.cli.output import UsageError, answer, clean, echo, echo_xml, warn
 from xscl.cli.progress import Quiet, working
 from xscl.cli.service import opened
 from xscl.plurals import counted
@@ -77,7 +76,7 @@ def export(
         outlines, left_out = service.export_feeds(tag, secrets=secrets)
     written = write_opml(outlines, TITLE)
     if file is None:
-        sys.stdout.write(clean(written.decode("utf-8")))
+        echo_xml(clean(written.decode("utf-8")))
     else:
         try:
             file.write_bytes(written)

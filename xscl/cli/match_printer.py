@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 
 from xscl.cli.match_text import match_text
 from xscl.cli.output import clean, json_line, warn
+from xscl.cli.streams import ESCAPES
 from xscl.delivery.message import MatchFields, row_of
 from xscl.errors import StoreError
 from xscl.store.store_errors import StoreUnavailable
@@ -88,7 +89,7 @@ class MatchPrinter:
         except OSError:  # a stream in memory
             sys.stdout.write(f"{line}\n")
             return
-        data = f"{line}\n".encode(sys.stdout.encoding or "utf-8", "replace")
+        data = f"{line}\n".encode(sys.stdout.encoding or "utf-8", ESCAPES)
         try:
             for at in range(0, len(data), select.PIPE_BUF):
                 self._wait(descriptor)

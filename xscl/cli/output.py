@@ -45,6 +45,12 @@ def echo(text: str = "") -> None:
     sys.stdout.write(clean(text) + "\n")
 
 
+def echo_xml(text: str) -> None:
+    """Print XML; a character that the encoding of the output lacks is a reference there."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "xmlcharrefreplace").decode(encoding))
+
+
 def echo_lines(lines: Iterable[str]) -> None:
     """Print lines of the answer."""
     for line in lines:

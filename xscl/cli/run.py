@@ -20,6 +20,7 @@ from xscl.cli.output import (
     clean,
     echo_json,
     echo_lines,
+    echo_xml,
     judge,
     warn,
     warn_not_read,
@@ -157,7 +158,7 @@ def _matches(engine: Engine, documents: Sequence[Document]) -> Iterator[Match]:
 
 def _write_xml(match: MatchFields) -> None:
     text = match.xml().decode()
-    sys.stdout.write((clean(text) if sys.stdout.isatty() else text) + "\n")
+    echo_xml((clean(text) if sys.stdout.isatty() else text) + "\n")
 
 
 def _write_jsonl(match: MatchFields) -> None:
