@@ -178,7 +178,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     ),
     "ids of documents": ((retention.SERVICE.identities or 0) / DAY,),
     "batches whose keys": (consumed_offsets.KNOWN,),
-    "shapes of documents": (shape.BUDGET,),
+    "shapes of documents": (shape.BUDGET, shape.LARGEST),
     "processes that one document ends": (2,),
     "results of an arriving document": (RESULTS,),
     "work for one row": (first_rows.WORK,),

@@ -21,6 +21,8 @@ import pyarrow as pa
 MANY = 20_000
 """Results of a transaction from which on it pays."""
 
+LARGE = 1_000_000
+"""Bytes of the texts of a transaction from which on it pays."""
 
 ARENAS = 2
 """Arenas of a service: one for the thread that holds the interpreter, one for those that do not."""

@@ -18,7 +18,7 @@ from feeds.faultpoints import reached
 from templates.model.relations import INFINITE
 from xscl.documents.document_log import AcceptedDocuments, DocumentOrigin
 from xscl.documents.document_validation import Refusal, expect_valid
-from xscl.engine.heap_trim import MANY, trim_heap
+from xscl.engine.heap_trim import LARGE, MANY, trim_heap
 from xscl.engine.match_log import MatchLog
 from xscl.engine.state import EngineState
 from xscl.engine.throughput import Laps, Pace
@@ -259,7 +259,7 @@ class Ingest:
             self._push_size.learn(len(portion.documents), joined)
             laps.end("store")
         laps.end("commit")
-        if joined > MANY:
+        if joined > MANY or sum(len(one.xml) for one in portion.documents) > LARGE:
             trim_heap()
         outcome.accepted += len(accepted.arrivals)
         outcome.rejected += accepted.rejected

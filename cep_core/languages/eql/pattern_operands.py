@@ -72,7 +72,7 @@ def _is_construct(
         return token.text.startswith("{")
     named = after.kind == "calendar" or (after.kind == "name" and after.word not in reader.keywords)
     match token.word:
-        case "AND":
+        case "AND" | "OR":
             return True
         case "ANY" if after.text == "(":
             return True

@@ -197,3 +197,20 @@ def test_a_shape_for_which_there_is_no_room_leaves_nothing(monkeypatch: pytest.M
         shapes = engine.host.state.dataflow.automaton.shapes
         assert isinstance(shapes, shape.ShapeCache)
         assert (len(shapes._known), len(shapes._remembered._known)) == (0, 0)
+
+
+def test_the_shape_of_a_large_document_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large documents rarely have one structure; those of 9 MB took 25 MB each."""
+    monkeypatch.setattr(shape, "LARGEST", 20)
+    sizes = {}
+    for items in (3, 30):
+        with Engine() as engine:
+            engine.subscribe("s", "S//i->a[./t->t] JOIN{t=u, 2 d} S//i->b[./t->u]")
+            for day in range(4):
+                text = f"<r>{'<i><t>x</t></i>' * items}</r>".encode()
+                engine.push(Document("S", f"d{day}", day, text))
+            shapes = engine.host.state.dataflow.automaton.shapes
+            assert isinstance(shapes, shape.ShapeCache)
+            sizes[items] = len(shapes._known)
+            assert len(engine.matches("s")) > 0
+    assert sizes == {3: 1, 30: 0}

@@ -27,6 +27,7 @@ from xscl.shredding.nodes.names import Steps, steps_of
 
 BUDGET = 3_000_000  # nodes and rows of all shapes that are remembered, and their lineages
 LINE = 3  # what a lineage counts for, as it may be kept by one shape alone
+LARGEST = 20_000  # nodes of a structure that is remembered: items are small, others rarely recur
 SEEN = 100_000  # skeletons of which is known that they were met
 
 
@@ -208,6 +209,8 @@ class ShapeCache:
             return None
         shape = DocumentShape(automaton, streams, Structure(skeleton, automaton.subtrees))
         number = hash(key)
+        if len(shape.lines) > LARGEST:
+            return shape
         if number in self._seen:
             shape.remembered = self._remembered
             self._known[key] = shape
