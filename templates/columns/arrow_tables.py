@@ -10,7 +10,7 @@ than `FEW` rows is registered itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -91,6 +91,11 @@ def among(numbers: Sequence[int]) -> tuple[str, list[object]]:
     return "SELECT unnest(?::BIGINT[])", [list(numbers)]
 
 
+def named(columns: Iterable[str]) -> str:
+    """Return SQL for a list of columns."""
+    return ", ".join(f'"{name}"' for name in columns)
+
+
 class Lender:
     """The relations lent on a connection; a connection has one lender, as it has each name once.
 
@@ -132,7 +137,7 @@ class Lender:
             return
         name = table.replace("state.", "new_")
         self.lend(name, rows)
-        insert = f"INSERT INTO {table} SELECT * FROM {name}"
+        insert = f"INSERT INTO {table} SELECT {named(rows.column_names)} FROM {name}"
         if name in self._holders:
             self.execute_planned(name, insert)
         else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import duckdb
@@ -157,15 +157,10 @@ class Registry:
         template = self.templates.of(reduced)
         if template.number not in self.members:
             self._know_template(template)
-            graph = template.graph
-            columns = "".join(f"p{i} INTEGER, " for i, _ in enumerate(graph.pairs))
-            columns += "".join(f"e{i} BIGINT, " for i, _ in enumerate(graph.equalities))
+            columns = ", ".join(f"{name} {kind}" for name, kind in _r_t_columns(template.graph))
+            self._connection.execute(f"CREATE TABLE {r_t(template.number)}({columns})")
             self._connection.execute(
-                f"CREATE TABLE {r_t(template.number)}"
-                f"(qid INTEGER, {columns}op TINYINT, wl BIGINT, keep BIGINT, apart BOOLEAN)"
-            )
-            self._connection.execute(
-                "INSERT INTO state.template VALUES (?, ?)",
+                "INSERT INTO state.template (id, graph) VALUES (?, ?)",
                 [template.number, text_of(template.graph)],
             )
         return template
@@ -247,8 +242,8 @@ class Registry:
             template = Template(number, graph_of(graph))
             self.templates.restore(template)
             self._know_template(template)
-            query = f"SELECT * FROM {r_t(number)}"
-            found = self._connection.execute(query).fetchnumpy()
+            names = ", ".join(name for name, _ in _r_t_columns(template.graph))
+            found = self._connection.execute(f"SELECT {names} FROM {r_t(number)}").fetchnumpy()
             self._load_rows(template, {name: c.tolist() for name, c in found.items()})
         self._uses.update(dict(uses))
         self._next_qid = max(taken, *self._rows, 0) + 1
@@ -267,6 +262,14 @@ class Registry:
 def r_t(template: int) -> str:
     """Return the name of the table that stores a template's R_T."""
     return f"state.t_{template}"
+
+
+def _r_t_columns(graph: JoinGraph) -> Iterator[tuple[str, str]]:
+    """Yield the columns of the table of a template's R_T, each with its type."""
+    yield "qid", "INTEGER"
+    yield from ((f"p{place}", "INTEGER") for place, _ in enumerate(graph.pairs))
+    yield from ((f"e{place}", "BIGINT") for place, _ in enumerate(graph.equalities))
+    yield from (("op", "TINYINT"), ("wl", "BIGINT"), ("keep", "BIGINT"), ("apart", "BOOLEAN"))
 
 
 def text_of(graph: JoinGraph) -> str:

@@ -91,7 +91,7 @@ _BATCH = Base("batch_binding", "batch_node", "batch_times")
 
 _VIEWS = """
 CREATE OR REPLACE TEMP VIEW old_binding AS
-    SELECT * FROM state.binding ANTI JOIN batch_times USING (doc);
+    SELECT doc, pair, node1, node2, key FROM state.binding ANTI JOIN batch_times USING (doc);
 CREATE OR REPLACE TEMP VIEW base_node AS
     SELECT DISTINCT doc, node2 AS node, key FROM state.binding WHERE key IS NOT NULL;
 CREATE OR REPLACE TEMP VIEW batch_node AS

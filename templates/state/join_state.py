@@ -440,11 +440,12 @@ class ViewCache(JoinState):
 
     def _load(self, which: str) -> None:
         """Read the rows of some documents."""
-        bindings, times = (
-            self._connection.sql(f"FROM state.{table} WHERE {which}{order}").to_arrow_table()
-            for table, order in (("binding", ""), ("times", " ORDER BY doc"))
+        bindings = f"SELECT doc, pair, node1, node2, key FROM state.binding WHERE {which}"
+        times = "SELECT doc, start, ts, clock, rank, base FROM state.times"
+        self.add(
+            self._connection.sql(bindings).to_arrow_table(),
+            self._connection.sql(f"{times} WHERE {which} ORDER BY doc").to_arrow_table(),
         )
-        self.add(bindings, times)
 
     def _counted(self, which: str) -> tuple[Column, Column]:
         """Return the values of some documents, with the number of links of each."""

@@ -104,6 +104,12 @@ class MatchView:
     arrived: int | None = None
 
     @property
+    def at(self) -> str:
+        """Its place as text: the position and the number, with a dot between them."""
+        position, number = self.place
+        return f"{position}.{number}"
+
+    @property
     def summary(self) -> str:
         """The match in one line."""
         if self.cards:

@@ -60,6 +60,26 @@ def composite_of(fields: Sequence[Any]) -> Composite:
     return Composite._make(tuple(one) if isinstance(one, list) else one for one in fields)
 
 
+COLUMNS = "doc, docs, nodes, vals, start, ts, clock, rank, first, version, bases"
+"""The columns of `state.composite` that `stored_composite` reads."""
+
+
+def stored_composite(row: Mapping[str, Any]) -> Composite:
+    """Return a composite from its row, by the names of columns."""
+    return Composite(
+        docs=tuple(row["docs"]),
+        nodes=tuple(row["nodes"]),
+        values=tuple(row["vals"]),
+        start=row["start"],
+        ts=row["ts"],
+        clock=row["clock"],
+        rank=row["rank"],
+        first=row["first"],
+        version=row["version"],
+        bases=tuple(row["bases"]),
+    )
+
+
 def of_document(document: StoredDocument) -> Composite:
     """Return the composite of one document, without nodes."""
     return Composite(
@@ -179,9 +199,13 @@ class CompositeEvents:
 
     def save(self) -> set[int]:
         """Write the composites that were numbered, and return their documents."""
-        rows = [(number, *composite) for composite, number in self.new.items()]
-        if rows:
-            self._store.insert_rows("state.composite", rows)
+        self._store.insert_rows(
+            "state.composite",
+            (
+                {"doc": number, "vals": composite.values, **composite._asdict()}
+                for composite, number in self.new.items()
+            ),
+        )
         documents = {doc for composite in self.new for doc in composite.docs}
         self.new.clear()
         self._known.clear()
@@ -202,19 +226,19 @@ class CompositeEvents:
 
     def _stored(self, numbers: set[int]) -> dict[int, Composite]:
         self._store.lend("asked", pa.table({"doc": pa.array(sorted(numbers), pa.int64())}))
-        rows = self._store.fetch("SELECT * FROM state.composite SEMI JOIN asked USING (doc)")
-        return {number: composite_of(fields) for number, *fields in rows}
+        query = f"SELECT {COLUMNS} FROM state.composite SEMI JOIN asked USING (doc)"
+        return {row["doc"]: stored_composite(row) for row in self._store.rows(query)}
 
     def rows_before(self, rows: Iterable[tuple[int, Composite]]) -> set[tuple[int, Composite]]:
         """Return the relational rows, each with its stream, that are results already."""
         asked = set(rows)
         times = [composite.ts for _, composite in asked]
-        stored = self._store.fetch(
-            "SELECT r.qid, c.* EXCLUDE (doc) FROM state.result r JOIN state.composite c"
-            " ON c.doc = r.doc1 WHERE c.ts BETWEEN ? AND ? AND len(c.docs) = 0",
+        stored = self._store.rows(
+            f"SELECT qid, {COLUMNS} FROM (SELECT qid, doc1 AS doc FROM state.result)"
+            " JOIN state.composite USING (doc) WHERE ts BETWEEN ? AND ? AND len(docs) = 0",
             [min(times), max(times)],
         )
-        return {(qid, composite_of(fields)) for qid, *fields in stored} & asked
+        return {(row["qid"], stored_composite(row)) for row in stored} & asked
 
     def forget(self) -> None:
         """Delete composites that neither the join state nor a result refers to."""

@@ -22,7 +22,7 @@ class CompositeIds:
         self._definitions: dict[int, str] = dict(rows)
         self._numbers = {definition: number for number, definition in rows}
         self._uses: Counter[int] = Counter()
-        self._new: list[tuple[int, str]] = []
+        self._new: list[dict[str, object]] = []
         ((taken,),) = store.fetch("SELECT coalesce(min(qid), 0) FROM state.retired")
         self._taken = int(taken)  # the lowest number of kept results
         self._lowest = min(self._taken, *self._definitions, 0)
@@ -34,7 +34,7 @@ class CompositeIds:
             number = self._lowest = self._lowest - 1
             self._numbers[definition] = number
             self._definitions[number] = definition
-            self._new.append((number, definition))
+            self._new.append({"number": number, "definition": definition})
         self._uses[number] += 1
         return number
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect
 from collections import Counter, OrderedDict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -83,8 +83,8 @@ class StoredDocument:
         return posted_name(self.given, number_in(self.id))
 
 
-STORED = "doc, id, ts, first, version, history, clock, rank, base, given, streams[1]"
-"""The columns of a `StoredDocument` in SQL."""
+STORED = "doc, id, ts, first, version, history, clock, rank, base, given, streams[1] AS stream"
+"""What a query over `state.document` selects whose rows are of `StoredDocument`, by name."""
 
 
 class AcceptedDocuments(NamedTuple):
@@ -248,20 +248,21 @@ class DocumentLog:
 
     def _remember(self, batch: _Batch, rows: Numbers, arrivals: Arrivals) -> None:
         """Cache the part of new documents that matches need."""
-        columns = (
-            arrivals.docs.tolist(),
-            [batch.names[at] for at in rows],
-            arrivals.ts.tolist(),
-            arrivals.firsts.tolist(),
-            arrivals.versions.tolist(),
-            [batch.given.history[at] for at in rows],
-            arrivals.clocks.tolist(),
-            arrivals.ranks.tolist(),
-            arrivals.bases.tolist(),
-            [batch.given.ids[at] for at in rows],
-            [batch.given.streams[at][0] for at in rows],
-        )
-        self._recent.update((row[0], StoredDocument(*row)) for row in zip(*columns, strict=True))
+        for place, at in enumerate(rows.tolist()):
+            one = StoredDocument(
+                doc=int(arrivals.docs[place]),
+                id=batch.names[at],
+                ts=int(arrivals.ts[place]),
+                first=int(arrivals.firsts[place]),
+                version=int(arrivals.versions[place]),
+                history=batch.given.history[at],
+                clock=int(arrivals.clocks[place]),
+                rank=int(arrivals.ranks[place]),
+                base=int(arrivals.bases[place]),
+                given=batch.given.ids[at],
+                stream=batch.given.streams[at][0],
+            )
+            self._recent[one.doc] = one
         while len(self._recent) > RECENT:
             self._recent.popitem(last=False)
 
@@ -270,15 +271,15 @@ class DocumentLog:
         number, self.next = self.next, self.next + 1
         return number
 
-    def _record_rejected(self, found: Iterable[tuple[Any, ...]]) -> None:
+    def _record_rejected(self, found: Iterable[Mapping[str, Any]]) -> None:
         """Record rejected documents, by stream, id and content, each once."""
-        rows: dict[tuple[str | None, str, str], tuple[Any, ...]] = {}
+        rows: dict[tuple[str | None, str, str], Mapping[str, Any]] = {}
         for row in found:
-            rows.setdefault((row[0], row[1], row[6]), row)
+            rows.setdefault((row["stream"], row["id"], row["sha256"]), row)
         if not rows:
             return
-        _, ids, contents = zip(*rows, strict=True)
-        self._store.lend("refused", pa.table({"id": ids, "sha256": contents}))
+        columns = {name: [row[name] for row in rows.values()] for name in ("id", "sha256")}
+        self._store.lend("refused", pa.table(columns))
         known = set(
             self._store.fetch(
                 "SELECT stream, id, sha256 FROM state.rejected SEMI JOIN refused USING (id, sha256)"
@@ -355,10 +356,10 @@ class DocumentLog:
         if asked:
             self._store.lend("asked", pa.table({"doc": pa.array(asked, pa.int64())}))
             query = f"SELECT {STORED} FROM state.document SEMI JOIN asked USING (doc)"
-            rows = self._store.peek(query)
+            rows = list(self._store.rows(query, newest=False))
             if len(rows) < len(asked):
-                rows = self._store.fetch(query)
-            found.update((row[0], StoredDocument(*row)) for row in rows)
+                rows = list(self._store.rows(query))
+            found.update((row["doc"], StoredDocument(**row)) for row in rows)
         return found
 
 
@@ -426,23 +427,28 @@ class _Batch:
             {place: self.read[at] for place, at in enumerate(places) if at in self.read},
         )
 
-    def columns(self, rows: Numbers, arrivals: Arrivals, times: Numbers) -> tuple[Any, ...]:
+    def columns(self, rows: Numbers, arrivals: Arrivals, times: Numbers) -> dict[str, Any]:
         """Return the columns of `state.document` for the accepted documents.
 
         `times` are those of arrival of all documents.
         """
-        ids, given, hashes, history, origins = (
-            [column[at] for at in rows.tolist()]
-            for column in (
-                self.names,
-                self.given.ids,
-                self.hashes,
-                self.given.history,
-                self.given.origins,
-            )
-        )
-        one = arrivals
-        return (
-            *(one.docs, ids, given, one.versions, one.streams, one.ts, one.clocks, one.ranks),
-            *(one.bases, one.firsts, hashes, history, origins, times[rows]),
-        )
+
+        def chosen(column: Sequence[Any]) -> list[Any]:
+            return [column[at] for at in rows.tolist()]
+
+        return {
+            "doc": arrivals.docs,
+            "id": chosen(self.names),
+            "given": chosen(self.given.ids),
+            "version": arrivals.versions,
+            "streams": arrivals.streams,
+            "ts": arrivals.ts,
+            "clock": arrivals.clocks,
+            "rank": arrivals.ranks,
+            "base": arrivals.bases,
+            "first": arrivals.firsts,
+            "hash": chosen(self.hashes),
+            "history": chosen(self.given.history),
+            "origin": chosen(self.given.origins),
+            "arrived": times[rows],
+        }

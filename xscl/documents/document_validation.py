@@ -54,23 +54,23 @@ def separate_invalid(documents: Sequence[Document]) -> tuple[DocumentColumns, di
     return DocumentColumns.of(found), refused
 
 
-def rejection_row(document: Document, error: Reason, clock: int) -> tuple[Any, ...]:
-    """Return the record of a rejected document: a row of `state.rejected`."""
+def rejection_row(document: Document, error: Reason, clock: int) -> dict[str, Any]:
+    """Return the record of a rejected document: a row of `state.rejected`, by its columns."""
     xml = document.xml if isinstance(document.xml, bytes) else b""
     # A service has the text only: what a file or a line lacks is said here once more.
     if error.reason_code == "xml_syntax" and (fault := json_fault(xml)) is not None:
         error = error_of(fault)
-    return (
-        _shown(document.streams[0])[:LONGEST_STREAM] if document.streams else None,
-        _shown(document.id)[:LONGEST_ID],
-        error.reason_code,
-        error.line or None,
-        error.column or None,
-        error.message,
-        hashlib.sha256(xml).hexdigest(),
-        _beginning(xml),
-        clock,
-    )
+    return {
+        "stream": _shown(document.streams[0])[:LONGEST_STREAM] if document.streams else None,
+        "id": _shown(document.id)[:LONGEST_ID],
+        "reason": error.reason_code,
+        "line": error.line or None,
+        "column": error.column or None,
+        "message": error.message,
+        "sha256": hashlib.sha256(xml).hexdigest(),
+        "beginning": _beginning(xml),
+        "clock": clock,
+    }
 
 
 def error_of(rejected: RejectedFile) -> DocumentError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, overload
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from templates.columns.arrow_tables import named
 from xscl.documents.composite_events import Composite, joined, qualified
 from xscl.documents.document_log import StoredDocument
 from xscl.documents.lazy import lazy
@@ -92,6 +93,34 @@ class Subscription:
     def split(self) -> int:
         """The number of outputs of the first document."""
         return sum(1 for place, _ in self.outputs if not place)
+
+
+_OTHERS = ("outputs", "distinct")  # fields that are not columns of the same name
+_SAME = tuple(one.name for one in fields(Subscription) if one.name not in _OTHERS)
+SUBSCRIPTION_COLUMNS = named((*_SAME, "outputs", "places", "is_distinct"))
+"""The columns of `state.subscription` and `state.retired` that `stored_subscription` reads."""
+
+
+def stored_subscription(row: Mapping[str, Any]) -> Subscription:
+    """Return a subscription from its row, by the names of columns.
+
+    Two columns have its outputs: the names of the variables, and their places.
+    """
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value := row[name], list) else value for name in _SAME
+    }
+    outputs = tuple(zip(row["places"], row["outputs"], strict=True))
+    return Subscription(**values, outputs=outputs, distinct=row["is_distinct"])
+
+
+def subscription_row(one: Subscription) -> dict[str, object]:
+    """Return a subscription as a row, which `stored_subscription` reads."""
+    return {
+        **{name: getattr(one, name) for name in _SAME},
+        "outputs": [name for _, name in one.outputs],
+        "places": [place for place, _ in one.outputs],
+        "is_distinct": one.distinct,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +216,12 @@ class Results(Sequence[Result]):
     def __getitem__(self, index: int | slice) -> Result | list[Result]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        position, qid, doc1, doc2, nodes = (column[index] for column in self._columns)
-        composite = joined(self._parts, doc1, doc2, nodes, self._splits.get(qid, 0))
+        row = {name: column[index] for name, column in self._columns.items()}
+        split = self._splits.get(row["qid"], 0)
+        composite = joined(self._parts, row["doc1"], row["doc2"], row["nodes"], split)
         return Result(
-            position,
-            qid,
+            row["position"],
+            row["qid"],
             composite,
             tuple(self._documents.get(doc) for doc in composite.sources),
             tuple((node if node < 0 else qualified(node)[1],) for node in composite.nodes),
@@ -203,9 +233,12 @@ class Results(Sequence[Result]):
 
     def age(self, index: int) -> tuple[int, int, bool]:
         """Return a row's stream, its oldest part's arrival, and whether a part is an update."""
-        _, qids, docs1, docs2, _ = self._columns
-        one, two = self._parts[docs1[index]], self._parts[docs2[index]]
-        return qids[index], min(one.first, two.first), one.version > 1 or two.version > 1
+        one, two = self._pair(index)
+        return (
+            self._columns["qid"][index],
+            min(one.first, two.first),
+            one.version > 1 or two.version > 1,
+        )
 
     def positions(self) -> npt.NDArray[np.int64]:
         """Return the positions of all rows."""
@@ -233,13 +266,18 @@ class Results(Sequence[Result]):
 
     def group(self, index: int) -> tuple[object, ...]:
         """Return the key shared by the results of one stream with the same documents."""
-        _, qids, docs1, docs2, _ = self._columns
-        one, two = self._parts[docs1[index]], self._parts[docs2[index]]
-        return qids[index], one.docs, two.docs
+        one, two = self._pair(index)
+        return self._columns["qid"][index], one.docs, two.docs
+
+    def _pair(self, index: int) -> tuple[Composite, Composite]:
+        """Return the two parts of a row."""
+        docs1, docs2 = self._columns["doc1"], self._columns["doc2"]
+        return self._parts[docs1[index]], self._parts[docs2[index]]
 
     @lazy
-    def _columns(self) -> list[list[Any]]:
-        return [column.to_pylist() for column in self._rows.columns]
+    def _columns(self) -> dict[str, list[Any]]:
+        names = ("position", "qid", "doc1", "doc2", "nodes")
+        return {name: self._rows[name].to_pylist() for name in names}
 
     @lazy
     def _kept(self) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:

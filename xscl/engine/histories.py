@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from cep_core.plan import Operator
 from templates.model.relations import INFINITE
-from xscl.documents.composite_events import Composite, composite_of
+from xscl.documents.composite_events import COLUMNS, Composite, stored_composite
 from xscl.documents.results import Subscription
 from xscl.engine.ingest import append_results
 from xscl.engine.state import EngineState
@@ -157,8 +157,8 @@ def _numbered(state: EngineState, twin: Twin, subscription: Subscription) -> _Nu
 def _composites(store: Store, which: str | None = None) -> dict[int, Composite]:
     """Return the composites of a store by their numbers: all, or those that a query returns."""
     where = "" if which is None else f" WHERE doc IN ({which})"
-    rows = store.fetch(f"SELECT * FROM state.composite{where} ORDER BY doc")
-    return {number: composite_of(fields) for number, *fields in rows}
+    rows = store.rows(f"SELECT {COLUMNS} FROM state.composite{where} ORDER BY doc")
+    return {row["doc"]: stored_composite(row) for row in rows}
 
 
 def _of_results(subscription: Subscription) -> str:

@@ -58,7 +58,8 @@ class MatchLog:
         with self._transactions.lock:
             return self.expand(
                 self._transactions.store.arrow(
-                    f"SELECT * FROM state.result WHERE position >= {int(position)}"
+                    "SELECT position, qid, doc1, doc2, nodes FROM state.result"
+                    f" WHERE position >= {int(position)}"
                     " ORDER BY position"
                 )
             )

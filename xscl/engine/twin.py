@@ -8,7 +8,7 @@ and so do the results.  Only its composites are numbered apart, from `composites
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from cep_core import is_calendar
 from cep_core.plan import Operator
+from templates.columns.arrow_tables import named
 from templates.registry.registry import r_t
 from xscl.documents.document_log import StoredDocument
 from xscl.documents.results import Subscription
@@ -76,8 +77,8 @@ class Twin:
         """
         store.lend("chosen", pa.table({"doc": docs}))
         rows = store.arrow(
-            "SELECT d.*, t.xml FROM state.document d SEMI JOIN chosen USING (doc)"
-            " JOIN state.text t USING (doc) ORDER BY d.doc"
+            f"SELECT {store.columns_of('state.document')}, xml FROM state.document"
+            " SEMI JOIN chosen USING (doc) JOIN state.text USING (doc) ORDER BY doc"
         )
         if not len(rows):
             return
@@ -174,11 +175,13 @@ def _copy(live: EngineState, subscription: Subscription, store: Store) -> tuple[
     publishers = event_publishers(live.subscriptions, _read_events(subscription))
     queries = [*publishers, subscription]
     streams = _streams_of(queries)
-    rows: Mapping[str, Sequence[Sequence[object]]] = {
-        "state.stream": [(name, live.streams.lateness(name), False, None) for name in streams],
-    }
-    for table, values in rows.items():
-        store.insert_rows(table, values)
+    store.insert_rows(
+        "state.stream",
+        (
+            {"name": n, "lateness": live.streams.lateness(n), "live": False, "attributes": None}
+            for n in streams
+        ),
+    )
     qids, pairs = dataflow.qids(subscription), sorted(set(dataflow.pairs(subscription)))
     chosen = {
         "subscription": ("number", [one.number for one in queries]),
@@ -195,15 +198,18 @@ def _copy(live: EngineState, subscription: Subscription, store: Store) -> tuple[
     variables = [n for row in store.fetch("SELECT var1, var2 FROM state.pair") for n in row]
     store.insert("state.variable", _rows(live.store, "state.variable", "id", variables))
     for number in chosen["template"][1]:
-        store.lend("copied", _rows(live.store, r_t(number), "qid", qids))
-        store.fetch(f"CREATE TABLE {r_t(number)} AS SELECT * FROM copied")
+        rows = _rows(live.store, r_t(number), "qid", qids)
+        store.lend("copied", rows)
+        columns = named(rows.column_names)
+        store.fetch(f"CREATE TABLE {r_t(number)} AS SELECT {columns} FROM copied")
     return streams
 
 
 def _rows(store: Store, table: str, key: str, numbers: Iterable[int]) -> pa.Table:
     """Return the rows of a table with some numbers."""
     listed = ", ".join(str(int(number)) for number in set(numbers)) or "NULL"
-    return store.arrow(f"SELECT * FROM {table} WHERE {key} IN ({listed}) ORDER BY {key}")
+    columns = store.columns_of(table)
+    return store.arrow(f"SELECT {columns} FROM {table} WHERE {key} IN ({listed}) ORDER BY {key}")
 
 
 def _read_events(subscription: Subscription) -> tuple[str, ...]:

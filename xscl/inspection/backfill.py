@@ -65,11 +65,12 @@ def witnesses(
         [bool(derived), numbers],
     )
     while found := rows.fetchmany(BATCH):
-        last = {doc: kept for doc, *_, kept in found if kept is not None}
+        last = {doc: kept for doc, _, _, _, _, _, _, _, kept in found if kept is not None}
         made = shred(
             automaton,
             Arrivals.of(
-                (doc, tuple(names), bytes(xml), *rest[:-1]) for doc, names, xml, *rest in found
+                (doc, tuple(streams), bytes(xml), ts, clock, rank, base, first)
+                for doc, streams, xml, ts, clock, rank, base, first, _ in found
             ),
         )
         yield _behind(made, derived, last) if last else made

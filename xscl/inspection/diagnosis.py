@@ -201,10 +201,10 @@ class _Diagnosis:
         found: list[Known] = []
         size = 0
         for row in stored(self._store, which, self._parameters(stream)):
-            size += len(row[-1])
+            size += len(row["xml"])
             if found and (size > BYTES or time.thread_time() > self._until):
                 break
-            found.append(known_document(row, bytes(row[-1])))
+            found.append(known_document(row, bytes(row["xml"])))
         return found
 
     _which = "WHERE list_contains(d.streams, ?) AND d.ts >= ? AND (d.version = 1 OR ?)"

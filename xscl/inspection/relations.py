@@ -47,6 +47,8 @@ def _nodes(bindings: str) -> str:
     )
 
 
+_OF_JOINS = "node1, node2, pair1, above1, pair2, above2"
+
 VIEWS = f"""
 CREATE OR REPLACE TEMP VIEW R_docTS AS
     SELECT d.id AS docid, t.ts AS timestamp
@@ -71,8 +73,10 @@ CREATE OR REPLACE TEMP VIEW R_binW AS
     SELECT d.id AS docid, p.var1, p.var2, b.node1, b.node2
     FROM batch_binding b JOIN state.document d USING (doc) JOIN named_pair p USING (pair);
 CREATE OR REPLACE TEMP VIEW value_join AS
-    SELECT d1.id AS docid1, d2.id AS docid2, v.strVal, j.* EXCLUDE (doc1, doc2, key, docs, pairs)
-    FROM (SELECT * FROM vj1 UNION SELECT * FROM vj2) j JOIN state.document d1 ON d1.doc = j.doc1
+    SELECT d1.id AS docid1, d2.id AS docid2, v.strVal, {_OF_JOINS}
+    FROM (SELECT doc1, doc2, key, {_OF_JOINS} FROM vj1
+        UNION SELECT doc1, doc2, key, {_OF_JOINS} FROM vj2) j
+    JOIN state.document d1 ON d1.doc = j.doc1
     JOIN state.document d2 ON d2.doc = j.doc2 JOIN state.value v USING (key);
 CREATE OR REPLACE TEMP VIEW R_vj AS
     SELECT DISTINCT docid1, node1, docid2, node2, strVal FROM value_join;
@@ -119,8 +123,9 @@ CREATE OR REPLACE TEMP VIEW match_row AS
             bool_and(coalesce(d_history, true)) AS history
         FROM (
             SELECT c.doc, d.id, {POSTED} AS posted, d.history AS d_history, c.place FROM (
-                SELECT *, unnest(sources) AS source, generate_subscripts(sources, 1) AS place FROM (
-                    SELECT *, CASE WHEN len(docs) > 0 THEN docs ELSE bases END AS sources
+                SELECT doc, unnest(sources) AS source, generate_subscripts(sources, 1) AS place
+                FROM (
+                    SELECT doc, CASE WHEN len(docs) > 0 THEN docs ELSE bases END AS sources
                     FROM state.composite)) c
             LEFT JOIN state.document d ON d.doc = c.source)
         GROUP BY doc),
@@ -134,7 +139,8 @@ CREATE OR REPLACE TEMP VIEW match_row AS
         m.ts AS timestamp, p1.history AND p2.history AS history
     FROM ({KEPT_MATCHES}) m JOIN part p1 ON p1.doc = m.doc1 JOIN part p2 ON p2.doc = m.doc2;
 CREATE OR REPLACE TEMP VIEW matches AS
-    SELECT m.*, v."values" FROM match_row m
+    SELECT m.position, m.subscription, m.documents, m.timestamp, m.history, v."values"
+    FROM match_row m
     LEFT JOIN match_values v ON v.position = m.position AND v.subscription = m.subscription
     ORDER BY m.position;
 CREATE OR REPLACE TEMP VIEW subscriptions AS

@@ -14,7 +14,7 @@ others.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -135,8 +135,8 @@ def past(
     """
     clock = OWN_TIME if trial.own_time else "d.clock"
     rows = store.connection.execute(
-        f"SELECT d.id, d.given, d.version, d.streams, d.ts, {clock}, d.rank, d.first, d.history,"
-        f" d.origin, d.doc, {_BASE}, t.xml"
+        f"SELECT d.id, d.given, d.version, d.streams, d.ts, {clock} AS clock, d.rank, d.first,"
+        f" d.history, d.origin, d.doc, {_BASE} AS base, t.xml"
         " FROM state.document d LEFT JOIN state.text t USING (doc)"
         " WHERE list_has_any(d.streams, ?) AND d.ts BETWEEN ? AND ? AND d.first >= ?"
         " AND (d.version = 1 OR ?) AND (t.doc IS NOT NULL OR list_contains(?, d.doc))"
@@ -150,13 +150,16 @@ def past(
             list(trial.texts),
         ],
     )
+    names = [column[0] for column in rows.description]
     while found := rows.fetchmany(size()):
-        yield [_arrived(row, trial.texts) for row in found]
+        yield [_arrived(dict(zip(names, row, strict=True)), trial.texts) for row in found]
 
 
-def _arrived(row: Sequence[Any], texts: Mapping[int, bytes]) -> Arrived:
+def _arrived(row: Mapping[str, Any], texts: Mapping[int, bytes]) -> Arrived:
     """Return a document with its id, its place and its base."""
-    name, given, version, streams, ts, clock, rank, first, history, origin, doc, base, xml = row
-    text = texts[doc] if xml is None else bytes(xml)
-    place = DocumentOrigin(clock, rank, first, version, name, base)
-    return Document(tuple(streams), given, ts, text, history, origin), place
+    text = texts[row["doc"]] if row["xml"] is None else bytes(row["xml"])
+    place = DocumentOrigin(
+        row["clock"], row["rank"], row["first"], row["version"], row["id"], row["base"]
+    )
+    streams = tuple(row["streams"])
+    return Document(streams, row["given"], row["ts"], text, row["history"], row["origin"]), place

@@ -96,7 +96,9 @@ class Cuts:
         ]
         if not new:
             return
-        self._store.insert_rows(_TABLE, new)
+        self._store.insert_rows(
+            _TABLE, ({"qid": qid, "doc": doc, "id": name} for qid, doc, name in new)
+        )
         for qid in {qid for qid, _, _ in new}:
             ids = {**self._ids.get(qid, {}), **{doc: name for q, doc, name in new if q == qid}}
             if len(ids) > 2 * KEPT:

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -26,6 +25,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from feeds.spool import Spool
+from templates.columns.arrow_tables import named
 from xscl.engine.facade import Engine
 from xscl.polling.credentials import NAME, Credentials, hidden, secrets_in
 from xscl.polling.feed import (
@@ -181,34 +181,38 @@ class FeedRepository:
         if found:
             asked = pa.table({"key": pa.array(list(found), pa.string())})
             self._store.lend("asked", asked)
-            rows = self._store.fetch("SELECT * FROM state.feed_item SEMI JOIN asked USING (key)")
-            for key, identity, *row in rows:
-                found[key][identity] = ItemVersion(*row)
+            for row in self._store.rows(
+                f"SELECT key, identity, {_VERSION} FROM state.feed_item SEMI JOIN asked USING (key)"
+            ):
+                known = found[row.pop("key")]
+                known[row.pop("identity")] = ItemVersion(**row)
         return found
 
     def counts(self, keys: Collection[str] | None = None) -> dict[str, ItemCounts]:
         """Return the number of known items of each feed by key, for some feeds or all."""
         among = "" if keys is None else " WHERE list_contains(?::VARCHAR[], key)"
-        rows = self._store.fetch(
-            "SELECT key, count(*), sum(versions)::BIGINT, coalesce(sum(skipped), 0)::BIGINT,"
-            " count(*) FILTER (clipped), count(*) FILTER (time_from = 'seen_at')"
+        rows = self._store.rows(
+            "SELECT key, count(*) AS items, sum(versions)::BIGINT AS versions,"
+            " coalesce(sum(skipped), 0)::BIGINT AS skipped, count(*) FILTER (clipped) AS clipped,"
+            " count(*) FILTER (time_from = 'seen_at') AS undated"
             f" FROM state.feed_item{among} GROUP BY key",
             [] if keys is None else [list(keys)],
         )
-        return {key: ItemCounts(*row) for key, *row in rows}
+        return {row.pop("key"): ItemCounts(**row) for row in rows}
 
     def leases(self, keys: Collection[str] | None = None) -> dict[str, HubLease]:
         """Return the leases of feeds at their hubs by key, for some feeds or all."""
         among = "" if keys is None else " WHERE list_contains(?::VARCHAR[], key)"
-        rows = self._store.fetch(
-            f"SELECT * FROM state.feed_lease{among}", [] if keys is None else [list(keys)]
+        rows = self._store.rows(
+            f"SELECT {_LEASE} FROM state.feed_lease{among}", [] if keys is None else [list(keys)]
         )
-        return {row[0]: HubLease(*row) for row in rows}
+        return {row["key"]: HubLease(**row) for row in rows}
 
     def lease_of(self, callback: str) -> HubLease | None:
         """Return the lease with a callback, by the hash of that."""
-        rows = self._store.fetch("SELECT * FROM state.feed_lease WHERE callback = ?", [callback])
-        return HubLease(*rows[0]) if rows else None
+        query = f"SELECT {_LEASE} FROM state.feed_lease WHERE callback = ?"
+        found = [HubLease(**row) for row in self._store.rows(query, [callback])]
+        return found[0] if found else None
 
     def polls(self, feed: Feed) -> Sequence[PollRecord]:
         """Return the last polls of a feed, the newest first."""
@@ -257,8 +261,11 @@ class FeedRepository:
             return
         self._secrets.keep(feed for feed in feeds if hidden(feed))
         with self._store.transaction():
-            self._store.lend("followed", table(feeds, (*NAMES, "domain")))
-            self._store.connection.execute("INSERT INTO state.feed BY NAME SELECT * FROM followed")
+            names = (*NAMES, "domain")
+            self._store.lend("followed", table(feeds, names))
+            self._store.connection.execute(
+                f"INSERT INTO state.feed BY NAME SELECT {named(names)} FROM followed"
+            )
 
     def edit(self, feed: Feed) -> None:
         """Write the editable fields of a feed: tags, interval, headers, and whether it is gone."""
@@ -345,12 +352,21 @@ class FeedRepository:
             )
 
     def _save_items(self, rows: Iterable[tuple[str, str, ItemVersion]]) -> None:
-        flat = [(key, name, *_values_of(row)) for key, name, row in rows]
-        if flat:
-            columns = zip(*flat, strict=True)
-            self._store.lend("remembered", self._store.typed("state.feed_item", columns))
+        listed = list(rows)
+        if listed:
+            columns: dict[str, list[object]] = {
+                "key": [key for key, _, _ in listed],
+                "identity": [name for _, name, _ in listed],
+                **{
+                    one.name: [getattr(row, one.name) for _, _, row in listed]
+                    for one in fields(ItemVersion)
+                },
+            }
+            remembered = self._store.typed("state.feed_item", columns)
+            self._store.lend("remembered", remembered)
             self._store.connection.execute(
-                "INSERT OR REPLACE INTO state.feed_item SELECT * FROM remembered"
+                "INSERT OR REPLACE INTO state.feed_item BY NAME"
+                f" SELECT {named(remembered.column_names)} FROM remembered"
             )
 
     def _evict(self, items: Sequence[tuple[str, str]]) -> None:
@@ -370,7 +386,9 @@ class FeedRepository:
 
     def _save_segment(self, segment: int, announced: int | None = None) -> None:
         self._store.fetch("DELETE FROM state.feed_spool")
-        self._store.fetch("INSERT INTO state.feed_spool VALUES (?, ?)", [segment, announced])
+        self._store.fetch(
+            "INSERT INTO state.feed_spool (segment, announced) VALUES (?, ?)", [segment, announced]
+        )
 
     # -- After a kill ----------------------------------------------------------------------
 
@@ -388,7 +406,7 @@ class FeedRepository:
             for number in numbers:
                 rows = list(self._unrecorded(spool, number))
                 self._save_items(rows)
-                keys.update(key for key, *_ in rows)
+                keys.update(key for key, _, _ in rows)
                 segments += bool(rows)
             if announced is None or segments >= announced:
                 self._store.fetch(
@@ -426,7 +444,8 @@ def earliest_poll(feed: Feed) -> int:
     return (feed.polled or 0) + LEAST_EVERY * SECOND if feed.owner else 0
 
 
-_values_of = attrgetter(*(field.name for field in fields(ItemVersion)))
+_VERSION = named(one.name for one in fields(ItemVersion))
+_LEASE = named(one.name for one in fields(HubLease))
 """The values of an item's memory in the order of its columns."""
 
 _WRITING: WeakKeyDictionary[Engine, threading.RLock] = WeakKeyDictionary()

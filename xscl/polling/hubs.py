@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import fields
+from dataclasses import asdict
 
 from feeds.formats.ladder import FORBIDDEN
 from feeds.http import websub
 from feeds.http.fetch import FetchSettings
+from templates.columns.arrow_tables import named
 from xscl.polling.feed import LEAST_EVERY, SECOND, Feed
 from xscl.polling.feed_repository import FeedRepository
 from xscl.polling.hub_lease import HubLease
@@ -139,9 +140,12 @@ def begin(feeds: FeedRepository, pushes: Pushes, now: int, most: int) -> list[Hu
             _asking(pushes, key, hub, topic, before.get(key), now) for key, hub, topic in wanted
         ]
         for lease in asked:
-            values = [getattr(lease, one.name) for one in fields(lease)]
-            marks = ", ".join("?" * len(values))
-            store.fetch(f"INSERT OR REPLACE INTO state.feed_lease VALUES ({marks})", values)
+            row = asdict(lease)
+            marks = ", ".join("?" * len(row))
+            store.fetch(
+                f"INSERT OR REPLACE INTO state.feed_lease ({named(row)}) VALUES ({marks})",
+                list(row.values()),
+            )
     return asked
 
 

@@ -12,6 +12,7 @@ from dataclasses import astuple, dataclass, fields
 
 import pyarrow as pa
 
+from templates.columns.arrow_tables import named
 from xscl.store.store import Store
 
 MOST = 100
@@ -56,7 +57,9 @@ def save_polls(store: Store, polls: Mapping[str, PollRecord]) -> None:
     rows = zip(*map(astuple, polls.values()), strict=True)
     columns = [pa.array(column, kind) for column, kind in zip(rows, _KINDS, strict=True)]
     store.lend("poll", pa.table([pa.array(polls, pa.string()), *columns], _NAMES))
-    store.connection.execute("INSERT INTO state.feed_poll SELECT * FROM poll")
+    store.connection.execute(
+        f"INSERT INTO state.feed_poll BY NAME SELECT {named(_NAMES)} FROM poll"
+    )
     ((polled, feeds),) = store.fetch(
         "SELECT (SELECT count(*) FROM state.feed_poll), (SELECT count(*) FROM state.feed)"
     )
@@ -71,9 +74,9 @@ def save_polls(store: Store, polls: Mapping[str, PollRecord]) -> None:
 
 def polls_of(store: Store, key: str) -> Sequence[PollRecord]:
     """Return the last polls of a feed, the newest first."""
-    rows = store.fetch(
-        "SELECT * EXCLUDE (key) FROM state.feed_poll WHERE key = ?"
+    rows = store.rows(
+        f"SELECT {named(_NAMES[1:])} FROM state.feed_poll WHERE key = ?"
         f" ORDER BY {_NEWEST} LIMIT {MOST}",
         [key],
     )
-    return [PollRecord(*row) for row in rows]
+    return [PollRecord(**row) for row in rows]

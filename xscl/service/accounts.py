@@ -113,8 +113,8 @@ class Accounts:
         self._by_name = {THE_OPERATOR.name: THE_OPERATOR}
         self._by_number = {OPERATOR: THE_OPERATOR}
         self._streams: dict[int, set[str]] = {OPERATOR: set()}
-        for row in store.fetch("SELECT number, name, quota FROM state.account"):
-            self._know(_account(*row))
+        for row in self._store.rows("SELECT number, name, quota FROM state.account"):
+            self._know(_account(**row))
         for number, name in store.fetch("SELECT account, name FROM state.owned_stream"):
             self._streams.setdefault(number, set()).add(name)
 
@@ -125,10 +125,10 @@ class Accounts:
         self._by_name[account.name] = account
 
     def _stored(self, name: str) -> Account | None:
-        rows = self._store.fetch(
+        rows = self._store.rows(
             "SELECT number, name, quota FROM state.account WHERE name = ?", [name]
         )
-        return _account(*rows[0]) if rows else None
+        return next((_account(**row) for row in rows), None)
 
     def __iter__(self) -> Any:
         return iter(list(self._by_name.values()))
@@ -177,7 +177,7 @@ class Accounts:
             made = Account(number, name, quota or Quota())
             with self._store.transaction():
                 self._store.fetch(
-                    "INSERT INTO state.account VALUES (?, ?, ?, ?)",
+                    "INSERT INTO state.account (number, name, quota, created) VALUES (?, ?, ?, ?)",
                     [number, name, json.dumps(asdict(made.quota)), ticks()],
                 )
             self._know(made)
@@ -241,7 +241,8 @@ class Accounts:
                 raise QuotaExceeded(f"you have {counted(most, 'stream')}, and more are not allowed")
             with self._store.transaction():
                 self._store.fetch(
-                    "INSERT INTO state.owned_stream VALUES (?, ?)", [account.number, name]
+                    "INSERT INTO state.owned_stream (account, name) VALUES (?, ?)",
+                    [account.number, name],
                 )
             mine.add(name)
             return True

@@ -229,7 +229,7 @@ def _add(store: Store, table: str, rows: Sequence[StoredRow]) -> int:
     columns = [key] if isinstance(key, str) else list(key)
     there = set(store.fetch(f"SELECT {', '.join(columns)} FROM state.{table}"))
     new = [row for row in rows if tuple(row[name] for name in columns) not in there]
-    store.insert_rows(f"state.{table}", ([row[one] for one in _TABLES[table]] for row in new))
+    store.insert_rows(f"state.{table}", new)
     return len(new)
 
 

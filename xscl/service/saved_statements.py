@@ -35,7 +35,11 @@ def save_statement(store: Store, who: Account, name: str, query: str) -> None:
         if count >= MOST:
             raise QuotaExceeded(f"you have {MOST} saved statements, and may have no more")
         row = [who.number, name, query, ticks()]
-        store.fetch("INSERT INTO state.saved_statement VALUES (?, ?, ?, ?)", row)
+        store.fetch(
+            "INSERT INTO state.saved_statement (account, name, statement, saved)"
+            " VALUES (?, ?, ?, ?)",
+            row,
+        )
 
 
 def remove_statement(store: Store, who: Account, name: str) -> None:
@@ -47,8 +51,9 @@ def remove_statement(store: Store, who: Account, name: str) -> None:
 
 def saved_statements(store: Store, who: Account) -> list[SavedStatement]:
     """Return the saved statements of a user in the order of their names."""
-    rows = store.fetch(
-        "SELECT name, statement, saved FROM state.saved_statement WHERE account = ? ORDER BY name",
+    rows = store.rows(
+        "SELECT name, statement AS query, saved FROM state.saved_statement"
+        " WHERE account = ? ORDER BY name",
         [who.number],
     )
-    return [SavedStatement(*row) for row in rows]
+    return [SavedStatement(**row) for row in rows]

@@ -64,7 +64,11 @@ def add_star(store: Store, who: Account, subscription: str, view: MatchView) -> 
         if len(listed) >= MOST:
             raise QuotaExceeded(f"you have {MOST:,} starred matches, and may have no more")
         row = [who.number, view.id, subscription, ticks(), _VIEW.dump_json(view).decode()]
-        store.fetch("INSERT INTO state.star VALUES (?, ?, ?, ?, ?)", row)
+        store.fetch(
+            "INSERT INTO state.star (account, match, subscription, starred, view)"
+            " VALUES (?, ?, ?, ?, ?)",
+            row,
+        )
 
 
 def remove_star(store: Store, who: Account, match: str) -> None:

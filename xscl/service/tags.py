@@ -63,7 +63,8 @@ def set_tags(store: Store, tagged: Mapping[str, Iterable[str]]) -> None:
             [list(tagged)],
         )
         store.insert_rows(
-            "state.subscription_tag", [(name, tag) for name, tags in tagged.items() for tag in tags]
+            "state.subscription_tag",
+            ({"subscription": name, "tag": tag} for name, tags in tagged.items() for tag in tags),
         )
 
 

@@ -66,8 +66,11 @@ class Tokens:
         self._accounts = accounts
         self._mutex = threading.Lock()
         self._local = _hash(secrets.token_urlsafe(32))
-        rows = store.fetch(f"SELECT {_COLUMNS} FROM state.token")
-        self._known = {id: (Token(id, *rest), bytes(digest)) for id, *rest, digest in rows}
+        self._known = {
+            row["id"]: (Token(**row), digest)
+            for row in store.rows(f"SELECT {_COLUMNS} FROM state.token")
+            for digest in [bytes(row.pop("hash"))]
+        }
 
     def create(
         self,

@@ -56,7 +56,7 @@ class ConsumedOffsets:
             return False
         query_id, batch_id = batch.query_id, batch.batch_id
         last = self.last(query_id)
-        self._store.insert_rows("state.ledger", [(query_id, batch_id)])
+        self._store.insert_rows("state.ledger", [{"query_id": query_id, "batch_id": batch_id}])
         if last is not None and batch_id // KNOWN > last // KNOWN:
             self._store.fetch(
                 "DELETE FROM state.ledger WHERE query_id = ? AND batch_id <= ?",

@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, cast
@@ -24,7 +24,7 @@ import duckdb
 import pyarrow as pa
 
 from feeds.faultpoints import reached
-from templates.columns.arrow_tables import Lender, Statements, among
+from templates.columns.arrow_tables import Lender, Statements, among, named
 from templates.registry import registry
 from xscl.errors import StoreError
 from xscl.store.atomic_files import copy_durably
@@ -208,7 +208,7 @@ class Store:
         """Create the tables of a store with an id."""
         with self.transaction():
             self.connection.execute(SCHEMA + registry.SCHEMA + FIRST_ROWS + COUNTED)
-            self.fetch("INSERT INTO mark.store VALUES (?, 0)", [store])
+            self.fetch("INSERT INTO mark.store (id, journal) VALUES (?, 0)", [store])
             self.fetch(_COUNT)
 
     def _version(self, path: Path, tables: Sequence[Table]) -> int:
@@ -425,7 +425,11 @@ class Store:
         self.lender.lend(name, rows)
 
     def insert(self, table: str, rows: pa.Table) -> None:
-        """Append the rows of an Arrow table, column by column in the table's order."""
+        """Append the rows of an Arrow table, by the names of their columns."""
+        self.append(table, rows.select(self._schema(table).names))
+
+    def append(self, table: str, rows: pa.Table) -> None:
+        """Append the rows of an Arrow table, column by column in the order of the table."""
         self.lender.insert(table, rows)
 
     def remove(self, table: str, numbers: Sequence[int]) -> None:
@@ -436,20 +440,28 @@ class Store:
             listed, parameters = among(numbers)
             self.fetch(f"DELETE FROM {table} WHERE {NUMBERED[table]} IN ({listed})", parameters)
 
-    def insert_rows(self, table: str, rows: Iterable[Sequence[object]]) -> None:
-        """Append rows of Python values, each in the order of the table's columns."""
-        columns = list(zip(*rows, strict=True))
-        if columns:
-            self.insert(table, self.typed(table, columns))
+    def insert_rows(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:
+        """Append rows of Python values by the names of columns, all of the table."""
+        columns: dict[str, list[object]] = {name: [] for name in self._schema(table).names}
+        for row in rows:
+            for name, column in columns.items():
+                column.append(row[name])
+        self.insert(table, self.typed(table, columns))
 
-    def typed(self, table: str, columns: Iterable[Any]) -> pa.Table:
-        """Return columns of values as an Arrow table with the names and types of a stored one."""
+    def typed(self, table: str, columns: Mapping[str, Any]) -> pa.Table:
+        """Return columns of values, by their names, as an Arrow table like a stored one."""
+        schema = self._schema(table)
+        return pa.table([pa.array(columns[one.name], one.type) for one in schema], schema=schema)
+
+    def columns_of(self, table: str) -> str:
+        """Return SQL for the names of the columns of a table, where all are read."""
+        return named(self._schema(table).names)
+
+    def _schema(self, table: str) -> pa.Schema:
         if table not in self._schemas:
             empty = self._raw.sql(f"FROM {table} LIMIT 0").to_arrow_table()
             self._schemas[table] = empty.schema
-        schema = self._schemas[table]
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
-        return pa.table(arrays, schema=schema)
+        return self._schemas[table]
 
     @property
     def lender(self) -> Lender:
@@ -475,7 +487,7 @@ class Store:
         """Write named numbers that rarely change."""
         for item in values.items():
             self.connection.execute("DELETE FROM state.meta WHERE key = ?", item[:1])
-            self.connection.execute("INSERT INTO state.meta VALUES (?, ?)", item)
+            self.connection.execute("INSERT INTO state.meta (key, value) VALUES (?, ?)", item)
 
     # -- Reading ---------------------------------------------------------------------------
 
@@ -531,12 +543,23 @@ class Store:
             connection = self.connection
             return connection.execute(self._parsed(query), list(parameters)).fetchall()
 
+    def rows(
+        self, query: str, parameters: Sequence[object] = (), *, newest: bool = True
+    ) -> Iterator[dict[str, Any]]:
+        """Return all rows of a query, which runs now, each by the names of its columns.
+
+        Unless they are the `newest`, those of the newest commits may lack (see `peek`).
+        """
+        with self.translate_errors():
+            connection = self.connection if newest else self._raw
+            answer = connection.execute(self._parsed(query), list(parameters))
+            values, names = answer.fetchall(), [column[0] for column in answer.description]
+        return (dict(zip(names, row, strict=True)) for row in values)
+
     def row(self, query: str) -> dict[str, Any]:
         """Return the single row of a query, by the names of its columns."""
-        with self.translate_errors():
-            found = self.connection.execute(self._parsed(query))
-            (values,) = found.fetchall()
-            return dict(zip([column[0] for column in found.description], values, strict=True))
+        (found,) = self.rows(query)
+        return found
 
     def peek(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query, without those of the newest commits.

@@ -45,7 +45,7 @@ again."""
 class Writer(Protocol):
     """Writes appends to a database, within a transaction."""
 
-    def insert(self, table: str, rows: pa.Table) -> None: ...
+    def append(self, table: str, rows: pa.Table) -> None: ...
     def remove(self, table: str, numbers: Sequence[int]) -> None: ...
     def set_progress(self, **values: int) -> None: ...
 
@@ -113,7 +113,7 @@ class Appends:
             by_table.setdefault(table, []).append(rows)
         for table, several in by_table.items():
             for _, alike in groupby(several, key=lambda rows: rows.schema):
-                writer.insert(table, self._kept(table, pa.concat_tables(alike)))
+                writer.append(table, self._kept(table, pa.concat_tables(alike)))
         if self._progress:
             writer.set_progress(**self._progress)
 

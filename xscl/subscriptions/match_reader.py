@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from feeds.xml.xmlparse import parse
 from templates.columns.arrow_tables import among
-from xscl.documents.composite_events import Composite, composite_of, of_document
+from xscl.documents.composite_events import COLUMNS, Composite, of_document, stored_composite
 from xscl.documents.document_log import STORED, StoredDocument
 from xscl.documents.results import evicted
 from xscl.documents.tree_cache import TreeCache
@@ -71,9 +71,9 @@ class MatchReader:
         missing = sorted(numbers - composites.keys())
         if missing:
             listed, parameters = among(missing)
-            query = f"SELECT * FROM state.composite WHERE doc IN ({listed})"
-            rows = self.store.fetch(query, parameters)
-            composites.update((number, composite_of(fields)) for number, *fields in rows)
+            query = f"SELECT {COLUMNS} FROM state.composite WHERE doc IN ({listed})"
+            rows = self.store.rows(query, parameters)
+            composites.update((row["doc"], stored_composite(row)) for row in rows)
         sources = {doc for one in composites.values() for doc in one.sources}
         documents.update(self._documents(sources - documents.keys()))
         return composites, documents
@@ -84,11 +84,10 @@ class MatchReader:
         asked = _missing(docs, found)
         if asked:
             listed, parameters = among(asked)
-            rows = self.store.fetch(
-                f"SELECT {STORED} FROM state.document WHERE doc IN ({listed})",
-                parameters,
+            rows = self.store.rows(
+                f"SELECT {STORED} FROM state.document WHERE doc IN ({listed})", parameters
             )
-            found.update((row[0], StoredDocument(*row)) for row in rows)
+            found.update((row["doc"], StoredDocument(**row)) for row in rows)
         return found
 
     def tree(self, doc: int) -> DocumentTree:

@@ -6,11 +6,17 @@ long as a match of it is kept; nothing of it is left in the plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from xscl.documents.results import RESULTS_UP_TO, Subscription
+from xscl.documents.results import (
+    RESULTS_UP_TO,
+    SUBSCRIPTION_COLUMNS,
+    Subscription,
+    stored_subscription,
+    subscription_row,
+)
 from xscl.store.store import Store
 
 _FOUND = "SELECT 1 FROM state.result WHERE qid = ? AND position > ? AND position <= ?"
@@ -19,19 +25,15 @@ _FOUND = "SELECT 1 FROM state.result WHERE qid = ? AND position > ? AND position
 class RetiredVersions:
     """The earlier versions by name and by stream of results; a change makes new sequences."""
 
-    def __init__(
-        self,
-        store: Store,
-        from_row: Callable[[Sequence[Any]], Subscription],
-        row_of: Callable[[Subscription], tuple[object, ...]],
-    ) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._row_of = row_of
         self.by_name: dict[str, tuple[Subscription, ...]] = {}
         self.by_qid: dict[int, tuple[Subscription, ...]] = {}
         self._swept = 0  # up to which position of forgotten results
-        rows = store.fetch("SELECT * FROM state.retired ORDER BY version, until")
-        for one in map(from_row, rows):
+        rows = store.rows(
+            f"SELECT {SUBSCRIPTION_COLUMNS} FROM state.retired ORDER BY version, until"
+        )
+        for one in map(stored_subscription, rows):
             self._index(one)
 
     def __iter__(self) -> Iterator[Subscription]:
@@ -55,7 +57,7 @@ class RetiredVersions:
             self._swept = forgotten
         asked = [one.qid, max(one.after, forgotten), one.until, one.since, one.since]
         if self._store.fetch(f"{_FOUND} AND doc1 >= ? AND doc2 >= ? LIMIT 1", asked):
-            self._store.insert_rows("state.retired", [self._row_of(one)])
+            self._store.insert_rows("state.retired", [subscription_row(one)])
             self._index(one)
         return dropped
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from cep_core import Schema, is_calendar
+from templates.columns.arrow_tables import named
 from xscl.documents.results import Subscription
 from xscl.errors import QueryError, StreamInUse, XsclError
 from xscl.language.names import EVERYTHING, refuse_long_stream
@@ -105,7 +106,8 @@ class Streams:
         ]
         self._store.lend("declared", pa.Table.from_pylist(rows, _DECLARED))
         self._store.connection.execute(
-            "INSERT INTO state.stream SELECT * FROM declared ON CONFLICT (name) DO UPDATE SET"
+            f"INSERT INTO state.stream BY NAME SELECT {named(_DECLARED.names)} FROM declared"
+            " ON CONFLICT (name) DO UPDATE SET"
             " lateness = excluded.lateness, live = excluded.live, attributes = excluded.attributes"
         )
         self._changes += 1

@@ -11,11 +11,10 @@ import logging
 import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 from functools import lru_cache
 from graphlib import TopologicalSorter
 from itertools import islice
-from operator import attrgetter
 from typing import Any
 
 from cep_core import Query
@@ -23,7 +22,14 @@ from templates.model.join_graph import JoinGraph
 from templates.model.relations import INFINITE
 from templates.registry.registry import Placed, Registry
 from xscl.documents.document_log import LEVELS
-from xscl.documents.results import WITHOUT_PAST, Backfill, Subscription
+from xscl.documents.results import (
+    SUBSCRIPTION_COLUMNS,
+    WITHOUT_PAST,
+    Backfill,
+    Subscription,
+    stored_subscription,
+    subscription_row,
+)
 from xscl.errors import (
     NameTaken,
     StreamCycle,
@@ -57,7 +63,7 @@ class Subscriptions:
         self._publishers: dict[str, list[Subscription]] = {}
         self._readers: dict[str, dict[str, None]] = {}
         self._keys: dict[str, str] = {}  # the names by key, where the two differ
-        self.retired = RetiredVersions(store, _from_row, _row)
+        self.retired = RetiredVersions(store)
         self._successor: tuple[str, int] | None = None
         self._new: list[Subscription] = []
         self._next = 1
@@ -213,7 +219,7 @@ class Subscriptions:
         if old.publish is not None:
             self._publishers[old.publish] = exchanged(self._publishers[old.publish])
         self._store.fetch("DELETE FROM state.subscription WHERE number = ?", [old.number])
-        self._store.insert_rows("state.subscription", [_row(new)])
+        self._store.insert_rows("state.subscription", [subscription_row(new)])
         self._changes += 1
         return new
 
@@ -369,7 +375,7 @@ class Subscriptions:
         """Record that the matches of a stored subscription before a document are to be found."""
         self._exchange(self[name], replace(self[name], backfilled=position))
         self.backfills[begun.subscription] = begun
-        self._store.insert_rows("state.backfill", [_backfill_values(begun)])
+        self._store.insert_rows("state.backfill", [asdict(begun)])
 
     def acknowledge_backfill(self, number: int) -> None:
         """Record that a registration was acknowledged: its backfill is resumed after a crash."""
@@ -403,7 +409,7 @@ class Subscriptions:
 
     def save(self) -> None:
         """Write the subscriptions added since the last call."""
-        self._store.insert_rows("state.subscription", map(_row, self._new))
+        self._store.insert_rows("state.subscription", map(subscription_row, self._new))
         self._new.clear()
 
     def remove(self, name: str, position: int) -> Subscription:
@@ -580,30 +586,19 @@ class Subscriptions:
         return found
 
     def _load(self) -> None:
-        rows = self._store.fetch("SELECT * FROM state.subscription ORDER BY number")
-        for row in rows:
-            self._index(_from_row(row))
-        for row in self._store.fetch("SELECT * FROM state.backfill"):
-            self.backfills[row[0]] = Backfill(*row)
+        query = f"SELECT {SUBSCRIPTION_COLUMNS} FROM state.subscription ORDER BY number"
+        for row in self._store.rows(query):
+            self._index(stored_subscription(row))
+        for row in self._store.rows(
+            "SELECT subscription, key, doc, clock, most, acknowledged FROM state.backfill"
+        ):
+            self.backfills[row["subscription"]] = Backfill(**row)
         for one in (*self, *self.retired):
             if one.key != one.name:
                 self._keys[one.key] = one.name
         uses = Counter(one.qid for one in self if one.template)
         self._registry.load(uses.items(), max((one.qid for one in self.retired), default=0))
         self._next = max(self._store.meta("subscriptions"), *(s.number for s in self), 0) + 1
-
-
-_backfill_values = attrgetter(*(one.name for one in fields(Backfill)))
-_PLACE = [one.name for one in fields(Subscription)].index("outputs")
-_values = attrgetter(*(one.name for one in fields(Subscription)))
-
-
-def _from_row(row: Sequence[Any]) -> Subscription:
-    """Return a stored subscription; see `_row`."""
-    names, places = row[_PLACE : _PLACE + 2]
-    rest = (tuple(one) if isinstance(one, list) else one for one in row[_PLACE + 2 :])
-    values: tuple[Any, ...] = (*row[:_PLACE], tuple(zip(places, names, strict=True)), *rest)
-    return Subscription(*values)
 
 
 _ORDERS = 50_000  # orders of shapes' nodes that are remembered, by all engines of a process
@@ -624,13 +619,3 @@ def _outputs(
 def _is_control(character: str) -> bool:
     """Return True for a control character, a line end, or a surrogate."""
     return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
-
-
-def _row(one: Subscription) -> tuple[object, ...]:
-    """Return a subscription as a row of `state.subscription`: its fields in their order.
-
-    Two columns stand for `outputs`: the names of the variables, and their places.
-    """
-    values = _values(one)
-    names, places = [name for _, name in one.outputs], [place for place, _ in one.outputs]
-    return (*values[:_PLACE], names, places, *values[_PLACE + 1 :])

@@ -26,7 +26,8 @@ def weak(texts: Sequence[str], salt: int) -> Keys:
 def appended(store: Store, values: Values, texts: Sequence[str]) -> Sequence[bool]:
     """Return which texts were known before a transaction that has appended other rows first."""
     with store.transaction():
-        store.insert("state.late", store.typed("state.late", ([0], [""], [0], [0])))
+        late = {"doc": 0, "missed": "", "watermark": 0, "lateness": 0}
+        store.insert_rows("state.late", [late])
         known: list[bool] = values.intern(texts).known.tolist()
     return known
 

@@ -153,7 +153,7 @@ class Kept:
         self.rows: list[int] = []
         self.progress: dict[str, int] = {}
 
-    def insert(self, table: str, rows: pa.Table) -> None:
+    def append(self, table: str, rows: pa.Table) -> None:
         self.rows += rows["number"].to_pylist()
 
     def remove(self, table: str, numbers: Any) -> None:

@@ -246,7 +246,8 @@ def test_a_mark_that_cannot_be_written_fails_no_commit(
 
     def add(store: Store, number: int) -> None:
         with store.transaction():
-            store.insert("state.late", store.typed("state.late", ([number], [""], [0], [0])))
+            late = {"doc": number, "missed": "", "watermark": 0, "lateness": 0}
+            store.insert_rows("state.late", [late])
             if is_direct:
                 store.fetch("SELECT 1")
 

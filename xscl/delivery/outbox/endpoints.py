@@ -11,7 +11,7 @@ import secrets as randomness
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from feeds.formats.times import SECOND
 from xscl.delivery.channels.mail_confirmation import GOOD, TRIES, new_code
@@ -83,17 +83,18 @@ class Endpoints:
         self._load()
 
     def _load(self) -> None:
-        rows = self._store.fetch(
+        for row in self._store.rows(
             "SELECT id, subscription, kind, config, created, position, state, failures, next_try,"
             " note FROM state.endpoint ORDER BY created, id"
-        )
-        for id, subscription, kind, config, *rest in rows:
-            self._know(Endpoint(id, subscription, read(kind, config), *rest))
-        for row in self._store.fetch(
+        ):
+            channel = read(row.pop("kind"), row.pop("config"))
+            self._know(Endpoint(channel=channel, **row))
+        for row in self._store.rows(
             "SELECT endpoint, message, position, last, died, attempts, reason, next_try"
             " FROM state.dead_letter ORDER BY position"
         ):
-            self._letters.setdefault(row[0], {})[row[1]] = Letter(*row)
+            letter = Letter(**row)
+            self._letters.setdefault(letter.endpoint, {})[letter.message] = letter
 
     def _know(self, endpoint: Endpoint) -> None:
         self._by_id[endpoint.id] = endpoint
@@ -333,7 +334,7 @@ class Endpoints:
         with self._store.transaction():
             self._delete([*self._failed, *(endpoint.id for endpoint in changed)])
             self._store.insert_rows("state.endpoint", map(_row, changed))
-            self._store.insert_rows("state.dead_letter", map(astuple, letters))
+            self._store.insert_rows("state.dead_letter", map(asdict, letters))
 
     def _delete(self, ids: list[str]) -> None:
         """Delete the rows of endpoints and of their letters."""
@@ -348,7 +349,17 @@ def secrets_key(id: str) -> str:
     return f"endpoint:{id}"
 
 
-def _row(one: Endpoint) -> tuple[object, ...]:
-    channel = one.channel.kind, written(one.channel)
-    rest = one.state, one.position, one.failures, one.next_try, one.note, one.created
-    return (one.id, one.subscription, *channel, *rest)
+def _row(one: Endpoint) -> dict[str, object]:
+    """Return an endpoint as a row of `state.endpoint`, by its columns."""
+    return {
+        "id": one.id,
+        "subscription": one.subscription,
+        "kind": one.channel.kind,
+        "config": written(one.channel),
+        "state": one.state,
+        "position": one.position,
+        "failures": one.failures,
+        "next_try": one.next_try,
+        "note": one.note,
+        "created": one.created,
+    }

@@ -53,8 +53,8 @@ class SecretAddresses:
         self._store = store
         self._mutex = threading.Lock()
         self._by_hash: dict[bytes, Address] = {
-            digest: Address(*rest)
-            for digest, *rest in store.fetch(
+            row.pop("hash"): Address(**row)
+            for row in store.rows(
                 "SELECT hash, id, subscription, label, created FROM state.secret_address"
                 " ORDER BY created, id"
             )
@@ -76,7 +76,11 @@ class SecretAddresses:
                 )
             row = [_hash(secret), made.id, subscription, label, made.created]
             with self._store.transaction():
-                self._store.fetch("INSERT INTO state.secret_address VALUES (?, ?, ?, ?, ?)", row)
+                self._store.fetch(
+                    "INSERT INTO state.secret_address (hash, id, subscription, label, created)"
+                    " VALUES (?, ?, ?, ?, ?)",
+                    row,
+                )
             self._by_hash[_hash(secret)] = made
         return made, secret
 

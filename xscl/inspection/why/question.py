@@ -27,7 +27,7 @@ Read: TypeAlias = "Callable[[str], bytes]"
 """Gives the text of a document that the engine has taken in and does not keep any more."""
 Visible: TypeAlias = "Callable[[str], str | None]"
 """Gives the reader's name of a stream, None for a stream that he does not see."""
-Row: TypeAlias = "tuple[Any, ...]"
+Row: TypeAlias = dict[str, Any]
 """A row of `stored`."""
 Kind: TypeAlias = Literal["pattern", "value", "time", "order", "registration"]
 
@@ -166,8 +166,8 @@ def _kept(
     store: Store, query: CompiledQuery, subscription: Subscription, rows: Sequence[Row]
 ) -> tuple[str | None, ...] | None:
     """Return the document of each block in the match of some documents that is kept, if any."""
-    names = {row[0]: str(row[1]) for row in rows}
-    match = kept_match(store, subscription, [row[0] for row in rows])
+    names = {row["doc"]: str(row["id"]) for row in rows}
+    match = kept_match(store, subscription, [row["doc"] for row in rows])
     if match is None:
         return None
     by_place = dict(zip(query.components, map(names.get, match), strict=True))
@@ -179,18 +179,19 @@ def stored(store: Store, which: str, parameters: Sequence[object]) -> list[Row]:
 
     `which` is what follows FROM, over documents `d` and texts `t`.
     """
-    return store.fetch(
+    rows = store.rows(
         "SELECT d.doc, d.id, d.ts, d.first, d.version, d.history, d.clock, d.rank, d.base,"
-        " d.given, d.streams[1], d.streams, t.xml"
+        " d.given, d.streams[1] AS stream, d.streams, t.xml"
         f" FROM state.document d LEFT JOIN state.text t USING (doc) {which}",
         parameters,
     )
+    return list(rows)
 
 
 def known_document(row: Row, text: bytes) -> Known:
     """Return a document from its row and its text."""
-    *fields, streams, _ = row
-    return Known(StoredDocument(*fields), tuple(streams), text, number_nodes(parse(text)))
+    fields = {name: value for name, value in row.items() if name not in ("streams", "xml")}
+    return Known(StoredDocument(**fields), tuple(row["streams"]), text, number_nodes(parse(text)))
 
 
 def _row(store: Store, name: str) -> Row:
@@ -199,7 +200,7 @@ def _row(store: Store, name: str) -> Row:
 
 
 def _known(row: Row, read: Read | None) -> Known:
-    name, xml = row[1], row[-1]
+    name, xml = row["id"], row["xml"]
     if xml is None and read is None:
         raise DocumentError(
             f"the text of {name!r} is not kept any more: no subscription needs it",

@@ -188,7 +188,8 @@ def rejected(here: Here, who: Who, limit: Limit = 100, after: Number = None) -> 
         wanted += f" AND rowid < {after}"
     with here.reading() as store:
         rows = store.arrow(
-            f"SELECT rowid, * FROM state.rejected WHERE {wanted}"
+            f"SELECT rowid, {store.columns_of('state.rejected')} FROM state.rejected"
+            f" WHERE {wanted}"
             f" ORDER BY rowid DESC LIMIT {limit + 1}"
         ).to_pylist()
     items = [_rejected(who, row) for row in rows[:limit]]

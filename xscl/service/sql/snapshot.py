@@ -130,9 +130,11 @@ def _stored(store: Store, viewer: Viewer) -> Tables:
     results = "SELECT position, qid, doc1, doc2 FROM state.result r"
     if not viewer.everything:
         # Users with equal queries share results; each sees those since he subscribed.
+        versions = "name, qid, since, after, until"
         results += (
             " WHERE EXISTS (SELECT 1 FROM"
-            " (FROM state.subscription UNION ALL FROM state.retired) s WHERE"
+            f" (SELECT {versions} FROM state.subscription"
+            f" UNION ALL SELECT {versions} FROM state.retired) s WHERE"
             f" {viewer.own('s.name')} AND s.qid = r.qid AND doc1 >= s.since AND doc2 >= s.since"
             " AND r.position > s.after AND r.position <= coalesce(s.until, r.position))"
         )
@@ -156,7 +158,7 @@ def _stored(store: Store, viewer: Viewer) -> Tables:
             ' "column", message, clock, sha256, beginning FROM state.rejected'
             f" WHERE {viewer.visible(_NOBODYS)}"
         ),
-        "late": store.arrow("SELECT * FROM state.late"),
+        "late": store.arrow("SELECT doc, missed, watermark, lateness FROM state.late"),
         "progress": store.arrow("SELECT clock FROM state.progress"),
     }
 

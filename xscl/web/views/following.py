@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote
 
 from fastapi import APIRouter, File, Form, Path, Query, Response
@@ -167,16 +167,22 @@ def _event(poll: feeds.Poll) -> TimelineEvent:
     return TimelineEvent(poll.seconds, outcome, ", ".join(words))
 
 
-def _fields(asked: PageRequest, stream: str) -> tuple[int, list[tuple[str, int]]]:
-    """Return the number of newest items of a stream, and how many of them have each field."""
+class FieldCounts(NamedTuple):
+    """The number of newest items of a stream, and of these those that have each field, by name."""
+
+    newest: int
+    counts: Mapping[str, int]
+
+
+def _fields(asked: PageRequest, stream: str) -> FieldCounts:
+    """Return how many of the newest items of a stream have each field."""
     known = asked.here.resolver.stream(asked.who, stream)
     if known is None:
-        return 0, []
+        return FieldCounts(0, {})
     with asked.here.reading() as store:
         found = vocabulary(store, known)
-    return found.documents, [
-        (one.path[-1], one.documents) for one in found.paths if len(one.path) == _ITEM_LEVELS
-    ]
+    counts = {one.path[-1]: one.documents for one in found.paths if len(one.path) == _ITEM_LEVELS}
+    return FieldCounts(found.documents, counts)
 
 
 def _sparks(asked: PageRequest, streams: Sequence[str]) -> dict[str, Picture | None]:

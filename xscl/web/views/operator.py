@@ -118,12 +118,13 @@ def _busiest(store: Store, called: Callable[[str], str], since: int) -> list[Bus
 
 def _failing(store: Store, called: Callable[[str], str]) -> list[FailingDelivery]:
     """Return the endpoints that fail or have refused messages, the worst first."""
-    rows = store.fetch(
+    rows = store.rows(
         "WITH refused AS (SELECT endpoint AS id, count(*) AS letters"
         " FROM state.dead_letter GROUP BY endpoint)"
-        " SELECT subscription, kind, state, failures, note, next_try, coalesce(letters, 0)"
+        " SELECT subscription, kind, state, failures, note, next_try,"
+        " coalesce(letters, 0) AS letters"
         " FROM state.endpoint LEFT JOIN refused USING (id)"
         " WHERE failures > 0 OR state = 'disabled' OR letters > 0"
         f" ORDER BY state = 'disabled' DESC, failures DESC, letters DESC LIMIT {MOST}"
     )
-    return [FailingDelivery(called(name), *rest) for name, *rest in rows]
+    return [FailingDelivery(**{**row, "subscription": called(row["subscription"])}) for row in rows]

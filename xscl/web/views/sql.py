@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from itertools import groupby
-from operator import itemgetter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Response
@@ -54,13 +52,21 @@ class SqlResult:
     age: float
 
 
+class ColumnShown(NamedTuple):
+    """A column of a relation: its name, its type, and what it means."""
+
+    name: str
+    kind: str
+    words: str
+
+
 @dataclass(frozen=True, slots=True)
 class RelationShown:
     """A relation that can be queried: its description, and its columns with types and meanings."""
 
     name: str
     told: str
-    columns: list[tuple[str, str, str]]
+    columns: list[ColumnShown]
 
     @property
     def is_internal(self) -> bool:
@@ -187,17 +193,16 @@ def _address(text: str, page: int, further: Sequence[tuple[str, str]]) -> str:
 def _relations(asked: PageRequest) -> list[RelationShown]:
     """Return the relations that the reader can query."""
     try:
-        rows = asked.here.sql.ask("SELECT * FROM relations", viewer(asked.who), rows=5_000).rows()
+        rows = asked.here.sql.ask(
+            'SELECT relation, what, "column", type FROM relations', viewer(asked.who), rows=5_000
+        ).rows()
     except XsclError:  # the list is help, not what was asked for
         return []
-    return [
-        RelationShown(
-            name,
-            columns[0][3],
-            [(column, kind, meaning(name, column)) for _, column, kind, _ in columns],
-        )
-        for name, columns in ((name, list(of)) for name, of in groupby(rows, itemgetter(0)))
-    ]
+    shown: dict[str, RelationShown] = {}
+    for name, what, column, kind in rows:
+        one = shown.setdefault(name, RelationShown(name, what, []))
+        one.columns.append(ColumnShown(column, kind, meaning(name, column)))
+    return list(shown.values())
 
 
 def _page(asked: PageRequest, sql: str, **more: Any) -> HTMLResponse:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import takewhile
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Form, Query
@@ -62,12 +62,28 @@ Saved: TypeAlias = Literal["history", "now", "edit"]
 
 
 @dataclass(frozen=True, slots=True)
+class MatchCounts:
+    """The matches of all versions of a subscription: their number, and the time of the last.
+
+    `lately` counts those of a day, `spark` draws those of each of the last days.
+    """
+
+    matches: int = 0
+    lately: int = 0
+    last: int | None = None
+    spark: Picture | None = None
+
+
+NONE_FOUND = MatchCounts()
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriptionRow:
-    """A row of the list; `last` is the time of the last match, `lately` counts those of a day.
+    """A row of the list, with the counts of what was `found`.
 
     `cost_share` is that of the time of the plan, from 0 to 1.
-    `spark` draws the matches of each of the last days.  It `is_reading` while its history is read,
-    `is_incomplete` if results were cut at their bound, `is_refused` if this release refuses it.
+    It `is_reading` while its history is read, `is_incomplete` if results were cut at their bound,
+    `is_refused` if this release refuses it.
     """
 
     name: str
@@ -80,10 +96,7 @@ class SubscriptionRow:
     is_refused: bool
     tags: tuple[str, ...]
     cost_share: float
-    matches: int = 0
-    lately: int = 0
-    last: int | None = None
-    spark: Picture | None = None
+    found: MatchCounts
 
     @property
     def about(self) -> str:
@@ -162,44 +175,43 @@ def _rows(
     own = own_condition("name", who.number)
     with here.reading() as store:
         ((total,),) = store.fetch(f"SELECT count(*) FROM state.subscription WHERE {own}")
-        rows = store.fetch(
-            "SELECT name, query, language, publish, until IS NOT NULL, number"
-            f" FROM state.subscription WHERE {own}"
-            " AND name > ? AND contains(lower(name), lower(?)) AND ? IN (0, template)"
-            f"{f' AND {TAGGED}' if tag else ''} ORDER BY name LIMIT {LIMIT + 1}",
-            [who.qualify(after) if after else "", q, template, *([tag] if tag else ())],
+        rows = list(
+            store.rows(
+                "SELECT name, query, language, publish, until IS NOT NULL AS is_paused, number"
+                f" FROM state.subscription WHERE {own}"
+                " AND name > ? AND contains(lower(name), lower(?)) AND ? IN (0, template)"
+                f"{f' AND {TAGGED}' if tag else ''} ORDER BY name LIMIT {LIMIT + 1}",
+                [who.qualify(after) if after else "", q, template, *([tag] if tag else ())],
+            )
         )
-        tagged = tags_of(store, [name for name, *_ in rows])
+        names = [row["name"] for row in rows]
+        tagged = tags_of(store, names)
         tags = tag_counts(store, who.number)
-        counts = _counts(store, [number for *_, number in rows], here.clock.now())
+        counts = _counts(store, [row["number"] for row in rows], here.clock.now())
     reading = here.engine.host.state.subscriptions.backfills
-    shares = here.engine.host.queries.cost_shares([name for name, *_ in rows])
-    shown = [
-        SubscriptionRow(
-            who.named(name),
-            here.resolver.written(who, query) if language == XSCL else query,
-            language,
-            None if publish is None else who.own(publish),
-            paused,
-            number in reading,
-            here.engine.stopped(name) is not None,
-            here.engine.refused(name) is not None,
-            tagged[name],
-            shares.get(name, 0.0),
-            *counts.get(number, ()),
+    shares = here.engine.host.queries.cost_shares(names)
+
+    def shown(row: Mapping[str, Any]) -> SubscriptionRow:
+        name, query, publish = row["name"], row["query"], row["publish"]
+        return SubscriptionRow(
+            name=who.named(name),
+            query=here.resolver.written(who, query) if row["language"] == XSCL else query,
+            language=row["language"],
+            publish=None if publish is None else who.own(publish),
+            is_paused=row["is_paused"],
+            is_reading=row["number"] in reading,
+            is_incomplete=here.engine.stopped(name) is not None,
+            is_refused=here.engine.refused(name) is not None,
+            tags=tagged[name],
+            cost_share=shares.get(name, 0.0),
+            found=counts.get(row["number"], NONE_FOUND),
         )
-        for name, query, language, publish, paused, number in rows
-    ]
-    return total, tags, shown
+
+    return total, tags, [shown(row) for row in rows]
 
 
-def _counts(
-    store: Store, numbers: list[int], now: int
-) -> dict[int, tuple[int, int, int | None, Picture | None]]:
-    """Return the matches of all versions: their number, those of a day, the time of the last.
-
-    The last value draws those of each of the last days.
-    """
+def _counts(store: Store, numbers: list[int], now: int) -> dict[int, MatchCounts]:
+    """Return the counts of matches of some subscriptions, by number."""
     rows = store.fetch(
         "SELECT s.number, count(*), count(*) FILTER (ts > ?), max(ts),"
         f" {DAYS_AGO.format('ts')} FROM ({KEPT_MATCHES}) m"
@@ -208,7 +220,7 @@ def _counts(
         [now - DAY, now, now - DAYS * DAY, numbers],
     )
     return {
-        number: (matches, lately, last, spark(days, "match"))
+        number: MatchCounts(matches, lately, last, spark(days, "match"))
         for number, matches, lately, last, days in rows
     }
 
@@ -284,11 +296,11 @@ def _earlier(asked: PageRequest, name: str, current: int) -> list[subscriptions.
     return [one for version, one in versions.items() if version != current]
 
 
-def _found(asked: PageRequest, one: Subscription) -> tuple[int, int, int | None, Picture | None]:
-    """Return the counts of matches of a subscription, as `_counts` does."""
+def _found(asked: PageRequest, one: Subscription) -> MatchCounts:
+    """Return the counts of matches of a subscription."""
     with asked.here.reading() as store:
         counts = _counts(store, [one.number], asked.here.clock.now())
-    return counts.get(one.number, (0, 0, None, None))
+    return counts.get(one.number, NONE_FOUND)
 
 
 def _endpoints(asked: PageRequest, name: str) -> Iterator[EndpointRow]:

@@ -1,0 +1,137 @@
+"""Uses of positions where names belong: in SQL, in rows of an answer, and in templates of pages."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from xscl.inspection.relations import PUBLIC
+
+_STAR = re.compile(r"(?:\bSELECT\s+(?:DISTINCT\s+)?|,\s*)(?:\w+\.)?\*(?=[\s,]|$)", re.IGNORECASE)
+_OF_USERS = re.compile(
+    rf"\s+FROM\s+(?:{'|'.join((*PUBLIC, 'relations'))}|\(\0\))(?!\w)", re.IGNORECASE
+)
+"""What may follow: a public relation, or the statement of a user, in a query for users."""
+_ALL = re.compile(r"(?:^|[(;]|\bUNION\s|\bALL\s)FROM\s(?!.*\bLIMIT 0\b)", re.DOTALL)
+"""A query of DuckDB without SELECT: of all columns; with LIMIT 0 it asks for their names."""
+_VALUES = re.compile(r"\bINSERT\s+(?:OR\s+\w+\s+)?INTO\s+\S+\s+VALUES\b", re.IGNORECASE)
+_FETCHES = frozenset({"fetch", "peek", "fetchall", "fetchmany", "fetchone"})
+_SCHEMAS = ("xscl/store/schema.py", "xscl/store/migrations.py")
+"""Modules that fill or copy tables of their own making."""
+
+_IN_TEMPLATE = re.compile(r"{[{%].*?[%}]}", re.DOTALL)
+_PLACE = re.compile(r"[\w\])]\[\d+\]|\bfor\s+\w+\s*,\s*\w+\s*,")
+
+
+class Position(NamedTuple):
+    """A use of a position."""
+
+    line: int
+    what: str
+
+
+def positions_in(source: str, path: str = "") -> list[Position]:
+    """Return the uses of positions in a module of the product."""
+    tree = ast.parse(source)
+    found = list(_of_rows(tree))
+    for line, text in _texts(tree):
+        stars = [one for one in _STAR.finditer(text) if not _OF_USERS.match(text, one.end())]
+        if stars:
+            found.append(Position(line, "SELECT *: name the columns"))
+        if path not in _SCHEMAS:
+            if _ALL.search(text):
+                found.append(Position(line, "FROM without SELECT: name the columns"))
+            if _VALUES.search(text):
+                found.append(Position(line, "INSERT without the names of columns"))
+    return sorted(found)
+
+
+def positions_in_template(text: str) -> list[Position]:
+    """Return the uses of positions in a template of a page; pairs have none."""
+    return [
+        Position(text.count("\n", 0, part.start()) + 1, f"{part[0]}: name the values")
+        for part in _IN_TEMPLATE.finditer(text)
+        if _PLACE.search(part[0])
+    ]
+
+
+def _texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield the texts of a module, except documentation; a null stands for what is filled in."""
+    parts: set[int] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.JoinedStr(values=values):
+                parts.update(id(one) for one in values)
+                texts = (v.value if isinstance(v, ast.Constant) else "\0" for v in values)
+                yield node.lineno, "".join(map(str, texts))
+            case ast.Expr(value=ast.Constant() as told):
+                parts.add(id(told))
+            case ast.Constant(value=str(text)) if id(node) not in parts:
+                yield node.lineno, text
+            case _:
+                pass
+
+
+def _of_rows(tree: ast.AST) -> Iterator[Position]:
+    """Yield the uses of rows of an answer of the database as whole lists of arguments."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef):
+            yield from _in_function(function)
+
+
+def _in_function(function: ast.FunctionDef) -> Iterator[Position]:
+    answers: set[str] = set()  # names that hold rows
+    rows: set[str] = set()  # names that hold one row
+
+    def is_answer(node: ast.expr) -> bool:
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name)):
+                return name in _FETCHES
+            case ast.Call(func=ast.Name(id="list" | "sorted" | "reversed"), args=[inner, *_]):
+                return is_answer(inner)
+            case ast.Name(id=name):
+                return name in answers
+            case ast.NamedExpr(value=inner):
+                return is_answer(inner)
+            case _:
+                return False
+
+    def is_row(node: ast.expr) -> bool:
+        match node:
+            case ast.Name(id=name):
+                return name in rows
+            case ast.Subscript(value=of, slice=ast.Constant()):
+                return is_answer(of)
+            case _:
+                return False
+
+    for node in ast.walk(function):
+        if isinstance(node, ast.NamedExpr) and is_answer(node.value):
+            answers.add(node.target.id)
+        elif isinstance(node, ast.Assign) and is_answer(node.value):
+            answers.update(one.id for one in node.targets if isinstance(one, ast.Name))
+    loops = [
+        one
+        for one in ast.walk(function)
+        if isinstance(one, ast.For | ast.AsyncFor | ast.comprehension)
+    ]
+    for loop in loops:
+        if not is_answer(loop.iter):
+            continue
+        if isinstance(loop.target, ast.Name):
+            rows.add(loop.target.id)
+        elif any(isinstance(one, ast.Starred) for one in ast.walk(loop.target)):
+            yield Position(loop.target.lineno, "a part of a row: name its columns")
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call):
+            for one in node.args:
+                if isinstance(one, ast.Starred) and is_row(one.value):
+                    yield Position(one.lineno, "a whole row as arguments: name its columns")
+
+
+def product_modules(package: Path) -> Iterator[Path]:
+    """Yield the modules of a package of the product."""
+    yield from sorted(package.rglob("*.py"))
