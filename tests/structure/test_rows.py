@@ -47,7 +47,7 @@ def test_no_template_reads_values_by_position() -> None:
         'def f():\n    return [Letter(*row) for row in store.fetch("SELECT a, b FROM c")]',
         'def f():\n    rows = store.peek("SELECT a, b FROM c")\n    return Letter(*rows[0])',
         'def f():\n    for name, *rest in store.fetch("SELECT a, b FROM c"):\n        use(rest)',
-        "def f():\n    while some := rows.fetchmany(9):\n        return [One(*row) for row in some]",
+        "def f():\n    while some := rows.fetchmany(9):\n        return [X(*row) for row in some]",
     ],
 )
 def test_positions_are_found(source: str) -> None:
