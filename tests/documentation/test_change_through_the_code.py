@@ -1,0 +1,53 @@
+"""The page that follows a document through the code names modules and functions that exist."""
+
+from __future__ import annotations
+
+import importlib
+import re
+
+import pytest
+
+from tests.project import ROOT
+
+PAGE = ROOT / "docs" / "internals" / "a-change-through-the-code.md"
+CODE = re.findall(r"`([^`\n]+)`", PAGE.read_text("utf-8"))
+PACKAGES = ("xscl", "templates", "cep_core", "feeds")
+DOTTED = sorted({one for one in CODE if re.fullmatch(rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)+", one)})
+PATHS = sorted({one for one in CODE if re.fullmatch(r"(?:\w+/)+\w+(?:\.\w+)?|\w+/\w+", one)})
+
+
+def loaded(name: str) -> object:
+    """Return the module, class or function of a dotted name."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:end]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[end:]:
+            found = getattr(found, part)
+        return found
+    raise ModuleNotFoundError(name)
+
+
+def test_the_page_names_code() -> None:
+    assert len(DOTTED) > 40
+    assert len(PATHS) > 8
+    assert 700 <= len(PAGE.read_text("utf-8").split()) <= 1_000
+
+
+@pytest.mark.parametrize("name", DOTTED)
+def test_a_name_of_code_exists(name: str) -> None:
+    assert loaded(name) is not None
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_path_exists(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+def test_wrong_names_are_seen() -> None:
+    with pytest.raises(AttributeError):
+        loaded("xscl.engine.ingest.Ingest.pushes")
+    with pytest.raises(AttributeError):
+        loaded("xscl.engine.ingests.Ingest")
