@@ -184,8 +184,8 @@ class FeedRepository:
             for row in self._store.rows(
                 f"SELECT key, identity, {_VERSION} FROM state.feed_item SEMI JOIN asked USING (key)"
             ):
-                known = found[row.pop("key")]
-                known[row.pop("identity")] = ItemVersion(**row)
+                key, identity = row.pop("key"), row.pop("identity")
+                found[key][identity] = ItemVersion(**row)
         return found
 
     def counts(self, keys: Collection[str] | None = None) -> dict[str, ItemCounts]:
