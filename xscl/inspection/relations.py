@@ -139,7 +139,7 @@ CREATE OR REPLACE TEMP VIEW match_row AS
         m.ts AS timestamp, p1.history AND p2.history AS history
     FROM ({KEPT_MATCHES}) m JOIN part p1 ON p1.doc = m.doc1 JOIN part p2 ON p2.doc = m.doc2;
 CREATE OR REPLACE TEMP VIEW matches AS
-    SELECT m.position, m.subscription, m.documents, m.timestamp, m.history, v."values"
+    SELECT m.position, m.subscription, m.documents, m.docids, m.timestamp, m.history, v."values"
     FROM match_row m
     LEFT JOIN match_values v ON v.position = m.position AND v.subscription = m.subscription
     ORDER BY m.position;
