@@ -95,12 +95,24 @@ _FORMS = tuple(
 
 def parse_time(text: str | None) -> int | None:
     """Microseconds since the epoch, or None if the text is no time we can read."""
-    text = (text or "").strip()
-    return _parsed(text) if 0 < len(text) <= 100 else None
+    found = _parsed(text or "")
+    return None if found is None else found[0]
+
+
+def parse_clock(text: str) -> int | None:
+    """Microseconds from the epoch to a time as its own clock and calendar show it, or None."""
+    found = _parsed(text)
+    return None if found is None else found[0] + found[1] * 60 * SECOND
+
+
+def _parsed(text: str) -> tuple[int, int] | None:
+    """The time, and the minutes of its zone east of Greenwich."""
+    text = text.strip()
+    return _read(text) if 0 < len(text) <= 100 else None
 
 
 @lru_cache(maxsize=_CACHED)
-def _parsed(text: str) -> int | None:
+def _read(text: str) -> tuple[int, int] | None:
     if not text.isascii():
         apart = unicodedata.normalize("NFKD", text)
         bare = "".join(each for each in apart if not unicodedata.combining(each))
@@ -110,7 +122,9 @@ def _parsed(text: str) -> int | None:
     for form in _FORMS:
         found = form.fullmatch(text)
         if found:
-            return _time(found.groupdict())
+            parts = found.groupdict()
+            time = _time(parts)
+            return None if time is None else (time, _zone(parts.get("zone")))
     return None
 
 

@@ -255,9 +255,11 @@ class BlockReader:
         return plain and one.text.replace(" ", "") == "text()"
 
     def _is_simple(self, one: RawStep) -> bool:
-        if one.axis in ("child", "attribute"):
+        if one.axis == "child":
             return True
         placed = any(self._is_placed(bracket) for bracket in one.brackets)
+        if one.axis == "attribute":
+            return not placed
         return one.axis == "descendant" and not one.descendant and not placed
 
     def _descends(self, one: RawStep) -> bool:
@@ -394,7 +396,7 @@ class BlockReader:
             if negated and binds(condition):
                 raise refused
             return Not(condition) if negated else condition
-        bound = "->" in self._outside(span) or _AS.search(self._outside(span)) is not None
+        bound = "->" in self._outside(span) or self._names(span)
         path = self._path(span, bound)
         if path is not None:
             return Exists(Path(path))
@@ -419,6 +421,12 @@ class BlockReader:
         paths = Paths(text, self._paths.prefixes)
         read = partial(self._read, again=text)
         return BlockReader(paths, text, read).condition(Span(0, len(text)))
+
+    def _names(self, span: Span) -> bool:
+        """Return True for `path AS name`, unlike `x treat as type`."""
+        found = re.finditer(rf"(\w+\s+)?{_AS.pattern}", self._outside(span), re.IGNORECASE)
+        types = ("cast", "castable", "treat")
+        return any((one[1] or "").strip().lower() not in types for one in found)
 
     def _path(self, span: Span, bound: bool) -> tuple[Step, ...] | None:
         """Return the steps of a relative path of names; None for anything else."""

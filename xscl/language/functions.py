@@ -6,8 +6,7 @@ Where `f` has no value (number() of a word, a date part of no date) the node is
 not there.
 
 Most functions are those of XPath 1.0 and 2.0 of the same name.  Differs from
-XPath 2.0: the date functions read dates as feeds write them, and give the part
-in UTC, since the two sides of a join may be written in different zones.
+XPath 2.0: the date functions read dates as feeds write them, too.
 `canonical-url` and `plain-text` are our own.
 
 Those that make texts raise BeyondBounds where `cep_core.algebra.function_bounds` says so.
@@ -29,7 +28,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from url_normalize import url_normalize
 
-from cep_core.algebra import number_of
+from cep_core.algebra import instant_of, number_of
 from cep_core.algebra.function_bounds import (
     Budget,
     current_budget,
@@ -37,7 +36,7 @@ from cep_core.algebra.function_bounds import (
     read,
     spending,
 )
-from feeds.formats.times import parse_time
+from feeds.formats.times import parse_clock, parse_time
 from xscl.language.syntax import Call, Constant, Operand, Through, VariablePath
 
 Value: TypeAlias = "str | float | None"
@@ -194,6 +193,10 @@ def _of_number(apply: Callable[[float], float]) -> Callable[[str], float | None]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CLOCK = re.compile(r"\d:\d|\dt\d", re.IGNORECASE | re.ASCII)
+_DATE = re.compile(
+    r"(?P<year>-?[0-9]{4,9})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})(?:T(?P<hour>[0-9]{2}):[0-9:.]+)?"
+    r"(?:Z|[+-][0-9]{2}:[0-9]{2})?"
+)
 
 
 def _number(text: str) -> float | None:
@@ -201,26 +204,26 @@ def _number(text: str) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _moment(text: str) -> datetime | None:
-    """Return the time in UTC, of a day without a clock its beginning; none is before 1900."""
-    time = parse_time(text)
-    return None if time is None else _EPOCH + timedelta(microseconds=time)
+def _part(name: Literal["year", "month", "day", "hour"]) -> Callable[[str], float | None]:
+    """Return the function to a part of a date as it is written, None if a text is none.
 
-
-def _part(name: Literal["year", "month", "day"]) -> Callable[[str], float | None]:
-    """Return the function to a part of a date, None if a text is none."""
+    Dates are those of XPath, and those of feeds.  A day without a clock has no hour.
+    """
 
     def part(text: str) -> float | None:
-        moment = _moment(text)
-        return None if moment is None else float(getattr(moment, name))
+        found = _DATE.fullmatch(text.strip(" \t\r\n"))
+        if found is not None and instant_of(text) is not None and found["hour"] != "24":
+            written = found[name]
+            return None if written is None else float(written)
+        clock = parse_clock(text)
+        if clock is None or (name == "hour" and not _CLOCK.search(text)):
+            return None
+        try:
+            return float(getattr(_EPOCH + timedelta(microseconds=clock), name))
+        except OverflowError:  # the year 10,000 begins where it is written
+            return None
 
     return part
-
-
-def _hours(text: str) -> float | None:
-    """Return the hour; a day without a clock has none."""
-    moment = _moment(text)
-    return None if moment is None or not _CLOCK.search(text) else float(moment.hour)
 
 
 # -- Addresses -----------------------------------------------------------------------------
@@ -302,7 +305,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             Function("year-from-date", ("value",), "number", _part("year")),
             Function("month-from-date", ("value",), "number", _part("month")),
             Function("day-from-date", ("value",), "number", _part("day")),
-            Function("hours-from-dateTime", ("value",), "number", _hours),
+            Function("hours-from-dateTime", ("value",), "number", _part("hour")),
             Function("canonical-url", ("value",), "string", canonical_url),
         )
     }

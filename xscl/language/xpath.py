@@ -167,6 +167,8 @@ def normalised(text: str, prefixes: Mapping[str, str]) -> str:
                 parts.append(lexeme[0])
                 continue
         is_function = uri.strip() == _FUNCTIONS_OF_XPATH and lexeme.start() in called
+        if "".join(parts[-2:]) == "attribute::":  # elementpath expects no namespace there
+            parts[-2:] = ["@"]
         parts.append(local if is_function else f"Q{{{uri}}}{local}")
     return "".join(parts).strip()
 

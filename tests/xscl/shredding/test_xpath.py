@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import locale
 import logging
+import re
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -283,9 +284,9 @@ def xscl_paths(root: etree._Element) -> list[str]:
     """Return the paths of a document's nodes as fn:path spells them."""
     tree = number_nodes(root)
     paths = [tree.path(number) for number in range(len(tree.items))]
+    steps = [re.split(r"/(?![^{}]*\})", path)[1:] for path in paths]
     return [
-        "".join(f"/{'' if s[0] == '@' else 'Q{}'}{s}" for s in path.split("/") if s)
-        for path in paths
+        "".join(f"/{s if s.startswith(('@', 'Q{')) else f'Q{{}}{s}'}" for s in one) for one in steps
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from elementpath import XPathContext, build_lxml_node_tree
@@ -172,20 +172,27 @@ Selected = set[int]
 
 def engine(path: str, root: etree._Element) -> Selected:
     """Return the nodes that stage 1 finds for a block; raises QueryError."""
-    expression = parse(f"S{path}".replace(" | //", " | S//")).expression
-    assert isinstance(expression, Block)
-    read = pattern(expression)
-    block = read.definition(read.main, frozenset((read.main,)))
-    block = parse_block(unparse(block), short=True)
+    return together([path], root)[0]
+
+
+def together(paths: Sequence[str], root: etree._Element) -> list[Selected]:
+    """Return the nodes that stage 1 finds for each of some blocks; raises QueryError."""
     automaton = Automaton()
-    automaton.add(1, block, block, False)
+    for number, path in enumerate(paths):
+        expression = parse(f"S{path}".replace(" | //", " | S//")).expression
+        assert isinstance(expression, Block)
+        read = pattern(expression)
+        block = read.definition(read.main, frozenset((read.main,)))
+        block = parse_block(unparse(block), short=True)
+        automaton.add(number, block, block, False)
     columns = WitnessColumns(automaton)
     for doc in range(2):  # the second one has a known shape
         columns.add(doc, ("S",), root)
-    rows = columns.tables()[0].to_pylist()
-    each = [{row["node2"] for row in rows if row["doc"] == doc} for doc in range(2)]
-    assert each[0] == each[1]
-    return each[0]
+    found: list[list[Selected]] = [[set() for _ in range(2)] for _ in paths]
+    for row in columns.tables()[0].to_pylist():
+        found[row["pair"]][row["doc"]].add(row["node2"])
+    assert all(one == other for one, other in found)
+    return [one for one, _ in found]
 
 
 def libxml2(path: str, root: etree._Element) -> Selected:

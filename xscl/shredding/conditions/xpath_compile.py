@@ -55,12 +55,13 @@ Walk: TypeAlias = Callable[[Node, Focus], "list[Node]"]
 
 _TRUTHS = frozenset(
     (
-        *("and", "or", "=", "!=", "<", "<=", ">", ">=", "is", "<<", ">>", "some", "every"),
+        *("and", "or", "=", "!=", "<", "<=", ">", ">=", "some", "every"),
         *("instance", "castable", "not", "boolean", "true", "false", "exists", "empty"),
         *("contains", "starts-with", "ends-with", "matches", "contains-token", "lang"),
         *("has-children", "deep-equal"),
     )
 )
+_ORDERS = ("is", "<<", ">>")
 _KINDS = MappingProxyType(
     {"text": "text", "comment": "comment", "document-node": "document", "element": "element"}
 )
@@ -87,6 +88,8 @@ def _items(token: Token) -> Evaluate:
     symbol, parts = str(token.symbol), list(token)
     if _is_name(token) or _is_step(token):
         return _path_of_steps(token)
+    if symbol in _ORDERS:
+        return _order(symbol, *map(_items, parts))
     if symbol in _TRUTHS:
         test = _truth(token)
         return lambda focus: [test(focus)]
@@ -166,8 +169,6 @@ def _truth(token: Token) -> Test:
         case (("=" | "!=" | "<" | "<=" | ">" | ">="), [left, right]):
             ones, others = _items(left), _items(right)
             return lambda focus: some(focus.work, symbol, ones(focus), others(focus))
-        case (("is" | "<<" | ">>"), [left, right]):
-            return _order(symbol, _items(left), _items(right))
         case (("some" | "every"), [*clauses, body]):
             return _quantified(symbol == "every", list(_clauses(clauses)), _truth(body))
         case "instance", [inner, kind]:
@@ -259,21 +260,21 @@ def _negated(test: Test) -> Test:
     return lambda focus: not test(focus)
 
 
-def _order(symbol: str, ones: Evaluate, others: Evaluate) -> Test:
-    def holds(focus: Focus) -> bool:
+def _order(symbol: str, ones: Evaluate, others: Evaluate) -> Evaluate:
+    def items(focus: Focus) -> Items:
         pair = [[*_nodes(focus, items(focus)[:2])] for items in (ones, others)]
         if not all(pair):
-            return False
+            return []
         if max(map(len, pair)) > 1:
             raise Failure(f"{symbol} compares single nodes")
         (one,), (other,) = pair
         if symbol == "is":
-            return one is other
+            return [one is other]
         assert focus.work.tree.nodes, "the tree is numbered"
         places = place_of(one), place_of(other)
-        return places[0] < places[1] if symbol == "<<" else places[0] > places[1]
+        return [places[0] < places[1] if symbol == "<<" else places[0] > places[1]]
 
-    return holds
+    return items
 
 
 def _difference(excluded: bool, ones: Evaluate, others: Evaluate) -> Evaluate:

@@ -423,7 +423,7 @@ def _component(name: str) -> Callable[[Work, Any], Any]:
         if isinstance(value, str):
             if name in FUNCTIONS:  # of dates as feeds write them
                 found = FUNCTIONS[name].apply(value)
-                return None if found is None else int(found)
+                return math.nan if found is None else int(found)
             value = cast(kind, value)
         elif kind_of(value) != f"xs:{kind}" and not isinstance(value, Duration):
             raise Failure(f"{kind_of(value)} is no xs:{kind}")

@@ -392,6 +392,8 @@ def _number(kind: str, value: Any) -> Any:
         case "integer":
             return int(value)
         case "decimal":
+            if not math.isfinite(value):
+                raise Failure(f"{text_of(value)} is no xs:decimal")
             return Decimal(value)
         case _:
             return float(value)
