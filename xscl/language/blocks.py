@@ -35,7 +35,7 @@ from xscl.language.syntax import (
     Step,
 )
 from xscl.language.unparse import MEMBER
-from xscl.language.xpath import WrongXPath, normalised, parsed
+from xscl.language.xpath import WrongXPath, normalised, parsed, unprefixed
 from xscl.language.xpath_analysis import (
     is_absolute,
     is_numeric,
@@ -377,9 +377,9 @@ class BlockReader:
     def _beyond(self, span: Span, refused: QueryError) -> Condition:
         """Return a condition that the grammar refuses."""
         text = self._text[span.start : span.end]
-        single = _DOUBLED.sub(_other_quotes, text)
-        if single != text:
-            return self._again(single)
+        plain = unprefixed(_DOUBLED.sub(_other_quotes, text), self._paths.prefixes)
+        if plain != text:
+            return self._again(plain)
         for word, connective in (("or", Or), ("and", And)):
             parts = self._split(word, span)
             if len(parts) > 1:

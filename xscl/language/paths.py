@@ -65,7 +65,9 @@ def sign(tree: Tree[Token]) -> Span:
 
 
 def function_name(call: Tree[Token]) -> str:
-    return ":".join(child for child in call.children if isinstance(child, Token))
+    """Return the name of a function; the prefix of XPath's own changes nothing."""
+    name = ":".join(child for child in call.children if isinstance(child, Token))
+    return name.removeprefix("fn:")
 
 
 def calls(tree: Tree[Token]) -> bool:
