@@ -133,8 +133,8 @@ def rewritten(token: Any) -> str | None:
 
 
 def _alternatives(token: Any) -> Iterator[Any]:
-    """Yield the operands of a union or sequence."""
-    if token.symbol == "(" and len(token) == 1:
+    """Yield the operands of a union or sequence; others keep the parentheses around them."""
+    if token.symbol == "(" and len(token) == 1 and token[0].symbol in ("|", "union", ",", "("):
         yield from _alternatives(token[0])
     elif token.symbol in ("|", "union", ","):
         for one in token:
