@@ -2,7 +2,8 @@
 
 They are typed, so that most have a value in XPath 3.1, too: what Saxon refuses is no case.  The
 differences that the page lists are not drawn: an order of two values without a type, a text beside
-a number that is none, several items where one is asked for, dates of feeds.
+a number that is none, several items where one is asked for, dates of feeds.  Nor is `! ./path`,
+which Saxon 13.1 evaluates as `/path`, without its repeated nodes.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ class Cases:
             lambda: self._call(self._of("innermost", "outermost"), self.nodes(deeper)),
             lambda: self._call("root") + "//a",
             lambda: self._call("root", self.node(deeper)),
-            lambda: f"({self.nodes(deeper)} ! {self.path(0)})",
+            lambda: f"({self.nodes(deeper)} ! {self.path(0).removeprefix('./')})",
             lambda: f"({self.nodes(deeper)} treat as node()*)",
         )
 
