@@ -1,4 +1,4 @@
-"""Single expressions with the value that XPath 3.1 gives them, in each place where they may stand."""
+"""Single expressions with the value that XPath 3.1 gives them, wherever they may stand."""
 
 from __future__ import annotations
 
