@@ -204,18 +204,18 @@ def why_not(
     try:
         if doc:
             question = WhyAsked(**subject, documents=doc)
-            conditions = why(question, asked.here, asked.who).edges
+            answer = why(question, asked.here, asked.who)
+            doc, conditions = answer.documents, numbered(answer.edges, answer.documents)
         else:
             found = diagnose(DiagnoseAsked(**subject, since=None), asked.here, asked.who)
     except XsclError as raised:
         error = problem_text(raised, asked.who)
-    cards = [None if one == "-" else example(asked, one).card for one in doc]
     return asked.page(
         "why.html",
         status=HTTPStatus.UNPROCESSABLE_ENTITY if error else HTTPStatus.OK,
         subscription=subscription,
-        cards=[card for card in cards if card is not None],
-        conditions=numbered(conditions, ["-" if one is None else one.document for one in cards]),
+        cards=[example(asked, one).card for one in doc if one != "-"],
+        conditions=conditions,
         failing=sum(not edge.holds for edge in conditions),
         diagnosis=None if found is None else readable(found),
         error=error,
