@@ -31,8 +31,8 @@ def entry_html(matches: Sequence[Match]) -> str:
     """Render matches of one subscription on the same documents as sanitised HTML."""
     match = matches[0]
     view = shown(match, owner_name(match.subscription), owner_name, together=matches[1:])
-    trees = {owner_name(document): tree for document, tree in match.trees}
-    parts = [part for card in view.cards for part in _document(card, trees[card.document])]
+    documents = zip(view.cards, match.trees, strict=False)  # a row has no cards
+    parts = [part for card, (_, tree) in documents for part in _document(card, tree)]
     parts += _list(view.values)
     if match.constructed:
         parts += _output(match)
