@@ -54,6 +54,7 @@ def test_a_document_behind_the_lateness_is_in_late_and_still_joined() -> None:
         (row,) = engine.sql("SELECT * EXCLUDE streams FROM late").to_pylist()
         assert row == {
             "docid": "late",
+            "id": "late",
             "timestamp": 5,
             "watermark": 6,
             "behind": 1,
