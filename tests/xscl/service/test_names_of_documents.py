@@ -148,10 +148,10 @@ def test_the_page_shows_names_and_links_by_them(owner: httpx.Client) -> None:
         asked = {"subscription": "pairs", "doc": ["orders/17", "invoices/17"]}
         assert owner.get(address, params=asked).status_code == 200
     asked = {"subscription": "pairs", "doc": ["17@2", "17"]}
-    page = owner.get("/why", params=asked)
-    assert page.status_code == 200
-    assert "doc=invoices%2F17&amp;doc=orders%2F17%402" in page.text
-    assert "item 1 matches" in page.text
+    why = owner.get("/why", params=asked)
+    assert why.status_code == 200
+    assert "doc=invoices%2F17&amp;doc=orders%2F17%402" in why.text
+    assert "item 1 matches" in why.text
     asked = {"doc": ["orders/17", "orders/17@2"]}
     assert owner.get("/compare", params=asked).status_code == 200
 
