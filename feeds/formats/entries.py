@@ -169,22 +169,6 @@ def text(element: etree._Element) -> str:
     return str(_string(element))
 
 
-CAPITALS = {"ispermalink": "isPermaLink", "filesize": "fileSize", "rdf": "RDF"}
-"""The names with capitals of those that are not looked up by `vocabulary`, in small letters."""
-
-
-def in_small_letters(root: etree._Element) -> None:
-    """Rename the elements and attributes of a feed whose names are in capitals."""
-    for element in root.iter(etree.Element):
-        namespace, name = split(element.tag)
-        element.tag = tag_of(namespace, CAPITALS.get(name.lower(), name.lower()))
-        for written, value in element.items():
-            small = CAPITALS.get(str(written).lower(), str(written).lower())
-            if small != written and not small.startswith("{"):
-                del element.attrib[written]
-                element.set(small, value)
-
-
 def relation(element: etree._Element) -> str:
     """The relation of an Atom link."""
     rel = (element.get("rel") or "alternate").strip()

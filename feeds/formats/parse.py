@@ -21,7 +21,7 @@ from lxml import etree
 
 from feeds.errors import MalformedDocument, NotAFeed
 from feeds.formats import atom, jsonfeed, loose, rss
-from feeds.formats.entries import FeedChannel, in_small_letters, split
+from feeds.formats.entries import FeedChannel, split
 from feeds.formats.identity import content_id
 from feeds.formats.items import FeedItem, make_items
 from feeds.formats.ladder import ParsedTree, allowed, climb
@@ -115,9 +115,9 @@ def _read(body: bytes, url: str, charset: str | None, native: bool) -> tuple[Fee
 
 
 def _of_tree(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
-    """The channel of a tree; None if it is no feed's."""
-    if split(str(root.tag))[1] in ("RSS", "Rss", "FEED", "Feed", "rdf"):
-        in_small_letters(root)
+    """The channel of a tree; None if it is no feed's, or one in capitals: feedparser reads that."""
+    if any(split(str(child.tag))[1] in ("CHANNEL", "ITEM", "ENTRY") for child in root):
+        return None
     return rss.read(root, url, native) or atom.read(root, url, native)
 
 
