@@ -25,7 +25,6 @@ from feeds.formats.namespaces import (
     FEEDBURNER,
     ITUNES_NAMES,
     MEDIA_NAMES,
-    RSS_10,
     SYNDICATION,
     XHTML,
 )
@@ -134,15 +133,13 @@ _NAMES = {name for fields in _FIELDS.values() for names in fields.values() for n
 _TAGS = {name: name for name in _NAMES if name.startswith("{")}
 
 
+@lru_cache(maxsize=50)
 def _by_tag(core: str) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """The name of each known tag, also in small letters; the tags of extensions that are `core`."""
     own = {tag_of(core, name): name for name in _NAMES.difference(_TAGS)}
     every = {**_TAGS, **own}
     second = [(tag, name) for tag, name in own.items() if tag in _TAGS]
     return {tag.lower(): name for tag, name in every.items()} | every, second
-
-
-_USUAL = {core: _by_tag(core) for core in ("", ATOM, ATOM_03, RSS_10)}
 
 
 @dataclass(slots=True)
@@ -202,7 +199,7 @@ class Children:
 def children(element: etree._Element, kind: str) -> Children:
     """The known children of an element; `kind` is `rss`, `atom` or `media`."""
     core = split(element.tag)[0]
-    by_tag, second = _USUAL.get(core) or _by_tag(core)
+    by_tag, second = _by_tag(core)
     found: Fields = {}
     for child in element:
         name = by_tag.get(child.tag)
