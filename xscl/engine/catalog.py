@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from xscl.documents.results import XSCL, Backfill, Subscription
 from xscl.documents.retention import Retention
+from xscl.engine.heap_trim import trim_heap
 from xscl.engine.histories import DAYS, DOCUMENTS, MATCHES, bound_to
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
@@ -258,6 +259,12 @@ class Catalog:
         self, name: str, *, cascade: bool = False, purge: bool = False
     ) -> tuple[str, ...]:
         """Remove a subscription as `Engine.unsubscribe` does; return the names of the removed."""
+        removed = self._removed(name, cascade=cascade, purge=purge)
+        if purge:  # matches of large documents leave much free memory behind
+            trim_heap()
+        return removed
+
+    def _removed(self, name: str, *, cascade: bool, purge: bool) -> tuple[str, ...]:
         with self._transactions.committed():
             subscriptions = self._state.subscriptions
             if purge and name not in subscriptions and subscriptions.versions(name):

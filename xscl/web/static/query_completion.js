@@ -1,17 +1,25 @@
 // Completion of queries from what the reader may see: streams, names of elements with counts and
 // samples, values, the variables of the query.
 
+import {
+  ARITHMETIC_WORDS,
+  CALENDAR_WORDS,
+  FUNCTIONS,
+  KEYWORDS,
+  PREDICATE_WORDS,
+} from "/static/query_words.js";
+
 const WORD = /[\w.:*@\u00c0-\uffff-]*$/;
 const VALID = /^[\w.:*@\u00c0-\uffff-]*$/;
 const TOKEN =
   /--[^\n]*|"[^"]*("|$)|'[^']*('|$)|->|\/\/?|[[\]{}()]|[A-Za-z_\u00c0-\uffff](?:[\w.:'\u00b7\u00c0-\uffff]|-(?!>))*|[^\s]/g;
-const OPERATORS = /^(?:and|or|not|div|mod)$/i;
-const KEYWORDS = /^(?:SELECT|DISTINCT|FROM|PUBLISH|NAMESPACE|JOIN|FOLLOWED|BY|NEXT|FOLD|NOT|ELSE|AS)$/i;
-const CALENDAR = /^(?:AT|ZONE)$/i; // before a quote: a stream may be called so, too
+const oneOf = (words) => new RegExp(`^(?:${words.join("|")})$`, "i");
+const OPERATORS = oneOf([...PREDICATE_WORDS, ...ARITHMETIC_WORDS, "NOT"]);
+const OUTSIDE = oneOf(KEYWORDS);
+const CALENDAR = oneOf(CALENDAR_WORDS);
 const BETWEEN = ["FOLLOWED BY", "NOT FOLLOWED BY", "JOIN", "NEXT", "FOLD", "ELSE", "PUBLISH", "AS"];
 const BEGIN = ["SELECT * FROM", "SELECT DISTINCT * FROM"];
 const INSTANTS = { label: "AT", apply: "AT '0 9 * * MON'->t", detail: "instants of a calendar" };
-const FUNCTIONS = ["contains", "starts-with", "lower-case", "normalize-space", "substring-after", "substring-before", "concat", "number"];
 
 let streams = null; // a promise of the streams that the reader may read
 const known = new Map(); // promises of their elements, by stream
@@ -75,7 +83,7 @@ export function place(text) {
         found.named = token;
       } else if (!inside && CALENDAR.test(token) && /^\s*['"]/.test(text.slice(match.index + token.length))) {
         found.stream = "AT"; // no stream of documents: nothing is known of its elements
-      } else if (!inside && !KEYWORDS.test(token)) {
+      } else if (!inside && !OUTSIDE.test(token)) {
         found.stream = token;
         found.element = null;
       }
@@ -135,7 +143,7 @@ function predicate(text, from) {
   const options = [
     ...bound(text).map((label) => ({ label, detail: "variable", boost: 50 })),
     ...FUNCTIONS.map((label) => ({ label, apply: `${label}(`, detail: "function" })),
-    ...["AND", "OR", "INF"].map((label) => ({ label })),
+    ...PREDICATE_WORDS.map((label) => ({ label })),
   ];
   return { from, options, validFor: VALID };
 }

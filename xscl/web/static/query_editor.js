@@ -19,9 +19,12 @@ import {
   tags,
 } from "/static/codemirror.js";
 import { completions } from "/static/query_completion.js";
+import { ARITHMETIC_WORDS, KEYWORDS, PREDICATE_WORDS } from "/static/query_words.js";
 
-const KEYWORD =
-  /^(?:SELECT|DISTINCT|FROM|PUBLISH|NAMESPACE|JOIN|FOLLOWED|BY|NEXT|FOLD|NOT|ELSE|AS|AND|OR|INF|DIV|MOD)(?![\w.'-])/i;
+const KEYWORD = new RegExp(
+  `^(?:${[...KEYWORDS, ...PREDICATE_WORDS, ...ARITHMETIC_WORDS].join("|")})(?![\\w.'-])`,
+  "i",
+);
 const NAME = /^[A-Za-z_\u00c0-\uffff](?:[\w.'\u00b7\u00c0-\uffff]|-(?!>))*/;
 
 const xscl = StreamLanguage.define({

@@ -23,6 +23,8 @@ from xscl.time_format import ticks_of_time
 from xscl.web.links import on_site
 from xscl.web.page_request import AskedByOperator, PageRequest
 from xscl.web.problems import PageRoute
+from xscl.web.query_words import NAME as query_words_name
+from xscl.web.query_words import query_words
 from xscl.web.rendering import DENSITIES, DENSITY, THEME, THEMES, static, when
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -167,7 +169,7 @@ def _kept(cookie: str, value: str | None, back: str) -> RedirectResponse:
 @router.get("/static/{name}")
 def file(name: str, if_none_match: Annotated[str, Header()] = "") -> Response:
     """Serve a static file."""
-    found = static(name)
+    found = query_words() if name == query_words_name else static(name)
     if found is None:
         raise not_found("file", name)
     tag = f'"{hashlib.blake2b(found, digest_size=8).hexdigest()}"'

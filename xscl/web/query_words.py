@@ -1,0 +1,30 @@
+"""The words of XSCL for the query editor, as a module that its scripts import.
+
+The tables of the language are the only ones: `static/query_words.js` is made from them.
+"""
+
+from __future__ import annotations
+
+import json
+
+from xscl.language.faults import KEYWORDS
+from xscl.language.functions import OPERANDS, TESTS
+
+NAME = "query_words.js"
+_OF_PREDICATES = ("AND", "OR", "INF")
+_OF_CALENDARS = ("AT", "ZONE")  # before a quote; a stream may be called so, too
+_OF_ARITHMETIC = ("DIV", "MOD")
+
+
+def query_words() -> bytes:
+    """Return the module: words outside of blocks, words of predicates, functions."""
+    beside = (*_OF_PREDICATES, *_OF_CALENDARS)
+    tables = {
+        "KEYWORDS": [word for word in KEYWORDS if word not in beside],
+        "PREDICATE_WORDS": _OF_PREDICATES,
+        "CALENDAR_WORDS": _OF_CALENDARS,
+        "ARITHMETIC_WORDS": _OF_ARITHMETIC,
+        "FUNCTIONS": [*TESTS, *OPERANDS],
+    }
+    lines = (f"export const {name} = {json.dumps(words)};\n" for name, words in tables.items())
+    return "".join(lines).encode()
