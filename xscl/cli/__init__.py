@@ -24,7 +24,7 @@ import typer
 from typer.core import TyperGroup
 
 from feeds.errors import FeedError
-from xscl.cli import streams
+from xscl.cli import standard_streams
 from xscl.cli.commands import lazy_commands
 from xscl.cli.output import UsageError, echo, warn
 from xscl.cli.settings import config, defaults
@@ -59,7 +59,7 @@ class Commands(TyperGroup):
             warn(str(error))
             raise typer.Exit(1) from None
         except BrokenPipeError:
-            streams.leave(sys.stdout)
+            standard_streams.leave(sys.stdout)
             raise typer.Exit(0) from None
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
@@ -123,7 +123,7 @@ def main() -> None:
     What is in memory is not taken apart: with 100,000 subscriptions that would take longer than
     all else of an end.
     """
-    streams.complete()
+    standard_streams.complete()
     codes: list[int] = []
     atexit.register(_exit, codes)  # the first of what comes from here on is called last
     try:
@@ -134,7 +134,7 @@ def main() -> None:
             codes.append(code)
         raise
     except OSError as error:  # of what is printed before a command begins
-        streams.leave(sys.stdout)
+        standard_streams.leave(sys.stdout)
         warn(f"the output is not whole: {error.strerror}")
         codes.append(1)
 
@@ -142,7 +142,7 @@ def main() -> None:
 def _exit(codes: list[int]) -> None:
     """Flush standard output and error, then end the process with a code, if there is one."""
     try:
-        streams.flush()
+        standard_streams.flush()
     except BrokenPipeError:
         codes[:] = codes[:1]
     except OSError as error:

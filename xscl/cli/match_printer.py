@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 
 from xscl.cli.match_text import match_text
 from xscl.cli.output import clean, json_line, warn
-from xscl.cli.streams import ESCAPES
+from xscl.cli.standard_streams import ESCAPES
 from xscl.delivery.message import MatchFields, row_of
 from xscl.errors import StoreError
 from xscl.store.store_errors import StoreUnavailable

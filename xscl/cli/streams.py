@@ -1,55 +1,80 @@
-"""The standard streams of a process: all three are there, and write whatever a text has.
-
-A stream that the caller closed (`>&-`) is None in Python, and the next file that is opened gets its
-descriptor.  An encoding may lack a character of a title, and its name on a command line need not be
-text in any.
-"""
+"""`xscl stream list`, `set`: the lateness of streams, and those on which the wall clock counts."""
 
 from __future__ import annotations
 
-import os
-import sys
-from typing import Any
+from typing import Annotated
 
-ESCAPES = "backslashreplace"
+import typer
 
+from xscl.cli.feed_lists import usage_errors
+from xscl.cli.feed_rows import Row
+from xscl.cli.options import Call, command_group, option
+from xscl.cli.output import UsageError, answer, list_rows, warn
+from xscl.cli.query_options import refuse_bare_duration
+from xscl.cli.service import opened
+from xscl.language.parser import parse_window
+from xscl.polling.feed import check_name
+from xscl.time_format import SECOND, duration
 
-def complete() -> None:
-    """Open the null device for each stream that is closed, and escape what encodings lack."""
-    while True:
-        descriptor = os.open(os.devnull, os.O_RDWR)
-        if descriptor > 2:
-            os.close(descriptor)
-            break
-        os.set_inheritable(descriptor, True)  # as the other two are
-    for place, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:
-            made = os.fdopen(place, "w" if place else "r", encoding="utf-8", closefd=False)
-            setattr(sys, name, made)
-            setattr(sys, f"__{name}__", made)
-        elif place and hasattr(getattr(sys, name), "reconfigure"):
-            getattr(sys, name).reconfigure(errors=ESCAPES)
+app = command_group("Streams: their lateness, and whether time passes on them by the wall clock.")
 
 
-def flush() -> None:
-    """Write what is left for standard output and error; raises the OSError of the first."""
-    failures: list[OSError] = []
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError as error:
-            leave(stream)
-            failures.append(error)
-        except ValueError:  # it is closed
-            continue
-    if failures:
-        raise failures[0]
+@app.command("list")
+def list_(call: Call) -> None:
+    """List the streams: lateness, whether they are live, number of documents.
+
+    \b
+    Example:
+      xscl stream list
+    """
+    with opened("stream list", call) as service:
+        found = service.listed_streams()
+    cells = ((one["name"], _lateness(one), _live(one), one["documents"]) for one in found)
+    list_rows(
+        "streams", found, ("STREAM", "LATENESS", "LIVE", "DOCUMENTS"), cells, as_json=call.as_json
+    )
 
 
-def leave(stream: Any) -> None:
-    """Redirect a stream to the null device: its reader is gone, or its disk is full."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(null, stream.fileno())
-    finally:
-        os.close(null)
+@app.command("set")
+def set_(
+    call: Call,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the stream.")],
+    lateness: Annotated[
+        str | None,
+        option("--lateness", "How far behind the latest document one may come: 1h.", "DURATION"),
+    ] = None,
+    live: Annotated[
+        bool | None,
+        option("--live/--not-live", "Whether the wall clock advances its time, too."),
+    ] = None,
+) -> None:
+    """Set the lateness of a stream, or whether it is live; what is left out stays.
+
+    On a live stream of a running service the wall clock, too, ends windows, so
+    an absence is reported without a later document. Old records are replayed on
+    a stream that is not live. Lateness is fixed once a subscription reads it.
+
+    \b
+    Example:
+      xscl stream set orders --live
+    """
+    if lateness is None and live is None:
+        raise UsageError("there is nothing to set", hint="--lateness, --live or --not-live")
+    with usage_errors():
+        check_name(name)
+    refuse_bare_duration(lateness, "--lateness")
+    ticks = None if lateness is None else parse_window(lateness)
+    with opened("stream set", call, missing="create") as service:
+        made = service.set_stream(name, ticks, live)
+    if live is not None and made["live"] != live:
+        warn(f"{name!r} is what a subscription publishes: it is live if all that it reads is")
+    text = f"{name}: lateness {_lateness(made)}, {'live' if made['live'] else 'not live'}"
+    answer(made, [text], as_json=call.as_json)
+
+
+def _lateness(one: Row) -> str:
+    return duration(round(one["lateness"] * SECOND))
+
+
+def _live(one: Row) -> str:
+    return "yes" if one["live"] else "no"
