@@ -20,6 +20,7 @@ from xscl.language.constructor import cut_constructors
 from xscl.language.faults import fault, syntax_fault
 from xscl.language.limits import MAX_TOKENS, refuse_excess
 from xscl.language.paths import Paths
+from xscl.language.prologue import broken_declaration, declarations
 from xscl.language.queries import Queries
 from xscl.language.scope import leaves, variables
 from xscl.language.shortest import shortest
@@ -102,7 +103,6 @@ def _operator(name: str, constraint: str) -> Join | FollowedBy:
     return found
 
 
-_DECLARED = re.compile(r"\s*NAMESPACE\s+([\w.-]+)\s*=\s*(\"[^\"]*\"|'[^']*')", re.IGNORECASE)
 _HIDDEN = re.compile(r"--[^\n]*|\"[^\"]*\"|'[^']*'|\{[^{}]*\}")
 _BLOCK = re.compile(r"(?<![\w.:@/$-])[^\W\d][\w.-]*(?=\s*/)")
 
@@ -116,11 +116,9 @@ def _beyond(
     """
     from xscl.language.blocks import BlockReader, Unreadable  # loads elementpath
 
-    declared: dict[str, str] = {}
-    at = 0
-    while (found := _DECLARED.match(text, at)) is not None:
-        declared[found[1]] = found[2][1:-1]
-        at = found.end()
+    if (broken := broken_declaration(text)) is not None:
+        raise broken from None
+    declared, at = declarations(text)
     paths = Paths(text, declared)
     whole = without
 

@@ -100,11 +100,12 @@ class Queries(Paths):
         select: Element | None = None
         distinct, publish = False, None
         expression: Expression | None = None
+        declared: dict[str, str] = {}
         for child in tree_of(node).children:
             tree = tree_of(child)
             match tree.data:
                 case "namespace":
-                    self._declare(tree)
+                    self._declare(tree, declared)
                 case "select":
                     kinds = {token.type for token in tree.children if isinstance(token, Token)}
                     distinct = "DISTINCT" in kinds
@@ -117,8 +118,11 @@ class Queries(Paths):
         assert expression is not None
         return Query(expression, select, distinct, publish, span_of(node))
 
-    def _declare(self, tree: Tree[Token]) -> None:
+    def _declare(self, tree: Tree[Token], declared: dict[str, str]) -> None:
+        """Declare a namespace; `declared` are those of the same query before it."""
         _, prefix, uri = tree.children
+        if declared.setdefault(str(prefix), str(uri)[1:-1]) != str(uri)[1:-1]:
+            raise self.fault(prefix, f"the prefix {str(prefix)!r} is declared twice")
         if prefix == "xml":
             raise self.fault(prefix, "the prefix 'xml' cannot be declared anew")
         if "{" in str(uri) or "}" in str(uri):
