@@ -18,6 +18,7 @@ import xscl
 from feeds.spool import Spool
 from tests.examples import MORE
 from tests.plain_http import NO_CERTIFICATES
+from tests.waiting import PATIENCE
 from tests.xscl.inspection.drawn_histories import History
 from tests.xscl.service.conftest import ok
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
@@ -38,7 +39,7 @@ from xscl.subscriptions.match_pages import LAST
 
 KEPT = xscl.Retention.of(history="30000 d")
 HISTORIES = 250 * MORE if MORE > 1 else 24
-ASKED = 4
+ASKED = 3
 """Matches, and other documents, about which each subscription is asked."""
 
 
@@ -216,7 +217,12 @@ def answering(home: DataDirectory) -> Iterator[tuple[xscl.Engine, httpx.Client]]
         server.start()
         stack.callback(server.stop)
         address = server.address
-        yield engine, stack.enter_context(httpx.Client(base_url=address, verify=NO_CERTIFICATES))
+        yield (
+            engine,
+            stack.enter_context(
+                httpx.Client(base_url=address, timeout=PATIENCE, verify=NO_CERTIFICATES)
+            ),
+        )
 
 
 def run_service(numbers: range, home: DataDirectory) -> Counter[object]:

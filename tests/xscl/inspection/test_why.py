@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xscl import Document, Engine, XsclError
+from xscl import Document, Engine, Retention, XsclError
 from xscl.errors import DocumentError
 from xscl.inspection.why import NONE, Edge, Why
 
@@ -496,3 +496,93 @@ def test_a_query_in_another_language() -> None:
         engine.subscribe("c", "SELECT * FROM S", language="cel")
         with pytest.raises(XsclError, match="'c' is in cel: only queries in XSCL"):
             engine.why("c", "d1")
+
+
+DAY = 24 * H
+SILENT = "C//i[./k->c] NOT FOLLOWED BY{c = d, 3 d} T//i[./k->d]"
+
+
+def item(stream: str, name: str, day: int, key: str) -> Document:
+    return Document(stream, name, day * DAY, f"<i><k>{key}</k></i>".encode(), history=True)
+
+
+TOWN = [item("T", "t1", 99, "local"), item("T", "t2", 100, "tram")]
+COUNCIL = [item("C", "c1", 95, "bridge"), item("C", "c2", 98, "tram"), item("C", "c3", 99, "sea")]
+
+
+@pytest.mark.parametrize("feeds", [(TOWN, COUNCIL), (COUNCIL, TOWN)], ids=["later", "first"])
+def test_the_order_in_which_feeds_are_followed_decides_nothing(
+    feeds: tuple[list[Document], list[Document]],
+) -> None:
+    with Engine(retention=Retention.of(history="30 d")) as engine:
+        for documents in feeds:
+            engine.push(documents)
+        engine.subscribe("silent", SILENT, history=True)
+        found = [(one.documents, one.t0 // DAY, one.t1 // DAY) for one in engine.matches("silent")]
+        assert found == [(("c1",), 95, 98)]  # the end of the silence, not the announcement
+        (row,) = engine.sql("SELECT timestamp FROM matches").to_pylist()
+        assert row["timestamp"] == 98 * DAY
+        assert engine.why("silent", "c1").matched
+        assert engine.why("silent", "c1", "t1").matched
+        answered = engine.why("silent", "c2")
+        assert [edge.nearest for edge in answered.edges if not edge.holds] == [
+            "c2 is answered by t2"
+        ]
+        (pending,) = (edge for edge in engine.why("silent", "c3").edges if not edge.holds)
+        assert pending.pending
+        diagnosis = engine.why("silent")
+        assert diagnosis.heading == "silent has matches"
+        assert diagnosis.closest is not None
+        assert diagnosis.closest.documents == ("c1",)
+
+
+def test_a_match_of_an_earlier_version_is_explained_by_its_query() -> None:
+    with Engine(retention=Retention.of(history="30 d")) as engine:
+        engine.subscribe("q", BOOK)
+        engine.push(book("d1", 1))
+        engine.edit("q", PAIR)
+        engine.push([book("d2", 2), blog("d3", 3)])
+        assert [one.version for one in engine.matches("q")] == [1, 2]
+        assert engine.why("q", "d1").matched
+        assert engine.why("q", "d2", "d3").matched
+        assert failures(engine.why("q", "d1", "d3"))[0][2] == "d1 arrived before the subscription"
+        engine.unsubscribe("q")
+        assert engine.why("q", "d2", "d3").matched
+        engine.subscribe("q", PAIR)
+        assert engine.why("q (removed)", "d1").matched
+        assert not engine.why("q", "d2", "d3").matched
+
+
+def test_what_a_flush_has_found_stays() -> None:
+    with Engine(retention=Retention.of(history="30 d")) as engine:
+        engine.subscribe("q", f"{BOOK} NOT FOLLOWED BY{{t=u, 3 h}} {BLOG}")
+        engine.push(book("d1", 1))
+        engine.flush()
+        engine.push(blog("d2", 2))
+        assert [one.documents for one in engine.matches("q")] == [("d1",)]
+        assert engine.why("q", "d1").matched
+        answer = engine.why("q", "d1", "d2")
+        assert answer.matched
+        assert answer.edges[-1].holds
+
+
+def test_a_match_without_an_answer_needs_no_dash() -> None:
+    query = f"{BOOK} FOLLOWED BY{{t=u, 3 h}} {BLOG} ELSE"
+    documents = [book("d1", 1), book("d2", 9, "<title>x</title>"), blog("d3", 10)]
+    assert ask(query, documents, "d1").matched
+    assert ask(query, documents, "d1", NONE).matched
+
+
+def test_the_reason_is_told_why_a_match_is_not_there() -> None:
+    with Engine(retention=Retention.of(history="30 d")) as engine:
+        engine.subscribe("q", PAIR)
+        engine.push(book("d1", 1))
+        engine.edit("q", paused=True)
+        engine.push(blog("d2", 2))
+        assert failures(engine.why("q", "d1", "d2")) == [
+            (
+                "registration",
+                "q has the match",
+                "it was paused, removed or had another query when they came",
+            )
+        ]

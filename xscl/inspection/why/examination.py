@@ -175,8 +175,11 @@ class _Examination:
             right = self._answering(form, expression, left)
             reasons, self._edges = self._edges, before
             text = f"{right.name} does not answer {left.name}"
-            holds = not all(one.holds for one in reasons)
-            self._edges.append(Edge("order", text, holds, _reasons(reasons)))
+            is_answer = all(one.holds for one in reasons)
+            if is_answer and self._question.found:
+                self._edges.append(Edge("order", text, True, "it came after the silence was over"))
+            else:
+                self._edges.append(Edge("order", text, not is_answer, _reasons(reasons)))
         return settled(left, left.ts + form.window)
 
     def _answering(self, form: Absent, expression: FollowedBy, left: Side) -> Side:
