@@ -7,8 +7,8 @@ of evicted state and of batches.  Published documents are documents like any oth
 One rule differs in a trial: items that a feed held at its first poll (`history`) count as if they
 had arrived in their own time, as `OWN_TIME` defines.  Otherwise a feed of last month's items that
 is followed today would have nothing to try a query on: at today's clock no two of them are within a
-window.  A backfilled subscription keeps the recorded clocks, because it shares its results with
-others.
+window.  A history has both: matches at the recorded clocks, whose state it shares with others, and
+those of such items alone in their own time.
 """
 
 from __future__ import annotations
