@@ -244,7 +244,7 @@ class Queries:
         """Explain the newest match of a subscription that is kept; None without one."""
         page = self._log.pages().of(one.name, newest_first=True, limit=1, version=one.version)
         with suppress(DocumentError):  # else its texts are not kept
-            return next((self.why(one.name, *found.documents) for found in page.matches), None)
+            return next((self.why(one.name, *found.names) for found in page.matches), None)
         return None
 
     def unseen_names(

@@ -64,14 +64,8 @@ class History:
 
     def __post_init__(self) -> None:
         self._chance = random.Random(self.number)
-        self._sent: list[xscl.Document] = []
         self.streams = {name: f"{name}{self.number}" for name in "ABP"}
         self.names = [f"{name}-{self.number}" for name in NAMES]
-
-    @property
-    def ids(self) -> list[str]:
-        """The ids of the documents that were sent."""
-        return [one.id for one in self._sent if one.id is not None]
 
     def play(self, engine: xscl.Engine) -> Iterator[xscl.Engine]:
         """Make it happen; yield the engine now and then, and at the end."""
@@ -91,7 +85,6 @@ class History:
                 some, documents = documents[:batch], documents[batch:]
                 self.steps.extend(map(_described, some))
                 engine.push(some)
-                self._sent += some
             elif deed == "flush":
                 engine.flush()
             elif deed == "advance":
@@ -104,7 +97,6 @@ class History:
                 self._change(engine, deed)
         self.steps.extend(map(_described, documents))
         engine.push(documents)
-        self._sent += documents
         if chance.random() < 0.7:
             self.steps.append("flush")
             engine.flush()

@@ -52,7 +52,7 @@ class Surface:
         self.engine = engine
 
     def matches(self, name: str) -> list[tuple[str, ...]]:
-        return [one.documents for one in self.engine.matches(name)]
+        return [one.names for one in self.engine.matches(name)]
 
     def why(self, name: str, documents: tuple[str, ...]) -> tuple[bool, str]:
         found = self.engine.why(name, *documents)
@@ -77,7 +77,7 @@ class Service(Surface):
         while True:
             path = f"/v1/subscriptions/{name}/matches"
             page = ok(self._client.get(path, params={"after": after}))
-            found += [tuple(one["documents"]) for one in page["matches"]]
+            found += [tuple(of["document"] for of in one["sources"]) for one in page["matches"]]
             if page["next"] is None:
                 break
             after = int(page["next"].partition("&")[0].removeprefix("after="))
@@ -127,7 +127,7 @@ def versions(engine: xscl.Engine, name: str) -> list[Version]:
     matches, made = engine.matches(name), list[Version]()
     for one in engine.host.state.subscriptions.versions(name):
         normal = compile_query(one.query).normal
-        found = {match.documents for match in matches if match.version == one.version}
+        found = {match.names for match in matches if match.version == one.version}
         made.append(Version(len(normal.blocks), tuple(components(normal.form)), found))
     return made
 
@@ -150,16 +150,18 @@ def asked(
 
 def check(surface: Surface, history: History, chance: random.Random, said: Counter[object]) -> None:
     """Compare all that is said of the subscriptions of a history."""
-    engine, ids = surface.engine, history.ids
+    engine = surface.engine
+    known_documents = engine.sql("SELECT docid, stream FROM documents").to_pylist()
+    ids = [one["docid"] for one in known_documents if one["stream"] in history.streams.values()]
     known = engine.host.state.subscriptions
     named = [*(one.name for one in engine.subscriptions), *known.removed()]
     mine = [name for name in named if name.partition(" (")[0] in history.names]
-    rows = engine.sql("SELECT subscription, documents FROM matches").to_pylist()
+    rows = engine.sql("SELECT subscription, docids FROM matches").to_pylist()
     total = 0
     for name in mine:
         listed = surface.matches(name)
         total += len(listed)
-        in_sql = [tuple(row["documents"]) for row in rows if row["subscription"] == name]
+        in_sql = [tuple(row["docids"]) for row in rows if row["subscription"] == name]
         assert Counter(in_sql) == Counter(listed), name
         each = versions(engine, name)
         assert set().union(*(one.found for one in each)) == set(listed)
