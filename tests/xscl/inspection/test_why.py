@@ -526,14 +526,14 @@ def test_the_order_in_which_feeds_are_followed_decides_nothing(
         assert engine.why("silent", "c1", "t1").matched
         answered = engine.why("silent", "c2")
         assert [edge.nearest for edge in answered.edges if not edge.holds] == [
-            "c2 is answered by t2"
+            "C/c2 is answered by T/t2"
         ]
         (pending,) = (edge for edge in engine.why("silent", "c3").edges if not edge.holds)
         assert pending.pending
         diagnosis = engine.why("silent")
         assert diagnosis.heading == "silent has matches"
         assert diagnosis.closest is not None
-        assert diagnosis.closest.documents == ("c1",)
+        assert diagnosis.closest.documents == ("C/c1",)
 
 
 def test_a_match_of_an_earlier_version_is_explained_by_its_query() -> None:
