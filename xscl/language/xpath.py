@@ -239,7 +239,7 @@ for _name, _count in (("plain-text", 1), ("canonical-url", 1), ("tokens", 1), ("
 _Parser.build()
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=2_000)
 def parsed(text: str) -> Token:
     """Return elementpath's tree of an expression in normal form; raises WrongXPath."""
     _refuse_excess(text)
