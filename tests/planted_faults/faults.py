@@ -720,8 +720,8 @@ _ENGINE_AND_STORE = (
     Fault(
         "a trial gives documents ids of its own",
         "xscl/inspection/replay.py",
-        "DocumentOrigin(clock, rank, first, version, name, base)",
-        "DocumentOrigin(clock, rank, first, version)",
+        'row["version"], row["id"], row["base"]',
+        'row["version"]',
         (f"{_IDS}::test_a_past_has_the_ids_and_the_bases_of_the_documents",),
     ),
     Fault(
