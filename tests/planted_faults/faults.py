@@ -68,6 +68,44 @@ _LANGUAGE = (
     ),
 )
 
+_UNTYPED = "tests/xscl/test_values_without_a_type.py"
+_VALUES = (
+    Fault(
+        "numbers without a type are ordered as texts",
+        "cep_core/algebra/untyped.py",
+        "        return left, right\n",
+        "        return one, other\n",
+        (
+            f"{_UNTYPED}::test_an_order_in_a_block_is_that_between_documents",
+            f"{_UNTYPED}::test_an_order_between_documents_is_that_of_what_both_values_are",
+        ),
+    ),
+    Fault(
+        "a number and a text are ordered as texts",
+        "cep_core/algebra/untyped.py",
+        "        return None\n    begin = ",
+        "        return one, other\n    begin = ",
+        (f"{_UNTYPED}::test_the_negation_of_an_order_holds_where_the_order_does_not",),
+    ),
+    Fault(
+        "operators over time order values as texts",
+        "xscl/planning/temporal_lowering.py",
+        "if operator in ORDERS and self._is_untyped(left) and self._is_untyped(right):",
+        "if operator == 0:",
+        (f"{_UNTYPED}::test_what_is_in_order_ends_an_absence",),
+    ),
+    Fault(
+        "amounts that are written differently are not warned of",
+        "xscl/inspection/written_numbers.py",
+        "    if _is_shortest(one) and _is_shortest(other):",
+        "    if _is_shortest(one) or _is_shortest(other):",
+        (
+            "tests/xscl/inspection/test_written_numbers.py"
+            "::test_numbers_that_are_written_differently_are_warned_of",
+        ),
+    ),
+)
+
 _SHREDDING = (
     Fault(
         "a tag that is not closed is text",
@@ -938,7 +976,7 @@ _SPARK = (
     ),
 )
 FAULTS = (
-    *(_LANGUAGE + _SHREDDING + _TEMPLATES),
+    *(_LANGUAGE + _VALUES + _SHREDDING + _TEMPLATES),
     *(_CEP_CORE + _OF_PATTERNS + _FEEDS),
     *(_ENGINE_AND_STORE + _SERVICE + _SPARK),
 )

@@ -266,10 +266,39 @@ def kinds(*texts: str) -> tuple[type, ...]:
         (("007", "7"), str),
         (("1_0", "10"), str),
         (("0", "-3", "0.5", "1e3"), float),
+        (("9", "10", "100"), int),
+        (("40", "40.00"), float),
+        (("1E3", "2"), float),
+        (("INF", "1"), str),
+        (("0x10", "1"), str),
+        (("\u0661", "1"), str),
+        (("1\u00a0", "1"), str),
+        (("2026-01-02", "1"), str),
     ],
 )
 def test_inferred_types(texts: tuple[str, ...], kind: type) -> None:
     assert kinds(*texts) == (kind,)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("t.csv", "a,b\n9,1.0E1\n+1E1,9.5\n1_0,20\n"),
+        (
+            "t.jsonl",
+            '{"a": 9, "b": "1.0E1"}\n{"a": "+1E1", "b": 9.5}\n{"a": "1_0", "b": 20}\n',
+        ),
+        ("t.xml", "<l><e a='9' b='1.0E1'/><e a='+1E1' b='9.5'/><e a='1_0' b='20'/></l>"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["int", "float"])
+def test_numbers_of_files_have_one_form(name: str, text: str, kind: str) -> None:
+    write("t.sdl", f"SOURCE t (a {kind}, b float)")
+    write(name, text)
+    query = "SELECT a, b FROM FILTER{a < b} t"
+    done = xscl("--language", "cel", "-q", query, "--schema", "t.sdl", name, "--json")
+    assert [json.loads(line)["values"] for line in done.stdout.splitlines()] == [{"a": 9, "b": 10}]
+    assert f"a is '1_0', not of type {kind}" in done.stderr
 
 
 def test_signs_that_end_a_line_elsewhere_are_part_of_a_value() -> None:
