@@ -121,6 +121,26 @@ def test_subscribe_warns_of_names_that_were_never_seen() -> None:
     )
 
 
+def test_subscribe_and_try_warn_once_of_amounts_that_are_compared_as_texts() -> None:
+    for stream, xml in (("o", "<o><t>40</t></o>"), ("i", "<i><u>40.00</u></i>")):
+        Path(f"{stream}.xml").write_text(xml)
+        answered("push", "--stream", stream, f"{stream}.xml", "--at", "2024-05-07")
+    query = "o//t->t FOLLOWED BY{t != u AND t = t, 1 d} i//u->u"
+    warned = (
+        f"xscl: warning: line 1, column {query.index('t != u') + 1}: t != u compares texts, and"
+        " values such as '40' and '40.00' were seen\n"
+        "hint: compare numbers with number(t) != number(u)\n"
+    )
+    for arguments in (("subscribe", "amounts", query), ("try", query)):
+        done = called(*arguments)
+        assert done.stderr.startswith(warned)
+        assert done.stderr.count("compares texts") == 1
+    assert answered("explain", "amounts").splitlines()[-1] == (
+        "warning: t != u compares texts, and values such as '40' and '40.00' were seen: compare"
+        " numbers with number(t) != number(u)"
+    )
+
+
 @pytest.mark.parametrize(
     ("code", "arguments", "message"),
     [

@@ -75,6 +75,8 @@ def test_a_registration_warns_as_the_command_does(
     checked = ok(alice.post("/v1/check", json={"query": query}))["warnings"]
     assert [(one["kind"], one["name"]) for one in checked] == [("comparison", "t != u")]
     assert compared in ok(alice.post("/v1/explain", json={"query": query}))["text"]
+    page = alice.post("/subscribe/check", data={"query": query})
+    assert "compare numbers with number(t) != number(u)" in page.text
     misspelt = "bills//ordre->a FOLLOWED BY{a = b, 1 d} bills//order->b"
     warned = ok(alice.put("/v1/subscriptions/typo", json={"query": misspelt}))["warnings"]
     assert warned == [
