@@ -587,6 +587,37 @@ _FEEDS = (
         ("tests/feeds/test_xmlparse.py::test_x1_x2_entity_declarations_are_refused",),
     ),
     Fault(
+        "one bad byte makes a feed Windows-1252",
+        "feeds/xml/encoding.py",
+        "return not bad or (good > 0 if declared else good >= bad)",
+        "return not bad",
+        (
+            "tests/feeds/test_encoding.py"
+            "::test_a_bad_byte_changes_no_other_item_and_is_a_replacement_character",
+        ),
+    ),
+    Fault(
+        "an entry of nothing is stored",
+        "feeds/formats/entries.py",
+        "return not any(own) and ",
+        "return False and ",
+        ("tests/feeds/test_damaged_feeds.py::test_an_entry_of_which_nothing_is_known_is_no_item",),
+    ),
+    Fault(
+        "damage of one item changes the others",
+        "feeds/formats/parse.py",
+        "    apart = pieces(parsed.body)\n",
+        "    apart = None\n",
+        ("tests/feeds/test_damaged_feeds.py::test_damage_inside_an_item_changes_no_other",),
+    ),
+    Fault(
+        "a first answer that is no feed is followed",
+        "xscl/polling/lifecycle.py",
+        "if feed.error is None or feed.polls or",
+        "if feed.error or feed.polls or",
+        ("tests/xscl/service/test_first_answers.py::test_what_is_no_feed_is_refused",),
+    ),
+    Fault(
         "other authors are no new version of an item",
         "feeds/formats/identity.py",
         "[*single, *authors, ",
