@@ -164,7 +164,7 @@ def _fuller(channel: FeedChannel | None, body: bytes, url: str) -> tuple[FeedCha
 
 def _merged(sound: FeedChannel, rest: FeedChannel, order: Sequence[bool]) -> FeedChannel:
     """The sound entries and the others in their order; those too many are last."""
-    of_sound, of_rest = iter(sound.entries), iter(rest.entries)
+    of_sound, of_rest = iter(sound.entries), iter(_known(rest).entries)
     entries = [next(of_sound if is_sound else of_rest, None) for is_sound in order]
     every = (*(each for each in entries if each is not None), *of_rest)
     return _known(replace(sound, entries=every))
