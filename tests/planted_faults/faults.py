@@ -155,6 +155,16 @@ _SHREDDING = (
 
 _TEMPLATES = (
     Fault(
+        "value joins at the end of the longest window are not made",
+        "templates/state/value_joins.py",
+        "(abs(gap) <= self.bounds.window)",
+        "(abs(gap) < self.bounds.window)",
+        (
+            "tests/templates/test_value_joins.py"
+            "::test_documents_are_joined_up_to_the_longest_window",
+        ),
+    ),
+    Fault(
         "templates do not tell operators apart",
         "templates/model/template.py",
         "(*neighbours[one].get(other, ()), edge.operator)",
@@ -328,6 +338,13 @@ _TEMPLATES = (
 )
 
 _CEP_CORE = (
+    Fault(
+        "an absence that is due at the next tick is not prepared",
+        "cep_core/operators/cayuga/absence.py",
+        "        if now + 1 in self._due:\n            self._lane.prepare(now + 1, self)\n",
+        "",
+        ("tests/cep_core/test_absence.py::test_finish_prepares_in_each_epoch",),
+    ),
     Fault(
         "a row at exactly the lateness is late",
         "cep_core/dataflow/clock.py",
