@@ -34,7 +34,7 @@ def row(name: str, time: int, price: float = 1.0) -> Event:
     return Event("Stock", (name, price), time)
 
 
-def ends(core: cep_core.Engine, *rows: Event) -> list[int]:
+def ends(core: cep_core.Engine, *rows: Event) -> list[int | None]:
     """Return the ends of what an engine finds with some rows, and afterwards."""
     found = [*core.push(rows), *core.advance(FIRST + 10)]
     return [match.event.t1 for match in found]

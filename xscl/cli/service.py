@@ -38,7 +38,7 @@ def opened(
     """Yield the service at `url`, else the one that serves `data`, else `data` in this process.
 
     A `missing` data directory is refused, created, or replaced by an engine in memory.  `command`
-    is the name of the holder in the lock.  Raises HomeError, Unreachable, UsageError.
+    is the name of the holder in the lock.  Raises DataDirectoryError, Unreachable, UsageError.
     """
     client = client_of(place)
     if client is not None:

@@ -77,7 +77,7 @@ class Engine:
         process runs for this engine: it may then control the garbage collector.  `views` and
         `workers` have no effect.
 
-        Raises StoreInUse if another process has the file open, and other StoreErrors if it is
+        Raises StoreInUse if another process has the file open, and another StoreError if it is
         damaged, of another version, or older than its mark.
         """
         _warn_of_removed(views=views, workers=workers)

@@ -227,8 +227,8 @@ def poll_now(
 ) -> list[PollOutcome]:
     """Poll some feeds, and return the outcome of each.
 
-    Its limiter is its own: the caller holds the data directory (`Home.hold`), and polls nothing
-    else.
+    Its limiter is its own: the caller holds the data directory (`DataDirectory.hold`), and polls
+    nothing else.
     """
     return asyncio.run(_poll_all(feeds, spool, chosen, fetching))
 

@@ -140,7 +140,7 @@ class DataDirectory:
 
     @contextmanager
     def hold(self, command: str) -> Iterator[None]:
-        """Lock the directory while the block runs; raises HomeInUse.
+        """Lock the directory while the block runs; raises DataDirectoryInUse.
 
         It waits for the end of a command, but not of a service.
         """

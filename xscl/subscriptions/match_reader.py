@@ -29,8 +29,8 @@ def _none(doc: int) -> StoredDocument | None:
 class MatchReader:
     """Reads the parts of matches; thread-safe, one thread at a time.
 
-    `store` is a connection of its own (`Store.beside`), which is used under `lock` only. `recent`
-    returns documents that need not be read; it must be callable from any thread.
+    `store` is a connection of its own (`Store.connect_again`), which is used under `lock` only.
+    `recent` returns documents that need not be read; it must be callable from any thread.
     """
 
     def __init__(
