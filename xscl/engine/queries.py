@@ -215,7 +215,7 @@ class Queries:
     def diagnose(
         self, query: str, since: str | int | None = None, *, tried: bool = False
     ) -> Diagnosis:
-        """Explain why a query has no match among the kept documents; see `xscl.inspection.diagnosis`.
+        """Explain why a query has no match among the kept documents: see `Diagnosis`.
 
         With `tried` a subscription counts as a query that is tried: see `OWN_TIME`.
         """
