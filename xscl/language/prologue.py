@@ -38,13 +38,13 @@ def declarations(text: str) -> tuple[Mapping[str, str], int]:
 def broken_declaration(text: str) -> QueryError | None:
     """Return the error of what stands where a declaration or the query has to begin."""
     declared, at = declarations(text)
+    if (found := _UNFINISHED.match(text, at)) is not None:
+        return _fault(text, found, "this declares no namespace", _FORM)
     if declared:
         if (found := _SIGN.match(text, at)) is not None:
             return _fault(text, found, "no sign stands between declarations of namespaces", _EACH)
         if (found := _WITHOUT_WORD.match(text, at)) is not None:
             return _fault(text, found, "the word NAMESPACE begins each declaration", _EACH)
-    if (found := _UNFINISHED.match(text, at)) is not None:
-        return _fault(text, found, "this declares no namespace", _FORM)
     if (found := _FOREIGN.match(text, at)) is not None:
         return _fault(text, found, "a namespace is declared by the word NAMESPACE", _FORM)
     return None
