@@ -88,6 +88,7 @@ import xscl.subscriptions.construct as construct
 import xscl.subscriptions.match as match
 import xscl.subscriptions.match_tables as match_tables
 from cep_core.languages.tokens import _LONGEST as CEP_TEXT
+from cep_core.languages.tokens import _LONGEST_NUMBER as CEP_NUMBER
 from feeds.files import archives
 from feeds.http.schedule import PollPolicy
 from feeds.xml import xmlparse
@@ -200,6 +201,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "expressions that are counted": (unevaluated.MOST,),
     "regular expression": (regex.LONGEST, regex.LARGEST),
     "tokens of a query": (limits.MAX_TOKENS, limits.MAX_STEPS),
+    "names and numbers in XSCL": (limits.LONGEST_WORD, limits.MOST_REPLACING, CEP_NUMBER),
     "nesting of a query": (limits.MAX_DEPTH, reader.MOST, wellformed.MOST_LEVELS),
     "what functions and arithmetic": (made.LONGEST, made.LARGEST, made.ITEMS),
     "work of the functions of an expression": (made.STEPS, made.SHARE, residual.CHOICES),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from cep_core.errors import QueryError, Span
@@ -38,6 +39,13 @@ _SAME = {"≤": "<=", "≥": ">=", "≠": "!=", "<>": "!=", "==": "="}
 _WORDS = {"∧": "AND", "∨": "OR", "¬": "NOT"}
 _MARKS = {"string": "\0s", "unit": "\0d"}  # in a shape; numbers are \0i or \0f
 _LONGEST = 100_000  # characters of a query
+MOST_REPLACING = 32
+"""Calls of functions that take a text apart by a regular expression."""
+_PIECE = re.compile(r"--|/\*|['\"\u2018\u201c]|\b(?:replace|tokenize)\s*\(", re.IGNORECASE)
+_CLOSING = {
+    **{"--": "\n", "/*": "*/", "'": "'", '"': '"'},
+    **{"\u2018": "\u2019", "\u201c": "\u201d"},
+}
 _LONGEST_NUMBER = 400
 _LONGEST_EXPONENT = 4  # 1e99999999 s would be computed for minutes
 
@@ -107,7 +115,7 @@ def split(
     A window of nothing is part of the shape: it is refused when a text of that shape is read, and
     so with its place in each.
     """
-    _require_short(text)
+    admit(text)
     bare = _without_comments(text, lexis) if "--" in text or "/*" in text else text
     published = _PUBLISH.search(bare.rstrip())
     body = bare[: published.start()] if published else bare
@@ -144,14 +152,39 @@ def _without_comments(text: str, lexis: Lexis) -> str:
     )
 
 
-def _require_short(text: str) -> None:
+@lru_cache(maxsize=256)
+def admit(text: str) -> None:
+    """Raise for a text that is over a limit, in one pass over it, before anything else reads it.
+
+    A string or a comment that does not end would make each later expression look for its end again
+    and again.
+    """
     if len(text) > _LONGEST:
         raise QueryError(f"a query has at most {_LONGEST} characters", text[:100], Span(0, 1))
+    at, calls = 0, 0
+    while (found := _PIECE.search(text, at)) is not None:
+        at = found.end()
+        closing = _CLOSING.get(found[0])
+        if closing is None:
+            calls += 1
+            if calls > MOST_REPLACING:
+                message = f"over {MOST_REPLACING} calls of replace and tokenize"
+                raise QueryError(message, text, Span(*found.span()))
+            continue
+        end = text.find(closing, at)
+        if end < 0 and closing == "\n":
+            return
+        if end < 0 and closing == "*/":
+            message = "this comment does not end"
+            raise QueryError(message, text, Span(*found.span()), hint="it ends with */")
+        if end < 0:
+            raise _unexpected(found[0], text, Span(*found.span()))
+        at = end + len(closing)
 
 
 def tokens(text: str, ticks_per_second: int, lexis: Lexis = COMMON) -> list[Token]:
     """Return the tokens of a text and its end; literals are numbered as `split` does."""
-    _require_short(text)
+    admit(text)
     made: list[Token] = []
     literals = 0
     for found in lexis.token.finditer(text):

@@ -7,6 +7,7 @@ counts the steps of each path, so that a hostile text costs some milliseconds.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from xscl.errors import QueryError, TooComplex
 
@@ -31,22 +32,32 @@ _TOKEN = re.compile(
     | (?P<path>->|[@:.])
     | (?P<star>\*)
     | (?P<sign>[-+])
+    | (?P<digits>\d+)
     | (?P<rest>[^\s>])""",
     re.VERBOSE,
 )
+LONGEST_WORD = 1_000
+"""Characters of a name or a number."""
+MOST_REPLACING = 32
+"""Calls of functions that take a text apart by a regular expression."""
+_REPLACING = frozenset({"replace", "tokenize"})
 _RESTARTS = frozenset({"and", "or"})
 _OPERATORS = frozenset({"not", "div", "mod", "join", "followed", "next", "fold"})
 
 
-def refuse_excess(text: str) -> None:
-    """Raise for a text that is over a limit, or that holds what no text should."""
-    refuse_characters(text)
+@lru_cache(maxsize=256)
+def admit(text: str) -> None:
+    """Raise for a text that is over a limit, or that holds what no text should.
+
+    Whatever reads the text of a query in XSCL calls it first.
+    """
+    _refuse_characters(text)
     # A text with few signs cannot be over a limit, and nearly all texts are such.
     if len(text) > MAX_DEPTH:
         _scan(text)
 
 
-def refuse_characters(text: str) -> None:
+def _refuse_characters(text: str) -> None:
     """Raise for a text that is too long, or that holds what no text should."""
     if len(text) > MAX_LENGTH:
         message = f"{len(text):,} characters, and {MAX_LENGTH:,} are allowed"
@@ -64,6 +75,7 @@ def _scan(text: str) -> None:
     its current expression; two words in a row (`x AND y`) begin a new path.
     """
     steps, operators, tokens, before = [0], [0], 0, ""
+    before_word, calls = "", 0
     for token in _TOKEN.finditer(text):
         kind = token.lastgroup
         if kind is None:
@@ -86,9 +98,15 @@ def _scan(text: str) -> None:
             operators[-1] += 1
         elif kind == "star":
             operators[-1] += 1
-        elif kind == "rest":
+        elif kind in ("rest", "digits"):
             steps[-1] = operators[-1] = 0
+        calls += kind == "open" and before_word in _REPLACING
+        before_word = token[0] if kind == "word" else ""
         message = _excess(len(steps) - 1, steps[-1], operators[-1], tokens)
+        if kind in ("word", "digits") and len(token[0]) > LONGEST_WORD:
+            message = f"a name or number of over {LONGEST_WORD:,} characters"
+        if calls > MOST_REPLACING:
+            message = f"over {MOST_REPLACING} calls of replace() and tokenize()"
         if message is not None:
             raise _too_complex(text, token.start(), message)
         before = kind

@@ -18,7 +18,7 @@ from xscl.errors import NotSupported, QueryError, TooComplex
 from xscl.language.constants import Constant, Fill, Shape, filler, marks, split
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import fault, syntax_fault
-from xscl.language.limits import MAX_TOKENS, refuse_excess
+from xscl.language.limits import MAX_TOKENS, admit
 from xscl.language.paths import Paths
 from xscl.language.prologue import broken_declaration, declarations
 from xscl.language.queries import Queries
@@ -50,7 +50,7 @@ class _SyntaxFault(QueryError):
 
 def parse(text: str) -> Query:
     """Return the syntax tree of a query; raises QueryError with the place."""
-    refuse_excess(text)
+    admit(text)
     try:
         without, constructors = cut_constructors(text, _embedded) if "<" in text else (text, [])
         try:
@@ -69,6 +69,8 @@ _TWO_BLOCKS = re.compile(
     r"([^{}<|]+?)\s+(JOIN|FOLLOWED\s+BY)\s*\{([^{}<|\"']*)\}\s*([^{}<|]+)", re.ASCII
 )
 """Two blocks and an operator with a constraint; braces nowhere else, no constants in it."""
+_WIDE = re.compile(r"\s{50}")
+"""Blanks that make the expression above look for its end again and again."""
 _PARTS = 2_000
 """Blocks and constraints that are remembered by their texts."""
 
@@ -80,7 +82,7 @@ def parse_parts(text: str) -> Query | None:
     than such a join; what raises QueryError may be a query for `parse`, which has the right place.
     """
     # The parts of a shorter text cannot be over a limit together that none of them is over.
-    short = len(text) <= MAX_TOKENS and "--" not in text
+    short = len(text) <= MAX_TOKENS and "--" not in text and not _WIDE.search(text)
     found = _TWO_BLOCKS.fullmatch(text) if short else None
     if found is None:
         return None
@@ -91,7 +93,7 @@ def parse_parts(text: str) -> Query | None:
 
 @lru_cache(maxsize=_PARTS)
 def _part(text: str) -> Block:
-    refuse_excess(text)
+    admit(text)
     return parse_block(text)
 
 

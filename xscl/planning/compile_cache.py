@@ -21,7 +21,7 @@ from typing import TypeAlias, TypeVar
 from templates.model.join_graph import JoinGraph
 from xscl.errors import XsclError
 from xscl.language.constants import Constant, Shape, filler, marks, split
-from xscl.language.limits import refuse_characters
+from xscl.language.limits import admit
 from xscl.planning.compile import CompiledJoin, CompiledQuery, JoinedParts, Witnessed, too_deep
 from xscl.planning.query_plan import Outline, outline
 
@@ -103,7 +103,7 @@ class Shapes:
 
     def prepare(self, source: str) -> Registrable:
         """Return a query ready to be registered; raises QueryError."""
-        refuse_characters(source)
+        admit(source)
         found = split(source)
         if found is None:
             return self._alone(source)

@@ -19,6 +19,7 @@ from typing import NamedTuple, assert_never
 
 from xscl.errors import QueryError
 from xscl.language.constants import Shape, marks, split
+from xscl.language.limits import admit
 from xscl.language.names import EVERYTHING
 from xscl.language.parser import parse
 from xscl.language.syntax import Block, Expression, Fold, FollowedBy, Join, Next, Query
@@ -101,6 +102,7 @@ class Resolver:
 
     def resolve(self, account: Account, text: str) -> ResolvedQuery:
         """Resolve the names in a user's query; raises QueryError, ReservedName."""
+        admit(text)
         places = _places(text)
         if account.is_operator and SUSPECT.search(text) is None:
             return ResolvedQuery(text, text)

@@ -1,0 +1,396 @@
+"""Constant expressions and texts at their limits: functions, arguments, nesting, lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import NamedTuple
+
+from elementpath.xpath31 import XPath31Parser
+
+from cep_core.algebra.functions import FUNCTIONS as TYPED
+from xscl.language.functions import OPERANDS
+from xscl.planning.event_functions import EVENT_FUNCTIONS
+
+LANGUAGES = ("xscl", "cel", "sase", "eql")
+_XPATH = sorted(
+    name
+    for name, token in XPath31Parser.symbol_table.items()
+    if getattr(token, "label", "") in ("function", "constructor function")
+    and name.replace("-", "").replace(":", "").isalnum()
+)
+_OWN = sorted(OPERANDS)
+_EVENTS = sorted({*TYPED, *EVENT_FUNCTIONS, "COALESCE", "nothing"})
+
+_NUMBERS = (
+    *("0", "1", "2", "1.5", "300", "99999999", "9999999999999999999999", "0.0000000001"),
+    *("1e308", "1e-308", "1e999", "3000000000000", "2147483648", "9007199254740993"),
+)
+_SIGNS = ("", "", "-", "--")
+_PATTERNS = (
+    *(".", "a", "a*", "(a+)+$", "(a|aa)+$", "a(.*b)?", "(.*)*", ".{1000}", "(.{100}){100}", "[^x]"),
+    *(
+        "((((((((((a?){20}){20})))))))))",
+        r"\p{L}+",
+        "\\",
+        "(",
+        "[",
+        "a{2,1}",
+        "^",
+        "$",
+        "|",
+        "(?:)",
+    ),
+)
+_PICTURES = (
+    "I",
+    "w",
+    "W",
+    "Ww",
+    "1",
+    "i",
+    "A",
+    "[D,999999999-*]",
+    "[Y9999999]",
+    "#" * 50,
+    "0" * 50,
+)
+_TEXTS = (
+    *("", "x", "Q" * 300, "a" * 700, "é" * 300, "\u0130" * 300, "&", "]]>", "1", "NaN", "INF"),
+    *("2026-01-01", "2026-01-01T00:00:00Z", "99999999999-01-01", "P99999999999Y", "PT1E9S"),
+    *("http://www.w3.org/2013/collation/UCA", "http://www.w3.org/2005/xpath-functions/collation"),
+    *("file:///etc/hosts", "%" * 300, "_" * 300, "a%" * 100, "NFKD", "en", "xs:string"),
+)
+UNITS = (
+    *(
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        "/*",
+        "*/",
+        "--",
+        "(:",
+        "'",
+        '"',
+        "\u2018",
+        "\u201c",
+        "a/",
+        "//a",
+    ),
+    *(
+        " ",
+        "\n",
+        "\t",
+        "1",
+        "1e",
+        "1e9",
+        ".",
+        "..",
+        "@",
+        "|",
+        ",",
+        "->",
+        "->x",
+        "not(",
+        "x AND ",
+        "OR ",
+    ),
+    *(
+        "SELECT ",
+        "FROM ",
+        "<a>",
+        "</a>",
+        "<a ",
+        '<a b="',
+        "&lt;",
+        "&#0;",
+        "Q{",
+        "{x}",
+        "AT '",
+        "ZONE '",
+    ),
+    *(
+        "PUBLISH ",
+        "FOLLOWED ",
+        "FOLLOWED BY",
+        "JOIN{",
+        "NEXT ",
+        "FOLD{",
+        "NAMESPACE a='",
+        "$1.",
+        "$",
+    ),
+    *(
+        "\u0660",
+        "\u00e9",
+        "x=y ",
+        "a,",
+        "-",
+        "+",
+        "*",
+        "=",
+        "!",
+        "a:",
+        "a::",
+        "#",
+        ";",
+        "?",
+        "to ",
+        "-a",
+    ),
+    *(
+        "CASE WHEN ",
+        "LIKE '",
+        "IN (",
+        "SEQ(",
+        "EVENT ",
+        "WHERE ",
+        "[S]",
+        "`",
+        "\\",
+        "\x01",
+        "\U0001f600",
+    ),
+)
+"""Pieces that a text repeats up to its limit."""
+
+
+class Case(NamedTuple):
+    """A query of a language."""
+
+    language: str
+    text: str
+
+
+def case(random: Random) -> Case:
+    """Return a query."""
+    language = random.choice(LANGUAGES)
+    if random.random() < 0.12:
+        return Case(language, _repeated(random, language))
+    made = _XSCL if language == "xscl" else _OF_EVENTS[language]
+    text = random.choice(made)(random)
+    return Case(language, text)
+
+
+def _repeated(random: Random, language: str) -> str:
+    """Return a text that repeats a piece, at the length that is allowed, or a little beyond."""
+    unit = random.choice(UNITS)
+    most = 65_536 if language == "xscl" else 100_000
+    length = random.choice((100, 2_000, 9_990, 20_000, most, most, most + 1))
+    body = (unit * (length // len(unit) + 1))[:length]
+    before, after = random.choice(
+        (
+            ("", ""),
+            ("S//k[", "]"),
+            ("S//k[. = '", "']"),
+            ("S//r->a JOIN{", ", 1 d} S//r->b"),
+            ("SELECT <o>", "</o> FROM S//r->a"),
+            ("SELECT k FROM S ", ""),
+            ("SELECT k FROM FILTER{", "} S"),
+            ("EVENT S a WHERE ", ""),
+            ("S//k[", ""),
+            ("", " S"),
+        )
+    )
+    return before + body[: max(0, length - len(before) - len(after))] + after
+
+
+# -- Expressions ---------------------------------------------------------------------------
+
+
+def _quoted(text: str, quote: str = "'") -> str:
+    return quote + text.replace(quote, quote * 2) + quote
+
+
+def _number(random: Random) -> str:
+    return random.choice(_SIGNS) + random.choice(_NUMBERS)
+
+
+def _text(random: Random) -> str:
+    pool: Sequence[str] = random.choice((_TEXTS, _PATTERNS, _PICTURES))
+    return random.choice(pool)
+
+
+def _xpath(random: Random, depth: int) -> str:
+    """Return an expression of XPath."""
+    kind = random.random()
+    if depth <= 0 or kind < 0.2:
+        return random.choice(
+            (
+                *(_number(random), _quoted(_text(random)), ".", "..", "//k", "@*", "k", "()", "*"),
+                *("position()", "last()", "/", "ancestor::*", "(1 to 999999999)", "1 to 10"),
+            )
+        )
+    if kind < 0.75:
+        names = _XPATH if random.random() < 0.6 else _OWN
+        count = random.choice((0, 1, 1, 1, 2, 2, 2, 3, 3, 4))
+        arguments = ", ".join(_xpath(random, depth - 1) for _ in range(count))
+        prefix = random.choice(("", "", "", "fn:", "xs:", "math:"))
+        return f"{prefix}{random.choice(names)}({arguments})"
+    one, other = _xpath(random, depth - 1), _xpath(random, depth - 1)
+    form = random.choice(
+        (
+            *("{0} + {1}", "{0} * {1}", "{0} - {1}", "{0} div {1}", "{0} mod {1}", "{0} idiv {1}"),
+            *("{0} = {1}", "{0} || {1}", "{0} to {1}", "({0}, {1})", "{0} | {1}", "{0}[{1}]"),
+            *("{0} and {1}", "not({0} < {1})", "if ({0}) then {1} else {0}", "-{0}", "{0} eq {1}"),
+            *(
+                "for $i in {0} return {1}",
+                "some $i in {0} satisfies {1}",
+                "{0} ! {1}",
+                "{0} => {1}",
+            ),
+            *("{0} cast as xs:integer", "{0} instance of xs:double", "let $x := {0} return {1}"),
+        )
+    )
+    return form.format(one, other)
+
+
+def _operand(random: Random, depth: int, variables: Sequence[str]) -> str:
+    """Return an operand of XSCL between documents."""
+    if depth <= 0 or random.random() < 0.25:
+        return random.choice(
+            (*variables, _number(random), _quoted(_text(random)), f"{random.choice(variables)}/*")
+        )
+    name = random.choice(_OWN)
+    count = len(OPERANDS[name].arguments)
+    arguments = [_operand(random, depth - 1, variables)]
+    for kind in OPERANDS[name].arguments[1:count]:
+        arguments.append(
+            {
+                "value": lambda: _operand(random, depth - 1, variables),
+                "constant": lambda: _quoted(_text(random)),
+                "number": lambda: _number(random),
+            }[kind]()
+        )
+    if random.random() < 0.3:
+        arguments = arguments[: random.randrange(len(arguments) + 1)]
+    if random.random() < 0.1:
+        return f"({', '.join(arguments)} {random.choice('+-*')} {_number(random)})"
+    return f"{name}({', '.join(arguments)})"
+
+
+def _event(random: Random, depth: int, columns: Sequence[str]) -> str:
+    """Return an expression of an event language."""
+    kind = random.random()
+    if depth <= 0 or kind < 0.2:
+        return random.choice((*columns, *columns, _number(random), _quoted(_text(random)), "NULL"))
+    if kind < 0.65:
+        name = random.choice(_EVENTS)
+        function = EVENT_FUNCTIONS.get(name) or TYPED.get(name)
+        kinds = (str, str) if function is None else function.arguments
+        arguments = [
+            _number(random)
+            if one is float and random.random() < 0.5
+            else _quoted(_text(random))
+            if at and random.random() < 0.7
+            else _event(random, depth - 1, columns)
+            for at, one in enumerate(kinds[:4])
+        ]
+        return f"{name}({', '.join(arguments)})"
+    one, other = _event(random, depth - 1, columns), _event(random, depth - 1, columns)
+    form = random.choice(
+        (
+            *("{0} + {1}", "{0} + {0}", "{0} * {1}", "{0} - {1}", "{0} / {1}", "{0} % {1}", "-{0}"),
+            *("({0} + {1})", "CASE WHEN {0} = {1} THEN {0} ELSE {1} END", "COALESCE({0}, {1})"),
+            *("{0} = {1}", "NOT {0} < {1}", "{0} LIKE {1}", "{0} IN ({1}, {0})", "{0} IS NULL"),
+        )
+    )
+    return form.format(one, other)
+
+
+_VARIABLES = ("x", "y")
+_K, _L = "S//r[./k->x]", "S//r[./k->y]"
+_CALENDARS = (*_TEXTS, "* * * * *", "0 0 31 2 *", "*/1 * * * * *")
+
+
+def _constructor(random: Random) -> str:
+    one, other = (_operand(random, 3, ("x",)) for _ in range(2))
+    return f'SELECT <o a="{{{one}}}">{{{other}}}</o> FROM {_K}'
+
+
+def _joined(random: Random) -> str:
+    sign = random.choice(("=", "<", "!="))
+    one, other = (_operand(random, 3, _VARIABLES) for _ in range(2))
+    return f"{_K} FOLLOWED BY{{{one} {sign} {other}, 1 d}} {_L}"
+
+
+def _negated(random: Random) -> str:
+    one, other = _operand(random, 3, ("x",)), _operand(random, 2, ("y",))
+    return f"{_K} JOIN{{x = y AND NOT(contains({one}, {other})), 1 d}} {_L}"
+
+
+def _folded(random: Random) -> str:
+    value = _operand(random, 2, ("$.n", "$2.x"))
+    return f"{_K} FOLD{{$2.x = $.x, $2.x != $1.x, {value} AS n}} {_K}"
+
+
+_XSCL: tuple[Callable[[Random], str], ...] = (
+    *(_constructor, _joined, _negated, _folded),
+    lambda r: f"S//k[{_xpath(r, 3)}]",
+    lambda r: f"S//k[{_xpath(r, 1)}]",
+    lambda r: f"S//r[{_xpath(r, 2)} = {_xpath(r, 2)}]->x",
+    lambda r: f"S//r[./k[{_xpath(r, 3)}]->x] JOIN{{x = y, 1 d}} {_L}",
+    lambda r: f"SELECT <o>{'{x}' * r.choice((1, 50, 2_000))}</o> FROM {_K}",
+    lambda r: f"S//k[{' and '.join(_xpath(r, 1) for _ in range(r.choice((2, 20, 60))))}]",
+    lambda r: f"AT {_quoted(r.choice(_CALENDARS))} JOIN{{1 d}} S//k->x",
+    lambda r: f"{_K} JOIN{{x = y, {_number(r)} {r.choice(('d', 's', 'min', 'y', ''))}}} {_L}",
+)
+_COLUMNS = ("k", "k", "n", "f")
+_OF_EVENTS: Mapping[str, tuple[Callable[[Random], str], ...]] = {
+    "cel": (
+        lambda r: f"SELECT {_event(r, 3, _COLUMNS)} AS x, {_event(r, 3, _COLUMNS)} AS y FROM S",
+        lambda r: f"SELECT k FROM FILTER{{{_event(r, 3, _COLUMNS)} = {_event(r, 3, _COLUMNS)}}} S",
+        lambda r: (
+            f"SELECT z FROM (SELECT k, n, f, {r.choice(_COLUMNS)} AS z FROM S)"
+            f" FOLD{{TRUE, TRUE, {_event(r, 2, ('$.z', '$.z', '$2.k', '$2.n'))} AS z}} S"
+        ),
+        lambda r: f"SELECT k FROM S JOIN{{{_event(r, 3, ('$1.k', '$2.k', '$1.n'))} = $2.k, 1 d}} S",
+        lambda r: (
+            f"SELECT MAX(x) AS m, SUM(y) AS s FROM (SELECT {_event(r, 2, _COLUMNS)} AS x,"
+            f" {_event(r, 2, ('n', 'f'))} AS y FROM S) WINDOW {_number(r)} s"
+        ),
+        lambda r: _nested_selects(r),
+    ),
+    "sase": (
+        lambda r: (
+            f"EVENT SEQ(S a, S b) WHERE {_event(r, 3, ('a.k', 'b.k', 'a.n'))} = b.k WITHIN 1 d"
+        ),
+        lambda r: (
+            f"EVENT SEQ(S a, S+ b[]) WHERE b[i].n >= {_number(r)} WITHIN {_number(r)} h"
+            " RETURN LIST(b[].k) AS l, SUM(b[].n) AS s"
+        ),
+        lambda r: (
+            f"EVENT S a WHERE {_event(r, 4, ('a.k', 'a.n', 'a.f'))} = {_event(r, 2, ('a.k',))}"
+        ),
+    ),
+    "eql": (
+        lambda r: f"SELECT {_event(r, 3, ('s.k', 's.n', 's.f'))} AS x FROM S s",
+        lambda r: (
+            f"SELECT a.k AS x FROM S a; S b WHERE {_event(r, 3, ('a.k', 'b.k'))} = b.k WITHIN 1 h"
+        ),
+        lambda r: f"SELECT s.k AS x FROM S s WHERE {_event(r, 4, ('s.k', 's.n'))} = s.k",
+    ),
+}
+
+
+def _nested_selects(random: Random) -> str:
+    """Return SELECTs inside one another that multiply a value again and again."""
+    text = "S"
+    column, step = random.choice((("k", "k + k"), ("n", "n * n"), ("f", "f * f"), ("n", "n + n")))
+    for _ in range(random.choice((2, 20, 60))):
+        text = f"(SELECT {step} AS {column} FROM {text})"
+    return f"SELECT {column} AS x FROM {text}"
+
+
+DOCUMENTS: tuple[str, ...] = (
+    "<r><k>{}</k><n>999999999999999999</n><f>1e308</f></r>".format("a" * 10_000),
+    "<r><k>{}</k><n>-1</n><f>NaN</f></r>".format("a b " * 2_500),
+    "<r>{}<n>0</n></r>".format("<k>é</k>" * 1_000),
+    "<r>{}{}</r>".format("<k>" * 200 + "a" * 8_000, "</k>" * 200),
+    '<r><k a="{}">x</k><n>{}</n></r>'.format("y" * 9_000, "9" * 400),
+    "<r><k>2026-01-01T00:00:00Z</k><n>1</n><f>0</f></r>",
+)
+"""Documents of some 10 kB."""

@@ -1,0 +1,89 @@
+"""One check of a query's text comes before whatever reads it, in every language and way in."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+import cep_core
+from cep_core.languages.tokens import MOST_REPLACING as MOST_OF_EVENTS
+from cep_core.languages.tokens import admit as admit_events
+from tests.fuzz.expressions import UNITS
+from xscl import Engine
+from xscl.errors import QueryError, TooComplex, XsclError
+from xscl.language import limits
+from xscl.language.limits import LONGEST_WORD, MOST_REPLACING, admit
+
+REPLACES = " and ".join(["replace(., 'a', 'b') = 'c'"] * (MOST_REPLACING + 1))
+LONG = {
+    "characters": "S//k->x" + " " * 65_536,
+    "a name": f"S//{'k' * (LONGEST_WORD + 1)}->x",
+    "a number": f"S//k[. = {'1' * (LONGEST_WORD + 1)}]->x",
+    "calls": f"S//k[{REPLACES}]->x",
+    "nesting": f"S//k[{'(' * 200}1{')' * 200}]->x",
+}
+
+
+@pytest.mark.parametrize("what", LONG)
+def test_xscl_has_limits(what: str) -> None:
+    with pytest.raises(TooComplex, match="the query is too complex"):
+        admit(LONG[what])
+    with closing(Engine()) as engine:
+        for ask in (
+            lambda text: engine.subscribe("q", text),
+            lambda text: engine.subscribe_many([("q", text)]),
+            lambda text: engine.try_query(text),
+            lambda text: engine.explain(f"{text} "),
+        ):
+            with pytest.raises(TooComplex):
+                ask(LONG[what])
+
+
+@pytest.mark.parametrize("language", ["cel", "sase", "eql"])
+def test_event_languages_have_limits(language: str) -> None:
+    start = {"cel": "SELECT k FROM FILTER{", "sase": "EVENT S a WHERE ", "eql": "SELECT "}[language]
+    replaces = " AND ".join(["replace(k, 'a', 'b') = 'c'"] * (MOST_OF_EVENTS + 1))
+    with closing(Engine()) as engine:
+        engine.stream("S", attributes={"k": str})
+        for text, message in (
+            (start + "k " * 60_000, "a query has at most 100000 characters"),
+            (start + replaces, "over 32 calls of replace and tokenize"),
+            (start + "\u201c" * 90_001, "this string does not end"),
+            (start + "\u2018" * 90_001, "this string does not end"),
+            (start + "'" * 90_001, "this string does not end"),
+            (start + "/*" * 40_000, "this comment does not end"),
+        ):
+            with pytest.raises(QueryError, match=message):
+                engine.subscribe("q", text, language=language)
+
+
+@pytest.mark.parametrize("language", ["xscl", "cel", "sase", "eql"])
+def test_a_piece_that_is_repeated_up_to_the_limit_is_answered(language: str) -> None:
+    """Each of them was once, or could be, a text of which an expression looks for the end."""
+    with closing(Engine()) as engine:
+        engine.stream("S", attributes={"k": str})
+        for unit in UNITS:
+            text = (unit * 65_000)[:65_000]
+            with pytest.raises(XsclError):
+                engine.subscribe("q", text, language=language)
+
+
+def test_strings_and_comments_hide_what_is_counted() -> None:
+    admit(f"S//k[. = '{'replace( ' * 60} x']->x -- {'replace(' * 100}")
+    admit_events(f"SELECT k FROM S WHERE k = '{'replace(' * 100}' -- {'tokenize(' * 90}")
+    admit_events("SELECT 'it''s' /* ' */ FROM S -- it's")
+
+
+def test_the_core_alone_checks_first() -> None:
+    core = cep_core.Engine()
+    core.stream("S", {"k": str})
+    with pytest.raises(cep_core.QueryError, match="does not end"):
+        core.register("q", "SELECT k FROM S " + "\u201c" * 50_000)
+
+
+def test_a_text_is_checked_once() -> None:
+    limits.admit.cache_clear()
+    with closing(Engine()) as engine:
+        engine.subscribe("q", "S//k[. = 'something that is checked']->x")
+    assert limits.admit.cache_info().misses <= 2
