@@ -268,9 +268,10 @@ def _problem(value: Any) -> str | None:
     if "xml" not in value:
         near = _near("xml", unknown)
         return 'the key "xml" is missing' + (f": did you mean it by {near!r}?" if near else "")
-    for key in unknown:  # others are left to whoever writes them
-        if near := _near(key, [one for one in _KEYS if one not in value]):
-            return f"unknown key {key[:40]!r}: did you mean {near}?"
+    for key in unknown:
+        near = _near(key, [one for one in _KEYS if one not in value])
+        told = f"did you mean {near}?" if near else f"a line has {', '.join(_KEYS)}"
+        return f"unknown key {key[:40]!r}: {told}"
     stream, time = value.get("stream"), value.get("timestamp")
     names = stream if isinstance(stream, list) else [stream or "default"]
     if not names or not all(isinstance(name, str) and name for name in names):

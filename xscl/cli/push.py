@@ -23,6 +23,7 @@ from xscl.documents.retention import DAY
 from xscl.errors import DocumentError
 from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
+from xscl.time_format import written
 
 
 def push(
@@ -102,8 +103,9 @@ def _validated(documents: Sequence[Document]) -> tuple[list[Document], list[Refu
             expect_valid([document])
             if document.timestamp > latest:
                 raise DocumentError(
-                    "its time is more than a day ahead of the clock of this machine, and the latest"
-                    " document closes windows",
+                    f"it is dated {written(document.timestamp)}: the clock of this machine says"
+                    f" {written(latest - DAY)}, and a document may be 1,440 min ahead of it,"
+                    " since the latest document closes windows",
                     reason_code="future",
                 )
         except (MalformedDocument, DocumentError) as error:

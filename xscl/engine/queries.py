@@ -332,14 +332,23 @@ class Queries:
                 state.store, state.registry, state.subscriptions, state.dataflow, node, most
             )
 
-    def cost_shares(self, names: Sequence[str]) -> dict[str, float]:
-        """Return the share of each of some subscriptions in the time of the plan, from 0 to 1."""
+    def cost_shares(
+        self, names: Sequence[str], among: Callable[[str], bool] | None = None
+    ) -> dict[str, float]:
+        """Return the share of each of some subscriptions in the time of the plan, from 0 to 1.
+
+        `among` restricts the time to that of the subscriptions of some names, such as a user's own.
+        """
         with self._transactions.lock:
             dataflow = self._state.dataflow
             streams = dataflow.passed().streams
             shares = CostShares(dataflow.subscribed, dataflow.time_spent(), streams)
             found = map(self._state.subscriptions.get, names)
-            return {one.name: shares.of(one) for one in found if one is not None}
+            of_all = {one.name: shares.of(one) for one in found if one is not None}
+            if among is None or not of_all:
+                return of_all
+            total = sum(shares.of(one) for one in self._state.subscriptions if among(one.name))
+            return {name: share / total if total else 0.0 for name, share in of_all.items()}
 
     def unevaluated(self, name: str) -> list[Tally]:
         """Return the expressions of a subscription that were not evaluated in some documents.

@@ -318,6 +318,6 @@ class _Reader:
                 self.source,
                 expression.span,
                 f"{name} needs a window: without one it is never certain that nothing comes",
-                "for example {x2 = x5, 1 w}",
+                "write it last in the braces, for example {..., 1 w}",
             )
         return Absent(left, right, predicate, window, expression.otherwise)

@@ -256,9 +256,15 @@ def value_joins(
                 source,
                 span,
                 "a join without an equality between its sides needs a window",
-                "add an equality, or a window: {x2 = x5, 1 d}",
+                f"add an equality, or a window: {{{_example(sides)}}}",
             )
     return made
+
+
+def _example(sides: tuple[JoinInput, JoinInput]) -> str:
+    """Return a constraint of a join, with variables of its sides if both have some."""
+    names = [min(side.variables, default="") for side in sides]
+    return f"{' = '.join(names)}, 1 d" if all(names) else "1 d"
 
 
 class _Conjunction:

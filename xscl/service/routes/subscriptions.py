@@ -158,8 +158,8 @@ class Shown(JsonBody):
     refused: str | None = None
     """Why this release refuses the query, which an earlier one took: it has no matches."""
     cost_share: float = Field(examples=[0.02])
-    """Its share of the time that the service has evaluated subscriptions since its start, from 0 to
-    1; what several subscriptions share is divided equally among them."""
+    """Its share of the time that your subscriptions have taken since the start of the service, from
+    0 to 1, for the operator of that of all; what several share is divided equally among them."""
 
 
 class Registered(Shown):
@@ -220,7 +220,7 @@ def list_(
         names = [name for (name,) in rows[:limit]]
         tags = tags_of(store, names)
     found = map(here.engine.subscription, names)
-    shares = here.engine.host.queries.cost_shares(names)
+    shares = cost_shares(here, who, names)
     items = [shown(here, who, one, tags[one.name], shares) for one in found if one is not None]
     more = who.own(rows[limit - 1][0]) if len(rows) > limit else None
     return Page(items=items, next=more)
@@ -394,6 +394,12 @@ def written(here: Installation, who: Account, found: Subscription) -> str:
     return here.resolver.written(who, found.query) if xscl else found.query
 
 
+def cost_shares(here: Installation, who: Account, names: Sequence[str]) -> dict[str, float]:
+    """Return the shares of subscriptions in the time of the user's own, for the operator of all."""
+    mine = None if who.is_operator else lambda name: who.own(name) is not None
+    return here.engine.host.queries.cost_shares(names, mine)
+
+
 def shown(
     here: Installation,
     who: Account,
@@ -406,7 +412,7 @@ def shown(
     Its `tags` are read unless they are given, and so are the `shares` of costs by name.
     """
     if shares is None:
-        shares = here.engine.host.queries.cost_shares([found.name])
+        shares = cost_shares(here, who, [found.name])
     if tags is None:
         with here.reading() as store:
             tags = tags_of(store, [found.name])[found.name]

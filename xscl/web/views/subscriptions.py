@@ -189,7 +189,7 @@ def _rows(
         tags = tag_counts(store, who.number)
         counts = _counts(store, [row["number"] for row in rows], here.clock.now())
     reading = here.engine.host.state.subscriptions.backfills
-    shares = here.engine.host.queries.cost_shares(names)
+    shares = subscriptions.cost_shares(here, who, names)
 
     def shown(row: Mapping[str, Any]) -> SubscriptionRow:
         name, query, publish = row["name"], row["query"], row["publish"]
