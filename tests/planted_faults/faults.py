@@ -819,8 +819,8 @@ _ENGINE_AND_STORE = (
     ),
     Fault(
         "an id that ends like a name of a version is its own name",
-        "xscl/documents/document_names.py",
-        'if number == 1 and not ("@" in id and _VERSIONED.fullmatch(id)):',
+        "xscl/documents/document_ids.py",
+        'if number == 1 and not ("@" in id and VERSIONED.fullmatch(id)):',
         "if number == 1:",
         (
             f"{_NAMES}::test_names_are_unique",

@@ -2,11 +2,22 @@
 
 An id is one of a stream.  The same content under it again changes nothing, other content is a new
 version.  Documents that have an id in common and no stream are different ones (decision 142).
+
+The n-th version of the document `17` of the stream `orders` is called `orders/17@n`, the first one
+`orders/17`.  The name depends on nothing else: not on other streams, nor on the order of arrival
+among streams.  Two rules keep names unique:
+
+    the documents of the stream `S`, the only one of the paper, are called by their ids, but for ids
+    with a slash: `d1`, but `S/old/d1`
+    an id that ends as the name of a version does is always followed by its version: `a@2@1`
+
+A document of several streams is called after the first one.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from itertools import compress
@@ -16,11 +27,35 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from templates.columns.columns import HashFilter
-from xscl.documents.document_names import number_in
 from xscl.store.store import Store
 
 MOST_UNSAVED = 1 << 16
 """Ids that only the journal may have; if there are more, the database is asked for all."""
+PLAIN = "S"
+"""The stream whose documents are called by their ids."""
+SUFFIX = "@[0-9]+$"
+"""The version at the end of a name, as SQL has it, too."""
+VERSIONED = re.compile(r"(.*)@([0-9]+)", re.DOTALL)
+"""A name or an id that ends in a version."""
+
+
+def document_name(stream: str, id: str, number: int = 1) -> str:
+    """Return the name of a document of a stream; `number` is that of its version, from 1."""
+    name = id if stream == PLAIN and "/" not in id else f"{stream}/{id}"
+    if number == 1 and not ("@" in id and VERSIONED.fullmatch(id)):
+        return name
+    return f"{name}@{number}"
+
+
+def number_in(name: str) -> int:
+    """Return the number of the version in the name of a document."""
+    found = VERSIONED.fullmatch(name) if "@" in name else None
+    return 1 if found is None else int(found[2])
+
+
+def posted_name(id: str, number: int) -> str:
+    """Return the id that was posted, followed by the version from the second one on."""
+    return id if number == 1 else f"{id}@{number}"
 
 
 class Versions:

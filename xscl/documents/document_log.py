@@ -20,8 +20,7 @@ import pyarrow as pa
 from feeds.documents import Document, DocumentColumns
 from feeds.errors import MalformedDocument
 from feeds.xml.xmlparse import parse
-from xscl.documents.document_ids import DocumentIds, Versions
-from xscl.documents.document_names import document_name, number_in, posted_name
+from xscl.documents.document_ids import DocumentIds, Versions, document_name, number_in, posted_name
 from xscl.documents.document_validation import (
     FARTHEST,
     Reason,

@@ -1,55 +1,17 @@
-"""Names of documents: an id is one of a stream, and each name is that of one document.
-
-The n-th version of the document `17` of the stream `orders` is called `orders/17@n`, the first one
-`orders/17`.  The name depends on nothing else: not on other streams, nor on the order of arrival
-among streams.  Two rules keep names unique:
-
-    the documents of the stream `S`, the only one of the paper, are called by their ids, but for ids
-    with a slash: `d1`, but `S/old/d1`
-    an id that ends as the name of a version does is always followed by its version: `a@2@1`
-
-A document of several streams is called after the first one.
-"""
+"""The document that a text means: its name, or the id of one document only."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from xscl.documents.document_ids import VERSIONED, document_name, number_in, posted_name
 from xscl.errors import DocumentError
 from xscl.store.store import Store
 
-PLAIN = "S"
-"""The stream whose documents are called by their ids."""
-SUFFIX = "@[0-9]+$"
-"""The version at the end of a name, as SQL has it, too."""
 UNKNOWN = "unknown_document"
 """The code of the error of a name that no document has."""
-_VERSIONED = re.compile(r"(.*)@([0-9]+)", re.DOTALL)
 _LISTED = 10  # the most names in the message about an ambiguous id
-
-
-def document_name(stream: str, id: str, number: int = 1) -> str:
-    """Return the name of a document of a stream; `number` is that of its version, from 1."""
-    name = id if stream == PLAIN and "/" not in id else f"{stream}/{id}"
-    if number == 1 and not ("@" in id and _VERSIONED.fullmatch(id)):
-        return name
-    return f"{name}@{number}"
-
-
-def number_in(name: str) -> int:
-    """Return the number of the version in the name of a document."""
-    found = _VERSIONED.fullmatch(name) if "@" in name else None
-    return 1 if found is None else int(found[2])
-
-
-def posted_name(id: str, number: int) -> str:
-    """Return the id that was posted, followed by the version from the second one on."""
-    return id if number == 1 else f"{id}@{number}"
-
-
-# -- The document that a reader means ------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +67,7 @@ def _candidates(
 ) -> Iterator[_Candidate]:
     """Yield the visible documents that a text may name."""
     _, _, behind = text.partition("/")
-    versions = (_VERSIONED.fullmatch(one) for one in (text, behind))
+    versions = (VERSIONED.fullmatch(one) for one in (text, behind))
     ids = {text, behind, *(found[1] for found in versions if found)}
     rows = store.fetch(
         "SELECT id, given, streams FROM state.document WHERE list_contains(?::VARCHAR[], given)",

@@ -8,7 +8,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from feeds.xml.xmlparse import parse
-from xscl.documents.document_names import number_in
+from xscl.documents.document_ids import number_in
 from xscl.service.accounts import Account
 from xscl.service.names import own_condition
 from xscl.shredding.nodes.tree import number_nodes

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from xscl.delivery.message import row_of
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.delivery.syndication.secret_addresses import SecretAddresses
-from xscl.documents.document_names import number_in
+from xscl.documents.document_ids import number_in
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.polling.feed_repository import FeedRepository

@@ -16,8 +16,8 @@ from cep_core import is_calendar
 from cep_core.algebra.function_bounds import Budget, spending
 from feeds.documents import Document
 from xscl.documents.composite_events import Composite
+from xscl.documents.document_ids import number_in
 from xscl.documents.document_log import StoredDocument
-from xscl.documents.document_names import number_in
 from xscl.documents.lazy import lazy
 from xscl.documents.results import Result, Subscription, result_of
 from xscl.errors import QueryError

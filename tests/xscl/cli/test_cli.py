@@ -72,7 +72,9 @@ def rows(*arguments: str) -> list[dict[str, Any]]:
 def test_run_prints_the_match_of_two_files() -> None:
     write("in/a.xml", BOOK)
     write("in/b.xml", BLOG)
-    documents = "  Feeds | a.xml (book) | 2024-05-06T00:00:00Z\n  Feeds | b.xml (blog) | 2024-05-06T00:00:00Z\n"
+    documents = "".join(
+        f"  Feeds | {name} | 2024-05-06T00:00:00Z\n" for name in ("a.xml (book)", "b.xml (blog)")
+    )
     asked = ("run", "-q", PAIR, "in", "--at", "2024-05-06")
     assert answered(*asked) == f"q1  2024-05-06T00:00:00Z\n{documents}"
     (match,) = rows(*asked, "--json")

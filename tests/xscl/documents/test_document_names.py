@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import xscl
 from feeds.documents import Document
 from tests.examples import examples
-from xscl.documents.document_names import document_name, number_in
+from xscl.documents.document_ids import document_name, number_in
 from xscl.errors import DocumentError
 
 STREAMS = ("S", "orders", "in.voices")

@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from feeds.xml.encoding import as_utf8, charset_of
-from xscl.documents.document_names import number_in
+from xscl.documents.document_ids import number_in
 from xscl.documents.document_validation import expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError, XsclError

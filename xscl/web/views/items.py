@@ -16,7 +16,8 @@ from markupsafe import Markup
 from feeds.formats.display import safe_html
 from feeds.xml.xmlparse import parse
 from xscl.delivery.cards import Card, card
-from xscl.documents.document_names import UNKNOWN, find_document, number_in
+from xscl.documents.document_ids import number_in
+from xscl.documents.document_names import UNKNOWN, find_document
 from xscl.errors import DocumentError, XsclError
 from xscl.inspection.by_example import Leaf, Shared, Side, differing, query_for, query_of, shared
 from xscl.inspection.vocabulary import leaf_value, steps_of
