@@ -586,3 +586,16 @@ def test_the_reason_is_told_why_a_match_is_not_there() -> None:
                 "it was paused, removed or had another query when they came",
             )
         ]
+
+
+def test_an_operator_over_time_that_has_not_decided_yet_waits() -> None:
+    with Engine(retention=Retention.of(history="30 d")) as engine:
+        engine.stream("S", lateness=H)
+        engine.subscribe("q", f"{BOOK} NEXT{{t=u}} {BLOG}")
+        engine.push([book("d1", 1), blog("d2", 2)])
+        assert engine.matches("q") == []
+        answer = engine.why("q", "d1", "d2")
+        assert not answer.matched
+        assert [edge.pending for edge in answer.edges if not edge.holds] == [True]
+        engine.push(book("d3", 5))
+        assert engine.why("q", "d1", "d2").matched

@@ -35,7 +35,8 @@ def temporal_choice(question: Question, expression: Expression) -> Edge:
     text = f"the {what} yield {', '.join(wanted)}, of all kept documents"
     found = {wanted} if question.found else _found(question, question.query.source)
     if wanted in found:
-        return Edge("order", text, holds=True)
+        waits = _pending(question) if question.found is False else None
+        return Edge("order", text, waits is None, waits, waits is not None)
     near, pending = _instead(question, expression, wanted, found)
     return Edge("order", text, False, near, pending)
 
@@ -90,14 +91,14 @@ def _instead(
         answered = unparse(replace(expression, negated=False, otherwise=False))
         others = {one for one in _found(question, answered) if one[: len(wanted)] == wanted}
         answers = _others(wanted, "is answered by", others)
-        waits = _pending(question, form) if answers is None else None
+        waits = _pending(question) if answers is None else None
         return answers or waits, waits is not None
     left = wanted[:-1]
     return _others(left, "was taken by", {one for one in found if one[:-1] == left}), False
 
 
-def _pending(question: Question, form: Absent) -> str | None:
-    """Return the time at which the absence is certain, if that is not over, and what it needs."""
+def _pending(question: Question) -> str | None:
+    """Return the time at which a match is certain, if that is not over, and what it needs."""
     deadline = _period(question, [one for one in question.documents if one is not None])[1]
     if deadline <= question.watermark:
         return None
