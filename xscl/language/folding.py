@@ -73,6 +73,7 @@ class _Names:
 
     def decorated(self, leaf: Operand) -> Operand:
         """Return a name with its decorator."""
+        self.scope.refuse_several(leaf)
         match leaf:
             case VariablePath(name, path):
                 if path != Path():

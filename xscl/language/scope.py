@@ -126,12 +126,17 @@ class Scope:
         def plain(leaf: Operand) -> Operand:
             if isinstance(leaf, VariablePath) and leaf.path != Path() and not paths:
                 raise self.unsupported_path(leaf.span)
-            if not paths and isinstance(leaf, Call) and leaf.function == "tokenize":
-                what = "tokenize(), which has several values, in an operator over time"
-                raise unsupported(self.source, leaf.span, what, "use matches(x, 'expression')")
+            if not paths:
+                self.refuse_several(leaf)
             return self._plain(leaf)
 
         return rewritten(predicate, plain)
+
+    def refuse_several(self, operand: Operand) -> None:
+        """Raise for a function of several values, which no operator over time takes."""
+        if isinstance(operand, Call) and operand.function == "tokenize":
+            what = "tokenize(), which has several values, in an operator over time"
+            raise unsupported(self.source, operand.span, what, "use matches(x, 'expression')")
 
     def unsupported_path(self, span: Span) -> QueryError:
         """Return the error for a path on a variable in an operator over time."""
