@@ -613,6 +613,9 @@ def _kinds(token: object) -> Iterator[str]:
         case (("|" | "union" | "," | "intersect" | "except"), parts):
             for part in parts:
                 yield from _kinds(part)
+        case (("/" | "//"), [left, last]) if axis := _staying(last):
+            kinds = {*_kinds(left)}
+            yield from kinds | ({"element"} if axis == "ancestor-or-self" else set())
         case (("/" | "//" | "!"), [*_, last]):
             yield from _kinds(last)
         case (("(" | "["), [first, *_]):
@@ -621,3 +624,17 @@ def _kinds(token: object) -> Iterator[str]:
             yield "attribute"
         case _:
             yield "element"
+
+
+def _staying(token: object) -> str | None:
+    """Return the axis of a step that may lead from an attribute to itself; None for any other."""
+    symbol, parts = getattr(token, "symbol", ""), list(token)  # type: ignore[call-overload]
+    match symbol, parts:
+        case "[", [first, *_]:
+            return _staying(first)
+        case ".", []:
+            return "self"
+        case (("self" | "descendant-or-self" | "ancestor-or-self"), [test]):
+            return str(symbol) if test.symbol in ("node", "attribute") else None
+        case _:
+            return None

@@ -257,6 +257,32 @@ def test_the_language_is_that_of_the_nearest_element_above() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "nodes"),
+    [
+        ("//a/@p/descendant-or-self::node()", {1}),
+        ("//@p/self::node()", {1}),
+        ("//@p/.[. = 'x']", {1}),
+        ("//@p/self::attribute()", {1}),
+        ("//@p//self::node()", {1}),
+        ("//@p/self::p", set()),
+        ("//@p/self::*", set()),
+        ("//@p/ancestor::node()", {0}),
+        ("//@p/ancestor-or-self::node()", None),
+        ("//@p/ancestor-or-self::*", {0}),
+        ("/a/@p[last()]", {1}),
+        ("/a/*//following::*", {3, 4}),
+    ],
+)
+def test_steps_from_attributes(path: str, nodes: set[int] | None) -> None:
+    root = etree.fromstring('<a p="x"><b/><c/><d/></a>')
+    if nodes is None:
+        with pytest.raises(QueryError, match="elements and attributes"):
+            engine(path, root)
+    else:
+        assert engine(path, root) == nodes
+
+
+@pytest.mark.parametrize(
     ("condition", "holds"),
     [
         ("round(v, 2) = 1.23", True),

@@ -81,6 +81,8 @@ _TRUTHS = frozenset(
 
 
 _ORDERS = ("is", "<<", ">>")
+_DOWNWARD = ("child", "attribute", "self", "descendant", "descendant-or-self")
+"""The axes that stay below a node: from nodes side by side they lead to nodes in order."""
 
 
 @lru_cache(maxsize=20_000)
@@ -340,7 +342,7 @@ def _path(token: Token) -> Evaluate:
     if not is_step(right):
         return mapped_nodes(left, _items(right))
     walk = _deep(right) if deep else _walk(right)
-    ordered = flat and (deep or axis_of(right)[0] in ("child", "attribute", "self", "descendant"))
+    ordered = flat and axis_of(right)[0] in _DOWNWARD
     return stepwise(left, walk, ordered=ordered)
 
 
