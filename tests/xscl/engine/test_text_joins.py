@@ -172,7 +172,7 @@ def test_the_characters_compared_are_bounded_and_the_newest_stay(
         assert match.documents == ("s4", "long")
         stopped = engine.stopped("within")
         assert stopped is not None
-        assert (stopped.documents, stopped.latest) == (1, "long")
+        assert (stopped.documents, stopped.latest) == (1, "T/long")
         assert engine.stopped("equal") is None
         found = engine.push(xscl.Document("T", "short", 11, b"<a>week 1</a>"))
         assert {match.documents for match in found} == {("s1", "short")}
