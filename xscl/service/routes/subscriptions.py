@@ -155,7 +155,7 @@ class Shown(JsonBody):
     """Truncation by the bound of results; null if there was none."""
     unevaluated: list[NotEvaluatedIn] = Field(default_factory=list)
     """Expressions that had no value in some documents."""
-    refused: str | None = None
+    refused: str | None = Field(None, examples=["line 1, column 6: 'let' is refused"])
     """Why this release refuses the query, which an earlier one took: it has no matches."""
     cost_share: float = Field(examples=[0.02])
     """Its share of the time that your subscriptions have taken since the start of the service, from
