@@ -260,7 +260,9 @@ class Catalog:
     ) -> tuple[str, ...]:
         """Remove a subscription as `Engine.unsubscribe` does; return the names of the removed."""
         removed = self._removed(name, cascade=cascade, purge=purge)
-        if purge:  # matches of large documents leave much free memory behind
+        if purge:  # matches of large documents leave much memory behind
+            with self._transactions.lock:
+                self._transactions.store.release_purged()
             trim_heap()
         return removed
 

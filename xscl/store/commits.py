@@ -24,6 +24,8 @@ _log = logging.getLogger(__name__)
 
 LOG_BYTES = 128 << 20
 """Bytes of the log at which a checkpoint is due: one takes 200 ms, in the middle of a batch."""
+LOG_BYTES_OF_A_PURGE = 1 << 20
+"""The same after a purge: DuckDB keeps the rows of the log in memory, also removed ones."""
 POSTPONED_SECONDS = 1.0
 """Seconds until a postponed checkpoint is tried again: each attempt makes copies."""
 FAILED_SECONDS = 60.0
@@ -126,7 +128,7 @@ class Commits:
             self._update_mark(self._write_mark)
             reached("marked")
 
-    def checkpoint_if_due(self, write: Callable[[], object]) -> None:
+    def checkpoint_if_due(self, write: Callable[[], object], log_bytes: int | None = None) -> None:
         """Make a checkpoint with `write` if the log is long; its commits are durable already.
 
         So no failure is raised: after one the database has to be opened again.  The checkpoint is
@@ -138,7 +140,7 @@ class Commits:
         if now < self._next_checkpoint:
             return
         try:
-            self._checkpoint(write, LOG_BYTES)
+            self._checkpoint(write, LOG_BYTES if log_bytes is None else log_bytes)
         except CheckpointPostponed as error:
             self._next_checkpoint = now + POSTPONED_SECONDS
             size = self._file.log_size()

@@ -30,7 +30,7 @@ from xscl.errors import StoreError
 from xscl.store.atomic_files import copy_durably
 from xscl.store.block_copies import put_back
 from xscl.store.commit_watermark import CommitPoint
-from xscl.store.commits import CheckpointPostponed, Commits
+from xscl.store.commits import LOG_BYTES_OF_A_PURGE, CheckpointPostponed, Commits
 from xscl.store.database import (
     FILE,
     MemoryDatabase,
@@ -398,6 +398,11 @@ class Store:
         else:
             self._commits.commit(count, commit, records)
             self._commits.checkpoint_if_due(self._checkpoint)
+
+    def release_purged(self) -> None:
+        """Release what DuckDB keeps of removed rows: in a file they are in the log until then."""
+        if self._commits is not None and self._commits.mark is not None:
+            self._commits.checkpoint_if_due(self._checkpoint, LOG_BYTES_OF_A_PURGE)
 
     def _checkpoint(self) -> None:
         """Make a checkpoint; raises CheckpointPostponed, and errors that invalidate the database.
