@@ -121,7 +121,7 @@ class LocalService:
             "tags": list((self._tags([one.name]) if tags is None else tags)[one.name]),
             "stopped": None if stopped is None else _stopped(stopped),
             "unevaluated": [each._asdict() for each in queries.unevaluated(one.name)],
-            "refused": self.engine.refused(one.name),
+            "refused": self.engine.host.refused(one.name),
         }
 
     def names_like(self, prefix: str) -> list[str]:

@@ -322,16 +322,6 @@ class Engine:
         """Return the subscription of a name, None if there is none; does not wait for a push."""
         return self.host.state.subscriptions.get(name)
 
-    def refused(self, name: str) -> str | None:
-        """Return why this release refuses the stored query of a subscription; None if it does not.
-
-        A subscription that an earlier release took has then no results.  It can be edited,
-        exported and removed.
-        """
-        state = self.host.state
-        found = state.subscriptions.refusal(state.subscriptions[name])
-        return None if found is None else str(found)
-
     def stopped(self, name: str) -> Stopped | None:
         """Return at which documents the bound of results has cut a subscription, None for none.
 

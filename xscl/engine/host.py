@@ -38,6 +38,15 @@ class EngineHost:
         """The state as of the last commit; another object after a failed transaction."""
         return self.transactions.state
 
+    def refused(self, name: str) -> str | None:
+        """Return why this release refuses the stored query of a subscription; None if it does not.
+
+        A subscription that an earlier release took has then no results.  It can be edited,
+        exported and removed.
+        """
+        found = self.state.subscriptions.refusal(self.state.subscriptions[name])
+        return None if found is None else str(found)
+
     def connect(self) -> Store:
         """Return the store on a new connection, for tables beside the engine's; close it before."""
         return self.transactions.connect()

@@ -436,6 +436,6 @@ def shown(
             NotEvaluatedIn.model_validate(one._asdict())
             for one in here.engine.host.queries.unevaluated(found.name)
         ],
-        refused=here.engine.refused(found.name),
+        refused=here.engine.host.refused(found.name),
         cost_share=round(shares.get(found.name, 0.0), 6),
     )

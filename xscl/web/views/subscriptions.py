@@ -201,7 +201,7 @@ def _rows(
             is_paused=row["is_paused"],
             is_reading=row["number"] in reading,
             is_incomplete=here.engine.stopped(name) is not None,
-            is_refused=here.engine.refused(name) is not None,
+            is_refused=here.engine.host.refused(name) is not None,
             tags=tagged[name],
             cost_share=shares.get(name, 0.0),
             found=counts.get(row["number"], NONE_FOUND),
