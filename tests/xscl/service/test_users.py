@@ -47,7 +47,7 @@ def test_two_users_have_streams_of_one_name(
     assert "_1.orders" not in plan
     answer = ok(alice.post("/v1/why", json={"query": TWICE, "documents": ["d110", "d111"]}))
     assert answer["matched"]
-    assert answer["documents"] == ["d110", "d111"]
+    assert answer["documents"] == ["orders/d110", "orders/d111"]
     assert code(bob.post("/v1/why", json={"query": TWICE, "documents": ["d110", "d111"]})) == (
         422,
         "unknown_document",
