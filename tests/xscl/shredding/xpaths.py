@@ -179,7 +179,7 @@ def together(paths: Sequence[str], root: etree._Element) -> list[Selected]:
     """Return the nodes that stage 1 finds for each of some blocks; raises QueryError."""
     automaton = Automaton()
     for number, path in enumerate(paths):
-        expression = parse(f"S{path}".replace(" | //", " | S//")).expression
+        expression = parse(_with_stream(path)).expression
         assert isinstance(expression, Block)
         read = pattern(expression)
         block = read.definition(read.main, frozenset((read.main,)))
@@ -193,6 +193,16 @@ def together(paths: Sequence[str], root: etree._Element) -> list[Selected]:
         found[row["pair"]][row["doc"]].add(row["node2"])
     assert all(one == other for one, other in found)
     return [one for one, _ in found]
+
+
+def _with_stream(path: str) -> str:
+    """Return a path, or a union of paths, as blocks of one stream."""
+    first, *others = path.split(" | //")
+    blocks = f"S{first}"
+    for other in others:
+        inside = sum(blocks.count(sign) for sign in "[(") > sum(blocks.count(s) for s in "])")
+        blocks += f" | {'' if inside else 'S'}//{other}"
+    return blocks
 
 
 def libxml2(path: str, root: etree._Element) -> Selected:
