@@ -45,7 +45,7 @@ def value(expression: str) -> Any:
         ("year_from_date('Mon, 06 Jan 2025 10:00:00 GMT')", 2025),
         ("month_from_date('2025-02-03')", 2),
         ("day_from_date('soon')", None),
-        ("hours_from_dateTime('2025-02-03T23:00:00-02:00')", 1),
+        ("hours_from_dateTime('2025-02-03T23:00:00-02:00')", 23),
         ("COALESCE(normalize_space(n), 'none')", "none"),
         ("concat('a', '-', 'b', 'c')", "a-bc"),
         ("concat('a', n)", None),

@@ -33,6 +33,7 @@ from xscl.errors import (
     UnknownSubscription,
     XsclError,
 )
+from xscl.language.names import WrongLabel, WrongStreamName
 from xscl.limiter import RateExceeded, TooManyConcurrent
 from xscl.server.app import ROUTERS
 from xscl.service import problems
@@ -182,7 +183,7 @@ _STATUS: Mapping[int, tuple[type[XsclError], ...]] = {
     403: (QuotaExceeded,),
     404: (UnknownSubscription, UnknownToken, UnknownEndpoint),
     409: (NameTaken, StreamCycle, StreamsTooDeep, StreamInUse),
-    422: (QueryError, BadName, WrongTag, RowError, TooLong, SqlError),
+    422: (QueryError, BadName, WrongTag, WrongLabel, WrongStreamName, RowError, TooLong, SqlError),
     429: (SqlBusy, IntakeFull, TooManyConcurrent, RateExceeded, BackupInProgress),
     503: (Unavailable, DiskFull, Stopping, StoreError, EvaluationFailed),
 }
