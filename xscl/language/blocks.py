@@ -41,6 +41,7 @@ from xscl.language.xpath_analysis import (
     is_numeric,
     is_path,
     is_same,
+    may_be_number,
     rewritten,
     uses_position,
 )
@@ -379,7 +380,7 @@ class BlockReader:
         text = self._text[span.start : span.end]
         plain = unprefixed(_DOUBLED.sub(_other_quotes, text), self._paths.prefixes)
         if plain != text:
-            return self._again(plain)
+            return self._again(plain, span)
         for word, connective in (("or", Or), ("and", And)):
             parts = self._split(word, span)
             if len(parts) > 1:
@@ -404,7 +405,7 @@ class BlockReader:
         token = self._checked(span, refused)
         simpler = rewritten(token)
         if simpler is not None and self._is_spelled(token):
-            return self._again(simpler)
+            return self._again(simpler, span)
         if is_numeric(token):
             raise self._paths.fault(span, "a number is no condition here", "compare it")
         return Residual(self._xpath(span))
@@ -416,11 +417,14 @@ class BlockReader:
         except WrongXPath:
             return False
 
-    def _again(self, text: str) -> Condition:
-        """Return a condition that was written anew."""
+    def _again(self, text: str, span: Span) -> Condition:
+        """Return the condition in a span, which was written anew; an error is placed there."""
         paths = Paths(text, self._paths.prefixes)
         read = partial(self._read, again=text)
-        return BlockReader(paths, text, read).condition(Span(0, len(text)))
+        try:
+            return BlockReader(paths, text, read).condition(Span(0, len(text)))
+        except QueryError as error:
+            raise self._paths.fault(span, error.message, error.hint) from None
 
     def _names(self, span: Span) -> bool:
         """Return True for `path AS name`, unlike `x treat as type`."""
@@ -459,7 +463,7 @@ class BlockReader:
             token = parsed(normalised(text, self._paths.prefixes))
         except WrongXPath:
             return False
-        return is_numeric(token) or uses_position(token)
+        return may_be_number(token) or uses_position(token)
 
     def _placed(self, span: Span, one: RawStep, before: list[str]) -> tuple[Condition, str]:
         """Return a condition on the position, and its text.

@@ -24,12 +24,20 @@ LONGEST = 1_000
 """Characters of an expression."""
 LARGEST = 1 << 18
 """Bytes of a compiled expression, and of the states that a search makes."""
+_LATER_NAMES = (
+    r"\x{200C}\x{200D}\x{2070}-\x{218F}\x{2C00}-\x{2FEF}\x{3001}-\x{D7FF}\x{F900}-\x{FDCF}"
+    r"\x{FDF0}-\x{FFFD}\x{10000}-\x{EFFFF}"
+)
+"""Characters of names from U+2000 on, as XML 1.0 has them."""
 _ESCAPES = {
     "d": r"\p{Nd}",
     "D": r"\P{Nd}",
     "s": r" \t\n\r",
-    "i": r":A-Z_a-z\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{2FF}\x{370}-\x{37D}\x{37F}-\x{1FFF}",
-    "c": r":\-.0-9A-Z_a-z\x{B7}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{37D}\x{37F}-\x{1FFF}",
+    "i": r":A-Z_a-z\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{2FF}\x{370}-\x{37D}\x{37F}-\x{1FFF}"
+    + _LATER_NAMES,
+    "c": r":\-.0-9A-Z_a-z\x{B7}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{37D}\x{37F}-\x{1FFF}"
+    + r"\x{203F}-\x{2040}"
+    + _LATER_NAMES,
 }
 _OUTSIDE = {
     "S": r"[^ \t\n\r]",
@@ -40,6 +48,8 @@ _OUTSIDE = {
 }
 _INSIDE = {"w": r"\p{L}\p{M}\p{N}\p{S}", "W": r"\p{P}\p{Z}\p{C}", "S": r"\x21-\x{10FFFF}\x00-\x08"}
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
+_CASED = re.compile(r"\\[pP]\{(L[ult]|Mn?)\}")
+"""Categories that lack a character of which they have the other case; RE2 would add it."""
 _LITERAL = r"\|.-^?*+{}()[]$"
 
 
@@ -199,6 +209,7 @@ class _Translation:
         self._quoted = "q" in flags
         self._spaced = "x" in flags and not self._quoted
         self._any = "s" in flags
+        self._folded = "i" in flags
         self._at = 0
         self._run = ""  # literal characters so far that every match contains, side by side
         self._depth = 0
@@ -278,17 +289,21 @@ class _Translation:
     def _escape(self) -> str:
         sign = self._next("a '\\' ends the expression")
         if sign in "pP":
-            return self._property(sign) + self._quantifier()
+            return self._as_written(self._property(sign)) + self._quantifier()
         if sign in _CONTROLS:
             return self._character(_CONTROLS[sign])
         if sign in _LITERAL:
             return self._character(sign)
         self._cut()
         if sign in _OUTSIDE:
-            return _OUTSIDE[sign] + self._quantifier()
+            return self._as_written(_OUTSIDE[sign]) + self._quantifier()
         if sign in _ESCAPES:
-            return f"[{_ESCAPES[sign]}]{self._quantifier()}"
+            return self._as_written(f"[{_ESCAPES[sign]}]") + self._quantifier()
         raise self._unknown(sign)
+
+    def _as_written(self, members: str) -> str:
+        """Return a class that has capital and small letters as they are, even with the flag i."""
+        return f"(?-i:{members})" if self._folded else members
 
     def _unknown(self, sign: str) -> WrongExpression:
         if sign.isdigit():
@@ -336,7 +351,11 @@ class _Translation:
             return _escaped(sign)
         sign = self._next("a '\\' ends the expression")
         if sign in "pP":
-            return self._property(sign)
+            written = self._property(sign)
+            if self._folded and _CASED.fullmatch(written):
+                hint = "write it outside of the brackets"
+                raise WrongExpression(f"{written} in a class with the flag i", self._at, hint)
+            return written
         if sign in _CONTROLS or sign in _LITERAL:
             return _escaped(_CONTROLS.get(sign, sign))
         found = _INSIDE.get(sign) or _ESCAPES.get(sign)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,19 @@ _NUMERIC = frozenset(
         *("day-from-date", "hours-from-dateTime"),
     )
 )
+_MORE_NUMBERS = _NUMERIC | {
+    *("*", "to", "compare", "index-of", "string-to-codepoints", "round-half-to-even", "jaccard"),
+    *("pi", "exp", "exp10", "log", "log10", "pow", "sqrt", "sin", "cos", "tan"),
+    *("asin", "acos", "atan", "atan2", "integer", "decimal", "double", "float"),
+}
+_PART_OF_TIME = re.compile(r"(?!timezone)[a-z]+-from-(date|time|dateTime|duration)")
+_OF_ITEMS = frozenset(
+    (
+        *("data", "distinct-values", "exactly-one", "head", "insert-before", "one-or-more"),
+        *("remove", "reverse", "subsequence", "tail", "unordered", "zero-or-one"),
+    )
+)
+"""The functions whose items are those of their first argument, perhaps with others."""
 _PATHS = frozenset(("/", "//", "[", "(name)", "Q{", "*", "@", ".", "..", "|", "union"))
 _TESTS = frozenset(("text", "node", "comment", "processing-instruction", "element", "attribute"))
 _AXES = frozenset(
@@ -38,6 +52,33 @@ def is_numeric(token: Any) -> bool:
         cast = cast_of(token)
         return cast is not None and cast[0] in _NUMBERS
     return token.symbol in _NUMERIC
+
+
+def may_be_number(token: Any) -> bool:
+    """Return False if no value of an expression is a number; only a run tells it of the others."""
+    match str(token.symbol), list(token):
+        case "Q{", [_, called]:
+            return may_be_number(called)
+        case _ if is_path(token):
+            return False
+        case ":", [_, called]:
+            return may_be_number(called)
+        case "cast", [_, kind]:
+            return str(kind[-1].value) in _NUMBERS
+        case (("[" | "treat"), [items, _]):
+            return may_be_number(items)
+        case (("/" | "//"), [*_, last]):
+            return may_be_number(last)
+        case "if", [_, *results]:
+            return any(map(may_be_number, results))
+        case (("(" | "," | "!" | "for"), parts):
+            return any(map(may_be_number, parts))
+        case "insert-before", [items, _, inserted]:
+            return may_be_number(items) or may_be_number(inserted)
+        case name, [items, *_] if name in _OF_ITEMS:
+            return may_be_number(items)
+        case name, _:
+            return name in _MORE_NUMBERS or bool(_PART_OF_TIME.fullmatch(name))
 
 
 def is_path(token: Any) -> bool:

@@ -29,7 +29,14 @@ from xscl.language.regex import LONGEST, WrongExpression, expression, replacer
         (r"^\w+$", "", "a-b", False),
         (r"^\s$", "", "\u00a0", False),
         (r"^\i\c*$", "", "_a-b:c", True),
+        (r"^\i\c*$", "", "日本", True),
+        (r"^[\i]\c$", "", "a\u203f", True),
+        (r"\I|\C", "", "한𐀀", False),
         (r"[^\s]x", "", " x", False),
+        (r"\p{Lu}", "i", "a", False),
+        (r"\p{Lu}b", "i", "AB", True),
+        (r"\P{Lu}", "i", "A", False),
+        (r"[\p{L}1]", "i", "a", True),
         (r"[\w\-]{3}", "", "a-b", True),
         (r"\p{Lu}\P{L}", "", "A1", True),
         ("(?:ab)+?c", "", "ababc", True),
@@ -46,6 +53,7 @@ def test_expressions(pattern: str, flags: str, text: str, matches: bool) -> None
 @pytest.mark.parametrize(
     ("pattern", "flags"),
     [
+        *((p, "i") for p in (r"[\p{Lu}]", r"[^a\P{Ll}]")),
         *((p, "") for p in ("(a", "a)", "[a", "*", "a**", r"a\1", "[a-z-[aeiou]]", r"\p{IsGreek}")),
         *(
             (p, "")

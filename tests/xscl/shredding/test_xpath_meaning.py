@@ -172,6 +172,31 @@ def test_a_prefix_of_a_function_changes_nothing(path: str, nodes: set[int]) -> N
     assert parse(declared).expression == parse(f"S{path.format('')}").expression
 
 
+@pytest.mark.parametrize(
+    ("condition", "nodes"),
+    [
+        *(
+            (condition, {3})
+            for condition in (
+                *("(1 to 3)[. = 2]", "head((2, 3))", "data(2)", "(1, 2)[2]", "(2, ())", "n ! 2"),
+                *("if (n) then 2 else 3", "for $x in n return 2", "for $x in 2 return $x"),
+                *("math:pow(2, 1)", "round-half-to-even(2.1)", "2 treat as xs:integer"),
+                *("insert-before((), 1, 2)", "remove((1, 2), 1)", "subsequence((1, 2), 2)"),
+                *("index-of(('a', 'b'), 'b')", "n/number() + 1", "2 cast as xs:integer"),
+                *("days-from-duration(xs:dayTimeDuration('P2D'))", "compare('b', 'a') + 1"),
+                *("Q{http://www.w3.org/2005/xpath-functions/math}sqrt(4)", "2 * 1", "2 ! ."),
+            )
+        ),
+        *((condition, {1}) for condition in ("n/position()", "count(*)[. = 1]", "n/last()")),
+        *((condition, {1, 3}) for condition in ("data(n)", "head(n) = '1'", "(n, n)[1]", "n ! .")),
+    ],
+)
+def test_a_condition_whose_value_is_a_number_is_a_position(condition: str, nodes: set[int]) -> None:
+    root = etree.fromstring("<r><i><n>1</n></i><i><n>1</n></i></r>")
+    for path in (f"/r/i[{condition}]", f"//i[n][{condition}]", f"/r/(i)[{condition}]"):
+        assert engine(path, root) == nodes, path
+
+
 def test_a_prefix_leaves_a_condition_to_the_index() -> None:
     for condition in ('fn:contains(title, "x")', 'fn:lower-case(title) = "x"', "fn:count(a) > 2"):
         block = parse(f"S//item[{condition}]").expression
