@@ -9,7 +9,7 @@ was needed is the feed's `quality`:
     stripped     blanks or noise before the first tag, noise after the last one
     transcoded   not in the encoding that it declares, or damaged in it: read as browsers do
                  (`feeds.xml.encoding.read_text`), without the characters that XML forbids
-    entities     named HTML entities, bare `&`
+    entities     named HTML entities, bare `&`, `]]>` outside of CDATA
     namespaces   prefixes without a declaration, other spellings of a namespace's name
     recovered    libxml2 guessed: text may be lost, so the caller compares it with feedparser's
 
@@ -136,19 +136,22 @@ def _drop_forbidden(reference: re.Match[str]) -> str:
 
 _AMPERSAND = re.compile(
     rb"(?P<opaque><!\[CDATA\[.*?(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z))"
+    rb"|(?P<end>\]\]>)"
     rb"|&(?P<known>(?:amp|lt|gt|quot|apos|#\d+|#x[0-9A-Fa-f]+);)?(?:(?P<name>[A-Za-z]\w{1,30});)?",
     re.DOTALL,
 )
 
 
 def number_entities(body: bytes, charset: str | None) -> bytes:
-    """The body with numbers for the named entities of HTML and `&amp;` for other bare `&`."""
+    """The body with references for the named entities of HTML, other bare `&`, and `]]>`."""
     return _AMPERSAND.sub(_number, body)
 
 
 def _number(found: re.Match[bytes]) -> bytes:
     if found["opaque"] or found["known"]:
         return found[0]
+    if found["end"]:
+        return b"]]&gt;"
     characters = html.entities.html5.get((found["name"] or b"").decode("latin-1") + ";")
     if characters is None:
         return b"&amp;" + found[0][1:]

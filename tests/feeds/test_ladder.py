@@ -26,6 +26,7 @@ from feeds.formats.ladder import climb
         (b"<?xml version='1.0' encoding='none'?><r>\xc3\xa9</r>", "transcoded", "\xe9"),
         (b"<r>a\x08b&#8;c&#x1F;&#65;</r>", "transcoded", "abcA"),
         (b"<r>a&nbsp;b&eacute;&amp;&#65;</r>", "entities", "a\xa0b\xe9&A"),
+        (b"<r>a]]>b <![CDATA[c]]><i/>]]]></r>", "entities", "a]]>b c]]]>"),
         (b"<r>a & b &c=d &foo; R&D</r>", "entities", "a & b &c=d &foo; R&D"),
         (b"<r>&hellip;<![CDATA[a & b &nbsp;]]></r>", "entities", "\u2026a & b &nbsp;"),
         (b'<!DOCTYPE r PUBLIC "x" "http://127.0.0.1:1/x"><r>a&nbsp;b</r>', "entities", "a\xa0b"),
