@@ -39,6 +39,7 @@ from xscl.language.xpath import WrongXPath, normalised, parsed, unprefixed
 from xscl.language.xpath_analysis import (
     is_absolute,
     is_numeric,
+    is_of_parent,
     is_path,
     is_same,
     may_be_number,
@@ -373,7 +374,8 @@ class BlockReader:
         except WrongXPath:
             return None
         member = whole.symbol == "intersect" and is_same(whole[1], parsed(f"({path})"))
-        return path if member and is_path(token) and is_absolute(token) else None
+        whole_path = is_absolute(token) or is_of_parent(token)
+        return path if member and is_path(token) and whole_path else None
 
     def _beyond(self, span: Span, refused: QueryError) -> Condition:
         """Return a condition that the grammar refuses."""
@@ -468,13 +470,13 @@ class BlockReader:
     def _placed(self, span: Span, one: RawStep, before: list[str]) -> tuple[Condition, str]:
         """Return a condition on the position, and its text.
 
-        The node is among those that the step with all conditions so far selects at any node.
+        The node is among those that the step with all conditions so far selects at its parent.
         """
         if one.axis != "child" or one.test is None or "" in before:
             raise self._paths.fault(span, "a position of this step", "count other nodes")
         text = self._xpath(span)
         conditions = "".join(f"[{one}]" for one in (*before, text))
-        path = normalised(f"//{one.test}{conditions}", self._paths.prefixes)
+        path = normalised(f"../{one.test}{conditions}", self._paths.prefixes)
         self._parsed(path, span)
         return Residual(path, selects=True), text
 

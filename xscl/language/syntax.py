@@ -154,7 +154,7 @@ class Residual:
     """A condition in XPath that no index evaluates: the truth value of an expression at a node.
 
     The text is in normal form (`xscl.language.xpath`).  With `selects` the node is among those
-    that the text, a path from the document on, selects.
+    that the text, a path from the document or from `..` on, selects.
     """
 
     text: str

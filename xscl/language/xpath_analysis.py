@@ -193,6 +193,13 @@ def is_absolute(token: Any) -> bool:
     return token.symbol in ("/", "//") and (len(token) < 2 or is_absolute(token[0]))
 
 
+def is_of_parent(token: Any) -> bool:
+    """Return True if a path begins with `..`, so that all children of a node have one selection."""
+    if token.symbol in ("[", "/", "//") and len(token) == 2:
+        return is_of_parent(token[0])
+    return bool(token.symbol == "..")
+
+
 def is_same(one: Any, other: Any) -> bool:
     """Return True if two expressions have the same tree."""
     if one.symbol != other.symbol or len(one) != len(other):

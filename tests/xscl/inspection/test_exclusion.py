@@ -37,7 +37,7 @@ def of(query: str, *documents: str) -> list[list[Exclusion]]:
         ),
         (  # the position counts all items, so the condition comes after it
             "S//item[1]->a FOLLOWED BY{2 d} S//item->b",
-            "S//item->a[{}][. intersect (//item[1])] FOLLOWED BY{{, 2 d}} S//item->b",
+            "S//item->a[{}][. intersect (../item[1])] FOLLOWED BY{{, 2 d}} S//item->b",
         ),
     ],
 )

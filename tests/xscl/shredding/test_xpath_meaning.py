@@ -197,6 +197,16 @@ def test_a_condition_whose_value_is_a_number_is_a_position(condition: str, nodes
         assert engine(path, root) == nodes, path
 
 
+def test_a_position_fails_at_its_own_parent_only() -> None:
+    root = etree.fromstring("<r><i>1</i><i>2</i><o><i>x</i></o><i>4</i></r>")
+    assert engine("/r/i[position() = xs:integer(.)]", root) == {1, 2}
+    assert engine("//i[position() = xs:integer(.)]", root) == {1, 2}
+    assert engine("/r/*[not(xs:integer(.) = 4)][2]", root) == set()
+    assert engine("//o/*[position() = xs:integer(.)]", root) == set()
+    text = "S//i[. intersect (../i[2])]"
+    assert parse(text).expression == parse("S//i[2]").expression
+
+
 def test_a_prefix_leaves_a_condition_to_the_index() -> None:
     for condition in ('fn:contains(title, "x")', 'fn:lower-case(title) = "x"', "fn:count(a) > 2"):
         block = parse(f"S//item[{condition}]").expression

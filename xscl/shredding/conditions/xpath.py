@@ -1,8 +1,9 @@
 """Evaluation of residual conditions: XPath that no index of conditions evaluates.
 
-A condition that selects from the document is evaluated once for the document, any other once for
-each node that everything else has left.  Each expression may do so many steps in each document
-(`xscl.shredding.conditions.xpath_values.STEPS`); what it would do beyond is not evaluated.
+A condition that selects is evaluated once for the document, or for each parent if its path begins
+there, any other once for each node that everything else has left.  Each expression may do so many
+steps in each document (`xscl.shredding.conditions.xpath_values.STEPS`); what it would do beyond is
+not evaluated.
 
 This module is imported with the first residual condition.
 """
@@ -37,7 +38,7 @@ class Evaluation:
 
     def __init__(self, root: etree._Element) -> None:
         self.root = root
-        self._selected: dict[str, Found | NotEvaluated] = {}
+        self._selected: dict[tuple[str, etree._Element | None], Found | NotEvaluated] = {}
         self._held: dict[tuple[str, Item], bool | NotEvaluated] = {}
         self._tree: Tree | None = None
         self._works: dict[str, Work] = {}
@@ -58,9 +59,12 @@ class Evaluation:
         """Evaluate a residual condition at a node of the document, once; raises NotEvaluated."""
         text = condition.text
         if condition.selects:
-            found = self._selected.get(text)
+            origin: etree._Element | None = self.root
+            if text.startswith(".."):
+                origin = item.owner if isinstance(item, AttributeNode) else item.getparent()
+            found = self._selected.get((text, origin))
             if found is None:
-                found = self._selected[text] = self._selection(text)
+                found = self._selected[text, origin] = self._selection(text, item)
             if isinstance(found, NotEvaluated):
                 raise found
             return ((item.owner, item.name) if isinstance(item, AttributeNode) else item) in found
@@ -90,13 +94,14 @@ class Evaluation:
         owner = self.tree.element(item.owner)
         return next(one for one in owner.attributes if one.name == item.name)
 
-    def _selection(self, text: str) -> Found | NotEvaluated:
-        """Evaluate a path from the document on.
+    def _selection(self, text: str, item: etree._Element | AttributeNode) -> Found | NotEvaluated:
+        """Evaluate a path from the document, or from the parent of a node, on.
 
         The document stands for its root; a text, comment or instruction for the element around it.
         """
         try:
-            found = evaluator(text)(Focus(self.tree.root, self._work(text)))
+            start = self._node(item) if text.startswith("..") else self.tree.root
+            found = evaluator(text)(Focus(start, self._work(text)))
             return frozenset(_holders(found, self.root))
         except ERRORS as error:
             return self._failed(text, error)
