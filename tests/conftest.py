@@ -44,14 +44,8 @@ os.environ.setdefault("XSCL_PORT", "0")  # services of tests that run beside one
 
 
 TOGETHER = {
-    "the Spark session": (
-        "/test_pipeline.py::",
-        "through_spark",
-        "/xscl/spark/",
-        "/test_on_spark.py::",
-    ),
+    "the Spark session": ("/test_pipeline.py::", "through_spark", "/xscl/spark/"),
     "the wheel": ("/test_install.py::", "/test_project.py::test_wheel"),
-    "a run of cells": ("/test_exactly_once.py::",),
     "cases of the whole language": ("/oracle/test_language.py::",),
     "cases of joins": (
         "::test_each_feature_occurred_in_a_match",

@@ -95,10 +95,11 @@ from cep_core.algebra.schemas import (
     require_window,
     schema_of,
 )
-from cep_core.algebra.untyped import comparands, instant_of, integer_of, number_of
+from cep_core.algebra.untyped import WHITE_SPACE, comparands, instant_of, integer_of, number_of
 
 __all__ = [
     "AGGREGATES",
+    "WHITE_SPACE",
     "Absence",
     "Absent",
     "Aggregate",

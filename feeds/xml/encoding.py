@@ -89,11 +89,6 @@ def codec_of(label: str) -> str | None:
     return _LARGER.get(codec, codec) or None
 
 
-def is_ascii_compatible(name: str) -> bool:
-    """Return True if the encoding is known here and if it encodes markup as ASCII."""
-    return codec_of(name) is not None
-
-
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII)
 
 

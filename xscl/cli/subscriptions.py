@@ -35,6 +35,7 @@ from xscl.documents.results import XSCL
 from xscl.errors import XsclError
 from xscl.language.windows import refuse_bare_windows
 from xscl.planning.event_queries import LANGUAGES
+from xscl.plurals import counted
 from xscl.service.names import refuse_unaddressable
 from xscl.service.subscription_change import SubscriptionChange
 from xscl.service.tags import checked_tags
@@ -209,7 +210,8 @@ def subscriptions(
         echo_lines(f"{one['name']} {_stopped(one['stopped'])}" for one in found if one["stopped"])
         echo_lines(
             f"{one['name']}: [{each['expression']}] was not evaluated in"
-            f" {each['documents']} documents, the latest {each['latest']}: {each['reason']}"
+            f" {counted(each['documents'], 'document')}, the latest {each['latest']}:"
+            f" {each['reason']}"
             for one in found
             for each in one["unevaluated"]
         )

@@ -38,6 +38,7 @@ from xscl.planning.compile import (
 )
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.plan_state import instances
+from xscl.plurals import counted
 from xscl.store.store import Store
 from xscl.subscriptions.streams import Streams
 from xscl.subscriptions.subscriptions import Subscriptions
@@ -84,7 +85,7 @@ def explain(
             lines.extend(_sharing(registry, subscriptions, registered))
         else:
             equal = sum(seen(one.name) for one in subscriptions.by_qid[registered.qid])
-            lines.append(f"shared by {_counted(equal, 'equal subscription')} of yours")
+            lines.append(f"shared by {counted(equal, 'equal subscription')} of yours")
         lines.extend(_stopped(dataflow, registered))
         lines.extend(unmet.lines(dataflow, registered))
         lines.extend(_one_sided(dataflow, registered))
@@ -169,10 +170,9 @@ def _variables(join: CompiledJoin) -> Iterator[str]:
 def _stopped(dataflow: Dataflow, registered: Subscription) -> Iterator[str]:
     stopped = dataflow.subscribed.stopped(registered)
     if stopped is not None:
-        documents = "1 document" if stopped.documents == 1 else f"{stopped.documents} documents"
         yield (
-            f"stopped at {stopped.results:,} results of {documents}, the latest: {stopped.latest};"
-            " those with the newest partners stay"
+            f"stopped at {stopped.results:,} results of {counted(stopped.documents, 'document')},"
+            f" the latest: {stopped.latest}; those with the newest partners stay"
         )
         if stopped.incomplete:
             yield "incomplete: operators over time took no row of these documents"
@@ -182,7 +182,7 @@ def _one_sided(dataflow: Dataflow, registered: Subscription) -> Iterator[str]:
     found = dataflow.subscribed.one_sided(registered)
     if found:
         yield (
-            f"{_counted(found, 'comparison')} of a number and a text did not hold since the"
+            f"{counted(found, 'comparison')} of a number and a text did not hold since the"
             " registration or the last start"
         )
 
@@ -191,21 +191,17 @@ def _sharing(
     registry: Registry, subscriptions: Subscriptions, registered: Subscription
 ) -> Iterator[str]:
     equal = len(subscriptions.by_qid[registered.qid])
-    shared = _counted(equal, "equal subscription")
+    shared = counted(equal, "equal subscription")
     if not registered.template:
         yield f"stream {registered.qid} of composites: {shared}"
         return
     joins = sum(1 for s in subscriptions.by_qid.values() if s[0].template == registered.template)
     users = sum(1 for s in subscriptions if s.template == registered.template)
     yield (
-        f"template {registered.template}: {_counted(users, 'subscription')}"
-        f" in {_counted(joins, 'distinct join')}"
+        f"template {registered.template}: {counted(users, 'subscription')}"
+        f" in {counted(joins, 'distinct join')}"
     )
     yield f"row {registered.qid} of R_T_{registered.template}: {shared}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _known_template(registry: Registry, join: CompiledJoin) -> int | None:
@@ -278,15 +274,15 @@ def _kept(
         f" WHERE pair IN ({listed})",
         [since],
     )
-    what = f"{_counted(rows, 'witness row')} of {_counted(documents, 'document')}"
+    what = f"{counted(rows, 'witness row')} of {counted(documents, 'document')}"
     yield f"kept: {what} (shared with all who use them)"
     if any(_is_endless(registry, qid) for qid in dataflow.subscribed.qids(registered)):
         yield f"  no window ends that: {lately} rows came in the last day"
     operators = dataflow.subscribed.operators(registered)
     held = list(instances(dataflow.core.plan, operators))
     if held or registered.ordered:
-        counted = _counted(len(held), "instance")
-        yield f"kept: {counted} of operators over time (shared with all who use them)"
+        those = counted(len(held), "instance")
+        yield f"kept: {those} of operators over time (shared with all who use them)"
     endless = [time for keeps, time in held if keeps is None]
     if endless:
         came = sum(time > since for time in endless)
@@ -309,7 +305,7 @@ def _plan(dataflow: Dataflow, registered: Subscription) -> Iterator[str]:
         inputs = ", ".join(
             base if source.mop is None else source.mop.label for source in operator.wanted.inputs
         )
-        others = _counted(len(mop.operators), "operator")
+        others = counted(len(mop.operators), "operator")
         yield f"  {mop.label} of {inputs}: {others}"
     if registered.template:
         number = registered.template

@@ -10,6 +10,7 @@ from templates.registry.registry import Registry
 from xscl.documents.results import Subscription
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.plan_graph import STREAM, TEMPLATE, PlanNode, template_name
+from xscl.plurals import counted
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
 
@@ -62,7 +63,7 @@ def _keeps(store: Store, registry: Registry, dataflow: Dataflow, node: PlanNode)
             " WHERE list_contains(streams, ?)",
             [node.name],
         )
-        return _counted(documents, "document")
+        return counted(documents, "document")
     if node.kind == TEMPLATE:
         members = next(m for n, m in registry.members.items() if template_name(n) == node.name)
         pairs = list({pair for column in members.columns for pair in column})
@@ -73,14 +74,10 @@ def _keeps(store: Store, registry: Registry, dataflow: Dataflow, node: PlanNode)
             " WHERE pair IN (SELECT unnest(?))",
             [pairs],
         )
-        return f"{_counted(rows, 'witness row')} of {_counted(size, 'document')}"
+        return f"{counted(rows, 'witness row')} of {counted(size, 'document')}"
     for mop in dataflow.core.plan.mops:
         if mop.label == node.name:
             entries = mop.entries()
             more = f", {entries:,} index entries" if entries else ""
-            return f"{_counted(mop.instances(), 'instance')}{more}"
+            return f"{counted(mop.instances(), 'instance')}{more}"
     return "nothing"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -9,6 +9,7 @@ from xscl.documents.results import XSCL, Subscription
 from xscl.inspection.condition_split import expressions
 from xscl.planning.compile import compile_query
 from xscl.planning.dataflow import Dataflow
+from xscl.plurals import counted
 from xscl.shredding.conditions.unevaluated import Tally
 
 
@@ -28,15 +29,13 @@ def _expressions(query: str) -> tuple[str, ...]:
 def lines(dataflow: Dataflow, subscription: Subscription) -> Iterator[str]:
     """Yield a line for each expression, for `explain`."""
     for one in unmet(dataflow, subscription):
-        documents = "1 document" if one.documents == 1 else f"{one.documents} documents"
         yield (
-            f"not evaluated in {documents}, the latest: {one.latest}: [{one.expression}]:"
-            f" {one.reason}; it does not hold there"
+            f"not evaluated in {counted(one.documents, 'document')}, the latest: {one.latest}:"
+            f" [{one.expression}]: {one.reason}; it does not hold there"
         )
     tallies = dataflow.automaton.one_sided
     for one in tallies.of(_expressions(subscription.query)) if len(tallies) else ():
-        documents = "1 document" if one.documents == 1 else f"{one.documents} documents"
         yield (
-            f"compares a number with a text in {documents}, the latest: {one.latest}:"
-            f" [{one.expression}]; such a comparison does not hold"
+            f"compares a number with a text in {counted(one.documents, 'document')},"
+            f" the latest: {one.latest}: [{one.expression}]; such a comparison does not hold"
         )

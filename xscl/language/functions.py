@@ -28,7 +28,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from url_normalize import url_normalize
 
-from cep_core.algebra import instant_of, number_of
+from cep_core.algebra import WHITE_SPACE, instant_of, number_of
 from cep_core.algebra.function_bounds import (
     Budget,
     current_budget,
@@ -211,7 +211,7 @@ def _part(name: Literal["year", "month", "day", "hour"]) -> Callable[[str], floa
     """
 
     def part(text: str) -> float | None:
-        found = _DATE.fullmatch(text.strip(" \t\r\n"))
+        found = _DATE.fullmatch(text.strip(WHITE_SPACE))
         if found is not None and instant_of(text) is not None and found["hour"] != "24":
             written = found[name]
             return None if written is None else float(written)
@@ -275,8 +275,6 @@ def _is_content(parameter: str) -> bool:
 
 
 # -- The table -----------------------------------------------------------------------------
-
-_REPLACE: tuple[Kind, ...] = ("constant", "constant", "constant")
 
 FUNCTIONS: Mapping[str, Function] = MappingProxyType(
     {

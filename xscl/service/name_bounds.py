@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from xscl.language.names import LONGEST_LABEL, LONGEST_NAME, LONGEST_STREAM, PREFIX, in_short
+from xscl.polling.feed import LONGEST_URL
 from xscl.service.accounts import LONGEST_USER
 from xscl.service.saved_statements import LONGEST_NAME as LONGEST_STATEMENT
 from xscl.service.tags import LONGEST as LONGEST_TAG
@@ -18,7 +19,7 @@ NAMES: Mapping[str, Mapping[str, int]] = {
     "owned_stream": {"name": _STREAM},
     "stream": {"name": _STREAM},
     "subscription": {"name": LONGEST_NAME + PREFIX},
-    "feed": {"stream": _STREAM, "title": LONGEST_NAME, "site_url": 4_000, "url": 4_000},
+    "feed": {"stream": _STREAM, "title": LONGEST_NAME, "site_url": LONGEST_URL, "url": LONGEST_URL},
     "secret_address": {"label": LONGEST_LABEL},
     "subscription_tag": {"tag": LONGEST_TAG},
     "saved_statement": {"name": LONGEST_STATEMENT},

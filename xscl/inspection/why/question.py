@@ -16,6 +16,7 @@ from xscl.inspection.replay import Trial
 from xscl.inspection.why.kept import kept_match
 from xscl.language.normalform import Absent, Form, Scan, forms
 from xscl.planning.compile import CompiledQuery
+from xscl.plurals import counted
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
@@ -258,7 +259,7 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
         )
     if len(given) > blocks or any(found[place] is None for place in needed):
         raise XsclError(
-            f"{_counted(len(names), 'document')} for a query of {_counted(blocks, 'block')}",
+            f"{counted(len(names), 'document')} for a query of {counted(blocks, 'block')}",
             hint="name a document for each block, in their order",
         )
     return tuple(found)
@@ -274,7 +275,3 @@ def needed_blocks(query: CompiledQuery) -> set[int]:
 def covered(form: Form) -> tuple[int, ...]:
     """Return all components of a form, also those without documents in its results."""
     return tuple(one.component for one in forms(form) if isinstance(one, Scan))
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

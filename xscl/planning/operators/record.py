@@ -18,7 +18,7 @@ from typing import Any, cast
 from lxml import etree
 
 from cep_core import Schema
-from cep_core.algebra import integer_of, number_of
+from cep_core.algebra import WHITE_SPACE, integer_of, number_of
 from cep_core.plan import VALUES, Clock, Members, Row, SlotWiseMOp, Wanted
 from xscl.documents.document_log import LEVELS
 from xscl.shredding.arrivals import Arrival
@@ -36,7 +36,7 @@ READERS: Mapping[type, Callable[[str], Any]] = {
     str: lambda text: text,
     int: integer_of,
     float: _float,
-    bool: lambda text: _TRUTH.get(text.strip(" \t\r\n")),
+    bool: lambda text: _TRUTH.get(text.strip(WHITE_SPACE)),
 }
 """How texts are read as values of the types that attributes may have."""
 

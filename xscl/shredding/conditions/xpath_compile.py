@@ -78,8 +78,6 @@ _TRUTHS = frozenset(
         *("has-children", "deep-equal"),
     )
 )
-
-
 _ORDERS = ("is", "<<", ">>")
 _DOWNWARD = ("child", "attribute", "self", "descendant", "descendant-or-self")
 """The axes that stay below a node: from nodes side by side they lead to nodes in order."""

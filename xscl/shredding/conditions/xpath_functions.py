@@ -26,6 +26,7 @@ from urllib.parse import quote
 
 from elementpath.datatypes import DateTime10, DayTimeDuration, Duration
 
+from cep_core.algebra import WHITE_SPACE
 from cep_core.algebra.function_bounds import spending
 from xscl.language.functions import FUNCTIONS
 from xscl.language.regex import expression, pieces
@@ -61,11 +62,6 @@ class XPathFunction(NamedTuple):
 # -- Texts ---------------------------------------------------------------------------------
 
 
-def _concat(work: Work, *parts: str) -> str:
-    work.made(sum(map(len, parts)))
-    return "".join(parts)
-
-
 def _string_join(work: Work, values: Items, separator: str = "") -> str:
     texts = [value if isinstance(value, str) else text_of(value) for value in values]
     work.made(sum(map(len, texts)) + len(separator) * len(texts))
@@ -85,22 +81,6 @@ def _one(value: Any) -> Any:
     if value is None:
         raise Failure("an argument without a value")
     return value
-
-
-def _before(_: Work, text: str, part: str) -> str:
-    return text[: max(0, text.find(part))]
-
-
-def _after(_: Work, text: str, part: str) -> str:
-    start = text.find(part)
-    return "" if start < 0 else text[start + len(part) :]
-
-
-def _translate(work: Work, text: str, old: str, new: str) -> str:
-    work.made(len(old))
-    return text.translate(
-        {ord(a): b for a, b in reversed([*zip(old, [*new, *[""] * len(old)], strict=False)])}
-    )
 
 
 def _normalized(work: Work, text: str, form: str = "NFC") -> str:
@@ -133,7 +113,7 @@ def _words(text: str) -> list[str]:
 
 
 def _contains_token(work: Work, values: Items, token: str) -> bool:
-    wanted = token.strip(" \t\r\n")
+    wanted = token.strip(WHITE_SPACE)
     return bool(wanted) and any(wanted in _tokenize(work, _text(value)) for value in values)
 
 
@@ -481,12 +461,9 @@ _TABLE: Mapping[str, tuple[str, Callable[..., Any]]] = {
     "normalize-unicode": ("t?t", _normalized),
     "upper-case": ("t", _cased(str.upper)),
     "lower-case": ("t", _cased(str.lower)),
-    "translate": ("ttt", _translate),
     "contains": ("tt", lambda _, text, part: part in text),
     "starts-with": ("tt", lambda _, text, part: text.startswith(part)),
     "ends-with": ("tt", lambda _, text, part: text.endswith(part)),
-    "substring-before": ("tt", _before),
-    "substring-after": ("tt", _after),
     "matches": ("tt?t", lambda _, text, *constants: expression(*constants).within(text)),
     "replace": ("ttt?t", _of_table("replace")),
     "tokenize": ("t?tt", _tokenize),
@@ -497,7 +474,10 @@ _TABLE: Mapping[str, tuple[str, Callable[..., Any]]] = {
     "contains-token": ("vt", _contains_token),
     "encode-for-uri": ("t", _cased(lambda text: quote(text, safe="~"))),
     **{name: ("t", _of_table(name)) for name in ("plain-text", "canonical-url", "tokens")},
-    "jaccard": ("tt", _of_table("jaccard")),
+    **{
+        name: ("tt", _of_table(name)) for name in ("substring-before", "substring-after", "jaccard")
+    },
+    "translate": ("ttt", _of_table("translate")),
     "abs": ("n", _of_number(abs)),
     "ceiling": ("n", _of_number(_ceiling)),
     "floor": ("n", _of_number(math.floor)),

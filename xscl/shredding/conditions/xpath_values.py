@@ -29,7 +29,7 @@ from elementpath.datatypes import (
     YearMonthDuration,
 )
 
-from cep_core.algebra import comparands, number_of
+from cep_core.algebra import WHITE_SPACE, comparands, number_of
 from cep_core.algebra.function_bounds import LONGEST as LONGEST_TEXT
 from cep_core.algebra.function_bounds import Budget
 from xscl.shredding.conditions.xpath_nodes import Node, Tree
@@ -42,7 +42,6 @@ STEPS = 200_000
 """Steps of one expression in one document: nodes visited, items and pairs of items handled."""
 DIGITS = 4_000
 """Characters of a whole or decimal number."""
-WHITE_SPACE = " \t\r\n"
 CHARACTERS = 100
 """Characters that are read or written in one step."""
 
@@ -250,8 +249,6 @@ def _of_doubles(sign: str, one: float, other: float) -> Any:
 
 
 # -- Times ---------------------------------------------------------------------------------
-
-_SECOND = timedelta(seconds=1)
 
 
 def duration(span: timedelta) -> DayTimeDuration:
