@@ -339,14 +339,16 @@ class BlockReader:
         """Return a step with the conditions in its brackets."""
         before: list[str] = []
         conditions: list[Condition] = []
-        for bracket in one.brackets:
-            if self._is_placed(bracket):
-                condition, text = self._placed(bracket, one, before)
-            else:
+        placed = [place for place, each in enumerate(one.brackets) if self._is_placed(each)]
+        for place, bracket in enumerate(one.brackets):
+            if place not in placed:
                 condition = self.condition(bracket)
-                text = "" if binds(condition) else self._xpath(bracket)
-            conditions.append(condition)
-            before.append(text)
+                conditions.append(condition)
+                before.append("" if binds(condition) else self._xpath(bracket))
+                continue
+            before.append(self._xpath(bracket))
+            if place == placed[-1]:  # its path has the ones before it
+                conditions.append(self._placed(bracket, one, before))
         return replace(step, conditions=(*step.conditions, *conditions))
 
     def condition(self, span: Span) -> Condition:
@@ -467,18 +469,17 @@ class BlockReader:
             return False
         return may_be_number(token) or uses_position(token)
 
-    def _placed(self, span: Span, one: RawStep, before: list[str]) -> tuple[Condition, str]:
-        """Return a condition on the position, and its text.
+    def _placed(self, span: Span, one: RawStep, texts: list[str]) -> Condition:
+        """Return a condition on the position, the last of the conditions so far.
 
-        The node is among those that the step with all conditions so far selects at its parent.
+        The node is among those that the step with all these conditions selects at its parent.
         """
-        if one.axis != "child" or one.test is None or "" in before:
+        if one.axis != "child" or one.test is None or "" in texts:
             raise self._paths.fault(span, "a position of this step", "count other nodes")
-        text = self._xpath(span)
-        conditions = "".join(f"[{one}]" for one in (*before, text))
+        conditions = "".join(f"[{text}]" for text in texts)
         path = normalised(f"../{one.test}{conditions}", self._paths.prefixes)
         self._parsed(path, span)
-        return Residual(path, selects=True), text
+        return Residual(path, selects=True)
 
     # -- XPath -----------------------------------------------------------------------------
 

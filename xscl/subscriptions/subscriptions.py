@@ -616,6 +616,10 @@ def _outputs(
     return tuple(one for place in (0, 1) for one in found if one and one[0] == place)
 
 
+_JOINERS = "\u200c\u200d"  # words of some scripts, and pictures, have them
+
+
 def _is_control(character: str) -> bool:
-    """Return True for a control character, a line end, or a surrogate."""
-    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+    """Return True for a control character, a line end, a surrogate, or what nobody sees."""
+    kind = unicodedata.category(character)
+    return kind in ("Cc", "Cf", "Cs", "Zl", "Zp") and character not in _JOINERS

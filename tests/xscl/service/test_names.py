@@ -33,7 +33,9 @@ def short(answer: httpx.Response) -> bool:
     return len(answer.content) < 2_000
 
 
-@pytest.mark.parametrize("name", [LONG, "n" * (LONGEST_NAME + 1), "a\nb", "a\x1bb", "\ud800"])
+@pytest.mark.parametrize(
+    "name", [LONG, "n" * (LONGEST_NAME + 1), "a\nb", "a\x1bb", "\ud800", "a\u202eb"]
+)
 def test_a_subscription(operator: httpx.Client, name: str) -> None:
     row = json.dumps({"name": name, "query": QUERY})
     imported = operator.post(

@@ -207,6 +207,17 @@ def test_a_position_fails_at_its_own_parent_only() -> None:
     assert parse(text).expression == parse("S//i[2]").expression
 
 
+def test_positions_of_one_step_are_one_condition() -> None:
+    root = etree.fromstring("<r><i>1</i><i>2</i><i>2</i></r>")
+    assert engine("/r/i[position() > 1][. = 2][2]", root) == {3}
+    assert engine("/r/i[. = 2][2][. = 2][1]", root) == {3}
+    assert engine("/r/i[2][2]", root) == set()
+    text = "S//i[. intersect (../i[2][1])]"
+    assert parse(text).expression == parse("S//i[2][1]").expression
+    with pytest.raises(QueryError, match="over 2,000 characters"):
+        parse(f"S//i{'[1]' * 3_000}")
+
+
 def test_a_prefix_leaves_a_condition_to_the_index() -> None:
     for condition in ('fn:contains(title, "x")', 'fn:lower-case(title) = "x"', "fn:count(a) > 2"):
         block = parse(f"S//item[{condition}]").expression
