@@ -86,7 +86,9 @@ STREAMS: dict[str, Callable[[Engine, str], object]] = {
 def test_a_stream(way: str) -> None:
     with closing(Engine()) as engine:
         engine.stream("S", attributes={"k": str})
-        with pytest.raises(XsclError, match="cannot be the name of a stream") as refused:
+        with pytest.raises(XsclError, match="cannot be the name of a stream"):
+            STREAMS[way](engine, "n" * (LONGEST_STREAM + 21))
+        with pytest.raises(XsclError, match=r"name of a stream|over 1,000 characters") as refused:
             STREAMS[way](engine, LONG)
         assert len(str(refused.value)) < 1_000
         STREAMS[way](engine, "n" * LONGEST_STREAM)
