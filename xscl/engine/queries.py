@@ -188,9 +188,16 @@ class Queries:
     ) -> Question:
         lateness = {one: self._state.streams.lateness(one) for one in compiled.streams}
         return question_of(
-            *(self._transactions.store, compiled, known, documents, lateness, self._tried),
-            *(self._watermark(lateness), self._state.streams.not_live(compiled.streams), read),
-            visible,
+            self._transactions.store,
+            compiled,
+            known,
+            documents,
+            lateness=lateness,
+            attempt=self._tried,
+            watermark=self._watermark(lateness),
+            not_live=self._state.streams.not_live(compiled.streams),
+            read=read,
+            visible=visible,
         )
 
     def _tried(self, trial: Trial) -> Matches:
@@ -234,8 +241,15 @@ class Queries:
         subscription = None if tried else known
         match = None if subscription is None else self._newest(subscription)
         subject = Examined(
-            *(compiled, subscription, updates, begin, lateness, attempt, watermark, not_live),
-            match,
+            query=compiled,
+            subscription=subscription,
+            updates=updates,
+            begin=begin,
+            lateness=lateness,
+            attempt=attempt,
+            watermark=watermark,
+            not_live=not_live,
+            match=match,
         )
         with closing(store):
             return diagnose(store, subject)

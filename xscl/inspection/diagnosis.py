@@ -242,8 +242,14 @@ class _Diagnosis:
         documents = tuple(chosen.get(place) for place in places)
         is_own = subject.subscription is not None
         question = Question(
-            *(subject.query, subject.subscription, names, documents, subject.lateness, attempt),
-            *(subject.watermark, subject.not_live),
+            query=subject.query,
+            subscription=subject.subscription,
+            names=names,
+            documents=documents,
+            lateness=subject.lateness,
+            attempt=attempt,
+            watermark=subject.watermark,
+            not_live=subject.not_live,
             found=False if is_own else None,
             lost="none of its matches is kept",
         )

@@ -30,8 +30,15 @@ def source_of(part: MatchDocument) -> DocumentSource:
     root = part.tree.items[0]
     assert isinstance(root, etree._Element)
     return DocumentSource(
-        *(part.document, title, address, channel, part.ts),
-        *(part.id, part.stream, etree.QName(root).localname, part.version),
+        document=part.document,
+        title=title,
+        url=address,
+        source=channel,
+        ts=part.ts,
+        id=part.id,
+        stream=part.stream,
+        root=etree.QName(root).localname,
+        version=part.version,
     )
 
 

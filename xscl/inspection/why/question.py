@@ -157,7 +157,14 @@ def question_of(
     known = {name: _known(rows[name], read) for name in placed if name is not None}
     documents = tuple(None if name is None else known[name] for name in placed)
     question = Question(
-        *(query, subscription, tuple(names), documents, lateness, attempt, watermark, not_live),
+        query=query,
+        subscription=subscription,
+        names=tuple(names),
+        documents=documents,
+        lateness=lateness,
+        attempt=attempt,
+        watermark=watermark,
+        not_live=not_live,
         found=found,
     )
     return question if subscription is not None else question.in_own_time()

@@ -41,24 +41,21 @@ class Focus:
 
 
 Evaluate: TypeAlias = Callable[[Focus], Items]
-
-
 Test: TypeAlias = Callable[[Focus], bool]
-
-
 Single: TypeAlias = Callable[[Focus], Any]
-
-
+"""The value of an argument of a function."""
 Walk: TypeAlias = Callable[[Node, Focus], "list[Node]"]
 """A step: from a node to nodes, in document order."""
 
 
 def spent(focus: Focus, items: Items) -> Items:
+    """Return items, which are counted as steps."""
     focus.work.spend(len(items))
     return items
 
 
 def nodes_among(focus: Focus, items: Iterable[Any]) -> Iterator[Node]:
+    """Yield items, all of which have to be nodes, and count them as steps."""
     for item in items:
         focus.work.spend(1)
         if not isinstance(item, Node):
@@ -187,6 +184,8 @@ def quantified(every: bool, clauses: Sequence[Clause], body: Test) -> Test:
 
 
 def mapped(ones: Evaluate, value: Evaluate) -> Evaluate:
+    """Return the evaluator of `!`: an expression for each item of another one."""
+
     def items(focus: Focus) -> Items:
         given = spent(focus, ones(focus))
         inner = Focus(None, focus.work, focus.variables)
@@ -312,6 +311,8 @@ Predicate: TypeAlias = "Callable[[list[Any], Focus], list[Any]]"
 
 
 def placed(items: Evaluate) -> Test:
+    """Return the test of a condition in brackets: a single number is a position."""
+
     def holds(focus: Focus) -> bool:
         found = items(focus)
         if len(found) == 1 and is_number(found[0]):
@@ -322,6 +323,8 @@ def placed(items: Evaluate) -> Test:
 
 
 def tested(test: Test) -> Predicate:
+    """Return the condition in brackets that keeps the items for which a test holds."""
+
     def kept(items: list[Any], focus: Focus) -> list[Any]:
         inner = Focus(None, focus.work, focus.variables)
         inner.size = len(items)
