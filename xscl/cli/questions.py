@@ -77,7 +77,7 @@ def try_query(
     refuse_bare_duration(since)
     write = writer(MatchFormat.JSONL if as_json else form, verbose=verbose)
     with opened("try", place) as service:
-        named = _resolved(service, text).named
+        named = _has_name(service, text)
         if not named:
             warn_of_unseen_names(service, text)
         with working("trying"):
@@ -117,7 +117,7 @@ def why(
     text = query_text(query)
     found: Why | Diagnosis
     with opened("why", call) as service:
-        named = _resolved(service, text).named
+        named = _has_name(service, text)
         if documents:
             found = service.why(text, documents, named=named)
             lines = found.lines()
@@ -163,6 +163,13 @@ def _draw(resolved: Resolved, file: Path) -> None:
         raise XsclError("only queries in XSCL are drawn", hint="leave out --svg")
     query = text if subscription is None else subscription["query"]
     file.write_text(draw_query(compile_query(query)).svg(alone=True), "utf-8")
+
+
+def _has_name(service: Service, text: str) -> bool:
+    """Return whether a text names a subscription, or a removed one whose matches are kept."""
+    if any(one["name"] == text for one in service.removed()):
+        return True
+    return _resolved(service, text).named
 
 
 def _resolved(service: Service, text: str) -> Resolved:

@@ -140,7 +140,7 @@ def shown(
         parts = list(match.read())
         joined = _joined([match, *together], {part.document: part.tree for part in parts})
         cards = tuple(
-            _of_reader(card(part, joined.get(part.document, {})), called) for part in parts
+            of_reader(card(part, joined.get(part.document, {})), called) for part in parts
         )
         output = shortened(match.xml(_READ).decode(), OUTPUT) if match.constructed else ""
     except StoreUnavailable:
@@ -151,7 +151,7 @@ def shown(
     return replace(view, cards=cards, values=instants, output=output)
 
 
-def _of_reader(shown: Card, called: Callable[[str], str]) -> Card:
+def of_reader(shown: Card, called: Callable[[str], str]) -> Card:
     """Return a card with the reader's names; a document that is no item begins with its own."""
     document, origin = called(shown.document), shown.origin
     if origin is not None and origin.name == ROOT:

@@ -513,6 +513,37 @@ def test_a_token_on_the_command_line_is_warned_of(both: Both, tmp_path: Path) ->
         assert (done.exit_code, done.stderr) == (0, "")
 
 
+def test_why_takes_the_names_of_removed_subscriptions_as_matches_does(tmp_path: Path) -> None:
+    home = DataDirectory(tmp_path / "data")
+    (tmp_path / "books.jsonl").write_text(
+        "".join(f'{{"id": "{one}", "xml": "<a>{one}</a>"}}\n' for one in (16, 17))
+    )
+
+    def said(*arguments: str) -> str:
+        done = called(*arguments, "--data", str(home.path))
+        assert (done.exit_code, done.stderr) == (0, ""), done.output
+        return done.stdout
+
+    def explained(name: str, id: str) -> tuple[str, str, str]:
+        found = said("matches", name), said("why", name), said("why", name, id)
+        assert f"T/{id}" in found[0]
+        assert found[1].startswith(f"{name} has matches")
+        assert f"a match: T/{id}\n" in found[1]
+        assert found[2].startswith(f"{name} matches T/{id}\n")
+        return found
+
+    def both() -> list[tuple[str, str, str]]:
+        return [explained("one", "17"), explained("one (removed)", "16")]
+
+    said("push", "--stream", "T", str(tmp_path / "books.jsonl"))
+    for id in (16, 17):
+        said("subscribe", "one", f"T//a[. = {id}]->a")
+        said("unsubscribe", "one")
+    alone = both()
+    with serving(home):
+        assert both() == alone
+
+
 def test_what_users_have_is_not_listed_among_the_operators(tmp_path: Path) -> None:
     home = DataDirectory(tmp_path / "data")
     commands = ["subscriptions", "subscriptions --json", "subscriptions --removed", "feeds list"]

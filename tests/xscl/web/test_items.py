@@ -240,6 +240,35 @@ def test_items_and_matches_are_listed_by_the_time_of_arrival_that_they_show(shop
     assert "arrived" in head.text_content()
 
 
+def test_why_shows_the_names_of_documents_and_counts_what_fails(tmp_path: Path, deaf: str) -> None:
+    query = "orders//o->x[./n->n] FOLLOWED BY{n = m, 1 h} invoices//i->y[./n->m]"
+    with (
+        serving(DataDirectory(tmp_path), fetching=PollSettings((deaf,))) as running,
+        running.client() as client,
+    ):
+        made = Shop(running.address, client)
+        for number, sent in enumerate(("orders/o17", "invoices/i17", "orders/o18", "invoices/i18")):
+            stream, (root, *id) = sent.split("/")
+            asked = {"id": "".join(id), "time": f"2025-03-0{number + 1}"}
+            if sent == "invoices/i17":
+                asked["time"] = "2025-03-01T00:10:00"
+            content = f"<{root}><n>{asked['id']}</n></{root}>".encode()
+            ok(client.post(f"/v1/documents/{stream}", params=asked, content=content))
+        eventually(lambda: ok(client.get("/v1/status"))["service"]["documents"] == 4)
+        made.subscribe("paid", query)
+
+        def page(*documents: str) -> str:
+            shown = client.get("/why", params={"subscription": "paid", "doc": documents}).text
+            return " ".join(parsed(shown).xpath("string(//main)").split())
+
+        assert "Why it matches" in page()
+        assert "A match Every condition holds." in page()
+        late = page("orders/18", "invoices/18")
+        assert "Item 1 · orders/18 · o · " in late
+        assert "Item 2 · invoices/18 · i · " in late
+        assert "They do not match: 1 of 6 conditions fails" in late
+
+
 def test_an_absence_waits_and_late_documents_are_counted(tmp_path: Path, deaf: str) -> None:
     query = "orders//o->x NOT FOLLOWED BY{1 h} invoices//i->y"
     fetching = PollSettings((deaf,))

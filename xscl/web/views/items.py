@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from feeds.formats.display import safe_html
 from feeds.xml.xmlparse import parse
-from xscl.delivery.cards import Card, card
+from xscl.delivery.cards import Card, card, of_reader
 from xscl.documents.document_ids import number_in
 from xscl.documents.document_names import UNKNOWN, find_document
 from xscl.errors import DocumentError, XsclError
@@ -96,7 +96,7 @@ class Example:
 
     @property
     def card(self) -> Card:
-        return card(self.part, {})
+        return of_reader(card(self.part, {}), str)
 
 
 @router.get("/items")
