@@ -247,13 +247,15 @@ def test_why_shows_the_names_of_documents_and_counts_what_fails(tmp_path: Path, 
         running.client() as client,
     ):
         made = Shop(running.address, client)
-        for number, sent in enumerate(("orders/o17", "invoices/i17", "orders/o18", "invoices/i18")):
-            stream, (root, *id) = sent.split("/")
-            asked = {"id": "".join(id), "time": f"2025-03-0{number + 1}"}
-            if sent == "invoices/i17":
-                asked["time"] = "2025-03-01T00:10:00"
-            content = f"<{root}><n>{asked['id']}</n></{root}>".encode()
-            ok(client.post(f"/v1/documents/{stream}", params=asked, content=content))
+        for stream, root, id, time in (
+            ("orders", "o", "17", "2025-03-01T00:00:00"),
+            ("invoices", "i", "17", "2025-03-01T00:10:00"),
+            ("orders", "o", "18", "2025-03-03T00:00:00"),
+            ("invoices", "i", "18", "2025-03-04T00:00:00"),
+        ):
+            content = f"<{root}><n>{id}</n></{root}>".encode()
+            sent = {"id": id, "time": time}
+            ok(client.post(f"/v1/documents/{stream}", params=sent, content=content))
         eventually(lambda: ok(client.get("/v1/status"))["service"]["documents"] == 4)
         made.subscribe("paid", query)
 
