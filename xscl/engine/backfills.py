@@ -258,14 +258,15 @@ class _Run:
             if self._own is not None:
                 self._replay_in_own_time(store, self._own, one, begun)
             reached = begun.doc
-            self._replay(store, one, one.since, reached)
-            self._twin.advance(begun.clock, begun.doc)
+            self._replay(store, one, one.since, reached, self._twins[:1])
+            for twin in self._twins:
+                twin.advance(begun.clock, begun.doc)
             found = Found(self._twin.state.position, self._own, begun.most)
             for _ in range(ROUNDS):
                 following = store.progress("next_doc")
                 if following - reached <= FEW:
                     break
-                self._replay(store, one, reached, following)
+                self._replay(store, one, reached, following, self._twins)
                 reached = following
         with self._transactions.change() as state:
             current = state.subscriptions.numbered(self._number)
@@ -289,7 +290,14 @@ class _Run:
             own.replay(store, docs, own_time=True)
         own.end_own_time(self._watermark, begun.clock)
 
-    def _replay(self, store: Store, one: Subscription, first: int, end: int) -> None:
+    @property
+    def _twins(self) -> Sequence[Twin]:
+        """The twin, and that in own time if there is one."""
+        return [self._twin] if self._own is None else [self._twin, self._own]
+
+    def _replay(
+        self, store: Store, one: Subscription, first: int, end: int, twins: Sequence[Twin]
+    ) -> None:
         """Replay the kept documents from one number to before another, slice by slice."""
         kept = kept_documents(store, self._twin.reads, one.since, first, end)
         start = 0
@@ -301,7 +309,8 @@ class _Run:
             self._refuse_long(began)
             following = kept.end_of_slice(start, self._size)
             docs = kept.docs[start:following]
-            self._twin.replay(store, docs)
+            for twin in twins:
+                twin.replay(store, docs)
             self._keep_witnesses(store, docs)
             start = following
             took = time.monotonic() - began
@@ -358,11 +367,12 @@ class _Run:
         if self._pairs:
             for some in list(witnesses(state.store, self._pairs, kept.docs)):
                 state.processor.keep(some)
-        for docs in kept.slices(LARGEST_SLICE):
-            self._twin.replay(state.store, docs)
-        self._twin.advance(state.documents.clock, end)
+        for twin in self._twins:
+            for docs in kept.slices(LARGEST_SLICE):
+                twin.replay(state.store, docs)
+            twin.advance(state.documents.clock, end)
         known = set(state.dataflow.core.plan.operators)
         state.registration.activate(one)
         fresh = state.dataflow.core.plan.operators.keys() - known
-        adopt_state(state, self._twin, one, fresh)
+        adopt_state(state, self._twin, self._twins[-1], one, fresh)
         adopt_results(state, self._twin, one, found)

@@ -56,17 +56,22 @@ class Found:
 
 
 def adopt_state(
-    state: EngineState, twin: Twin, subscription: Subscription, fresh: Container[Operator]
+    state: EngineState,
+    twin: Twin,
+    over_time: Twin,
+    subscription: Subscription,
+    fresh: Container[Operator],
 ) -> None:
     """Take over the state of a twin, within a transaction at its clock.
 
-    The `fresh` operators get its state; all others have it.  The witnesses of the kept documents
-    are in the state of joins.
+    The `fresh` operators get the state that those of the twin `over_time` have; all others have
+    it.  It is the twin in own time if there is one: what feeds held may begin a sequence, or an
+    absence that is not due yet.  The witnesses of the kept documents are in the state of joins.
     """
     _keep_composites(state, twin, _numbered(state, twin, subscription))
-    entries = twin.store.fetch("SELECT entry FROM state.core ORDER BY number")
+    entries = over_time.store.fetch("SELECT entry FROM state.core ORDER BY number")
     state.dataflow.state_log.adopt(
-        (bytes(entry) for (entry,) in entries), twin.operators(state, subscription), fresh
+        (bytes(entry) for (entry,) in entries), over_time.operators(state, subscription), fresh
     )
 
 
