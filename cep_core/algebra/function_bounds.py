@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class BeyondBounds(ValueError):
-    """What a function would make, or its work, is over a bound."""
+    """The result of a function, or its work, would be over a bound."""
 
 
 class Budget:

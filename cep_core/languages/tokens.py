@@ -169,7 +169,7 @@ def admit(text: str) -> None:
             calls += 1
             if calls > MOST_REPLACING:
                 message = f"over {MOST_REPLACING} calls of replace and tokenize"
-                raise QueryError(message, text, Span(*found.span()))
+                raise QueryError(message, text, Span(*found.span()), hint="write several queries")
             continue
         end = text.find(closing, at)
         if end < 0 and closing == "\n":

@@ -154,7 +154,7 @@ def _recovered(
 
 
 def _fuller(channel: FeedChannel | None, body: bytes, url: str) -> tuple[FeedChannel | None, str]:
-    """What libxml2 has recovered or feedparser reads, whichever has more entries with more in them.
+    """The channel by libxml2 or by feedparser: that with more entries and more in them.
 
     The body is UTF-8.
     """

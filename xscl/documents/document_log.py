@@ -83,7 +83,7 @@ class StoredDocument:
 
 
 STORED = "doc, id, ts, first, version, history, clock, rank, base, given, streams[1] AS stream"
-"""What a query over `state.document` selects whose rows are of `StoredDocument`, by name."""
+"""The columns of a query over `state.document` whose rows are of `StoredDocument`, by name."""
 
 
 class AcceptedDocuments(NamedTuple):

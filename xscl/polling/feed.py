@@ -252,7 +252,8 @@ def read_header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     name, value = name.strip(), value.strip()
     if len(text) > LONGEST_HEADER:
-        raise FeedsError(f"a header has at most {LONGEST_HEADER:,} characters")
+        message = f"a header has at most {LONGEST_HEADER:,} characters, and this one {len(text):,}"
+        raise FeedsError(message, hint="give a shorter token")
     if not colon or not _TOKEN.fullmatch(name) or not value.isprintable() or not value:
         raise FeedsError("a header is written 'Name: value'", hint="such as 'X-Token: abc'")
     if name.lower() in _OURS:

@@ -1,4 +1,4 @@
-"""What is doubtful about a query that is registered, as `xscl subscribe` warns of it."""
+"""Warnings about a query that is registered, those of `xscl subscribe`."""
 
 from __future__ import annotations
 

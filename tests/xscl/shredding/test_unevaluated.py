@@ -8,7 +8,7 @@ from lxml import etree
 import xscl
 from tests.xscl.shredding.xpaths import engine
 from xscl.shredding.conditions import unevaluated
-from xscl.shredding.conditions.unevaluated import NotEvaluated, Unevaluated
+from xscl.shredding.conditions.unevaluated import ExpressionTallies, NotEvaluated
 
 ROOT = etree.fromstring("<a><zz>q</zz><n>1</n><b><c>2</c></b><b><c>x</c></b></a>")
 FAILS = "xs:integer(zz) = 1"
@@ -91,7 +91,7 @@ def test_the_owner_is_shown_what_was_not_evaluated() -> None:
 
 def test_the_latest_expressions_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unevaluated, "MOST", 2)
-    tallies = Unevaluated()
+    tallies = ExpressionTallies()
     for document, expression in enumerate(["a", "b", "a", "c"]):
         tallies.note(document, [NotEvaluated(expression, "why")] * 2)
         tallies.count(lambda docs: {doc: f"d{doc}" for doc in docs})

@@ -26,7 +26,7 @@ from xscl.shredding.automaton.structure import Structure
 from xscl.shredding.automaton.subtree import Subtrees
 from xscl.shredding.conditions.constants import QuestionRegistry
 from xscl.shredding.conditions.index import ConditionIndex
-from xscl.shredding.conditions.unevaluated import Unevaluated
+from xscl.shredding.conditions.unevaluated import ExpressionTallies
 
 _ROOT = Step(NameTest(None, None))  # of the document node, which no step leads to
 
@@ -57,8 +57,8 @@ class Automaton:
         self._kept_conditions = 0
         self._lineages = Lineages()
         self.shapes: object = None  # what documents had in common: see `xscl.shredding.batch.shape`
-        self.unevaluated = Unevaluated()
-        self.one_sided = Unevaluated()  # expressions that have compared a number with a text
+        self.unevaluated = ExpressionTallies()
+        self.one_sided = ExpressionTallies()  # expressions that have compared a number with a text
         self.changes = 0  # so far, of whatever kind
         self._token = secrets.token_hex(8)
 

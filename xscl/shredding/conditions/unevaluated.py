@@ -35,8 +35,8 @@ class Tally(NamedTuple):
     reason: str
 
 
-class Unevaluated:
-    """The expressions that were not evaluated since the engine was opened."""
+class ExpressionTallies:
+    """The documents in which expressions were not evaluated since the engine was opened."""
 
     def __init__(self) -> None:
         self._tallies: OrderedDict[str, Tally] = OrderedDict()

@@ -22,7 +22,7 @@ from xscl.shredding.conditions.unevaluated import NotEvaluated
 from xscl.shredding.conditions.xpath_compile import evaluator, tester
 from xscl.shredding.conditions.xpath_nodes import Node, Tree
 from xscl.shredding.conditions.xpath_operators import Focus
-from xscl.shredding.conditions.xpath_values import ERRORS, STEPS, Exceeded, Failure, Work
+from xscl.shredding.conditions.xpath_values import ERRORS, STEPS, Failure, OverBudget, Work
 from xscl.shredding.nodes.tree import AttributeNode, Item
 
 DOCUMENTS = 4
@@ -108,7 +108,7 @@ class Evaluation:
 
     def _failed(self, text: str, error: Exception) -> NotEvaluated:
         reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
-        if isinstance(error, Exceeded):
+        if isinstance(error, OverBudget):
             _log.warning("not evaluated: %s: %s", text, reason)
         return NotEvaluated(text, reason or type(error).__name__)
 

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 from xscl.shredding.conditions.xpath_nodes import AXES, Node, place_of
 from xscl.shredding.conditions.xpath_values import (
     ERRORS,
-    Exceeded,
     Failure,
     Items,
+    OverBudget,
     Work,
     cast,
     is_number,
@@ -86,7 +86,7 @@ def conjunction(tests: Sequence[Test]) -> Test:
             try:
                 if not test(focus):
                     return False
-            except Exceeded:
+            except OverBudget:
                 raise
             except ERRORS as error:
                 failed = error
@@ -172,7 +172,7 @@ def quantified(every: bool, clauses: Sequence[Clause], body: Test) -> Test:
             try:
                 if body(focus) is not every:
                     return not every
-            except Exceeded:
+            except OverBudget:
                 raise
             except ERRORS as error:
                 failed = error
@@ -227,7 +227,7 @@ def castable(made: Evaluate) -> Test:
     def holds(focus: Focus) -> bool:
         try:
             made(focus)
-        except Exceeded:
+        except OverBudget:
             raise
         except ERRORS:
             return False

@@ -50,7 +50,7 @@ class Failure(Exception):
     """An expression has no value: the error says why."""
 
 
-class Exceeded(Failure):
+class OverBudget(Failure):
     """An expression has done all the work that it may do in one document."""
 
 
@@ -58,7 +58,7 @@ ERRORS = (
     *(Failure, ValueError, TypeError, ArithmeticError, LookupError, AttributeError),
     RecursionError,
 )
-"""What the evaluation of an expression may raise: it has no value then."""
+"""The errors of an evaluation: the expression has no value then."""
 
 
 class Untyped(str):
@@ -79,10 +79,10 @@ class Work:
         self.functions = Budget()  # of those that conditions share with predicates
 
     def spend(self, steps: int) -> None:
-        """Count steps; raises Exceeded."""
+        """Count steps; raises OverBudget."""
         self.left -= steps
         if self.left < 0:
-            raise Exceeded(f"over {STEPS:,} steps in one document")
+            raise OverBudget(f"over {STEPS:,} steps in one document")
 
     def text(self, item: Item) -> str:
         """Return the string value of an item."""
@@ -459,7 +459,7 @@ def _compare_durations(sign: str, one: Duration, other: Duration) -> bool:
 
 
 def key_of(value: Any) -> Any:
-    """Return what two atomic values are equal by, for distinct-values."""
+    """Return the key of an atomic value: equal values have equal keys."""
     if isinstance(value, str):
         return "text", str(value)
     if is_number(value):
@@ -497,7 +497,7 @@ def some(work: Work, sign: str, ones: Items, others: Items) -> bool:
             try:
                 if compare(sign, value, other, work):
                     return True
-            except Exceeded:
+            except OverBudget:
                 raise
             except ERRORS as caught:
                 error = caught
