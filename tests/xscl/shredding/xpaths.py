@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from elementpath import XPathContext, build_lxml_node_tree
+from elementpath.collations import UNICODE_CODEPOINT_COLLATION
 from elementpath.exceptions import ElementPathError
 from elementpath.xpath31 import XPath31Parser
 from elementpath.xpath_nodes import AttributeNode as PathAttribute
@@ -219,11 +220,16 @@ def _holder(one: Any) -> Any:
     return one.getparent().getparent() if one.is_tail else one.getparent()
 
 
+def _parser() -> XPath31Parser:
+    """Return elementpath's parser; a collation of the process would take its lock twice."""
+    return XPath31Parser(default_collation=UNICODE_CODEPOINT_COLLATION)
+
+
 def other(path: str, root: etree._Element) -> Selected | None:
     """Return the nodes that elementpath selects; None if it raises an error."""
     tree = build_lxml_node_tree(root.getroottree())
     try:
-        found = list(XPath31Parser().parse(path).select(XPathContext(tree)))
+        found = list(_parser().parse(path).select(XPathContext(tree)))
     except (ElementPathError, ValueError, TypeError):
         return None
     return _numbers(root, (_held(one, root) for one in found))
