@@ -99,6 +99,14 @@ def _edge(node: Node, index: Literal[0, -1]) -> Token | None:
     return None
 
 
+def _is_number(operand: Operand) -> bool:
+    """Return True for a function whose value is a number.
+
+    Its text is XPath's in a residual; an index has that of a derived node, which is none for NaN.
+    """
+    return isinstance(operand, Call) and FUNCTIONS[operand.function].result == "number"
+
+
 def _may_be_absent(operand: Operand) -> bool:
     """Return True if a function may have no value, which XPath calls NaN and unequal to all."""
     return (
@@ -333,6 +341,8 @@ class Paths:
         constants = (*given, *map(Constant, missing))
         self.check_expression(name, rest, constants)
         path, operand = self._applied(first)
+        if function.arguments[0] == "value" and name != "number" and _is_number(operand):
+            raise self.unsupported(call, "the text of a number")
         return path, Call(name, (operand, *constants))
 
     def _constant(self, tree: Tree[Token], kind: Kind) -> Constant:
@@ -393,6 +403,8 @@ class Paths:
         if arguments[0].data != "path":
             raise self.unsupported(arguments[0], f"{name}() of anything but a path")
         path, through = self._tested(arguments[0])
+        if through is not None and (through.mode == "count" or _is_number(through.operand)):
+            raise self.unsupported(arguments[0], "the text of a number")
         constants = tuple(map(self._constant, arguments[1:], TESTS[name][1:]))
         self.check_expression(name, arguments[1:], constants)
         text, flags = (*(str(constant.value) for constant in constants), "")[:2]

@@ -207,6 +207,26 @@ def test_a_position_fails_at_its_own_parent_only() -> None:
     assert parse(text).expression == parse("S//i[2]").expression
 
 
+@pytest.mark.parametrize(
+    ("condition", "nodes"),
+    [
+        ("string(number(a)) = 'NaN'", {1, 7}),
+        ("not(string(number(a)) = 'NaN')", {3, 5}),
+        ("string(number(a)) != 'x'", {1, 3, 5, 7}),
+        ("string(number(a)) = '1.0E7'", {3}),
+        ("string(number(a)) = '10000000'", set()),
+        ("contains(string(number(a)), 'E')", {3}),
+        ("contains(number(a), 'NaN')", {1, 7}),
+        ("string-length(string(floor(a))) = 3", {1}),
+        ("lower-case(string(number(a))) = 'nan'", {1, 7}),
+        ("string(string-length(a)) = '1'", {1, 5}),
+    ],
+)
+def test_the_text_of_a_number(condition: str, nodes: set[int]) -> None:
+    root = etree.fromstring("<r><i><a>q</a></i><i><a>1e7</a></i><i><a>5</a></i><i/></r>")
+    assert engine(f"//i[{condition}]", root) == nodes
+
+
 def test_positions_of_one_step_are_one_condition() -> None:
     root = etree.fromstring("<r><i>1</i><i>2</i><i>2</i></r>")
     assert engine("/r/i[position() > 1][. = 2][2]", root) == {3}
