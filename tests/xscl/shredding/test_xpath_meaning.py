@@ -220,6 +220,8 @@ def test_a_position_fails_at_its_own_parent_only() -> None:
         ("string-length(string(floor(a))) = 3", {1}),
         ("lower-case(string(number(a))) = 'nan'", {1, 7}),
         ("string(string-length(a)) = '1'", {1, 5}),
+        ("string(floor(number(a) * -0e0)) = '-0'", {3, 5}),
+        ("string(ceiling(number(a) * -0.1e0)) = '-0'", {5}),
     ],
 )
 def test_the_text_of_a_number(condition: str, nodes: set[int]) -> None:

@@ -182,9 +182,14 @@ def _of_number(apply: Callable[[Any], Any]) -> Callable[[Work, Any], Any]:
     return applied
 
 
-def _ceiling(value: Any) -> Any:
-    found = math.ceil(value)
-    return math.copysign(0.0, -1) if not found and value < 0 and isinstance(value, float) else found
+def _signed(apply: Callable[[Any], int]) -> Callable[[Any], Any]:
+    """Return a function of a number whose zero has the sign of the number."""
+
+    def applied(value: Any) -> Any:
+        found = apply(value)
+        return math.copysign(0.0, value) if not found and isinstance(value, float) else found
+
+    return applied
 
 
 def _round(even: bool) -> Callable[..., Any]:
@@ -479,8 +484,8 @@ _TABLE: Mapping[str, tuple[str, Callable[..., Any]]] = {
     },
     "translate": ("ttt", _of_table("translate")),
     "abs": ("n", _of_number(abs)),
-    "ceiling": ("n", _of_number(_ceiling)),
-    "floor": ("n", _of_number(math.floor)),
+    "ceiling": ("n", _of_number(_signed(math.ceil))),
+    "floor": ("n", _of_number(_signed(math.floor))),
     "round": ("n?n", _round(even=False)),
     "round-half-to-even": ("n?n", _round(even=True)),
     "pi": ("", lambda _: math.pi),
