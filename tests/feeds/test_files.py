@@ -214,7 +214,7 @@ def test_json_lines(tmp_path: Path) -> None:
         {"xml": "<a/>"},
         {"stream": "T", "id": "d", "timestamp": 5, "xml": "<b>\xe9</b>"},
         {"stream": ["T", "U"], "timestamp": "1970-01-01T00:00:01Z", "xml": "<c/>"},
-        {"xml": "<?xml version='1.0' encoding='latin-1'?><d>\xe9</d>", "id": "e", "kind": "own"},
+        {"xml": "<?xml version='1.0' encoding='latin-1'?><d>\xe9</d>", "id": "e"},
     ]
     text = "\n".join(json.dumps(line) for line in lines[:2]) + "\n\n"
     text += "\r\n".join(json.dumps(line, ensure_ascii=False) for line in lines[2:])

@@ -104,7 +104,7 @@ def _validated(documents: Sequence[Document]) -> tuple[list[Document], list[Refu
             if document.timestamp > latest:
                 raise DocumentError(
                     f"it is dated {written(document.timestamp)}: the clock of this machine says"
-                    f" {written(latest - DAY)}, and a document may be 1,440 min ahead of it,"
+                    f" {written(latest - DAY)}, and a document may be 24 h ahead of it,"
                     " since the latest document closes windows",
                     reason_code="future",
                 )

@@ -225,16 +225,6 @@ def test_headers_given_for_a_new_server_do_not_take_the_old_ones_along(server: S
     assert listed()[0]["headers"] == []
 
 
-CLOSED = """
-import os, sys
-reading, writing = os.pipe()
-os.close(reading)
-os.dup2(writing, 1)
-from xscl.cli import main
-main()
-"""
-
-
 @pytest.mark.parametrize("form", usually([(), ("--json",)], ()))
 def test_matches_that_nobody_could_read_come_with_the_next_poll(
     server: Server, form: tuple[str, ...]
@@ -248,13 +238,17 @@ def test_matches_that_nobody_could_read_come_with_the_next_poll(
         spool.append([Document("S", "d2", 2, b"<a>1</a>")], 1)
         spool.append([Document("T", f"t{n}", 3, b"<t/>") for n in range(BATCH)], 1)
         spool.append([Document("S", "d3", 4, b"<a>1</a>")], 1)
+    reading, writing = os.pipe()
+    os.close(reading)
     done = subprocess.run(
-        [sys.executable, "-c", CLOSED, "feeds", "poll", *form],
+        [sys.executable, "-m", "xscl", "feeds", "poll", *form],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=writing,
         stderr=subprocess.PIPE,
         text=True,
         timeout=60,
     )
+    os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(answered("poll", "--json"))["matches"]
     expected = [("d0", "d1"), ("d0", "d2"), ("d1", "d2"), ("d0", "d3"), ("d1", "d3"), ("d2", "d3")]

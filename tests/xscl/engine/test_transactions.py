@@ -13,7 +13,7 @@ import xscl
 
 def test_the_state_before_a_failed_change_is_not_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xscl.engine.transactions.FROZEN_AFTER", 1)
-    with xscl.Engine() as engine:
+    with xscl.Engine(owns_process=True) as engine:
         engine.subscribe("q", "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y")
         assert gc.get_freeze_count()
         old = weakref.ref(engine.host.state.dataflow)

@@ -55,7 +55,7 @@ WAYS = {
     "paths": "{r/k}{r/k}",
     "functions": "{lower-case(k)}{upper-case(k)}",
     "elements in one another": "<a>{k}</a><b><c>{k}</c></b>",
-    "literal text": "y" * 3_000,
+    "literal text": "yyy " * 749 + "yyyy",
 }
 
 
