@@ -60,7 +60,9 @@ from xscl.store.verification import (
     Table,
     expect_readable,
     journalled_records,
+    memory_of,
     read_all,
+    release_memory,
 )
 
 _COUNT = "SELECT nextval('mark.commits')"
@@ -403,6 +405,10 @@ class Store:
         """Release what DuckDB keeps of removed rows: in a file they are in the log until then."""
         if self._commits is not None and self._commits.mark is not None:
             self._commits.checkpoint_if_due(self._checkpoint, LOG_BYTES_OF_A_PURGE)
+        try:  # a reader beside this one has a gigabyte: the limit holds for it, too
+            release_memory(self.fetch, memory_of(self.fetch) + (1 << 30))
+        except StoreError as error:  # the removal is durable and may not be reported as failed
+            _log.warning("no memory of %s was released: %s", self.path, first_line(error))
 
     def _checkpoint(self) -> None:
         """Make a checkpoint; raises CheckpointPostponed, and errors that invalidate the database.

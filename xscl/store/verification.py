@@ -45,14 +45,28 @@ def read_all(fetch: Fetch, path: Path, tables: Sequence[Table]) -> None:
     """
     size = path.stat().st_size
     large = size > READ_WHOLE
-    ((used,),) = fetch("SELECT sum(memory_usage_bytes) FROM duckdb_memory()")
+    used = memory_of(fetch)
     if large:
         fetch("RESET threads")  # one for each processor
     fetch(_reading(tables, size))
     if large:
         fetch(f"SET threads = {THREADS}")
-    # Blocks that were read stay in memory up to its limit: give them back.
-    fetch(f"SET memory_limit = '{(int(used) >> 20) + 32} MiB'")
+    release_memory(fetch, used + (32 << 20))
+
+
+def memory_of(fetch: Fetch) -> int:
+    """Return the bytes that DuckDB uses."""
+    ((used,),) = fetch("SELECT sum(memory_usage_bytes) FROM duckdb_memory()")
+    return int(used)
+
+
+def release_memory(fetch: Fetch, limit: int) -> None:
+    """Release the blocks that DuckDB keeps beyond so many bytes, and its free memory.
+
+    Only a change of the limit makes its allocator return free pages.  After seven purges of large
+    documents a service had 455 MB with this, and 565 MB with a checkpoint and `malloc_trim` alone.
+    """
+    fetch(f"SET memory_limit = '{limit >> 20} MiB'")
     fetch("RESET memory_limit")
 
 
