@@ -56,7 +56,7 @@ _current = _Current()
 
 @contextmanager
 def spending(budget: Budget) -> Iterator[None]:
-    """Let functions spend a budget in this thread."""
+    """Give the functions of this thread one budget while the block runs."""
     before, _current.budget = _current.budget, budget
     try:
         yield

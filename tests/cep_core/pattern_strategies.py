@@ -143,7 +143,7 @@ class Condition:
 
     @property
     def handles_null(self) -> bool:
-        """Whether it says what holds of the first event of a run, too."""
+        """True if the condition is tested on the first event of a run, too."""
         return self.null is not None or any(one.default is not None for one in self.operands)
 
     @property

@@ -14,7 +14,7 @@ _STAR = re.compile(r"(?:\bSELECT\s+(?:DISTINCT\s+)?|,\s*)(?:\w+\.)?\*(?=[\s,]|$)
 _OF_USERS = re.compile(
     rf"\s+FROM\s+(?:{'|'.join((*PUBLIC, 'relations'))}|\(\0\))(?!\w)", re.IGNORECASE
 )
-"""What may follow: a public relation, or the statement of a user, in a query for users."""
+"""A public relation, or the statement of a user, in a query for users."""
 _ALL = re.compile(r"(?:^|[(;]|\bUNION\s|\bALL\s)FROM\s(?!.*\bLIMIT 0\b)", re.DOTALL)
 """A query of DuckDB without SELECT: of all columns; with LIMIT 0 it asks for their names."""
 _VALUES = re.compile(r"\bINSERT\s+(?:OR\s+\w+\s+)?INTO\s+\S+\s+VALUES\b", re.IGNORECASE)

@@ -111,7 +111,7 @@ def test_a_document_of_several_streams_is_found_by_each() -> None:
 
 
 def test_the_blocks_of_a_query_say_which_document_an_id_means(engine: xscl.Engine) -> None:
-    """What a match calls its documents can be asked about."""
+    """The names that a match gives its documents are accepted by questions."""
     engine.subscribe("pairs", PAIRS, since="30 d", updates=True)
     first = next(one for one in engine.matches("pairs") if one.documents == ("17", "17"))
     assert first.names == ("orders/17", "in.voices/17")

@@ -1,4 +1,4 @@
-"""What functions make has a size, and so has their work, in every evaluator."""
+"""Results and work of functions are bounded in every evaluator."""
 
 from __future__ import annotations
 

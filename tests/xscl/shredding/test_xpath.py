@@ -469,7 +469,7 @@ LONG = (
 
 @pytest.mark.parametrize("text", LONG)
 def test_an_expression_stops_at_its_budget(text: str, caplog: pytest.LogCaptureFixture) -> None:
-    """What it does beyond has no truth value: neither it nor `not` of it holds."""
+    """Beyond the budget there is no truth value: neither the condition nor `not` of it holds."""
     condition = Residual(text)
     small = etree.fromstring("<r><a>x</a><b>x</b></r>")
     assert holds(condition, small) or holds(Not(condition), small)

@@ -1,4 +1,4 @@
-"""What a block refuses of XPath is refused before anything of it is evaluated."""
+"""A block refuses XPath before any part of it is evaluated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What shows a match has a size, which is counted before the work."""
+"""Every form of a match has a bound of bytes, which is checked before the work."""
 
 from __future__ import annotations
 
