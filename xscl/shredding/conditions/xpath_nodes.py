@@ -96,9 +96,26 @@ class Tree:
         known = self._elements.get(element)
         if known is None:
             above = element.getparent()
-            self.children(self.root if above is None else self.element(above))
-            known = self._elements[element]
+            known = self._made(element, self.root if above is None else self.element(above))
         return known
+
+    def named(self, node: Node, name: str) -> list[Node]:
+        """Return the child elements with a name in Clark notation, in document order.
+
+        Nodes are made of these alone, for most conditions ask for one child of many.
+        """
+        if node._children is not None or node.kind != "element":
+            return [
+                one for one in self.children(node) if one.name == name and one.kind == "element"
+            ]
+        return [self._made(one, node) for one in node.value.iterchildren(name)]
+
+    def _made(self, element: etree._Element, parent: Node) -> Node:
+        """Return the one node of an element, given the node above it."""
+        node = self._elements.get(element)
+        if node is None:
+            node = self._elements[element] = Node("element", str(element.tag), parent, element)
+        return node
 
     def children(self, node: Node) -> list[Node]:
         """Return the children of a node; the caller does not change the list."""
@@ -124,7 +141,7 @@ class Tree:
     def _add(self, one: etree._Element, parent: Node, found: list[Node]) -> None:
         tag = one.tag
         if isinstance(tag, str):
-            node = self._elements[one] = Node("element", tag, parent, one)
+            node = self._made(one, parent)
         elif tag is etree.Comment:
             node = Node("comment", "", parent, one.text or "")
         elif tag is etree.ProcessingInstruction:

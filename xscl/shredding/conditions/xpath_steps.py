@@ -125,6 +125,14 @@ def candidates(axis: str, test: Callable[[Node], bool], name: str | None) -> Wal
             return spent(focus, named(node, focus.work.tree))
 
         return of_name
+    if axis == "child" and name is not None and name != "*":
+
+        def children(node: Node, focus: Focus) -> list[Node]:
+            tree = focus.work.tree
+            focus.work.spend(len(node.value) if node.kind == "element" else 1)
+            return tree.named(node, name)
+
+        return children
     nodes = AXES[axis]
     if name not in (None, "*") and axis != "attribute":
 

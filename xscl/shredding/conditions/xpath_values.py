@@ -308,12 +308,13 @@ _TIMES: Mapping[str, Any] = MappingProxyType(
     }
 )
 _LONGEST_TIME = 60
+_TIME = re.compile(r"-?[0-9P]")
 
 
 @lru_cache(maxsize=4096)
 def _time(kind: str, text: str) -> Any:
     text = text.strip(WHITE_SPACE)
-    if len(text) > _LONGEST_TIME or not text.isascii():
+    if not _TIME.match(text) or len(text) > _LONGEST_TIME or not text.isascii():
         raise Failure(f"{text[:40]!r} is no xs:{kind}")
     return _TIMES[kind].fromstring(text)
 
