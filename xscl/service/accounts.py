@@ -17,7 +17,8 @@ from xscl.errors import XsclError
 from xscl.language.names import in_short
 from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
-from xscl.service.names import OPERATOR, owner, qualified, shown
+from xscl.service.names import owner, qualified, shown
+from xscl.store.queries.owners import OPERATOR
 from xscl.store.store import Store
 
 LONGEST_USER = 100

@@ -10,8 +10,8 @@ from xml.sax.saxutils import escape
 from feeds.xml.xmlparse import parse
 from xscl.documents.document_ids import number_in
 from xscl.service.accounts import Account
-from xscl.service.names import own_condition
 from xscl.shredding.nodes.tree import number_nodes
+from xscl.store.queries.owners import own_condition
 from xscl.store.store import Store
 from xscl.subscriptions.match import MatchDocument
 

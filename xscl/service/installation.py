@@ -27,7 +27,7 @@ from xscl.service.completions import CompletionBridge
 from xscl.service.connection_limit import CONNECTIONS, ConnectionLimit
 from xscl.service.intake import DOCUMENTS, Intake
 from xscl.service.metrics import Metrics
-from xscl.service.names import OPERATOR, owner
+from xscl.service.names import owner
 from xscl.service.registrar import Registrar
 from xscl.service.registration_warnings import RegistrationWarnings
 from xscl.service.resolving import Resolver
@@ -37,6 +37,7 @@ from xscl.service.tokens import Tokens
 from xscl.service.usage import Usage
 from xscl.store.data_directory import DataDirectory
 from xscl.store.disk_guard import DiskGuard
+from xscl.store.queries.owners import OPERATOR
 from xscl.store.store import Store
 
 

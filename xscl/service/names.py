@@ -11,9 +11,7 @@ import re
 
 from xscl.errors import XsclError
 from xscl.language.names import LONGEST_NAME, in_short
-
-OPERATOR = 0
-"""The account number of the operator."""
+from xscl.store.queries.owners import OPERATOR
 
 MINE = re.compile(r"_(\d+)\.")
 _RESERVED = re.compile(r"^_\d+\.")
@@ -57,13 +55,6 @@ def owner(known: str) -> tuple[int, str]:
     """Split an engine name into the owner's account number and name."""
     found = _RESERVED.match(known)
     return (OPERATOR, known) if found is None else (int(found[0][1:-1]), known[found.end() :])
-
-
-def own_condition(column: str, number: int) -> str:
-    """Return the SQL condition that an engine name in a column is that of an owner's object."""
-    if number == OPERATOR:
-        return f"NOT regexp_matches({column}, '^_[0-9]+\\.')"
-    return f"starts_with({column}, '_{number}.')"
 
 
 def refuse_reserved(name: str) -> None:

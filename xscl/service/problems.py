@@ -31,8 +31,9 @@ from feeds.spool import SpoolError
 from xscl.errors import DocumentError, StoreError, XsclError
 from xscl.language.faults import near_miss
 from xscl.service.accounts import Account
-from xscl.service.names import OPERATOR, BadName, refuse_unaddressable, shown
+from xscl.service.names import BadName, refuse_unaddressable, shown
 from xscl.service.problem_codes import STATUS
+from xscl.store.queries.owners import OPERATOR
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import TypeAlias
 
 from xscl.errors import XsclError
-from xscl.service.names import own_condition
+from xscl.store.queries.owners import own_condition
 from xscl.store.store import Store
 
 MOST = 20

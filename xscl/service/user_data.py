@@ -21,10 +21,10 @@ from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.polling.feed_repository import FeedRepository
 from xscl.service.accounts import Account, Accounts
-from xscl.service.names import own_condition
 from xscl.service.saved_statements import saved_statements
 from xscl.service.tags import tags_of
 from xscl.service.tokens import Tokens
+from xscl.store.queries.owners import own_condition
 from xscl.time_format import written
 
 Row: TypeAlias = dict[str, Any]

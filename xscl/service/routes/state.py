@@ -16,9 +16,10 @@ from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, Moment, raw_response
 from xscl.service.dependencies import Here, TheOperator, Who
 from xscl.service.metrics import CONTENT_TYPE
-from xscl.service.names import own_condition, qualified
+from xscl.service.names import qualified
 from xscl.service.paging import Limit, Number, Page
 from xscl.service.status_series import SPANS
+from xscl.store.queries.owners import own_condition
 from xscl.subscriptions.lateness import latest_missed
 
 router = APIRouter(tags=["state"])

@@ -19,7 +19,6 @@ from xscl.service.bodies import JsonBody, RequestBody, raw_request
 from xscl.service.changing import change
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
-from xscl.service.names import own_condition
 from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import Problem, empty_list
 from xscl.service.subscribing import (
@@ -35,6 +34,7 @@ from xscl.service.subscribing import (
 from xscl.service.subscription_change import SubscriptionChange, version_row
 from xscl.service.tags import LONGEST, TAGGED, tag_counts, tags_of
 from xscl.service.tags import MOST as MOST_TAGS
+from xscl.store.queries.owners import own_condition
 from xscl.subscriptions.import_rows import read_import_rows
 
 router = APIRouter(tags=["subscriptions"])

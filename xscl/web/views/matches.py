@@ -15,10 +15,10 @@ from xscl.delivery.cards import MatchView
 from xscl.documents.results import XSCL, Subscription
 from xscl.service.installation import Installation
 from xscl.service.match_views import LAST, match_view, match_views
-from xscl.service.names import own_condition
 from xscl.service.stars import starred_among
 from xscl.service.subscribing import versions
 from xscl.service.tags import LONGEST, TAGGED, tag_counts
+from xscl.store.queries.owners import own_condition
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import Page, Place
 from xscl.time_format import moment

@@ -24,7 +24,6 @@ from xscl.language.sentence import sentence
 from xscl.planning.compile import compile_query
 from xscl.service.changing import change
 from xscl.service.dependencies import Here, Who
-from xscl.service.names import own_condition
 from xscl.service.routes import deliveries, subscriptions, syndication
 from xscl.service.subscribing import existing, history_of, unsubscribe
 from xscl.service.subscription_change import SubscriptionChange
@@ -37,6 +36,7 @@ from xscl.service.tags import (
     tag_counts,
     tags_of,
 )
+from xscl.store.queries.owners import own_condition
 from xscl.store.store import Store
 from xscl.subscriptions.kept_matches import KEPT_MATCHES
 from xscl.time_format import duration
