@@ -45,10 +45,11 @@ from benchmarks.harness import (
 from benchmarks.mmqjp import STAGE_2, JoinQuery
 from feeds.documents import Document
 from templates.processor import Processor
-from xscl.documents.document_log import LEVELS, DocumentLog
+from xscl.documents.document_log import DocumentLog
 from xscl.engine.facade import Engine
 from xscl.planning.operators import scan
 from xscl.shredding.batch.known_markup import MarkupCache
+from xscl.store.schema import LEVELS
 from xscl.store.store import Store
 from xscl.subscriptions.matches import Matches
 

@@ -95,7 +95,6 @@ from feeds.xml import xmlparse
 from templates.model.result_bound import RESULTS
 from tests.reliability import all_tests
 from xscl.delivery import match_tail, message, send_slots, wording
-from xscl.documents.document_log import LEVELS
 from xscl.ingestion.consumer_watch import STALLED
 from xscl.language.valuejoin import MAX_DISJUNCTS
 from xscl.server import termination
@@ -105,6 +104,7 @@ from xscl.service.connection_limit import CONNECTIONS
 from xscl.service.installation import ServiceSettings
 from xscl.service.routes.events import Patience
 from xscl.service.sql.limits import Limits
+from xscl.store.schema import LEVELS
 from xscl.time_format import LATEST
 
 PAGE = Path(__file__).parents[1] / "SECURITY.md"

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from xscl.documents.document_log import EARLIEST, DocumentLog, StoredDocument
+from xscl.documents.document_log import DocumentLog, StoredDocument
 from xscl.shredding.nodes.tree import DocumentTree, Item
+from xscl.store.schema import EARLIEST
 from xscl.store.store import Store
 
 ABSENT = 0

@@ -22,7 +22,6 @@ from feeds.errors import MalformedDocument
 from feeds.xml.xmlparse import parse
 from xscl.documents.document_ids import DocumentIds, Versions, document_name, number_in, posted_name
 from xscl.documents.document_validation import (
-    FARTHEST,
     Reason,
     Refusal,
     rejection_row,
@@ -35,11 +34,10 @@ from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.shredding.remote.remote_bindings import Numbers
 from xscl.store.consumed_offsets import Beat
+from xscl.store.schema import EARLIEST, LEVELS
 from xscl.store.store import Store
 
-LEVELS = 64  # ranks from one arrival to the next: how deep published streams can be nested
 RECENT = 4096  # documents of small batches that matches are read of without asking the store
-EARLIEST = -FARTHEST  # the clock before the first document
 
 
 class DocumentOrigin(NamedTuple):

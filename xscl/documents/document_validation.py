@@ -10,13 +10,9 @@ from feeds.documents import Document, DocumentColumns
 from feeds.errors import MalformedDocument
 from feeds.files.files import RejectedFile, json_fault
 from feeds.xml.xmlparse import parse
-from templates.model.relations import INFINITE
 from xscl.errors import DocumentError
 from xscl.language.names import LONGEST_STREAM, PREFIX, in_short
 from xscl.time_format import LATEST
-
-FARTHEST = INFINITE >> 1
-"""All times are nearer to the epoch than this; those of documents are at most `LATEST`."""
 
 LONGEST_ID = 4_000
 """Characters of the id of a document."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from templates.model.relations import INFINITE
-from xscl.documents.document_log import LEVELS
+from xscl.store.schema import LEVELS
 from xscl.store.store import Store
 
 Numbers = npt.NDArray[np.int64]

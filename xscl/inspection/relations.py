@@ -20,7 +20,7 @@ from templates.model.join_graph import JoinGraph
 from templates.processor import Processor
 from templates.registry.registry import Registry, r_t
 from xscl.documents.document_ids import SUFFIX
-from xscl.documents.document_log import EARLIEST, LEVELS
+from xscl.store.schema import EARLIEST, LEVELS
 from xscl.store.store import Store
 from xscl.subscriptions.kept_matches import KEPT_MATCHES
 from xscl.subscriptions.lateness import ARRIVAL, LATE, MISSED, LatenessBounds

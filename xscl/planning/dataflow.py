@@ -33,7 +33,7 @@ from templates.model.relations import INFINITE
 from templates.processor import Processor
 from templates.registry.registry import Registry
 from xscl.documents.composite_events import Composite, CompositeEvents
-from xscl.documents.document_log import LEVELS, DocumentLog
+from xscl.documents.document_log import DocumentLog
 from xscl.documents.results import Subscription
 from xscl.language.parser import parse_block
 from xscl.planning.event_functions import EVENT_FUNCTIONS
@@ -62,6 +62,7 @@ from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrival, Arrivals
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.remote.image import AutomatonImage
+from xscl.store.schema import LEVELS
 
 
 class _AwaitedBy(NamedTuple):

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from cep_core.plan import Operator
 from templates.model.result_bound import RESULTS, Cut
-from xscl.documents.document_log import LEVELS, StoredDocument
+from xscl.documents.document_log import StoredDocument
+from xscl.store.schema import LEVELS
 from xscl.store.store import Store
 
 KEPT = 1_000

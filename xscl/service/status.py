@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from feeds.spool import Segment, Spool, SpoolError
-from xscl.documents.document_log import EARLIEST
 from xscl.documents.retention import (
     Retention,
     described,
@@ -30,6 +29,7 @@ from xscl.polling.feed_repository import ticks
 from xscl.store.commit_watermark import CommitPoint, read_watermark
 from xscl.store.consumed_offsets import DIRECT, ConsumedOffsets
 from xscl.store.data_directory import DataDirectory
+from xscl.store.schema import EARLIEST
 from xscl.store.store import Store
 from xscl.subscriptions.kept_matches import KEPT_MATCHES
 from xscl.time_format import moment, ticks_of_time, written

@@ -6,6 +6,11 @@ Those are in `templates.registry.registry`.  Changes need a step in `xscl.store.
 from templates.model.relations import INFINITE
 from xscl.store.migrations import current_version
 
+EARLIEST = -(INFINITE >> 1)
+"""The clock before the first document; all times are nearer to the epoch."""
+LEVELS = 64
+"""Ranks from one arrival to the next: how deep published streams can be nested."""
+
 SCHEMA = """
 CREATE SCHEMA state;
 CREATE TABLE state.meta(key VARCHAR, value BIGINT);
@@ -82,6 +87,6 @@ what was pushed, not when.
 """
 
 FIRST_ROWS = f"""
-INSERT INTO state.progress VALUES (0, -1, {-INFINITE >> 1}, 1, 0, 0, 0, 0, 0, 0);
+INSERT INTO state.progress VALUES (0, -1, {EARLIEST}, 1, 0, 0, 0, 0, 0, 0);
 INSERT INTO state.meta VALUES ('version', {current_version()});
 """

@@ -21,7 +21,6 @@ from cep_core import Query
 from templates.model.join_graph import JoinGraph
 from templates.model.relations import INFINITE
 from templates.registry.registry import Placed, Registry
-from xscl.documents.document_log import LEVELS
 from xscl.documents.results import (
     SUBSCRIPTION_COLUMNS,
     WITHOUT_PAST,
@@ -42,6 +41,7 @@ from xscl.language.names import LONGEST_NAME, PREFIX, in_short
 from xscl.planning.compile_cache import Plain, Variable
 from xscl.planning.planner import Planned
 from xscl.planning.query_plan import Outline
+from xscl.store.schema import LEVELS
 from xscl.store.store import Store
 from xscl.subscriptions.retired import RetiredVersions
 

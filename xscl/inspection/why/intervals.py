@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from xscl.documents.document_log import EARLIEST, StoredDocument
+from xscl.documents.document_log import StoredDocument
 from xscl.inspection.why.choices import Conjunct
 from xscl.inspection.why.question import Edge
+from xscl.store.schema import EARLIEST
 from xscl.time_format import UNITS
 
 

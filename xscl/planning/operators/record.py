@@ -20,9 +20,9 @@ from lxml import etree
 from cep_core import Schema
 from cep_core.algebra import WHITE_SPACE, integer_of, number_of
 from cep_core.plan import VALUES, Clock, Members, Row, SlotWiseMOp, Wanted
-from xscl.documents.document_log import LEVELS
 from xscl.shredding.arrivals import Arrival
 from xscl.shredding.nodes.tree import string_value
+from xscl.store.schema import LEVELS
 
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 

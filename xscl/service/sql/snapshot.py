@@ -24,12 +24,12 @@ import pyarrow.compute as pc
 
 from templates.registry.members import Row
 from templates.sql.views import BACKWARD, FORWARD
-from xscl.documents.document_log import EARLIEST
 from xscl.engine.facade import Engine
 from xscl.engine.read_snapshot import ReadSnapshot, read_snapshot
 from xscl.inspection.relations import VALUED, may_read_values
 from xscl.service.sql.limits import AsOf
 from xscl.service.sql.viewer import Viewer
+from xscl.store.schema import EARLIEST
 from xscl.store.store import Store
 from xscl.subscriptions.match_tables import VALUES, values_table
 
