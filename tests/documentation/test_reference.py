@@ -16,8 +16,8 @@ from tools.site.commands import leaves
 from tools.site.generated import PARTS, completed, marks
 from tools.site.links import PROJECT, rewritten
 from tools.site.service_api import openapi
-from xscl.inspection.relations import PUBLIC
 from xscl.service.problem_codes import STATUS
+from xscl.store.queries.relations import PUBLIC
 
 DOCS = ROOT / "docs"
 GUIDES = [ROOT / "README.md", DOCS / "tutorial.md", *sorted(DOCS.glob("how-to/*.md"))]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from xscl.inspection.relations import PUBLIC
+from xscl.store.queries.relations import PUBLIC
 
 _STAR = re.compile(r"(?:\bSELECT\s+(?:DISTINCT\s+)?|,\s*)(?:\w+\.)?\*(?=[\s,]|$)", re.IGNORECASE)
 _OF_USERS = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import xscl
 from tools.site.tables import table
 from xscl.inspection.column_descriptions import meaning as column_meaning
-from xscl.inspection.relations import PUBLIC
+from xscl.store.queries.relations import PUBLIC
 
 EXAMPLE = "S//a[./x->x] FOLLOWED BY{x = y, 1 d} S//b[./y->y]"
 """A subscription, so that there is a template with its relations."""

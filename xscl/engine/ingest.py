@@ -27,7 +27,7 @@ from xscl.planning.operators.joins import Interleaved
 from xscl.shredding.arrivals import Arrivals, BatchPart, cut_parts
 from xscl.shredding.remote.artefact import ArtefactDirectory
 from xscl.store.consumed_offsets import BatchKey, Beat
-from xscl.subscriptions.lateness import count_late
+from xscl.store.queries.lateness import count_late
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches, MatchList, MatchSequence
 

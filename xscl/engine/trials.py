@@ -21,7 +21,7 @@ from xscl.errors import Stopping, TooLong
 from xscl.inspection import replay
 from xscl.inspection.replay import Trial, past
 from xscl.planning.operators.joins import Interleaved
-from xscl.subscriptions.lateness import count_late
+from xscl.store.queries.lateness import count_late
 from xscl.subscriptions.matches import Matches
 
 SLICE = 0.5

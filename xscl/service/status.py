@@ -23,15 +23,15 @@ from xscl.documents.retention import (
 )
 from xscl.engine.facade import Engine
 from xscl.engine.throughput import Rates
-from xscl.inspection.relations import PUBLISHED
 from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
 from xscl.store.commit_watermark import CommitPoint, read_watermark
 from xscl.store.consumed_offsets import DIRECT, ConsumedOffsets
 from xscl.store.data_directory import DataDirectory
+from xscl.store.queries.kept_matches import KEPT_MATCHES
+from xscl.store.queries.relations import PUBLISHED
 from xscl.store.schema import EARLIEST
 from xscl.store.store import Store
-from xscl.subscriptions.kept_matches import KEPT_MATCHES
 from xscl.time_format import moment, ticks_of_time, written
 
 # Of the documents that came in, those that were behind the watermark of one of their streams. What

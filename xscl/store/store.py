@@ -2,7 +2,7 @@
 
 A push is one transaction, so a batch is stored completely or not at all.  The relations of the
 two stages belong to `templates.registry.registry`; documents, subscriptions, results and consumed
-offsets are here.  `xscl.inspection.relations` shows all under the paper's names.
+offsets are here.  `xscl.store.queries.relations` shows all under the paper's names.
 
 One process at a time opens a store in a file (`xscl.store.store_lock`).  Before anything is
 written, the whole store is read, because DuckDB verifies a block's checksum only when it reads

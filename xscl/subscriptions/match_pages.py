@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from xscl.documents.results import RESULTS_UP_TO, Results, Subscription
 from xscl.errors import UnknownSubscription
 from xscl.planning.compile import CompiledQuery
+from xscl.store.queries.kept_matches import KEPT_MATCHES
 from xscl.store.store import Store
-from xscl.subscriptions.kept_matches import KEPT_MATCHES
 from xscl.subscriptions.match import Match, MatchSource
 from xscl.subscriptions.match_reader import MatchReader
 from xscl.subscriptions.matches import Matches

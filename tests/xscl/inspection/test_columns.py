@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xscl import Engine
 from xscl.inspection.column_descriptions import COLUMNS, meaning
-from xscl.inspection.relations import PUBLIC
+from xscl.store.queries.relations import PUBLIC
 
 
 def test_each_column_of_each_relation_has_a_meaning() -> None:

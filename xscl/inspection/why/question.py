@@ -13,11 +13,11 @@ from xscl.documents.document_names import find_document
 from xscl.documents.results import Subscription
 from xscl.errors import DocumentError, XsclError
 from xscl.inspection.replay import Trial
-from xscl.inspection.why.kept import kept_match
 from xscl.language.normalform import Absent, Form, Scan, forms
 from xscl.planning.compile import CompiledQuery
 from xscl.plurals import counted
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
+from xscl.store.queries.kept_matches import match_among
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 
@@ -175,7 +175,13 @@ def _kept(
 ) -> tuple[str | None, ...] | None:
     """Return the document of each block in the match of some documents that is kept, if any."""
     names = {row["doc"]: str(row["id"]) for row in rows}
-    match = kept_match(store, subscription, [row["doc"] for row in rows])
+    match = match_among(
+        store,
+        [row["doc"] for row in rows],
+        number=subscription.number,
+        after=subscription.after,
+        until=subscription.until,
+    )
     if match is None:
         return None
     by_place = dict(zip(query.components, map(names.get, match), strict=True))

@@ -19,8 +19,8 @@ from xscl.service.metrics import CONTENT_TYPE
 from xscl.service.names import qualified
 from xscl.service.paging import Limit, Number, Page
 from xscl.service.status_series import SPANS
+from xscl.store.queries.lateness import latest_missed
 from xscl.store.queries.owners import own_condition
-from xscl.subscriptions.lateness import latest_missed
 
 router = APIRouter(tags=["state"])
 

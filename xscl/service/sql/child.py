@@ -10,24 +10,32 @@ import ctypes
 import json
 import mmap
 import os
-import re
 import resource
 import signal
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from templates.registry.registry import graph_of, r_t
-from xscl.inspection.relations import PUBLIC, VIEWS, no_output, r_out_view, r_t_view
+from templates.registry.registry import graph_of
 from xscl.service.sql.check import check
 from xscl.service.sql.errors import NotSelect, QueryRefused, TooLarge, as_data
 from xscl.service.sql.formats import ResultWriter, expressions
 from xscl.service.sql.limits import Form, Limits
 from xscl.service.sql.snapshot import read
+from xscl.store.queries.relations import (
+    LENT,
+    PUBLIC,
+    RELATIONS,
+    no_output,
+    r_out_view,
+    r_t_view,
+    relations_for,
+    rows_view,
+)
 
 BEGUN = b"+"
 """First byte of a response: the child has read the query."""
@@ -152,54 +160,25 @@ def _create_relations(
         public = _public(tables)
         names = list(public), list(public.values())
         connection.register("kept_public", pa.table(names, _NAMES))
-        asked = list(_STATEMENTS)
+        views = list(RELATIONS)
     else:
-        asked = [name for name in _STATEMENTS if name in used or (templates and name in _ALWAYS)]
-    views, lent = _needed(asked)
+        views = relations_for({*used, "named_pair"} if templates else used)
+    stored = {table for view in views for table in view.tables}
     connection.execute("CREATE SCHEMA state")
     for name, table in tables.items():
-        if name in _LENT:
+        if name in LENT:
             connection.register(name, table)
-        elif name in lent or templates:
+        elif name in stored or templates:
             connection.register(f"kept_{name}", table)
             connection.execute(f'CREATE VIEW state."{name}" AS FROM "kept_{name}"')
-    for name in views:
-        connection.execute(_STATEMENTS[name])
+    for view in views:
+        connection.execute(view.view)
     for number, text in templates.items():
         _create_template_relations(connection, tables, number, text)
     if "relations" in used:
         connection.execute(_RELATIONS)
 
 
-def _needed(asked: Iterable[str]) -> tuple[list[str], set[str]]:
-    """Return the views that some views need, in order of dependency, and the stored tables."""
-    views: dict[str, None] = {}
-    lent: set[str] = set()
-
-    def add(name: str) -> None:
-        if name not in views:
-            words = _WORD.findall(_STATEMENTS[name].partition(" AS")[2])
-            for word in words:
-                if (inner := word.lower()) in _STATEMENTS and inner != name:
-                    add(inner)
-                elif word.startswith("state."):
-                    lent.add(word.removeprefix("state."))
-            views[name] = None
-
-    for name in asked:
-        add(name)
-    return list(views), lent
-
-
-_WORD = re.compile(r"(?:state\.)?\w+")
-_STATEMENTS = {
-    name.lower(): statement
-    for statement in VIEWS.split(";")
-    for name in re.findall(r"CREATE OR REPLACE TEMP VIEW (\w+)", statement)
-}
-"""CREATE statements of the views in order of dependency."""
-_ALWAYS = ("named_pair",)
-_LENT = ("batch_binding", "batch_times", "vj1", "vj2", "reading", "known_stream", "match_values")
 _NAMES = ("relation", "what")
 _RELATIONS = """
 CREATE TEMP VIEW relations AS
@@ -214,11 +193,7 @@ def _create_template_relations(
     connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table], number: int, text: str
 ) -> None:
     graph = graph_of(text)
-    pairs = "".join(f"pairs[{at + 1}] AS p{at}, " for at, _ in enumerate(graph.pairs))
-    connection.execute(
-        f"CREATE VIEW {r_t(number)} AS"
-        f" SELECT qid, {pairs}op, wl FROM state.r_t WHERE template = {int(number)}"
-    )
+    connection.execute(rows_view(number, graph))
     if f"out_{number}" not in tables:
         connection.register(f"kept_out_{number}", no_output(graph))
     connection.execute(f"CREATE TEMP VIEW out_{number} AS FROM kept_out_{number}")

@@ -5,7 +5,7 @@ of the fork server map it into memory.
 
     table   table   ...   (Arrow IPC streams; the metadata of a schema has the table's name)
 
-The tables are those that the views of `xscl.inspection.relations` read.  A user's tables contain
+The tables are those that the views of `xscl.store.queries.relations` read.  A user's tables contain
 the documents on visible streams, the own subscriptions, and the rows that belong to these.
 Templates and joins are renumbered from 1, because the engine's numbers reveal others' activity.
 """

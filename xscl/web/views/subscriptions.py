@@ -36,9 +36,9 @@ from xscl.service.tags import (
     tag_counts,
     tags_of,
 )
+from xscl.store.queries.kept_matches import KEPT_MATCHES
 from xscl.store.queries.owners import own_condition
 from xscl.store.store import Store
-from xscl.subscriptions.kept_matches import KEPT_MATCHES
 from xscl.time_format import duration
 from xscl.web.days import DAYS, DAYS_AGO, spark
 from xscl.web.links import on_site

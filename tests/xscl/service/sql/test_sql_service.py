@@ -19,11 +19,11 @@ from tests.foreign import write_foreign_packages
 from tests.waiting import PATIENCE
 from xscl.engine.facade import Engine
 from xscl.engine.read_snapshot import read_snapshot
-from xscl.inspection.relations import PUBLIC
 from xscl.service.sql import UserSql, Viewer, sql_service
 from xscl.service.sql.errors import Busy, NotSelect, QueryRefused, Unavailable
 from xscl.service.sql.limits import Form, Limits
 from xscl.service.sql.snapshot import publish
+from xscl.store.queries.relations import PUBLIC
 
 ECHO = "S//a->x FOLLOWED BY{x=y, 1000 s} S//a->y"
 CHAIN = "(S//a->x FOLLOWED BY{x=y, 10 s} S//a->y) FOLLOWED BY{y=z, 10 s} S//a->z"

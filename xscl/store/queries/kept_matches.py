@@ -3,6 +3,12 @@
 All counters and relations of matches are derived from these rows, and from nothing else.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xscl.store.store import Store
+
 _SEEN_BY = "name, number, qid, since, updates, is_distinct, after, until"
 
 KEPT_MATCHES = f"""
@@ -27,3 +33,29 @@ KEPT_MATCHES = f"""
 """
 """One row for each match: its position, the name and number of its subscription, its time, and the
 documents or composites of its result; of a DISTINCT subscription those of the first one."""
+
+TABLES = ("document", "composite", "result", "subscription", "retired")
+"""The stored tables that they are derived from."""
+
+_AMONG = f"""
+    WITH part AS (
+        SELECT doc, [doc] AS docs FROM state.document WHERE list_contains(?, doc)
+        UNION ALL SELECT doc, docs FROM state.composite),
+    found AS (
+        SELECT CASE WHEN m.doc1 = m.doc2 THEN p1.docs ELSE list_concat(p1.docs, p2.docs) END AS docs
+        FROM ({KEPT_MATCHES}) m JOIN part p1 ON p1.doc = m.doc1 JOIN part p2 ON p2.doc = m.doc2
+        WHERE m.number = ? AND m.position > ?
+            AND m.position <= coalesce(?, m.position))
+    SELECT docs FROM found WHERE list_filter(docs, lambda doc: doc <> 0) = ? LIMIT 1
+"""
+
+
+def match_among(
+    store: Store, docs: Sequence[int], *, number: int, after: int, until: int | None
+) -> tuple[int, ...] | None:
+    """Return the documents of a match by component, 0 for none; None without a match of `docs`.
+
+    It is one of the subscription with a number, after a position and up to `until`, if any.
+    """
+    rows = store.rows(_AMONG, [list(docs), number, after, until, list(docs)])
+    return next((tuple(row["docs"]) for row in rows), None)

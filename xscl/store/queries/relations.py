@@ -1,0 +1,362 @@
+"""The relations of the paper and of users, as views: all state under names that stay.
+
+They are views over the storage, so that storage may change and the names stay
+(Hong 2009, sections 6.3.1, 6.4.3 and 6.5).  Relations ending in W, R_vj, R_L, R_R and R_out are
+those of the last push.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from templates.model.join_graph import JoinGraph
+from templates.registry.registry import r_t
+from xscl.store.queries import kept_matches
+from xscl.store.queries.kept_matches import KEPT_MATCHES
+from xscl.store.queries.lateness import ARRIVAL, LATE, MISSED
+from xscl.store.schema import EARLIEST, LEVELS
+from xscl.store.store import Store
+
+PUBLISHED = f"rank % {LEVELS} <> 0"
+"""Whether a document is what a subscription published: those that arrive begin a rank."""
+
+_VERSION = "regexp_extract(id, '@[0-9]+$')"
+_NUMBER = f"coalesce(TRY_CAST({_VERSION}[2:] AS BIGINT), 1)"
+"""The number of the version of a document, by its name."""
+_POSTED = f"given || CASE WHEN {_VERSION} = '@1' THEN '' ELSE {_VERSION} END"
+"""The id that a document was posted with, followed by `@n` if it is the n-th version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A relation: its query, the stored tables of `state` and the other relations that this reads.
+
+    `what` says what it is; one without that is for other relations only.  `over` names relations
+    and lent tables (`LENT`).
+    """
+
+    name: str
+    what: str
+    tables: tuple[str, ...]
+    query: str
+    over: tuple[str, ...] = ()
+
+    @property
+    def view(self) -> str:
+        """Return the statement that creates its view."""
+        return f"CREATE OR REPLACE TEMP VIEW {self.name} AS {self.query}"
+
+
+LENT = ("batch_binding", "batch_times", "vj1", "vj2", "reading", "known_stream", "match_values")
+"""The tables in memory that relations read: of the last push, of streams, of matches' values."""
+
+
+def _nodes(bindings: str) -> str:
+    """Return the query of the nodes of bindings, with the key of those that are compared."""
+    return (
+        "SELECT doc, node, max(key) AS key FROM ("
+        f"SELECT doc, node1 AS node, NULL::UBIGINT AS key FROM {bindings}"
+        f" UNION ALL SELECT doc, node2, key FROM {bindings}) GROUP BY doc, node"
+    )
+
+
+def _r_doc(bindings: str) -> str:
+    return f"""
+    SELECT d.id AS docid, n.node, v.strVal
+    FROM ({_nodes(bindings)}) n JOIN state.document d USING (doc)
+    LEFT JOIN state.value v USING (key)"""
+
+
+def _r_doc_ts(times: str) -> str:
+    return f"""
+    SELECT d.id AS docid, t.ts AS timestamp FROM {times} t JOIN state.document d USING (doc)"""
+
+
+def _r_bin(bindings: str) -> str:
+    return f"""
+    SELECT d.id AS docid, p.var1, p.var2, b.node1, b.node2
+    FROM {bindings} b JOIN state.document d USING (doc) JOIN named_pair p USING (pair)"""
+
+
+_OF_JOINS = "node1, node2, pair1, above1, pair2, above2"
+
+RELATIONS = (
+    Relation(
+        "documents",
+        "the documents that are known, those that subscriptions published included",
+        ("document",),
+        f"""
+    SELECT id AS docid, streams[1] AS stream, given AS id, {_NUMBER} AS version, streams,
+        ts AS timestamp, history, origin, {PUBLISHED} AS published
+    FROM state.document""",
+    ),
+    Relation(
+        "match_row",
+        "",
+        kept_matches.TABLES,
+        f"""
+    WITH made AS (
+        SELECT doc, list(id ORDER BY place) FILTER (id IS NOT NULL) AS docids,
+            list(posted ORDER BY place) FILTER (id IS NOT NULL) AS ids,
+            bool_and(coalesce(d_history, true)) AS history
+        FROM (
+            SELECT c.doc, d.id, {_POSTED} AS posted, d.history AS d_history, c.place FROM (
+                SELECT doc, unnest(sources) AS source, generate_subscripts(sources, 1) AS place
+                FROM (
+                    SELECT doc, CASE WHEN len(docs) > 0 THEN docs ELSE bases END AS sources
+                    FROM state.composite)) c
+            LEFT JOIN state.document d ON d.doc = c.source)
+        GROUP BY doc),
+    part AS (
+        SELECT doc, [id] AS docids, [{_POSTED}] AS ids, history FROM state.document
+        UNION ALL SELECT doc, docids, ids, history FROM made)
+    SELECT m.position, m.name AS subscription,
+        CASE WHEN m.doc1 = m.doc2 THEN p1.ids ELSE list_concat(p1.ids, p2.ids) END AS documents,
+        CASE WHEN m.doc1 = m.doc2 THEN p1.docids ELSE list_concat(p1.docids, p2.docids) END
+            AS docids,
+        m.ts AS timestamp, p1.history AND p2.history AS history
+    FROM ({KEPT_MATCHES}) m JOIN part p1 ON p1.doc = m.doc1 JOIN part p2 ON p2.doc = m.doc2""",
+    ),
+    Relation(
+        "matches",
+        "the matches that are kept, in the order of their positions, the newest ones with the"
+        " values of their variables",
+        (),
+        """
+    SELECT m.position, m.subscription, m.documents, m.docids, m.timestamp, m.history, v."values"
+    FROM match_row m
+    LEFT JOIN match_values v ON v.position = m.position AND v.subscription = m.subscription
+    ORDER BY m.position""",
+        over=("match_row", "match_values"),
+    ),
+    Relation(
+        "subscriptions",
+        "what is subscribed to",
+        ("subscription",),
+        """
+    SELECT name, language, query, template, qid, is_distinct AS "distinct", updates, publish,
+        version, until IS NOT NULL AS paused
+    FROM state.subscription""",
+    ),
+    Relation("arrival", "", ("document",), ARRIVAL),
+    Relation("missed", "", ("late",), MISSED, over=("arrival", "reading")),
+    Relation(
+        "late",
+        "documents that came late, and which subscriptions may have missed them",
+        ("document",),
+        f"{LATE} ORDER BY d.doc",
+        over=("missed",),
+    ),
+    Relation(
+        "rejected",
+        "documents that were not taken, why, and how they begin",
+        ("rejected",),
+        """
+    SELECT stream, id, reason, line, "column", message, clock AS timestamp, sha256,
+        coalesce(TRY(decode(beginning)), beginning::VARCHAR) AS beginning
+    FROM state.rejected""",
+    ),
+    Relation(
+        "watermarks",
+        "for each stream how far its time has come",
+        ("rejected", "progress"),
+        f"""
+    WITH counted AS (
+        SELECT a.stream, any_value(coalesce(k.lateness, 0)) AS lateness, any_value(k.live) AS live,
+            count(*) AS documents,
+            count(*) FILTER (behind > coalesce(k.lateness, 0) AND NOT history) AS late
+        FROM arrival a LEFT JOIN known_stream k USING (stream) GROUP BY a.stream),
+    refused AS (SELECT stream, count(*) AS rejected FROM state.rejected GROUP BY stream),
+    found AS (
+        SELECT stream, coalesce(c.lateness, k.lateness, 0) AS lateness,
+            coalesce(k.live, false) AS live, coalesce(documents, 0) AS documents,
+            coalesce(late, 0) AS late, coalesce(rejected, 0) AS rejected
+        FROM known_stream k FULL JOIN counted c USING (stream) FULL JOIN refused r USING (stream)
+        WHERE stream IS NOT NULL)
+    SELECT stream, lateness, live, clock, clock - lateness AS watermark, documents, late, rejected
+    FROM found CROSS JOIN (
+        SELECT max(clock) AS clock FROM state.progress WHERE clock > {EARLIEST})
+    ORDER BY stream""",
+        over=("arrival", "known_stream"),
+    ),
+    Relation(
+        "named_pair",
+        "",
+        ("pair", "variable"),
+        """
+    SELECT p.id AS pair, v1.definition AS var1, v2.definition AS var2 FROM state.pair p
+    JOIN state.variable v1 ON v1.id = p.var1 JOIN state.variable v2 ON v2.id = p.var2""",
+    ),
+    Relation(
+        "R_bin",
+        "witnesses that may still be joined: nodes of two adjacent variables",
+        ("binding", "document"),
+        _r_bin("state.binding"),
+        over=("named_pair",),
+    ),
+    Relation(
+        "R_doc",
+        "the string values of nodes in R_bin",
+        ("binding", "document", "value"),
+        _r_doc("state.binding"),
+    ),
+    Relation(
+        "R_docTS",
+        "the times of documents in R_bin",
+        ("times", "document"),
+        _r_doc_ts("state.times"),
+    ),
+    Relation(
+        "R_binW",
+        "R_bin of the last batch",
+        ("document",),
+        _r_bin("batch_binding"),
+        over=("named_pair", "batch_binding"),
+    ),
+    Relation(
+        "R_docW",
+        "R_doc of the last batch",
+        ("document", "value"),
+        _r_doc("batch_binding"),
+        over=("batch_binding",),
+    ),
+    Relation(
+        "R_docTSW",
+        "R_docTS of the last batch",
+        ("document",),
+        _r_doc_ts("batch_times"),
+        over=("batch_times",),
+    ),
+    Relation(
+        "value_join",
+        "",
+        ("document", "value"),
+        f"""
+    SELECT d1.id AS docid1, d2.id AS docid2, v.strVal, {_OF_JOINS}
+    FROM (SELECT doc1, doc2, key, {_OF_JOINS} FROM vj1
+        UNION SELECT doc1, doc2, key, {_OF_JOINS} FROM vj2) j
+    JOIN state.document d1 ON d1.doc = j.doc1
+    JOIN state.document d2 ON d2.doc = j.doc2 JOIN state.value v USING (key)""",
+        over=("vj1", "vj2"),
+    ),
+    Relation(
+        "R_vj",
+        "value joins of the last batch: nodes with equal values in two documents",
+        (),
+        """
+    SELECT DISTINCT docid1, node1, docid2, node2, strVal FROM value_join""",
+        over=("value_join",),
+    ),
+    Relation(
+        "R_L",
+        "the left sides of R_vj",
+        (),
+        """
+    SELECT DISTINCT docid1, p.var1, p.var2, above1 AS node1, j.node1 AS node2, strVal
+    FROM value_join j JOIN named_pair p ON p.pair = j.pair1""",
+        over=("value_join", "named_pair"),
+    ),
+    Relation(
+        "R_R",
+        "the right sides of R_vj",
+        (),
+        """
+    SELECT DISTINCT docid2, p.var1, p.var2, above2 AS node1, j.node2, strVal
+    FROM value_join j JOIN named_pair p ON p.pair = j.pair2""",
+        over=("value_join", "named_pair"),
+    ),
+    Relation(
+        "R_sub",
+        "the template and the row of it (qid) of each subscription",
+        ("subscription",),
+        """
+    SELECT name AS subscription, template, qid FROM state.subscription""",
+    ),
+)
+"""All relations, each after those that it reads.
+
+Each template has two more: R_T_<number>, its joins, and R_out_<number>, what they found last.
+"""
+
+PUBLIC = {one.name: one.what for one in RELATIONS if one.what}
+"""The relations that anybody may ask for, and what they are."""
+
+
+def relations_for(names: Set[str]) -> list[Relation]:
+    """Return the relations of some names, in small letters, and those that they read."""
+    needed = set(names)
+    for one in reversed(RELATIONS):
+        if one.name.lower() in needed:
+            needed.update(map(str.lower, one.over))
+    return [one for one in RELATIONS if one.name.lower() in needed]
+
+
+def r_t_view(number: int, graph: JoinGraph) -> str:
+    """Return the view R_T of a template: qid, var1 ... varn, op, wl (Table 6.4 a)."""
+    joins, variables = [], {}
+    for index, (parent, child) in enumerate(graph.pairs):
+        joins.append(f"JOIN named_pair n{index} ON n{index}.pair = t.p{index}")
+        variables[parent], variables[child] = f"n{index}.var1", f"n{index}.var2"
+    columns = ", ".join(f"{variables[i]} AS var{i + 1}" for i in range(len(graph.nodes)))
+    operator = "CASE t.op WHEN 0 THEN 'FOLLOWED BY' ELSE 'JOIN' END" if graph.two_sided else "NULL"
+    return (
+        f"CREATE OR REPLACE TEMP VIEW R_T_{number} AS"
+        f" SELECT t.qid, {columns}, {operator} AS op, t.wl FROM {r_t(number)} t {' '.join(joins)}"
+    )
+
+
+def r_out_view(number: int, graph: JoinGraph) -> str:
+    """Return the view R_out of a template: qid, docid1, docid2, node1 ... noden, wl."""
+    nodes = ", ".join(f"o.node{i + 1}" for i in range(len(graph.nodes)))
+    return (
+        f"CREATE OR REPLACE TEMP VIEW R_out_{number} AS"
+        f" SELECT o.qid, d1.id AS docid1, d2.id AS docid2, {nodes}, o.wl FROM out_{number} o"
+        " JOIN state.document d1 ON d1.doc = o.doc1 JOIN state.document d2 ON d2.doc = o.doc2"
+    )
+
+
+def rows_view(number: int, graph: JoinGraph) -> str:
+    """Return the rows of a template as a view of a snapshot's table of all rows of R_T."""
+    pairs = "".join(f"pairs[{at + 1}] AS p{at}, " for at, _ in enumerate(graph.pairs))
+    return (
+        f"CREATE VIEW {r_t(number)} AS"
+        f" SELECT qid, {pairs}op, wl FROM state.r_t WHERE template = {int(number)}"
+    )
+
+
+def no_output(graph: JoinGraph) -> pa.Table:
+    """Return the R_out of a template without results."""
+    names = ["qid", "doc1", "doc2", *(f"node{i + 1}" for i in range(len(graph.nodes))), "wl"]
+    return pa.schema([(name, pa.int64()) for name in names]).empty_table()
+
+
+# -- On a connection -----------------------------------------------------------------------
+
+
+def create_views(store: Store) -> None:
+    """Create the views of `RELATIONS`; the tables `LENT` are lent."""
+    store.peek(";".join(one.view for one in RELATIONS))
+
+
+def show_template(store: Store, number: int, graph: JoinGraph) -> None:
+    """Create the views of a template, whose output is lent as `out_<number>`."""
+    store.peek(r_t_view(number, graph))
+    store.peek(r_out_view(number, graph))
+
+
+def hide_templates(store: Store, numbers: Iterable[int]) -> None:
+    """Remove the views of templates."""
+    for number in numbers:
+        store.peek(f"DROP VIEW IF EXISTS R_out_{number}; DROP VIEW IF EXISTS R_T_{number}")
+
+
+def shown_templates(store: Store) -> set[int]:
+    """Return the templates that have views."""
+    rows = store.rows(
+        "SELECT view_name[5:] AS number FROM duckdb_views() WHERE view_name ~ '^R_T_[0-9]+$'",
+        newest=False,
+    )
+    return {int(row["number"]) for row in rows}
