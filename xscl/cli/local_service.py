@@ -63,11 +63,12 @@ from xscl.service.names import refuse_reserved
 from xscl.service.stars import MOST, star_row, stars
 from xscl.service.status import ServiceStatus, status
 from xscl.service.subscription_change import SubscriptionChange, version_row
-from xscl.service.tags import checked_tags, set_tags, tags_of
+from xscl.service.tags import checked_tags, set_tags
 from xscl.service.tokens import Tokens
 from xscl.service.user_data import UserData
 from xscl.store.backup import Backup, back_up
 from xscl.store.data_directory import DataDirectory
+from xscl.store.queries.tags import tags_of
 from xscl.store.store import Store
 from xscl.subscriptions.import_rows import ImportRow
 from xscl.subscriptions.match import Match

@@ -20,7 +20,6 @@ from xscl.inspection.backfill import first_after
 from xscl.inspection.replay import beginning
 from xscl.planning.compile_cache import Registrable
 from xscl.planning.event_queries import Attributes, schema_of
-from xscl.store.queries.documents import has_documents
 
 PATIENCE = 10.0
 """Seconds that a pause waits for the history of its subscription."""
@@ -321,9 +320,13 @@ class Catalog:
         """Return whether documents of the streams of a query in XSCL are kept."""
         if self._state.documents.next == 1:
             return False
-        streams = self._transactions.compiled(query).streams
+        streams = list(self._transactions.compiled(query).streams)
         with self._transactions.lock:
-            return has_documents(self._transactions.store, streams)
+            return bool(
+                self._transactions.store.fetch(
+                    "SELECT 1 FROM state.document WHERE list_has_any(streams, ?) LIMIT 1", [streams]
+                )
+            )
 
     def subscribe_from(
         self,

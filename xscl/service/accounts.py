@@ -18,7 +18,9 @@ from xscl.language.names import in_short
 from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
 from xscl.service.names import owner, qualified, shown
+from xscl.store.queries import accounts as stored
 from xscl.store.queries.owners import OPERATOR
+from xscl.store.queries.user_rows import delete_rows_of
 from xscl.store.store import Store
 
 LONGEST_USER = 100
@@ -114,9 +116,9 @@ class Accounts:
         self._by_name = {THE_OPERATOR.name: THE_OPERATOR}
         self._by_number = {OPERATOR: THE_OPERATOR}
         self._streams: dict[int, set[str]] = {OPERATOR: set()}
-        for row in self._store.rows("SELECT number, name, quota FROM state.account"):
+        for row in stored.accounts(store):
             self._know(_account(**row))
-        for number, name in store.fetch("SELECT account, name FROM state.owned_stream"):
+        for number, name in stored.owned_streams(store):
             self._streams.setdefault(number, set()).add(name)
 
     def _know(self, account: Account) -> None:
@@ -124,12 +126,6 @@ class Accounts:
         account = replace(account, streams=streams)
         self._by_number[account.number] = account
         self._by_name[account.name] = account
-
-    def _stored(self, name: str) -> Account | None:
-        rows = self._store.rows(
-            "SELECT number, name, quota FROM state.account WHERE name = ?", [name]
-        )
-        return next((_account(**row) for row in rows), None)
 
     def __iter__(self) -> Any:
         return iter(list(self._by_name.values()))
@@ -169,17 +165,15 @@ class Accounts:
                 return found
             _refuse_bad(name)
             # The store decides: it may have an account whose creation was reported as failed.
-            found = self._stored(name)
-            if found is not None:
-                self._know(found)
-                return self._by_number[found.number]
-            ((last,),) = self._store.fetch("SELECT coalesce(max(number), 0) FROM state.account")
-            number = max(last, self._store.meta(ERASED)) + 1
+            for row in stored.accounts(self._store, name):
+                self._know(_account(**row))
+                return self._by_number[row["number"]]
+            number = max(stored.last_account(self._store), self._store.meta(ERASED)) + 1
             made = Account(number, name, quota or Quota())
             with self._store.transaction():
-                self._store.fetch(
-                    "INSERT INTO state.account (number, name, quota, created) VALUES (?, ?, ?, ?)",
-                    [number, name, json.dumps(asdict(made.quota)), ticks()],
+                quota_text = json.dumps(asdict(made.quota))
+                stored.insert_account(
+                    self._store, number=number, name=name, quota=quota_text, created=ticks()
                 )
             self._know(made)
             return self._by_number[number]
@@ -193,18 +187,7 @@ class Accounts:
             with self._store.transaction():
                 last = max(account.number, self._store.meta(ERASED))
                 self._store.set_meta(**{ERASED: last})
-                for table, column in (
-                    ("account", "number"),
-                    ("owned_stream", "account"),
-                    ("star", "account"),
-                    ("saved_statement", "account"),
-                ):
-                    self._store.fetch(
-                        f"DELETE FROM state.{table} WHERE {column} = ?", [account.number]
-                    )
-                self._store.fetch(
-                    "DELETE FROM state.secret_address WHERE subscription = ?", [account.qualify("")]
-                )
+                delete_rows_of(self._store, account.number)
             self._by_name.pop(account.name, None)
             self._by_number.pop(account.number, None)
             self._streams.pop(account.number, None)
@@ -214,10 +197,7 @@ class Accounts:
         with self._mutex:
             changed = replace(self[name], quota=quota)
             with self._store.transaction():
-                self._store.fetch(
-                    "UPDATE state.account SET quota = ? WHERE number = ?",
-                    [json.dumps(asdict(quota)), changed.number],
-                )
+                stored.set_quota(self._store, changed.number, json.dumps(asdict(quota)))
             self._know(changed)
             return self._by_number[changed.number]
 
@@ -241,10 +221,7 @@ class Accounts:
             if most is not None and len(mine) >= most:
                 raise QuotaExceeded(f"you have {counted(most, 'stream')}, and more are not allowed")
             with self._store.transaction():
-                self._store.fetch(
-                    "INSERT INTO state.owned_stream (account, name) VALUES (?, ?)",
-                    [account.number, name],
-                )
+                stored.insert_owned_stream(self._store, account.number, name)
             mine.add(name)
             return True
 

@@ -36,6 +36,7 @@ from xscl.service.name_bounds import unfit_names
 from xscl.store.atomic_files import write_durably
 from xscl.store.backup import read_backup, unpack
 from xscl.store.data_directory import DataDirectory
+from xscl.store.queries.accounts import account_numbers
 from xscl.store.store import Store
 from xscl.store.stored_tables import StoredRow, read_tables
 
@@ -210,12 +211,11 @@ def register(home: DataDirectory, wanted: Registrations) -> tuple[dict[str, int]
 
 
 def _refuse_other_accounts(store: Store, wanted: Sequence[StoredRow]) -> None:
-    known = store.fetch("SELECT number, name FROM state.account")
-    numbers = dict(known)
-    names = {name: number for number, name in known}
+    known = account_numbers(store)
+    names = {number: name for name, number in known.items()}
     for row in wanted:
         number, name = row["number"], row["name"]
-        if numbers.get(number, name) != name or names.get(name, number) != number:
+        if names.get(number, name) != name or known.get(name, number) != number:
             raise RegistrationsError(
                 f"the user {name!r} has another number in the export than here, or the number"
                 f" {number} another user",

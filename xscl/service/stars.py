@@ -7,7 +7,7 @@ Renaming a subscription renames its stars, and purging its matches deletes them
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from xscl.delivery.cards import Card, MatchView
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account, QuotaExceeded
+from xscl.store.queries import stars as stored
 from xscl.store.store import Store
 from xscl.time_format import written
 
@@ -58,46 +59,25 @@ def add_star(store: Store, who: Account, subscription: str, view: MatchView) -> 
     A match that is starred already stays as it is.
     """
     with store.transaction():
-        listed = store.fetch("SELECT match FROM state.star WHERE account = ?", [who.number])
-        if (view.id,) in listed:
+        listed = stored.starred_matches(store, who.number)
+        if view.id in listed:
             return
         if len(listed) >= MOST:
             raise QuotaExceeded(f"you have {MOST:,} starred matches, and may have no more")
-        row = [who.number, view.id, subscription, ticks(), _VIEW.dump_json(view).decode()]
-        store.fetch(
-            "INSERT INTO state.star (account, match, subscription, starred, view)"
-            " VALUES (?, ?, ?, ?, ?)",
-            row,
-        )
-
-
-def remove_star(store: Store, who: Account, match: str) -> None:
-    """Remove the star of a match, if it has one."""
-    with store.transaction():
-        store.fetch("DELETE FROM state.star WHERE account = ? AND match = ?", [who.number, match])
-
-
-def starred_among(store: Store, who: Account, matches: Collection[str]) -> set[str]:
-    """Return those of the ids of matches that a user has starred."""
-    rows = store.fetch(
-        "SELECT match FROM state.star WHERE account = ? AND list_contains(?, match)",
-        [who.number, list(matches)],
-    )
-    return {match for (match,) in rows}
+        shown = _VIEW.dump_json(view).decode()
+        place = {"account": who.number, "match": view.id, "subscription": subscription}
+        stored.insert_star(store, {**place, "starred": ticks(), "view": shown})
 
 
 def stars(store: Store, who: Account, limit: int, before: Mark | None = None) -> list[Star]:
     """Return the newest stars of a user, or those before a place, with current names."""
-    rows = store.fetch(
-        "SELECT starred, subscription, view FROM state.star"
-        " WHERE account = ? AND (? OR (starred, match) < (?, ?))"
-        " ORDER BY starred DESC, match DESC LIMIT ?",
-        [who.number, before is None, *(before or (0, "")), limit],
-    )
-    return [
-        Star(starred, replace(_VIEW.validate_json(view), subscription=who.named(known)))
-        for starred, known, view in rows
-    ]
+    rows = stored.stars(store, who.number, before=before, limit=limit)
+    return [Star(row["starred"], _view(row, who)) for row in rows]
+
+
+def _view(row: Mapping[str, Any], who: Account) -> MatchView:
+    view = _VIEW.validate_json(row["view"])
+    return replace(view, subscription=who.named(row["subscription"]))
 
 
 def star_row(star: Star) -> dict[str, Any]:

@@ -15,13 +15,14 @@ import hmac
 import re
 import secrets
 import threading
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 
 from xscl.errors import XsclError
 from xscl.language.names import refuse_label
 from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import THE_OPERATOR, Account, Accounts, QuotaExceeded
+from xscl.store.queries import tokens as stored
 from xscl.store.store import Store
 
 FORM = re.compile(r"xscl_([0-9a-f]{8})_([A-Za-z0-9_-]{43})")
@@ -55,9 +56,6 @@ class Token:
     parent: str | None = None
 
 
-_COLUMNS = ", ".join((*(one.name for one in fields(Token)), "hash"))
-
-
 class Tokens:
     """Repository of tokens; thread-safe."""
 
@@ -68,8 +66,8 @@ class Tokens:
         self._local = _hash(secrets.token_urlsafe(32))
         self._known = {
             row["id"]: (Token(**row), digest)
-            for row in store.rows(f"SELECT {_COLUMNS} FROM state.token")
-            for digest in [bytes(row.pop("hash"))]
+            for row in stored.tokens(store)
+            for digest in [row.pop("hash")]
         }
 
     def create(
@@ -100,11 +98,9 @@ class Tokens:
             digest = _hash(secret)
             ended = self._ended(account, now) if token.session else []
             with self._store.transaction():
-                self._store.fetch("DELETE FROM state.token WHERE id IN (SELECT unnest(?))", [ended])
-                self._store.fetch(
-                    f"INSERT INTO state.token ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    [*astuple(token), digest],
-                )
+                if ended:
+                    stored.delete_tokens(self._store, ended)
+                stored.insert_token(self._store, {**asdict(token), "hash": digest})
             kept = {id: one for id, one in self._known.items() if id not in ended}
             self._known = {**kept, name: (token, digest)}
         return token, f"xscl_{name}_{secret}"
@@ -154,7 +150,7 @@ class Tokens:
             if token is None or (account is not None and token.account != account.number):
                 raise UnknownToken(f"there is no token {name!r}", hint="list the tokens to see ids")
             with self._store.transaction():
-                self._store.fetch("DELETE FROM state.token WHERE ? IN (id, parent)", [name])
+                stored.delete_tokens(self._store, [name])
             self._known = {
                 other: known
                 for other, known in self._known.items()
@@ -166,7 +162,7 @@ class Tokens:
         """Revoke all tokens and sessions of a user."""
         with self._mutex:
             with self._store.transaction():
-                self._store.fetch("DELETE FROM state.token WHERE account = ?", [account.number])
+                stored.delete_tokens_of(self._store, account.number)
             self._known = {
                 id: known for id, known in self._known.items() if known[0].account != account.number
             }

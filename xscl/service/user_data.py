@@ -22,9 +22,11 @@ from xscl.engine.facade import Engine
 from xscl.polling.feed_repository import FeedRepository
 from xscl.service.accounts import Account, Accounts
 from xscl.service.saved_statements import saved_statements
-from xscl.service.tags import tags_of
+from xscl.service.stars import MOST
 from xscl.service.tokens import Tokens
-from xscl.store.queries.owners import own_condition
+from xscl.store.queries.stars import stars
+from xscl.store.queries.tags import tags_of
+from xscl.store.queries.user_rows import documents_of
 from xscl.time_format import written
 
 Row: TypeAlias = dict[str, Any]
@@ -108,41 +110,28 @@ class UserData:
         }
 
     def _documents(self) -> Iterator[Row]:
-        """Yield the kept documents of the user's streams, in parts."""
-        own = own_condition("s", self._who.number)
-        last = 0
+        """Yield the kept documents of the user's streams."""
         with closing(self._engine.host.connect()) as store:
-            while rows := store.fetch(
-                "SELECT doc, id, given, streams, ts, xml"
-                " FROM state.document JOIN state.text USING (doc)"
-                f" WHERE doc > ? AND len(list_filter(streams, lambda s: {own})) > 0"
-                " ORDER BY doc LIMIT 500",
-                [last],
-            ):
-                last = rows[-1][0]
-                for _, name, id, streams, ts, xml in rows:
-                    yield {
-                        "kind": "document",
-                        "document": self._who.named(name),
-                        "id": id,
-                        "version": number_in(name),
-                        "streams": [self._who.visible(one) or one for one in streams],
-                        "timestamp": written(ts),
-                        "xml": bytes(xml).decode("utf-8", "replace"),
-                    }
+            for row in documents_of(store, self._who.number):
+                yield {
+                    "kind": "document",
+                    "document": self._who.named(row["name"]),
+                    "id": row["id"],
+                    "version": number_in(row["name"]),
+                    "streams": [self._who.visible(one) or one for one in row["streams"]],
+                    "timestamp": written(row["ts"]),
+                    "xml": row["xml"].decode("utf-8", "replace"),
+                }
 
     def _stars(self) -> Iterator[Row]:
         """Yield the starred matches, as they were shown."""
         with closing(self._engine.host.connect()) as store:
-            rows = store.fetch(
-                "SELECT match, subscription, starred, view FROM state.star WHERE account = ?"
-                " ORDER BY starred, match",
-                [self._who.number],
-            )
-        for match, known, starred, view in rows:
+            newest_first = list(stars(store, self._who.number, limit=MOST))
+        for row in reversed(newest_first):
+            subscription = self._who.named(row["subscription"])
             yield {
-                **{"kind": "star", "match": match, "subscription": self._who.named(known)},
-                **{"starred": written(starred), "shown": json.loads(view)},
+                **{"kind": "star", "match": row["match"], "subscription": subscription},
+                **{"starred": written(row["starred"]), "shown": json.loads(row["view"])},
             }
 
     # -- Erasure ---------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from xscl.service.dependencies import Here, Who
 from xscl.service.match_views import match_view
 from xscl.service.paging import Limit, Page
 from xscl.service.problems import not_found
-from xscl.service.stars import add_star, mark_of, remove_star, star_row, stars
+from xscl.service.stars import add_star, mark_of, star_row, stars
+from xscl.store.queries.stars import delete_star
 
 router = APIRouter(tags=["matches"])
 
@@ -101,5 +102,5 @@ def put(match: MatchId, place: StarPlace, here: Here, who: Who) -> None:
 @router.delete("/stars/{match}", summary="Remove a star", status_code=HTTPStatus.NO_CONTENT)
 def delete(match: MatchId, here: Here, who: Who) -> None:
     """Removes the star of a match, if it has one."""
-    with here.reading() as store:
-        remove_star(store, who, match)
+    with here.reading() as store, store.transaction():
+        delete_star(store, who.number, match)

@@ -32,9 +32,10 @@ from xscl.service.subscribing import (
     versions,
 )
 from xscl.service.subscription_change import SubscriptionChange, version_row
-from xscl.service.tags import LONGEST, TAGGED, tag_counts, tags_of
+from xscl.service.tags import LONGEST
 from xscl.service.tags import MOST as MOST_TAGS
 from xscl.store.queries.owners import own_condition
+from xscl.store.queries.tags import TAGGED, tag_counts, tags_of
 from xscl.subscriptions.import_rows import read_import_rows
 
 router = APIRouter(tags=["subscriptions"])

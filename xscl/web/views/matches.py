@@ -15,10 +15,11 @@ from xscl.delivery.cards import MatchView
 from xscl.documents.results import XSCL, Subscription
 from xscl.service.installation import Installation
 from xscl.service.match_views import LAST, match_view, match_views
-from xscl.service.stars import starred_among
 from xscl.service.subscribing import versions
-from xscl.service.tags import LONGEST, TAGGED, tag_counts
+from xscl.service.tags import LONGEST
 from xscl.store.queries.owners import own_condition
+from xscl.store.queries.stars import starred_among
+from xscl.store.queries.tags import TAGGED, tag_counts
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import Page, Place
 from xscl.time_format import moment
@@ -167,7 +168,7 @@ def match_at(asked: PageRequest, id: str, at: str) -> MatchView:
 def starred_of(asked: PageRequest, listed: Sequence[MatchView]) -> set[str]:
     """Return the ids of the matches on a page that the reader has starred."""
     with asked.here.reading() as store:
-        return starred_among(store, asked.who, [one.id for one in listed])
+        return starred_among(store, asked.who.number, [one.id for one in listed])
 
 
 def cards(asked: PageRequest, found: Sequence[Match]) -> list[MatchView]:

@@ -10,7 +10,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.delivery.cards import MatchView
 from xscl.service.problems import not_found
-from xscl.service.stars import add_star, mark_of, remove_star, stars
+from xscl.service.stars import add_star, mark_of, stars
+from xscl.store.queries.stars import delete_star
 from xscl.web.links import on_site
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute
@@ -48,8 +49,8 @@ def star(
 ) -> RedirectResponse:
     """Star a match, or remove its star, and return to the page."""
     if remove:
-        with asked.here.reading() as store:
-            remove_star(store, asked.who, match)
+        with asked.here.reading() as store, store.transaction():
+            delete_star(store, asked.who.number, match)
         return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
     view: MatchView = match_at(asked, match, at)
     if view.gone:

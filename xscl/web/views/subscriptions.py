@@ -29,15 +29,13 @@ from xscl.service.subscribing import existing, history_of, unsubscribe
 from xscl.service.subscription_change import SubscriptionChange
 from xscl.service.tags import (
     LONGEST,
-    TAGGED,
     checked_tags,
     set_tags,
     split_tags,
-    tag_counts,
-    tags_of,
 )
 from xscl.store.queries.kept_matches import KEPT_MATCHES
 from xscl.store.queries.owners import own_condition
+from xscl.store.queries.tags import TAGGED, tag_counts, tags_of
 from xscl.store.store import Store
 from xscl.time_format import duration
 from xscl.web.days import DAYS, DAYS_AGO, spark
