@@ -346,6 +346,7 @@ class Catalog:
             (number,) = self._begin([(name, query)], updates, since, acknowledged=True)
             self.backfills.completion(number)
             return number
+        self._expect_valid(name, query, language)
         with self.backfills.exclusive():
             number = self._begin_events(name, query, language, updates, since)
             if self._state.subscriptions[name].publish is not None:
@@ -404,6 +405,11 @@ class Catalog:
                     _begin_backfill(state, name, since, acknowledged=acknowledged)
                     for name, _ in pairs
                 ]
+
+    def _expect_valid(self, name: str, text: str, language: str) -> None:
+        """Refuse a query of events that is wrong before it waits for the backfills of others."""
+        with self._transactions.committed():
+            self._state.registration.read_by(name, text, language)
 
     def _begin_events(
         self, name: str, text: str, language: str, updates: bool, since: str | int | None

@@ -249,3 +249,26 @@ def test_matches_are_counted_when_a_subscription_was_removed_meanwhile() -> None
         assert found.received() == {"plain": 3}
         with pytest.raises(StoreError, match="no longer kept"):
             list(found)
+
+
+@pytest.mark.parametrize("language", ["cel", "sase", "eql"])
+def test_a_wrong_query_of_events_does_not_wait_for_the_histories_of_others(language: str) -> None:
+    entered, refused = threading.Event(), threading.Event()
+
+    with xscl.Engine() as engine:
+        catalog = engine.host.catalog
+
+        def complete() -> None:
+            with catalog.backfills._running:  # as a backfill holds it, also while it pauses
+                entered.set()
+                assert refused.wait(60)
+
+        other = threading.Thread(target=complete)
+        other.start()
+        assert entered.wait(60)
+        try:
+            with pytest.raises(xscl.QueryError):
+                catalog.subscribe_from("q", "SELECT EVENT (", language=language)
+        finally:
+            refused.set()
+            other.join()
