@@ -1,7 +1,8 @@
 """Modules of ours that execute a function while a call runs.
 
-A module counts once, however many of its functions run.  Functions that run while a module is
-being imported do not count: neither module bodies nor what these call.
+A module counts once, however many of its functions run.  The modules of `TABLES` count as one, for
+each has the statements on its table.  Functions that run while a module is being imported do not
+count: neither module bodies nor what these call.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ STEPS = {
 }
 """The steps of a push: the modules that call the package of the step, and that package."""
 
+TABLES = "xscl.store.queries"
 SUBSCRIPTION = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
 
 
@@ -90,7 +92,8 @@ def _module(file: str) -> str | None:
     parts = path.relative_to(ROOT).with_suffix("").parts
     if parts[0] not in PACKAGES:
         return None
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    return TABLES if name.startswith(TABLES) else name
 
 
 def first_subscribe() -> list[str]:

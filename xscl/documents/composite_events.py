@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from xscl.documents.document_log import DocumentLog, StoredDocument
 from xscl.shredding.nodes.tree import DocumentTree, Item
+from xscl.store.queries.composites import composites_of, insert_composites, relational_results
 from xscl.store.schema import EARLIEST
 from xscl.store.store import Store
 
@@ -200,8 +199,8 @@ class CompositeEvents:
 
     def save(self) -> set[int]:
         """Write the composites that were numbered, and return their documents."""
-        self._store.insert_rows(
-            "state.composite",
+        insert_composites(
+            self._store,
             (
                 {"doc": number, "vals": composite.values, **composite._asdict()}
                 for composite, number in self.new.items()
@@ -226,19 +225,14 @@ class CompositeEvents:
         return found
 
     def _stored(self, numbers: set[int]) -> dict[int, Composite]:
-        self._store.lend("asked", pa.table({"doc": pa.array(sorted(numbers), pa.int64())}))
-        query = f"SELECT {COLUMNS} FROM state.composite SEMI JOIN asked USING (doc)"
-        return {row["doc"]: stored_composite(row) for row in self._store.rows(query)}
+        rows = composites_of(self._store, sorted(numbers))
+        return {row["doc"]: stored_composite(row) for row in rows}
 
     def rows_before(self, rows: Iterable[tuple[int, Composite]]) -> set[tuple[int, Composite]]:
         """Return the relational rows, each with its stream, that are results already."""
         asked = set(rows)
         times = [composite.ts for _, composite in asked]
-        stored = self._store.rows(
-            f"SELECT qid, {COLUMNS} FROM (SELECT qid, doc1 AS doc FROM state.result)"
-            " JOIN state.composite USING (doc) WHERE ts BETWEEN ? AND ? AND len(docs) = 0",
-            [min(times), max(times)],
-        )
+        stored = relational_results(self._store, min(times), max(times))
         return {(row["qid"], stored_composite(row)) for row in stored} & asked
 
     def forget(self) -> None:

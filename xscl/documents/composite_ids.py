@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from xscl.store.queries.composites import (
+    composite_streams,
+    delete_composite_stream,
+    insert_composite_streams,
+)
 from xscl.store.store import Store
 
 
@@ -18,11 +23,10 @@ class CompositeIds:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        rows = store.fetch("SELECT number, definition FROM state.composite_stream")
-        self._definitions: dict[int, str] = dict(rows)
-        self._numbers = {definition: number for number, definition in rows}
+        self._definitions = composite_streams(store)
+        self._numbers = {text: number for number, text in self._definitions.items()}
         self._uses: Counter[int] = Counter()
-        self._new: list[dict[str, object]] = []
+        self._new: dict[int, str] = {}
         ((taken,),) = store.fetch("SELECT coalesce(min(qid), 0) FROM state.retired")
         self._taken = int(taken)  # the lowest number of kept results
         self._lowest = min(self._taken, *self._definitions, 0)
@@ -34,7 +38,7 @@ class CompositeIds:
             number = self._lowest = self._lowest - 1
             self._numbers[definition] = number
             self._definitions[number] = definition
-            self._new.append({"number": number, "definition": definition})
+            self._new[number] = definition
         self._uses[number] += 1
         return number
 
@@ -48,7 +52,7 @@ class CompositeIds:
 
     def save(self) -> None:
         """Write the new definitions."""
-        self._store.insert_rows("state.composite_stream", self._new)
+        insert_composite_streams(self._store, self._new)
         self._new.clear()
 
     def reserve(self, number: int) -> None:
@@ -62,4 +66,4 @@ class CompositeIds:
             del self._uses[number], self._numbers[self._definitions.pop(number)]
             if number == self._lowest:
                 self._lowest = min(self._taken, *self._definitions, 0)
-            self._store.fetch("DELETE FROM state.composite_stream WHERE number = ?", [number])
+            delete_composite_stream(self._store, number)

@@ -34,6 +34,9 @@ from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.shredding.remote.remote_bindings import Numbers
 from xscl.store.consumed_offsets import Beat
+from xscl.store.queries.documents import insert_documents, latest_arrival, stored_documents
+from xscl.store.queries.rejected import insert_rejected, known_rejected
+from xscl.store.queries.texts import insert_texts, text_of, texts_of
 from xscl.store.schema import EARLIEST, LEVELS
 from xscl.store.store import Store
 
@@ -97,8 +100,8 @@ class DocumentLog:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.clock, self.next = store.numbers("clock", "next_doc")
-        ((latest,),) = store.fetch("SELECT max(arrived) FROM state.document")
-        self.arrived = EARLIEST if latest is None else int(latest)
+        latest = latest_arrival(store)
+        self.arrived = EARLIEST if latest is None else latest
         self._trees = TreeCache()
         self._markups = MarkupCache()
         self._recent: OrderedDict[int, StoredDocument] = OrderedDict()
@@ -136,8 +139,7 @@ class DocumentLog:
         if len(arrivals):
             self._arrived.append(arrivals)
             self._arrived_from.append(int(arrivals.docs[0]))
-        columns = batch.columns(rows, arrivals, times)
-        self._store.insert("state.document", self._store.typed("state.document", columns))
+        insert_documents(self._store, batch.columns(rows, arrivals, times))
         if refused:
             self._record_rejected(
                 rejection_row(documents[at], refused[at], int(clocks[at])) for at in sorted(refused)
@@ -151,7 +153,7 @@ class DocumentLog:
         self.clock = max(self.clock, int(arrivals.clocks.max()), int(arrivals.ts.max()))
         self._arrived.append(arrivals)
         self._arrived_from.append(int(arrivals.docs[0]))
-        self._store.insert("state.document", rows)
+        insert_documents(self._store, rows)
 
     def reject_poison(self, documents: Sequence[Document]) -> None:
         """Record documents that crashed the process that read them; they are not read."""
@@ -275,22 +277,15 @@ class DocumentLog:
             rows.setdefault((row["stream"], row["id"], row["sha256"]), row)
         if not rows:
             return
-        columns = {name: [row[name] for row in rows.values()] for name in ("id", "sha256")}
-        self._store.lend("refused", pa.table(columns))
-        known = set(
-            self._store.fetch(
-                "SELECT stream, id, sha256 FROM state.rejected SEMI JOIN refused USING (id, sha256)"
-            )
-        )
-        new = [row for key, row in rows.items() if key not in known]
-        self._store.insert_rows("state.rejected", new)
+        _, ids, digests = zip(*rows, strict=True)
+        known = known_rejected(self._store, ids, digests)
+        insert_rejected(self._store, [row for key, row in rows.items() if key not in known])
 
     # -- Texts -----------------------------------------------------------------------------
 
     def store_texts(self, docs: Sequence[int], texts: Sequence[bytes]) -> int:
         """Store the texts of documents and return how many bytes they have."""
-        table = pa.table({"doc": pa.array(docs, pa.int64()), "xml": pa.array(texts, pa.binary())})
-        self._store.insert("state.text", table)
+        insert_texts(self._store, docs, texts)
         return sum(map(len, texts))
 
     def finish(self) -> None:
@@ -313,14 +308,13 @@ class DocumentLog:
         if tree is None and (here := self._arrival(doc)) is not None:
             tree = self._trees.put(doc, number_nodes(here.root))
         if tree is None:
-            query = "SELECT xml FROM state.text WHERE doc = ?"
-            rows = self._store.peek(query, [doc]) or self._store.fetch(query, [doc])
-            if not rows:
+            xml = text_of(self._store, doc)
+            if xml is None:
                 raise StoreError(
                     "the documents of this match are no longer kept",
                     hint="read a match before its subscription is removed, or keep matches longer",
                 )
-            tree = self._trees.put(doc, number_nodes(parse(rows[0][0])))
+            tree = self._trees.put(doc, number_nodes(parse(xml)))
         return tree
 
     def read(self, docs: Iterable[int]) -> None:
@@ -331,11 +325,7 @@ class DocumentLog:
         missing = {doc for doc in docs if doc not in self._trees and not self._arrival(doc)}
         if len(missing) < 2:
             return
-        listed = pa.table({"doc": pa.array(sorted(missing), pa.int64())})
-        self._store.lend("asked", listed)
-        for doc, xml in self._store.fetch(
-            "SELECT doc, xml FROM state.text SEMI JOIN asked USING (doc)"
-        ):
+        for doc, xml in texts_of(self._store, sorted(missing)):
             self._trees.put(doc, number_nodes(parse(xml)))
 
     def recent(self, doc: int) -> StoredDocument | None:
@@ -351,11 +341,9 @@ class DocumentLog:
         found = {doc: stored for doc, stored in recent if stored is not None}
         asked = sorted(docs - found.keys())
         if asked:
-            self._store.lend("asked", pa.table({"doc": pa.array(asked, pa.int64())}))
-            query = f"SELECT {STORED} FROM state.document SEMI JOIN asked USING (doc)"
-            rows = list(self._store.rows(query, newest=False))
+            rows = list(stored_documents(self._store, asked, newest=False))
             if len(rows) < len(asked):
-                rows = list(self._store.rows(query))
+                rows = list(stored_documents(self._store, asked))
             found.update((row["doc"], StoredDocument(**row)) for row in rows)
         return found
 

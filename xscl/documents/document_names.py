@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xscl.documents.document_ids import VERSIONED, document_name, number_in, posted_name
 from xscl.errors import DocumentError
+from xscl.store.queries.documents import documents_given
 from xscl.store.store import Store
 
 UNKNOWN = "unknown_document"
@@ -69,11 +70,8 @@ def _candidates(
     _, _, behind = text.partition("/")
     versions = (VERSIONED.fullmatch(one) for one in (text, behind))
     ids = {text, behind, *(found[1] for found in versions if found)}
-    rows = store.fetch(
-        "SELECT id, given, streams FROM state.document WHERE list_contains(?::VARCHAR[], given)",
-        [sorted(ids)],
-    )
-    for name, given, streams in rows:
+    for row in documents_given(store, ids):
+        name, given, streams = row["id"], row["given"], row["streams"]
         seen = [(stream, label) for stream in streams if (label := visible(stream)) is not None]
         if not seen:
             continue

@@ -20,6 +20,7 @@ from xscl.inspection.backfill import first_after
 from xscl.inspection.replay import beginning
 from xscl.planning.compile_cache import Registrable
 from xscl.planning.event_queries import Attributes, schema_of
+from xscl.store.queries.documents import has_documents
 
 PATIENCE = 10.0
 """Seconds that a pause waits for the history of its subscription."""
@@ -320,13 +321,9 @@ class Catalog:
         """Return whether documents of the streams of a query in XSCL are kept."""
         if self._state.documents.next == 1:
             return False
-        streams = list(self._transactions.compiled(query).streams)
+        streams = self._transactions.compiled(query).streams
         with self._transactions.lock:
-            return bool(
-                self._transactions.store.fetch(
-                    "SELECT 1 FROM state.document WHERE list_has_any(streams, ?) LIMIT 1", [streams]
-                )
-            )
+            return has_documents(self._transactions.store, streams)
 
     def subscribe_from(
         self,

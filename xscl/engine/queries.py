@@ -40,6 +40,7 @@ from xscl.planning.plan_graph import PlanGraph, PlanNode, plan_graph
 from xscl.planning.plan_state import instances
 from xscl.shredding.conditions.unevaluated import Tally
 from xscl.store.backup import Backup, back_up
+from xscl.store.queries.texts import text_named
 from xscl.store.store import Store
 from xscl.subscriptions.match_tables import values_table
 from xscl.subscriptions.matches import Matches
@@ -99,11 +100,7 @@ class Queries:
                 if error.reason_code != UNKNOWN:
                     raise
                 return None
-            rows = store.fetch(
-                "SELECT t.xml FROM state.document d JOIN state.text t USING (doc) WHERE d.id = ?",
-                [found],
-            )
-            return bytes(rows[0][0]) if rows else None
+            return text_named(store, found)
 
     def backup(self, path: Path) -> Backup:
         """Write a backup of all state to one file, as of one commit."""

@@ -27,6 +27,7 @@ from xscl.engine.transactions import Transactions
 from xscl.inspection.arrival_order import Numbers
 from xscl.planning.operators.joins import Interleaved
 from xscl.shredding.arrivals import Arrivals
+from xscl.store.queries.documents import clock_from, earliest_time
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
 
@@ -56,7 +57,9 @@ class Twin:
             self.reads = _copy(state, subscription, self._twin.store)
             self._twin.store.set_progress(next_doc=self.composites)
             if any(map(is_calendar, self.reads)):
-                self._twin.store.set_progress(clock=_clock_before(state.store, subscription.since))
+                clock = clock_from(state.store, subscription.since)  # instants begin with it
+                clock = state.store.progress("clock") if clock is None else clock
+                self._twin.store.set_progress(clock=clock)
         self._twin.state = EngineState(self._twin.store, self._twin.settings, self._live.compiled)
 
     @property
@@ -108,12 +111,9 @@ class Twin:
     def begin_own_time(self, store: Store, clock: int) -> None:
         """Emit the instants of calendars, from the first document on."""
         if any(map(is_calendar, self.reads)):
-            ((first,),) = store.fetch(
-                "SELECT min(ts) FROM state.document WHERE list_has_any(streams, ?) AND first >= ?",
-                [list(self.reads), self._subscription.since],
-            )
+            first = earliest_time(store, self.reads, since=self._subscription.since)
             if first is not None:
-                self._ingest.occur(int(first), clock)
+                self._ingest.occur(first, clock)
 
     def _push(self, rows: pa.Table, own_time: bool) -> None:
         names = ("doc", "streams", "xml", "ts", "clock", "rank", "base", "first")
@@ -145,14 +145,6 @@ class Twin:
         with self._twin.lock:
             self._log.close()
             self._twin.close()
-
-
-def _clock_before(store: Store, doc: int) -> int:
-    """Return the clock before the first document from a number on; instants begin with it."""
-    rows = store.fetch(
-        "SELECT clock FROM state.document WHERE doc >= ? ORDER BY doc LIMIT 1", [doc]
-    )
-    return int(rows[0][0]) if rows else store.progress("clock")
 
 
 def _pair(ours: Iterable[Operator], theirs: Iterable[Operator], found: dict[int, Operator]) -> None:

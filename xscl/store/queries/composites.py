@@ -1,0 +1,54 @@
+"""The tables of composites and of the definitions of their streams."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from xscl.store.queries.numbers import among
+from xscl.store.store import Store
+
+_COLUMNS = "doc, docs, nodes, vals, start, ts, clock, rank, first, version, bases"
+
+
+def insert_composites(store: Store, rows: Iterable[Mapping[str, object]]) -> None:
+    """Append composites, each with its number `doc`."""
+    store.insert_rows("state.composite", rows)
+
+
+def composites_of(store: Store, numbers: Collection[int]) -> Iterator[dict[str, Any]]:
+    """Return the composites of some numbers, in the order of these."""
+    listed, parameters = among(store, numbers)
+    return store.rows(
+        f"SELECT {_COLUMNS} FROM state.composite WHERE doc IN ({listed}) ORDER BY doc", parameters
+    )
+
+
+def relational_results(store: Store, first: int, last: int) -> Iterator[dict[str, Any]]:
+    """Return the relational rows between two times that are results, each with its `qid`."""
+    return store.rows(
+        f"SELECT qid, {_COLUMNS} FROM (SELECT qid, doc1 AS doc FROM state.result) AS r"
+        " JOIN state.composite USING (doc) WHERE ts BETWEEN ? AND ? AND len(docs) = 0",
+        [first, last],
+    )
+
+
+# -- Definitions of streams ----------------------------------------------------------------
+
+
+def composite_streams(store: Store) -> dict[int, str]:
+    """Return the definitions of composite streams by their numbers."""
+    return dict(store.fetch("SELECT number, definition FROM state.composite_stream"))
+
+
+def insert_composite_streams(store: Store, definitions: Mapping[int, str]) -> None:
+    """Append definitions of composite streams by their numbers."""
+    store.insert_rows(
+        "state.composite_stream",
+        ({"number": number, "definition": text} for number, text in definitions.items()),
+    )
+
+
+def delete_composite_stream(store: Store, number: int) -> None:
+    """Delete the definition of a composite stream."""
+    store.fetch("DELETE FROM state.composite_stream WHERE number = ?", [number])

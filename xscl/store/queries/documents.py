@@ -1,0 +1,91 @@
+"""The table of documents: identity, order of arrival, times."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from xscl.store.queries.numbers import among
+from xscl.store.store import Store
+
+_TABLE = "state.document"
+_STORED = "doc, id, ts, first, version, history, clock, rank, base, given, streams[1] AS stream"
+
+
+# -- Writing -------------------------------------------------------------------------------
+
+
+def insert_documents(store: Store, rows: pa.Table | Mapping[str, Any]) -> None:
+    """Append documents: a table of all columns, or their values by the names of columns."""
+    store.insert(_TABLE, rows if isinstance(rows, pa.Table) else store.typed(_TABLE, rows))
+
+
+def delete_documents(store: Store, docs: Collection[int]) -> None:
+    """Delete the rows of some documents."""
+    listed, parameters = among(store, docs)
+    store.fetch(f"DELETE FROM state.document WHERE doc IN ({listed})", parameters)
+
+
+# -- Reading -------------------------------------------------------------------------------
+
+
+def stored_documents(
+    store: Store, docs: Collection[int], *, newest: bool = True
+) -> Iterator[dict[str, Any]]:
+    """Return the parts of documents that matches need; `stream` is the first one of several.
+
+    Unless they are the `newest`, those of the newest commits may lack.
+    """
+    listed, parameters = among(store, docs)
+    query = f"SELECT {_STORED} FROM state.document WHERE doc IN ({listed})"
+    return store.rows(query, parameters, newest=newest)
+
+
+def documents_given(store: Store, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Return `id`, `given` and `streams` of the documents that were posted with some ids."""
+    return store.rows(
+        "SELECT id, given, streams FROM state.document WHERE list_contains(?::VARCHAR[], given)",
+        [sorted(ids)],
+    )
+
+
+def latest_arrival(store: Store) -> int | None:
+    """Return the time of the last arrival, None without documents."""
+    ((latest,),) = store.fetch("SELECT max(arrived) FROM state.document")
+    return None if latest is None else int(latest)
+
+
+def first_arrived_since(store: Store, time: int, *, doc: int) -> int | None:
+    """Return the first document from number `doc` on that arrived at a time or later, if any."""
+    ((first,),) = store.fetch(
+        "SELECT min(doc) FROM state.document WHERE doc >= ? AND arrived >= ?", [doc, time]
+    )
+    return None if first is None else int(first)
+
+
+def clock_from(store: Store, doc: int) -> int | None:
+    """Return the clock before the first document from a number on, None without one."""
+    rows = store.fetch(
+        "SELECT clock FROM state.document WHERE doc >= ? ORDER BY doc LIMIT 1", [doc]
+    )
+    return int(rows[0][0]) if rows else None
+
+
+def earliest_time(store: Store, streams: Sequence[str], *, since: int) -> int | None:
+    """Return the least timestamp of streams' documents whose `first` is at least `since`."""
+    ((first,),) = store.fetch(
+        "SELECT min(ts) FROM state.document WHERE list_has_any(streams, ?) AND first >= ?",
+        [list(streams), since],
+    )
+    return None if first is None else int(first)
+
+
+def has_documents(store: Store, streams: Sequence[str]) -> bool:
+    """Return whether a document of one of some streams is known."""
+    return bool(
+        store.fetch(
+            "SELECT 1 FROM state.document WHERE list_has_any(streams, ?) LIMIT 1", [list(streams)]
+        )
+    )
