@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.columns.arrow_tables import named
 from xscl.documents.composite_events import Composite, joined, qualified
 from xscl.documents.document_log import StoredDocument
 from xscl.documents.lazy import lazy
@@ -97,8 +96,6 @@ class Subscription:
 
 _OTHERS = ("outputs", "distinct")  # fields that are not columns of the same name
 _SAME = tuple(one.name for one in fields(Subscription) if one.name not in _OTHERS)
-SUBSCRIPTION_COLUMNS = named((*_SAME, "outputs", "places", "is_distinct"))
-"""The columns of `state.subscription` and `state.retired` that `stored_subscription` reads."""
 
 
 def stored_subscription(row: Mapping[str, Any]) -> Subscription:

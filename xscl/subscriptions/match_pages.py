@@ -22,7 +22,13 @@ import pyarrow.compute as pc
 from xscl.documents.results import RESULTS_UP_TO, Results, Subscription
 from xscl.errors import UnknownSubscription
 from xscl.planning.compile import CompiledQuery
-from xscl.store.queries.kept_matches import KEPT_MATCHES
+from xscl.store.queries.kept_matches import count_kept
+from xscl.store.queries.results import (
+    ResultRange,
+    last_positions,
+    results_between,
+    results_of_pair,
+)
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match, MatchSource
 from xscl.subscriptions.match_reader import MatchReader
@@ -82,18 +88,6 @@ class _PageRequest:
         return bool(self.versions)
 
     @property
-    def of(self) -> tuple[str, list[object]]:
-        """The SQL condition on result streams, and its parameters."""
-        if self.versions:
-            bounds = [
-                [one.qid, one.since, one.since, one.after, LAST if one.until is None else one.until]
-                for one in self.versions
-            ]
-            listed: list[object] = [value for row in bounds for value in row]
-            return f"AND ({' OR '.join([_OF_ONE] * len(bounds))})", listed
-        return (_OF_SOME, [self.prefix, self.prefix]) if self.prefix else ("", [])
-
-    @property
     def low(self) -> int:
         """The lower bound of positions."""
         return self.after[0] + self.is_of_one
@@ -102,6 +96,22 @@ class _PageRequest:
     def high(self) -> int:
         """The upper bound of positions."""
         return self.before[0] - self.is_of_one
+
+    def results(
+        self, store: Store, low: int, high: int, limit: int, *, newest_first: bool
+    ) -> pa.Table:
+        """Return the first results between two positions, or the last ones."""
+        ranges = [
+            ResultRange(one.qid, one.since, one.after, LAST if one.until is None else one.until)
+            for one in self.versions
+        ]
+        return results_between(
+            *(store, low, high),
+            ranges=ranges,
+            prefix=self.prefix,
+            newest_first=newest_first,
+            limit=limit,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,19 +170,14 @@ class MatchPages:
     ) -> int:
         """Return the number of kept matches between two positions, of subscriptions `mine`."""
         with self._lock:
-            rows = self._store.fetch(
-                f"SELECT name, count(*) FROM ({KEPT_MATCHES}) WHERE position > ? AND position <= ?"
-                " GROUP BY name",
-                [after, up_to],
-            )
+            counts = count_kept(self._store, after, up_to)
         known = self._subscriptions()
-        return sum(int(count) for name, count in rows if any(map(mine, known.of_name(name))))
+        return sum(n for name, n in counts.items() if any(map(mine, known.of_name(name))))
 
     def last_positions(self) -> dict[int, int]:
         """Return the position of the last result of each stream of results."""
         with self._lock:
-            rows = self._store.fetch("SELECT qid, max(position) FROM state.result GROUP BY qid")
-        return {int(qid): int(position) for qid, position in rows}
+            return last_positions(self._store)
 
     def of(
         self,
@@ -243,30 +248,17 @@ class MatchPages:
 
     def _rows(self, asked: _PageRequest, chunk: int) -> _ResultRows:
         """Return a number of results from the beginning of the page."""
-        condition, parameters = asked.of
-        found = self._query(
-            f"{_RESULTS} WHERE position BETWEEN ? AND ? {condition}"
-            f" ORDER BY position {'DESC' if asked.newest_first else 'ASC'} LIMIT ?",
-            [asked.low, asked.high, *parameters, chunk],
-            chunk,
-        )
-        table = found.sort_by("position") if asked.newest_first else found
-        ((position, clock),) = self._store.fetch("SELECT position, clock FROM state.progress")
+        newest_first = asked.newest_first
+        found = asked.results(self._store, asked.low, asked.high, chunk, newest_first=newest_first)
+        table = found.sort_by("position") if newest_first else found
+        position, clock = self._store.numbers("position", "clock")
         return _ResultRows(table, found.num_rows < chunk, position, clock)
 
     def _with_neighbours(self, asked: _PageRequest, table: pa.Table) -> pa.Table:
         """Return results with outside ones that may belong to the group of the first or last."""
-        condition, parameters = asked.of
         _, qid, doc1, doc2, _ = (column[-1].as_py() for column in table.columns)
-        lead = self._query(
-            f"{_RESULTS} WHERE position < ? {condition} ORDER BY position DESC LIMIT 1",
-            [asked.low, *parameters],
-        )
-        trail = self._query(
-            f"{_RESULTS} WHERE position > ? AND qid = ? AND doc1 = ? AND doc2 = ?"
-            " ORDER BY position",
-            [asked.high, qid, doc1, doc2],
-        )
+        lead = asked.results(self._store, 0, asked.low - 1, 1, newest_first=True)
+        trail = results_of_pair(self._store, qid, doc1, doc2, after=asked.high)
         return pa.concat_tables([lead, table, trail])
 
     def _subscribers(
@@ -307,20 +299,6 @@ class MatchPages:
                     break
         return first, last, found
 
-    # -- Reading ---------------------------------------------------------------------------
-
-    def _query(self, query: str, parameters: Sequence[object], most: int = LIMIT) -> pa.Table:
-        """Return rows of results; `most` of them are expected.
-
-        DuckDB makes a relation and its Arrow table in the time of some hundred rows.
-        """
-        if most > 10 * LIMIT:
-            return self._store.connection.sql(query, params=list(parameters)).to_arrow_table()
-        rows = self._store.fetch(query, parameters)
-        columns = zip(*rows, strict=True) if rows else [()] * len(_SCHEMA)
-        arrays = [pa.array(c, field.type) for c, field in zip(columns, _SCHEMA, strict=True)]
-        return pa.table(arrays, schema=_SCHEMA)
-
 
 def _filled(asked: _PageRequest, rows: _ResultRows, found: list[Match]) -> Page:
     """Return the page of some matches, one of which may be too many."""
@@ -341,17 +319,3 @@ def _sure(results: Results, newest_first: bool, first: int, last: int) -> tuple[
     if newest_first:
         return (LAST if at is None else results.position(at)), last
     return first, (-1 if at is None else results.position(at))
-
-
-_SCHEMA = pa.schema(
-    [
-        *(("position", pa.int64()), ("qid", pa.int32()), ("doc1", pa.int64())),
-        *(("doc2", pa.int64()), ("nodes", pa.list_(pa.field("l", pa.int32())))),
-    ]
-)
-_RESULTS = "SELECT position, qid, doc1, doc2, nodes FROM state.result"
-_OF_ONE = "(qid = ? AND doc1 >= ? AND doc2 >= ? AND position > ? AND position <= ?)"
-_OF_SOME = (
-    "AND qid IN (SELECT qid FROM state.subscription WHERE starts_with(name, ?)"
-    " UNION ALL SELECT qid FROM state.retired WHERE starts_with(name, ?))"
-)

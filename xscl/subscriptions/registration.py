@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
-
 from cep_core import Query
 from templates.processor import Processor
 from templates.registry.registry import Placed, Registry
@@ -25,6 +23,11 @@ from xscl.planning.dataflow import Dataflow
 from xscl.planning.event_queries import LANGUAGES
 from xscl.planning.planner import Planned
 from xscl.planning.query_plan import Outline
+from xscl.store.queries.operator_state import (
+    delete_operator_entries,
+    insert_operator_entries,
+    operator_entries,
+)
 from xscl.store.store import Store
 from xscl.subscriptions.streams import Streams
 from xscl.subscriptions.subscriptions import Subscriptions
@@ -284,11 +287,9 @@ class Registration:
         """Write the changes of the state of temporal operators."""
         entries, gone = self._dataflow.state_log.pop()
         if gone:
-            self._store.remove("state.core", gone)
+            delete_operator_entries(self._store, gone)
         if entries:
-            numbers, packed = zip(*entries, strict=True)
-            columns = [pa.array(numbers, pa.int64()), pa.array(packed, pa.binary())]
-            self._store.insert("state.core", pa.table(columns, names=["number", "entry"]))
+            insert_operator_entries(self._store, *zip(*entries, strict=True))
 
     # -- In memory -------------------------------------------------------------------------
 
@@ -314,8 +315,7 @@ class Registration:
                 self._planned.refuse(subscription)
                 self._subscriptions.refuse(subscription, refused)
         self.set_prompt()
-        entries = self._store.fetch("SELECT number, entry FROM state.core ORDER BY number")
-        self._dataflow.state_log.restore([(int(number), bytes(entry)) for number, entry in entries])
+        self._dataflow.state_log.restore(operator_entries(self._store))
 
     def _attach_again(self, subscription: Subscription) -> None:
         if subscription.number in self._subscriptions.backfills:

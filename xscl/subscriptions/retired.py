@@ -12,14 +12,18 @@ from typing import Any
 
 from xscl.documents.results import (
     RESULTS_UP_TO,
-    SUBSCRIPTION_COLUMNS,
     Subscription,
     stored_subscription,
     subscription_row,
 )
+from xscl.store.queries.results import ResultRange, has_result
+from xscl.store.queries.subscriptions import (
+    delete_retired,
+    insert_subscriptions,
+    rename_retired,
+    retired_versions,
+)
 from xscl.store.store import Store
-
-_FOUND = "SELECT 1 FROM state.result WHERE qid = ? AND position > ? AND position <= ?"
 
 
 class RetiredVersions:
@@ -30,10 +34,7 @@ class RetiredVersions:
         self.by_name: dict[str, tuple[Subscription, ...]] = {}
         self.by_qid: dict[int, tuple[Subscription, ...]] = {}
         self._swept = 0  # up to which position of forgotten results
-        rows = store.rows(
-            f"SELECT {SUBSCRIPTION_COLUMNS} FROM state.retired ORDER BY version, until"
-        )
-        for one in map(stored_subscription, rows):
+        for one in map(stored_subscription, retired_versions(store)):
             self._index(one)
 
     def __iter__(self) -> Iterator[Subscription]:
@@ -55,9 +56,9 @@ class RetiredVersions:
         if forgotten > self._swept:
             dropped = self.drop([old for old in self if (old.until or 0) <= forgotten])
             self._swept = forgotten
-        asked = [one.qid, max(one.after, forgotten), one.until, one.since, one.since]
-        if self._store.fetch(f"{_FOUND} AND doc1 >= ? AND doc2 >= ? LIMIT 1", asked):
-            self._store.insert_rows("state.retired", [subscription_row(one)])
+        asked = ResultRange(one.qid, one.since, max(one.after, forgotten), one.until)
+        if has_result(self._store, asked):
+            insert_subscriptions(self._store, [subscription_row(one)], retired=True)
             self._index(one)
         return dropped
 
@@ -65,20 +66,17 @@ class RetiredVersions:
         """Delete versions; return them."""
         dropped = list(versions)
         for one in dropped:
-            self._store.fetch(
-                "DELETE FROM state.retired WHERE key = ? AND version = ? AND after = ?",
-                [one.key, one.version, one.after],
-            )
+            delete_retired(self._store, one.key, one.version, one.after)
             for index, at in ((self.by_name, one.name), (self.by_qid, one.qid)):
                 _remove(index, at, one)
         return dropped
 
     def rename(self, name: str, new: str) -> None:
-        """Move the versions of a name to another one."""
+        """Move the versions of a name to another one, and what refers to them by it."""
         for one in self.by_name.pop(name, ()):
             _remove(self.by_qid, one.qid, one)
             self._index(replace(one, name=new))
-        self._store.fetch("UPDATE state.retired SET name = ? WHERE name = ?", [new, name])
+        rename_retired(self._store, name, new)
 
     def _index(self, one: Subscription) -> None:
         self.by_name[one.name] = (*self.by_name.get(one.name, ()), one)

@@ -14,7 +14,6 @@ from functools import lru_cache
 import pyarrow as pa
 
 from cep_core import Schema, is_calendar
-from templates.columns.arrow_tables import named
 from xscl.documents.results import Subscription
 from xscl.errors import QueryError, StreamInUse, XsclError
 from xscl.language.names import EVERYTHING, refuse_long_stream
@@ -29,6 +28,7 @@ from xscl.planning.event_queries import (
     schema_of,
 )
 from xscl.planning.query_plan import Outline
+from xscl.store.queries.streams import declared_streams, delete_streams_of, put_streams
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
 
@@ -44,11 +44,6 @@ class StreamDeclaration:
     lateness: int
     live: bool
     schema: Schema | None
-
-
-_DECLARED = pa.schema(
-    {"name": pa.string(), "lateness": pa.int64(), "live": pa.bool_(), "attributes": pa.string()}
-)
 
 
 class Streams:
@@ -71,10 +66,10 @@ class Streams:
         self._changes = 0
         self._table: pa.Table | None = None
         self._table_for: tuple[int, ...] = ()
-        rows = store.fetch("SELECT name, lateness, live, attributes FROM state.stream")
-        for name, lateness, live, attributes in rows:
-            schema = None if attributes is None else schema_from(attributes)
-            self._declared[name] = StreamDeclaration(name, lateness, live, schema)
+        for row in declared_streams(store):
+            text = row.pop("attributes")
+            schema = None if text is None else schema_from(text)
+            self._declared[row["name"]] = StreamDeclaration(**row, schema=schema)
 
     def checked(
         self, name: str, lateness: str | int, live: bool, attributes: Attributes | None
@@ -104,12 +99,7 @@ class Streams:
             }
             for one in declared
         ]
-        self._store.lend("declared", pa.Table.from_pylist(rows, _DECLARED))
-        self._store.connection.execute(
-            f"INSERT INTO state.stream BY NAME SELECT {named(_DECLARED.names)} FROM declared"
-            " ON CONFLICT (name) DO UPDATE SET"
-            " lateness = excluded.lateness, live = excluded.live, attributes = excluded.attributes"
-        )
+        put_streams(self._store, rows)
         self._changes += 1
         self._declared.update((one.name, one) for one in declared)
 
@@ -160,7 +150,7 @@ class Streams:
 
     def erase(self, prefix: str) -> None:
         """Delete the declarations of streams with a prefix."""
-        self._store.fetch("DELETE FROM state.stream WHERE starts_with(name, ?)", [prefix])
+        delete_streams_of(self._store, prefix)
         self._declared = {
             name: one for name, one in self._declared.items() if not name.startswith(prefix)
         }

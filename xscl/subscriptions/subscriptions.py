@@ -22,7 +22,6 @@ from templates.model.join_graph import JoinGraph
 from templates.model.relations import INFINITE
 from templates.registry.registry import Placed, Registry
 from xscl.documents.results import (
-    SUBSCRIPTION_COLUMNS,
     WITHOUT_PAST,
     Backfill,
     Subscription,
@@ -41,6 +40,20 @@ from xscl.language.names import LONGEST_NAME, PREFIX, in_short
 from xscl.planning.compile_cache import Plain, Variable
 from xscl.planning.planner import Planned
 from xscl.planning.query_plan import Outline
+from xscl.store.queries.backfills import (
+    acknowledge_backfill,
+    backfills,
+    delete_backfill,
+    insert_backfill,
+)
+from xscl.store.queries.results import delete_results_of
+from xscl.store.queries.stars import delete_stars_of
+from xscl.store.queries.subscriptions import (
+    delete_endpoints_and_tags,
+    delete_subscription,
+    insert_subscriptions,
+    subscriptions,
+)
 from xscl.store.schema import LEVELS
 from xscl.store.store import Store
 from xscl.subscriptions.retired import RetiredVersions
@@ -169,10 +182,6 @@ class Subscriptions:
     def _move(self, key: str, name: str, new: str) -> None:
         """Move what is kept under the name of a key to another name."""
         self.retired.rename(name, new)
-        for table in ("endpoint", "secret_address", "star", "subscription_tag"):
-            self._store.fetch(
-                f"UPDATE state.{table} SET subscription = ? WHERE subscription = ?", [new, name]
-            )
         self._keys.pop(key, None)
         if key != new:
             self._keys[key] = new
@@ -218,8 +227,8 @@ class Subscriptions:
         self.by_qid[old.qid] = exchanged(self.by_qid[old.qid])
         if old.publish is not None:
             self._publishers[old.publish] = exchanged(self._publishers[old.publish])
-        self._store.fetch("DELETE FROM state.subscription WHERE number = ?", [old.number])
-        self._store.insert_rows("state.subscription", [subscription_row(new)])
+        delete_subscription(self._store, old.number)
+        insert_subscriptions(self._store, [subscription_row(new)])
         self._changes += 1
         return new
 
@@ -231,7 +240,7 @@ class Subscriptions:
 
     def purge(self, name: str) -> None:
         """Delete the matches of a removed subscription, and what stars keep of them."""
-        self._store.fetch("DELETE FROM state.star WHERE subscription = ?", [name])
+        delete_stars_of(self._store, name)
         for one in self.retired.drop(self.retired.of(name)):
             self._keys.pop(one.key, None)
             self._drop_results(one.qid)
@@ -239,7 +248,7 @@ class Subscriptions:
     def _drop_results(self, qid: int) -> None:
         """Delete the results of a stream that nobody reads any more."""
         if not self.receivers(qid):
-            self._store.fetch("DELETE FROM state.result WHERE qid = ?", [qid])
+            delete_results_of(self._store, qid)
 
     def streams(self) -> Mapping[str, Iterable[str]]:
         """Return, for each stream that is read, the names of its subscriptions."""
@@ -375,14 +384,12 @@ class Subscriptions:
         """Record that the matches of a stored subscription before a document are to be found."""
         self._exchange(self[name], replace(self[name], backfilled=position))
         self.backfills[begun.subscription] = begun
-        self._store.insert_rows("state.backfill", [asdict(begun)])
+        insert_backfill(self._store, asdict(begun))
 
     def acknowledge_backfill(self, number: int) -> None:
         """Record that a registration was acknowledged: its backfill is resumed after a crash."""
         self.backfills[number] = replace(self.backfills[number], acknowledged=True)
-        self._store.fetch(
-            "UPDATE state.backfill SET acknowledged = true WHERE subscription = ?", [number]
-        )
+        acknowledge_backfill(self._store, number)
 
     def end_backfill(self, one: Subscription, position: int, live: Sequence[int]) -> None:
         """Mark the matches of a subscription up to a position as backfilled, except `live` ones."""
@@ -395,7 +402,7 @@ class Subscriptions:
 
     def _drop_backfill(self, number: int) -> None:
         if self.backfills.pop(number, None) is not None:
-            self._store.fetch("DELETE FROM state.backfill WHERE subscription = ?", [number])
+            delete_backfill(self._store, number)
 
     def numbered(self, number: int) -> Subscription | None:
         """Return the subscription of a number whose backfill is not complete, or None."""
@@ -409,7 +416,7 @@ class Subscriptions:
 
     def save(self) -> None:
         """Write the subscriptions added since the last call."""
-        self._store.insert_rows("state.subscription", map(subscription_row, self._new))
+        insert_subscriptions(self._store, map(subscription_row, self._new))
         self._new.clear()
 
     def remove(self, name: str, position: int) -> Subscription:
@@ -430,7 +437,7 @@ class Subscriptions:
         else:
             del self.by_qid[subscription.qid]
             self._drop_results(subscription.qid)
-        self._store.fetch("DELETE FROM state.subscription WHERE number = ?", [subscription.number])
+        delete_subscription(self._store, subscription.number)
         self._drop_backfill(subscription.number)
         if subscription.number == self._next - 1:  # nobody has its number again
             self._store.set_meta(subscriptions=self._next - 1)
@@ -438,13 +445,7 @@ class Subscriptions:
 
     def remove_endpoints(self, name: str) -> None:
         """Remove endpoints and tags: the next subscription of the name is another one."""
-        self._store.fetch(
-            "DELETE FROM state.dead_letter WHERE endpoint IN"
-            " (SELECT id FROM state.endpoint WHERE subscription = ?)",
-            [name],
-        )
-        for table in ("endpoint", "secret_address", "subscription_tag"):
-            self._store.fetch(f"DELETE FROM state.{table} WHERE subscription = ?", [name])
+        delete_endpoints_and_tags(self._store, name)
 
     def dependents(self, name: str) -> tuple[str, ...]:
         """Return a subscription and its dependents, the readers first."""
@@ -586,12 +587,9 @@ class Subscriptions:
         return found
 
     def _load(self) -> None:
-        query = f"SELECT {SUBSCRIPTION_COLUMNS} FROM state.subscription ORDER BY number"
-        for row in self._store.rows(query):
+        for row in subscriptions(self._store):
             self._index(stored_subscription(row))
-        for row in self._store.rows(
-            "SELECT subscription, key, doc, clock, most, acknowledged FROM state.backfill"
-        ):
+        for row in backfills(self._store):
             self.backfills[row["subscription"]] = Backfill(**row)
         for one in (*self, *self.retired):
             if one.key != one.name:

@@ -59,3 +59,13 @@ def match_among(
     """
     rows = store.rows(_AMONG, [list(docs), number, after, until, list(docs)])
     return next((tuple(row["docs"]) for row in rows), None)
+
+
+def count_kept(store: Store, after: int, up_to: int) -> dict[str, int]:
+    """Return the numbers of kept matches after a position, up to another one, by subscription."""
+    rows = store.rows(
+        f"SELECT name, count(*) AS matches FROM ({KEPT_MATCHES})"
+        " WHERE position > ? AND position <= ? GROUP BY name",
+        [after, up_to],
+    )
+    return {row["name"]: row["matches"] for row in rows}

@@ -1,0 +1,112 @@
+"""The results that are kept, in the order of their positions.
+
+A result is of two documents or composites, by their numbers, or of one; then doc1 = doc2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from xscl.store.store import Store
+
+_SCHEMA = pa.schema(
+    [
+        *(("position", pa.int64()), ("qid", pa.int32()), ("doc1", pa.int64())),
+        *(("doc2", pa.int64()), ("nodes", pa.list_(pa.field("l", pa.int32())))),
+    ]
+)
+_RESULTS = f"SELECT {', '.join(_SCHEMA.names)} FROM state.result"
+_FEW = 1_000
+"""Rows up to which they are fetched: DuckDB makes a relation and its Arrow table in their time."""
+
+
+class ResultRange(NamedTuple):
+    """Results of a stream of results: after a position, up to another one.
+
+    They are of documents and composites whose numbers are at least `since`.
+    """
+
+    qid: int
+    since: int
+    after: int
+    until: int
+
+    @property
+    def parameters(self) -> list[object]:
+        """The parameters of the condition on a range."""
+        return [self.qid, self.since, self.since, self.after, self.until]
+
+
+_IN_RANGE = "qid = ? AND doc1 >= ? AND doc2 >= ? AND position > ? AND position <= ?"
+_OF_NAMES = (
+    "qid IN (SELECT qid FROM state.subscription WHERE instr(name, ?) = 1"
+    " UNION ALL SELECT qid FROM state.retired WHERE instr(name, ?) = 1)"
+)
+
+
+def results_between(
+    store: Store,
+    low: int,
+    high: int,
+    *,
+    ranges: Sequence[ResultRange] = (),
+    prefix: str = "",
+    newest_first: bool = False,
+    limit: int,
+) -> pa.Table:
+    """Return the first results between two positions, both included, in the order of these.
+
+    They are of some ranges, or of subscriptions whose names begin with a prefix, or all.  With
+    `newest_first` they are the last ones, in the opposite order.
+    """
+    conditions, parameters = ["position BETWEEN ? AND ?"], list[object]([low, high])
+    if ranges:
+        conditions.append(f"({' OR '.join([f'({_IN_RANGE})'] * len(ranges))})")
+        parameters += [value for one in ranges for value in one.parameters]
+    elif prefix:
+        conditions.append(_OF_NAMES)
+        parameters += [prefix] * 2
+    query = (
+        f"{_RESULTS} WHERE {' AND '.join(conditions)}"
+        f" ORDER BY position {'DESC' if newest_first else 'ASC'} LIMIT ?"
+    )
+    parameters.append(limit)
+    if limit > _FEW:
+        return store.connection.sql(query, params=parameters).to_arrow_table()
+    return _fetched(store, query, parameters)
+
+
+def results_of_pair(store: Store, qid: int, doc1: int, doc2: int, *, after: int) -> pa.Table:
+    """Return the results of two documents after a position, in the order of positions."""
+    return _fetched(
+        store,
+        f"{_RESULTS} WHERE position > ? AND qid = ? AND doc1 = ? AND doc2 = ? ORDER BY position",
+        [after, qid, doc1, doc2],
+    )
+
+
+def _fetched(store: Store, query: str, parameters: Sequence[object]) -> pa.Table:
+    """Return few results, without a relation of DuckDB."""
+    rows = store.fetch(query, parameters)
+    columns = zip(*rows, strict=True) if rows else [()] * len(_SCHEMA)
+    arrays = [pa.array(c, field.type) for c, field in zip(columns, _SCHEMA, strict=True)]
+    return pa.table(arrays, schema=_SCHEMA)
+
+
+def has_result(store: Store, sought: ResultRange) -> bool:
+    """Return True if a result is in a range."""
+    query = f"SELECT 1 FROM state.result WHERE {_IN_RANGE} LIMIT 1"
+    return bool(store.fetch(query, sought.parameters))
+
+
+def last_positions(store: Store) -> dict[int, int]:
+    """Return the position of the last result of each stream of results, by `qid`."""
+    return dict(store.fetch("SELECT qid, max(position) FROM state.result GROUP BY qid"))
+
+
+def delete_results_of(store: Store, qid: int) -> None:
+    """Delete the results of a stream of results."""
+    store.fetch("DELETE FROM state.result WHERE qid = ?", [qid])
