@@ -83,10 +83,6 @@ class StoredDocument:
         return posted_name(self.given, number_in(self.id))
 
 
-STORED = "doc, id, ts, first, version, history, clock, rank, base, given, streams[1] AS stream"
-"""The columns of a query over `state.document` whose rows are of `StoredDocument`, by name."""
-
-
 class AcceptedDocuments(NamedTuple):
     """The new documents of a batch, and how many were rejected; all others are unchanged."""
 

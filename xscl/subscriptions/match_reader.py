@@ -12,12 +12,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from feeds.xml.xmlparse import parse
-from templates.columns.arrow_tables import among
-from xscl.documents.composite_events import COLUMNS, Composite, of_document, stored_composite
-from xscl.documents.document_log import STORED, StoredDocument
+from xscl.documents.composite_events import Composite, of_document, stored_composite
+from xscl.documents.document_log import StoredDocument
 from xscl.documents.results import evicted
 from xscl.documents.tree_cache import TreeCache
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
+from xscl.store.queries.composites import composites_of
+from xscl.store.queries.documents import stored_documents
+from xscl.store.queries.texts import text_of
 from xscl.store.store import Store
 
 
@@ -70,9 +72,7 @@ class MatchReader:
         composites = {n: of_document(document) for n, document in documents.items()}
         missing = sorted(numbers - composites.keys())
         if missing:
-            listed, parameters = among(missing)
-            query = f"SELECT {COLUMNS} FROM state.composite WHERE doc IN ({listed})"
-            rows = self.store.rows(query, parameters)
+            rows = composites_of(self.store, missing)
             composites.update((row["doc"], stored_composite(row)) for row in rows)
         sources = {doc for one in composites.values() for doc in one.sources}
         documents.update(self._documents(sources - documents.keys()))
@@ -83,10 +83,7 @@ class MatchReader:
         found = {doc: stored for doc, stored in recent if stored is not None}
         asked = _missing(docs, found)
         if asked:
-            listed, parameters = among(asked)
-            rows = self.store.rows(
-                f"SELECT {STORED} FROM state.document WHERE doc IN ({listed})", parameters
-            )
+            rows = stored_documents(self.store, asked)
             found.update((row["doc"], StoredDocument(**row)) for row in rows)
         return found
 
@@ -95,10 +92,10 @@ class MatchReader:
         with self.lock:
             tree = self._trees.get(doc)
             if tree is None:
-                rows = self.store.fetch("SELECT xml FROM state.text WHERE doc = ?", [doc])
-                if not rows:
+                text = text_of(self.store, doc)
+                if text is None:
                     raise evicted()
-                tree = self._trees.put(doc, number_nodes(parse(rows[0][0])))
+                tree = self._trees.put(doc, number_nodes(parse(text)))
             return tree
 
 
