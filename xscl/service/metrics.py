@@ -23,6 +23,7 @@ from xscl.service.connection_limit import ConnectionLimit
 from xscl.service.problems import PROBLEM
 from xscl.service.status import ServiceStatus
 from xscl.store.data_directory import DataDirectory
+from xscl.store.queries.metrics import metric_counts
 from xscl.store.store import Store
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -47,39 +48,17 @@ _GAUGES = {
     "lag": "Seconds that the oldest of them has waited",
 }
 _COUNTED = {
-    "feeds": (
-        "state",
-        "Feeds by state",
-        "SELECT CASE WHEN gone THEN 'gone' WHEN error IS NOT NULL THEN 'failing'"
-        " WHEN polls = 0 THEN 'new' ELSE 'ok' END, count(*) FROM state.feed GROUP BY 1",
-    ),
-    "feeds_failing": (
-        "code",
-        "Feeds whose last poll failed, by its code",
-        "SELECT code, count(*) FROM state.feed WHERE error IS NOT NULL GROUP BY 1",
-    ),
-    "endpoints": (
-        "state",
-        "Endpoints of deliveries by state",
-        "SELECT coalesce(state, 'unknown'), count(*) FROM state.endpoint GROUP BY 1",
-    ),
-    "dead_letters": (
-        "state",
-        "Matches that could not be delivered",
-        "SELECT 'dead', count(*) FROM state.dead_letter",
-    ),
-    "rejections": (
-        "code",
-        "Documents that were not taken and are remembered, by reason",
-        "SELECT reason, count(*) FROM state.rejected GROUP BY 1",
-    ),
+    "feeds": ("state", "Feeds by state"),
+    "feeds_failing": ("code", "Feeds whose last poll failed, by its code"),
+    "endpoints": ("state", "Endpoints of deliveries by state"),
+    "dead_letters": ("state", "Matches that could not be delivered"),
+    "rejections": ("code", "Documents that were not taken and are remembered, by reason"),
     "cuts": (
         "state",
         "Documents with more results of a join than stay, of the latest ones of each join",
-        "SELECT 'cut', count(*) FROM state.cut",
     ),
 }
-"""Metrics of tables by one label: its name, what they are, and the query of their figures."""
+"""Metrics of tables (`metric_counts`) by one label: its name, and what they are."""
 
 
 class Metrics:
@@ -131,9 +110,7 @@ class Metrics:
 
     def text(self, store: Store) -> bytes:
         """Return all metrics in the text format; `store` is a connection of the caller."""
-        self.figures.counted = {
-            name: dict(store.fetch(query)) for name, (_, _, query) in _COUNTED.items()
-        }
+        self.figures.counted = metric_counts(store)
         return generate_latest(self.registry)
 
 
@@ -163,7 +140,7 @@ class _StatusCollector(Collector):
         yield rows
         what = "Bytes of the state that joins meet in memory"
         yield _gauge("kept_bytes", what, queries.kept_bytes)
-        for name, (label, what, _) in _COUNTED.items():
+        for name, (label, what) in _COUNTED.items():
             yield _gauges(name, what, label, dict(sorted(self.counted.get(name, {}).items())))
         written = self._home.read_status() or {}
         yield _gauge("paused", "1 while nothing new is taken", bool(written.get("paused")))

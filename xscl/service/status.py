@@ -28,42 +28,10 @@ from xscl.polling.feed_repository import ticks
 from xscl.store.commit_watermark import CommitPoint, read_watermark
 from xscl.store.consumed_offsets import DIRECT, ConsumedOffsets
 from xscl.store.data_directory import DataDirectory
-from xscl.store.queries.kept_matches import KEPT_MATCHES
-from xscl.store.queries.relations import PUBLISHED
-from xscl.store.schema import EARLIEST
+from xscl.store.queries.status import status_counts
 from xscl.store.store import Store
 from xscl.time_format import moment, ticks_of_time, written
 
-# Of the documents that came in, those that were behind the watermark of one of their streams. What
-# a feed held already is as old as it is: that says nothing of how late a stream is.
-_LATE = f"""
-SELECT count(DISTINCT doc) FROM (
-    SELECT doc, clock - ts AS behind, unnest(streams) AS name FROM state.document
-    WHERE clock > ts AND NOT history AND NOT {PUBLISHED})
-LEFT JOIN state.stream USING (name) WHERE behind > coalesce(lateness, 0)
-"""
-
-# The columns are fields of `ServiceStatus`.
-_COUNTS = f"""
-SELECT
-    (SELECT count(*) FROM state.subscription) AS subscriptions,
-    (SELECT count(*) FROM state.template) AS templates,
-    (SELECT count(DISTINCT qid) FROM state.subscription) AS joins,
-    (SELECT count(DISTINCT stream) FROM (
-        SELECT name AS stream FROM state.stream
-        UNION SELECT unnest(reads) FROM state.subscription
-        UNION SELECT publish FROM state.subscription WHERE publish IS NOT NULL
-        UNION SELECT unnest(streams) FROM state.document)) AS streams,
-    (SELECT count(*) FROM state.document WHERE NOT {PUBLISHED}) AS documents,
-    (SELECT count(*) FROM state.document WHERE history AND NOT {PUBLISHED}) AS history,
-    (SELECT count(*) FROM state.document WHERE {PUBLISHED}) AS published,
-    (SELECT max(clock) FROM state.progress WHERE clock > {EARLIEST}) AS clock,
-    ({_LATE}) AS late,
-    (SELECT count(*) FROM state.rejected) AS rejected,
-    (SELECT count(*) FROM ({KEPT_MATCHES})) AS matches,
-    (SELECT count(*) FROM state.feed) AS feeds,
-    (SELECT count(*) FROM state.feed WHERE error IS NOT NULL) AS feeds_failing
-"""
 _TIMES = ("clock", "texts_since")
 
 
@@ -306,7 +274,7 @@ def _counted(store: Store) -> dict[str, Any]:
     """Count the figures that need whole tables."""
     texts = retained_texts(store)
     return {
-        **store.row(_COUNTS),
+        **status_counts(store),
         "texts": texts.texts,
         "text_bytes": texts.text_bytes,
         "texts_since": texts.since,

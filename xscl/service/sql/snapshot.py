@@ -29,6 +29,7 @@ from xscl.engine.read_snapshot import ReadSnapshot, read_snapshot
 from xscl.inspection.relations import VALUED, may_read_values
 from xscl.service.sql.limits import AsOf
 from xscl.service.sql.viewer import Viewer
+from xscl.store.queries.visible_rows import join_state, template_graphs, visible_rows
 from xscl.store.schema import EARLIEST
 from xscl.store.store import Store
 from xscl.subscriptions.match_tables import VALUES, values_table
@@ -94,7 +95,7 @@ def publish(
 
 
 def _tables(look: ReadSnapshot, viewer: Viewer) -> Tables:
-    tables = _stored(look.store, viewer)
+    tables = visible_rows(look.store, viewer.number)
     names: list[str] = tables["subscription"]["name"].to_pylist()
     rows = look.rows
     if viewer.everything:
@@ -105,62 +106,12 @@ def _tables(look: ReadSnapshot, viewer: Viewer) -> Tables:
         for table in ("subscription", "retired"):
             tables[table] = _renamed(tables[table], viewer)
     documents = tables["document"]
-    tables |= _joined(look.store, documents, pairs)
+    tables |= join_state(look.store, documents, pairs)
     tables |= _seen(_last_push(look), documents, pairs)
     tables |= _variables(look, rows, viewer)
     tables |= _templates(look, rows, documents, look.pushed.out)
     tables |= _readers(look, names, viewer)
     return tables if viewer.everything else _numbered(tables)
-
-
-_NOBODYS = "coalesce(stream, '_0.')"
-"""The stream of a rejected document; without one, a name that no user can see."""
-
-
-def _stored(store: Store, viewer: Viewer) -> Tables:
-    """Return the visible documents with their dependent rows, subscriptions and results."""
-    of_streams = f"len(list_filter(streams, lambda s: {viewer.visible('s')})) > 0"
-    streams = f"list_transform(list_filter(streams, lambda s: {viewer.visible('s')}), lambda s: "
-    where = "" if viewer.everything else f" WHERE {of_streams}"
-    shown = "streams" if viewer.everything else f"{streams}{viewer.shown('s')})"
-    documents = (
-        f"SELECT doc, {viewer.called('id')} AS id, given, {shown} AS streams, ts, clock, first,"
-        f" version, history, origin, rank FROM state.document{where}"
-    )
-    results = "SELECT position, qid, doc1, doc2 FROM state.result r"
-    if not viewer.everything:
-        # Users with equal queries share results; each sees those since he subscribed.
-        versions = "name, qid, since, after, until"
-        results += (
-            " WHERE EXISTS (SELECT 1 FROM"
-            f" (SELECT {versions} FROM state.subscription"
-            f" UNION ALL SELECT {versions} FROM state.retired) s WHERE"
-            f" {viewer.own('s.name')} AND s.qid = r.qid AND doc1 >= s.since AND doc2 >= s.since"
-            " AND r.position > s.after AND r.position <= coalesce(s.until, r.position))"
-        )
-    return {
-        "document": store.arrow(documents),
-        **{
-            table: store.arrow(
-                "SELECT number, name, query, template, qid, since, is_distinct, updates, publish,"
-                f" language, version, after, until FROM state.{table}"
-                f" WHERE {viewer.own('name')} ORDER BY number"
-            )
-            for table in ("subscription", "retired")
-        },
-        "result": store.arrow(results),
-        "composite": store.arrow(
-            "SELECT doc, docs, bases, ts, first, version FROM state.composite WHERE doc IN"
-            f" (SELECT doc1 FROM ({results}) UNION SELECT doc2 FROM ({results}))"
-        ),
-        "rejected": store.arrow(
-            f"SELECT {viewer.shown('stream')} AS stream, id, reason, line,"
-            ' "column", message, clock, sha256, beginning FROM state.rejected'
-            f" WHERE {viewer.visible(_NOBODYS)}"
-        ),
-        "late": store.arrow("SELECT doc, missed, watermark, lateness FROM state.late"),
-        "progress": store.arrow("SELECT clock FROM state.progress"),
-    }
 
 
 def _values(engine: Engine, viewer: Viewer) -> pa.Table:
@@ -171,28 +122,6 @@ def _values(engine: Engine, viewer: Viewer) -> pa.Table:
     )
     found = values_table(page.matches)
     return found if viewer.everything else _own_names(found, viewer, "subscription")
-
-
-def _joined(store: Store, documents: pa.Table, pairs: set[int] | None) -> Tables:
-    """Return the join state of some pairs of variables, of all with None."""
-    if pairs is None:
-        of_pair = of_key = "true"
-    else:
-        of_pair = f"pair IN ({_listed(pairs)})"
-        of_key = f"key IN (SELECT key FROM state.binding WHERE {of_pair})"
-    bindings = store.arrow(
-        f"SELECT doc, pair, node1, node2, key FROM state.binding WHERE {of_pair}"
-    )
-    of_doc = ""
-    if pairs is not None:
-        bindings = bindings.filter(pc.is_in(bindings["doc"], documents["doc"]))
-        store.lend("seen", bindings.select(["doc"]))
-        of_doc = " SEMI JOIN seen USING (doc)"
-    return {
-        "binding": bindings,
-        "times": store.arrow(f"SELECT doc, ts FROM state.times{of_doc}"),
-        "value": store.arrow(f"SELECT key, strVal FROM state.value WHERE {of_key}"),
-    }
 
 
 def _variables(look: ReadSnapshot, rows: Mapping[int, Row], viewer: Viewer) -> Tables:
@@ -262,7 +191,7 @@ def _templates(
             "wl": pa.array([row.window for row in rows.values()], pa.int64()),
         }
     )
-    graphs = look.store.arrow("SELECT id, graph FROM state.template ORDER BY id")
+    graphs = template_graphs(look.store)
     chosen = pa.array(sorted(numbers), pa.int32())
     found = {"r_t": r_t, "template": graphs.filter(pc.is_in(graphs["id"], chosen))}
     for number, out in last.items():
@@ -335,12 +264,6 @@ def _mapped(table: pa.Table, column: str, numbers: Mapping[int, int]) -> pa.Tabl
     places = pc.index_in(table[column], value_set=known)
     shown = pc.fill_null(pc.add(places, 1), 0)
     return table.set_column(table.column_names.index(column), column, shown)
-
-
-def _listed(numbers: set[int]) -> str:
-    """Return SQL for some numbers, to be put in brackets after IN."""
-    text = ",".join(map(str, sorted(numbers)))
-    return f"SELECT unnest(string_split('{text}', ',')::INTEGER[])" if text else "NULL"
 
 
 # -- The file ------------------------------------------------------------------------------

@@ -1,0 +1,136 @@
+"""The rows that a user may see in SQL: those of a snapshot, as Arrow tables.
+
+Streams and subscriptions of the account 7 are called `_7.name` in the store, and `name` in his
+rows.  A name without the prefix of an owner is public.  The operator sees everything under the
+names of the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from xscl.store.queries.owners import OPERATOR, own_condition
+from xscl.store.store import Store
+
+TABLES = (
+    *("document", "owned_stream", "subscription", "retired", "result", "composite", "rejected"),
+    *("late", "progress", "binding", "times", "value", "template"),
+)
+"""The stored tables that a snapshot is made of."""
+
+_NOBODYS = "coalesce(stream, '_0.')"
+"""The stream of a rejected document; without one, a name that no user can see."""
+
+
+def visible_rows(store: Store, number: int) -> dict[str, pa.Table]:
+    """Return what an account may see by table.
+
+    These are documents with their dependent rows, subscriptions and results.
+    """
+    streams, where = "streams", ""
+    results = "SELECT position, qid, doc1, doc2 FROM state.result r"
+    if number != OPERATOR:
+        seen = f"list_filter(streams, lambda s: {_visible('s', number)})"
+        streams = f"list_transform({seen}, lambda s: {_shown('s', number)})"
+        where = f" WHERE len({seen}) > 0"
+        # Users with equal queries share results; each sees those since he subscribed.
+        versions = "name, qid, since, after, until"
+        results += (
+            " WHERE EXISTS (SELECT 1 FROM"
+            f" (SELECT {versions} FROM state.subscription"
+            f" UNION ALL SELECT {versions} FROM state.retired) s WHERE"
+            f" {_own('s.name', number)} AND s.qid = r.qid AND doc1 >= s.since AND doc2 >= s.since"
+            " AND r.position > s.after AND r.position <= coalesce(s.until, r.position))"
+        )
+    return {
+        "document": store.arrow(
+            f"SELECT doc, {_called('id', number)} AS id, given, {streams} AS streams, ts, clock,"
+            f" first, version, history, origin, rank FROM state.document{where}"
+        ),
+        **{
+            table: store.arrow(
+                "SELECT number, name, query, template, qid, since, is_distinct, updates, publish,"
+                f" language, version, after, until FROM state.{table}"
+                f" WHERE {_own('name', number)} ORDER BY number"
+            )
+            for table in ("subscription", "retired")
+        },
+        "result": store.arrow(results),
+        "composite": store.arrow(
+            "SELECT doc, docs, bases, ts, first, version FROM state.composite WHERE doc IN"
+            f" (SELECT doc1 FROM ({results}) UNION SELECT doc2 FROM ({results}))"
+        ),
+        "rejected": store.arrow(
+            f"SELECT {_shown('stream', number)} AS stream, id, reason, line,"
+            ' "column", message, clock, sha256, beginning FROM state.rejected'
+            f" WHERE {_visible(_NOBODYS, number)}"
+        ),
+        "late": store.arrow("SELECT doc, missed, watermark, lateness FROM state.late"),
+        "progress": store.arrow("SELECT clock FROM state.progress"),
+    }
+
+
+def join_state(
+    store: Store, documents: pa.Table, pairs: Collection[int] | None
+) -> dict[str, pa.Table]:
+    """Return the join state of some documents and pairs of variables by table.
+
+    It is the whole one if `pairs` is None.
+    """
+    of_pair = of_doc = of_key = ""
+    if pairs is not None:
+        store.lend("own_pair", pa.table({"pair": pa.array(sorted(pairs), pa.int32())}))
+        of_pair = " WHERE pair IN (SELECT pair FROM own_pair)"
+    bindings = store.arrow(f"SELECT doc, pair, node1, node2, key FROM state.binding{of_pair}")
+    if pairs is not None:
+        of_key = f" WHERE key IN (SELECT key FROM state.binding{of_pair})"
+        bindings = bindings.filter(pc.is_in(bindings["doc"], documents["doc"]))
+        store.lend("seen", bindings.select(["doc"]))
+        of_doc = " WHERE doc IN (SELECT doc FROM seen)"
+    return {
+        "binding": bindings,
+        "times": store.arrow(f"SELECT doc, ts FROM state.times{of_doc}"),
+        "value": store.arrow(f"SELECT key, strVal FROM state.value{of_key}"),
+    }
+
+
+def template_graphs(store: Store) -> pa.Table:
+    """Return the graph of each template by its number, in their order."""
+    return store.arrow("SELECT id, graph FROM state.template ORDER BY id")
+
+
+# -- Conditions ----------------------------------------------------------------------------
+
+
+def _visible(stream: str, number: int) -> str:
+    """Return the condition that a stream is visible."""
+    if number == OPERATOR:
+        return "true"
+    return f"({own_condition(stream, number)} OR {own_condition(stream, OPERATOR)})"
+
+
+def _own(name: str, number: int) -> str:
+    """Return the condition that what has a name is the account's."""
+    return "true" if number == OPERATOR else own_condition(name, number)
+
+
+def _shown(name: str, number: int) -> str:
+    """Return the owner's name of what has a name."""
+    if number == OPERATOR:
+        return name
+    length = len(f"_{number}.")
+    return f"(CASE WHEN {own_condition(name, number)} THEN {name}[{length + 1}:] ELSE {name} END)"
+
+
+def _called(name: str, number: int) -> str:
+    """Return the account's name of a document (`xscl.service.accounts.Account.named`)."""
+    if number == OPERATOR:
+        return name
+    hidden = f"SELECT name FROM state.owned_stream WHERE account = {int(number)}"
+    return (
+        f"(CASE WHEN contains({name}, '/') AND split_part({name}, '/', 1) IN ({hidden})"
+        f" THEN '_0.' || {name} ELSE {_shown(name, number)} END)"
+    )
