@@ -37,6 +37,7 @@ from xscl.store.atomic_files import write_durably
 from xscl.store.backup import read_backup, unpack
 from xscl.store.data_directory import DataDirectory
 from xscl.store.queries.accounts import account_numbers
+from xscl.store.queries.endpoints import endpoints
 from xscl.store.store import Store
 from xscl.store.stored_tables import StoredRow, read_tables
 
@@ -316,7 +317,7 @@ def _add_endpoints(
     fresh = {"position": position, "failures": 0, "next_try": 0, "note": ""}
     registered = {one.name for one in engine.subscriptions}
     wanted = [row | fresh for row in rows["endpoint"] if row["subscription"] in registered]
-    there = {id for (id,) in store.fetch("SELECT id FROM state.endpoint")}
+    there = {row["id"] for row in endpoints(store)}
     secrets.change(
         {secrets_key(row["id"]): row["secrets"] for row in wanted if row["id"] not in there}
     )

@@ -11,7 +11,7 @@ import secrets as randomness
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 
 from feeds.formats.times import SECOND
 from xscl.delivery.channels.mail_confirmation import GOOD, TRIES, new_code
@@ -30,6 +30,7 @@ from xscl.errors import XsclError
 from xscl.polling.credentials import Credentials
 from xscl.polling.feed import HIDDEN, shown
 from xscl.polling.feed_repository import ticks
+from xscl.store.queries import endpoints as stored
 from xscl.store.store import Store
 
 OVERLAP = 86_400 * SECOND
@@ -83,16 +84,10 @@ class Endpoints:
         self._load()
 
     def _load(self) -> None:
-        for row in self._store.rows(
-            "SELECT id, subscription, kind, config, created, position, state, failures, next_try,"
-            " note FROM state.endpoint ORDER BY created, id"
-        ):
+        for row in stored.endpoints(self._store):
             channel = read(row.pop("kind"), row.pop("config"))
             self._know(Endpoint(channel=channel, **row))
-        for row in self._store.rows(
-            "SELECT endpoint, message, position, last, died, attempts, reason, next_try"
-            " FROM state.dead_letter ORDER BY position"
-        ):
+        for row in stored.letters(self._store):
             letter = Letter(**row)
             self._letters.setdefault(letter.endpoint, {})[letter.message] = letter
 
@@ -269,7 +264,7 @@ class Endpoints:
             gone = [id for id in dict.fromkeys(ids) if id in self._by_id]
             if gone:
                 with self._store.transaction():
-                    self._delete(gone)
+                    stored.delete_endpoints(self._store, gone)
                 self._forget(gone)
 
     def _forget(self, gone: Sequence[str]) -> None:
@@ -332,16 +327,9 @@ class Endpoints:
 
     def _write(self, changed: Sequence[Endpoint], letters: Sequence[Letter]) -> None:
         with self._store.transaction():
-            self._delete([*self._failed, *(endpoint.id for endpoint in changed)])
-            self._store.insert_rows("state.endpoint", map(_row, changed))
-            self._store.insert_rows("state.dead_letter", map(asdict, letters))
-
-    def _delete(self, ids: list[str]) -> None:
-        """Delete the rows of endpoints and of their letters."""
-        for table, column in (("endpoint", "id"), ("dead_letter", "endpoint")):
-            self._store.fetch(
-                f"DELETE FROM state.{table} WHERE {column} IN (SELECT unnest(?))", [ids]
-            )
+            ids = [*self._failed, *(endpoint.id for endpoint in changed)]
+            stored.delete_endpoints(self._store, ids)
+            stored.insert_endpoints(self._store, map(_row, changed), map(asdict, letters))
 
 
 def secrets_key(id: str) -> str:
@@ -350,16 +338,7 @@ def secrets_key(id: str) -> str:
 
 
 def _row(one: Endpoint) -> dict[str, object]:
-    """Return an endpoint as a row of `state.endpoint`, by its columns."""
-    return {
-        "id": one.id,
-        "subscription": one.subscription,
-        "kind": one.channel.kind,
-        "config": written(one.channel),
-        "state": one.state,
-        "position": one.position,
-        "failures": one.failures,
-        "next_try": one.next_try,
-        "note": one.note,
-        "created": one.created,
-    }
+    """Return an endpoint as a row of the store, by its columns."""
+    row = {field.name: getattr(one, field.name) for field in fields(one)}
+    channel = row.pop("channel")
+    return {**row, "kind": channel.kind, "config": written(channel)}

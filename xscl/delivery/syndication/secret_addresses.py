@@ -10,12 +10,13 @@ import hashlib
 import secrets
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from xscl.delivery.message import owner_name
 from xscl.errors import XsclError
 from xscl.language.names import refuse_label
 from xscl.polling.feed_repository import ticks
+from xscl.store.queries import secret_addresses as stored
 from xscl.store.store import Store
 
 MOST = 100
@@ -53,11 +54,7 @@ class SecretAddresses:
         self._store = store
         self._mutex = threading.Lock()
         self._by_hash: dict[bytes, Address] = {
-            row.pop("hash"): Address(**row)
-            for row in store.rows(
-                "SELECT hash, id, subscription, label, created FROM state.secret_address"
-                " ORDER BY created, id"
-            )
+            row.pop("hash"): Address(**row) for row in stored.secret_addresses(store)
         }
 
     def close(self) -> None:
@@ -74,13 +71,8 @@ class SecretAddresses:
                 raise TooManyAddresses(
                     f"a feed has at most {MOST} secret addresses", hint="revoke one first"
                 )
-            row = [_hash(secret), made.id, subscription, label, made.created]
             with self._store.transaction():
-                self._store.fetch(
-                    "INSERT INTO state.secret_address (hash, id, subscription, label, created)"
-                    " VALUES (?, ?, ?, ?, ?)",
-                    row,
-                )
+                stored.insert_secret_address(self._store, {"hash": _hash(secret), **asdict(made)})
             self._by_hash[_hash(secret)] = made
         return made, secret
 
@@ -122,7 +114,7 @@ class SecretAddresses:
                 return
             with self._store.transaction():
                 for digest in digests:
-                    self._store.fetch("DELETE FROM state.secret_address WHERE hash = ?", [digest])
+                    stored.delete_secret_address(self._store, digest)
             for digest in digests:
                 self._by_hash.pop(digest, None)
 
