@@ -132,11 +132,9 @@ class LocalService:
 
     def streams(self) -> set[str]:
         """Return the names of all known streams but those of users."""
-        rows = self.engine.sql(
-            "SELECT stream FROM watermarks WHERE documents > 0 UNION SELECT name FROM state.stream"
-            " UNION SELECT publish FROM subscriptions WHERE publish IS NOT NULL"
-        ).to_pylist()
-        return {row["stream"] for row in rows if THE_OPERATOR.own(row["stream"]) is not None}
+        rows = self.engine.sql("SELECT stream FROM watermarks WHERE documents > 0").to_pylist()
+        known = self.engine.host.state.streams.known().union(row["stream"] for row in rows)
+        return {name for name in known if THE_OPERATOR.own(name) is not None}
 
     def listed_streams(self) -> list[Row]:
         """Return the streams in the order of their names, with the numbers of their documents."""

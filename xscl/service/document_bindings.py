@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from feeds.xml.xmlparse import parse
 from xscl.engine.facade import Engine
 from xscl.errors import DocumentError
 from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, number_nodes, string_value
+from xscl.store.queries.browsing import document_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +77,13 @@ def witness(engine: Engine, document: str, spool: Path) -> DocumentBindings:
 
 def spooled(engine: Engine, document: str, directory: Path) -> bytes:
     """Return the text of an accepted document, by its name, from the spool."""
-    known = engine.sql(
-        f"SELECT given, hash FROM state.document WHERE id = {_literal(document)}"
-    ).to_pylist()
+    with closing(engine.host.connect()) as store:
+        known = document_named(store, document)
     if directory.is_dir():
         spool = Spool(directory, read_only=True)
         for number in reversed(spool.numbers(0)):
             for each in spool.read(number):
-                if each.id == known[0]["given"] and _hash(each.xml) == known[0]["hash"]:
+                if each.id == known["id"] and _hash(each.xml) == known["hash"]:
                     return each.xml
     raise DocumentError(
         f"the text of {document!r} is not kept any more: no subscription needs it",

@@ -8,9 +8,10 @@ from dataclasses import replace
 from xscl.delivery.cards import MatchView, shown
 from xscl.documents.results import Subscription
 from xscl.service.accounts import Account
-from xscl.service.browsing import arrivals
+from xscl.service.browsing import SEARCHED
 from xscl.service.installation import Installation
 from xscl.service.problems import not_found
+from xscl.store.queries.browsing import times_of_arrival
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import Place
 
@@ -21,8 +22,9 @@ _TOGETHER = 100  # matches of one position that are read at once
 
 def match_views(here: Installation, who: Account, found: Sequence[Match]) -> list[MatchView]:
     """Return the view models of matches."""
+    names = {name for match in found for name in match.names}
     with here.reading() as store:
-        arrived = arrivals(store, {one for match in found for one in match.names})
+        arrived = times_of_arrival(store, names, searched=SEARCHED)
     return [
         replace(
             shown(match, who.named(match.subscription), who.named),

@@ -1,21 +1,14 @@
-"""Counts of the last days: an aggregate of SQL, and its sparkline."""
+"""Sparklines of the last days."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xscl.documents.retention import DAY
 from xscl.drawing import Picture, draw_sparkline
 from xscl.plurals import counted
 
 DAYS = 30
 """Days of a sparkline; the last one ends now."""
-
-DAYS_AGO = f"histogram((? - {{0}}) // {DAY}) FILTER ({{0}} > ?)"
-"""The aggregate of the numbers of rows by days ago, for a column of times.
-
-Its parameters are the time now, and that time before `DAYS` days.
-"""
 
 
 def spark(days_ago: Mapping[int, int] | None, what: str) -> Picture | None:

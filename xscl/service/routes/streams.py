@@ -19,6 +19,7 @@ from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import Problem, not_found
+from xscl.store.queries.subscriptions import names_of
 
 router = APIRouter(tags=["streams"])
 
@@ -176,12 +177,7 @@ def _still_public(here: Installation, who: Account, name: str) -> list[str]:
     if who.is_operator:
         return []
     with here.reading() as store:
-        rows = store.fetch(
-            "SELECT name FROM state.subscription WHERE starts_with(name, ?)"
-            " AND list_contains(reads, ?) ORDER BY name LIMIT 100",
-            [who.qualify(""), name],
-        )
-    return [who.named(known) for (known,) in rows]
+        return list(map(who.named, names_of(store, who.number, reads=name, limit=100)))
 
 
 def _lateness(text: str) -> int:

@@ -34,8 +34,8 @@ from xscl.service.subscribing import (
 from xscl.service.subscription_change import SubscriptionChange, version_row
 from xscl.service.tags import LONGEST
 from xscl.service.tags import MOST as MOST_TAGS
-from xscl.store.queries.owners import own_condition
-from xscl.store.queries.tags import TAGGED, tag_counts, tags_of
+from xscl.store.queries.subscriptions import names_of
+from xscl.store.queries.tags import tag_counts, tags_of
 from xscl.subscriptions.import_rows import read_import_rows
 
 router = APIRouter(tags=["subscriptions"])
@@ -212,18 +212,16 @@ def list_(
     """Lists your subscriptions in the order of their names."""
     beyond = "" if after is None else who.qualify(after)
     with here.reading() as store:
-        rows = store.fetch(
-            f"SELECT name FROM state.subscription WHERE {own_condition('name', who.number)}"
-            f" AND name > ? AND starts_with(name, ?){f' AND {TAGGED}' if tag else ''}"
-            f" ORDER BY name LIMIT {limit + 1}",
-            [beyond, who.qualify(prefix or ""), *([tag] if tag else ())],
+        begun = who.qualify(prefix or "")
+        names = names_of(
+            store, who.number, after=beyond, prefix=begun, tag=tag or "", limit=limit + 1
         )
-        names = [name for (name,) in rows[:limit]]
+        more = who.own(names[limit - 1]) if len(names) > limit else None
+        names = names[:limit]
         tags = tags_of(store, names)
     found = map(here.engine.subscription, names)
     shares = cost_shares(here, who, names)
     items = [shown(here, who, one, tags[one.name], shares) for one in found if one is not None]
-    more = who.own(rows[limit - 1][0]) if len(rows) > limit else None
     return Page(items=items, next=more)
 
 

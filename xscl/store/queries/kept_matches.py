@@ -5,8 +5,11 @@ All counters and relations of matches are derived from these rows, and from noth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from xscl.store.queries.days import DAY, days_ago
+from xscl.store.queries.numbers import among
 from xscl.store.store import Store
 
 _SEEN_BY = "name, number, qid, since, updates, is_distinct, after, until"
@@ -69,3 +72,21 @@ def count_kept(store: Store, after: int, up_to: int) -> dict[str, int]:
         [after, up_to],
     )
     return {row["name"]: row["matches"] for row in rows}
+
+
+def match_counts(
+    store: Store, numbers: Sequence[int], *, now: int, days: int
+) -> Iterator[dict[str, Any]]:
+    """Return the counts of kept matches of some subscriptions, by `number`; none without any.
+
+    They are those of all `matches`, of the last day (`lately`) and of some days (`days_ago`).
+    `last` is the time of the last one, in ticks.
+    """
+    listed, parameters = among(store, numbers)
+    return store.rows(
+        "SELECT s.number, count(*) AS matches, count(*) FILTER (WHERE ts > ?) AS lately,"
+        f" max(ts) AS last, {days_ago('ts')} AS days_ago FROM ({KEPT_MATCHES}) m"
+        f" JOIN (SELECT number, name FROM state.subscription WHERE number IN ({listed})) s"
+        " USING (name) GROUP BY s.number",
+        [now - DAY, now, now - days * DAY, *parameters],
+    )

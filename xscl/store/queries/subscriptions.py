@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from xscl.store.queries.owners import own_condition
+from xscl.store.queries.tags import TAGGED
 from xscl.store.store import Store
 
 _CURRENT, _RETIRED = "state.subscription", "state.retired"
@@ -18,6 +20,19 @@ _COLUMNS = (
 )
 _NAMED = ("endpoint", "secret_address", "star", "subscription_tag")
 """The tables with names of subscriptions."""
+
+
+_FILTERS = {
+    "after": "name > ?",
+    "prefix": "instr(name, ?) = 1",
+    "part": "instr(lower(name), lower(?)) > 0",
+    "template": "template = ?",
+    "language": "language = ?",
+    "reads": "list_contains(reads, ?)",
+    "tag": TAGGED,
+}
+"""The conditions on the rows of an owner."""
+_ALL = 1 << 62
 
 
 # -- Rows ----------------------------------------------------------------------------------
@@ -79,3 +94,83 @@ def delete_endpoints_and_tags(store: Store, name: str) -> None:
     for table in _NAMED:
         if table != "star":
             store.fetch(f"DELETE FROM state.{table} WHERE subscription = ?", [name])
+
+
+# -- Of an owner ---------------------------------------------------------------------------
+
+
+def names_of(
+    store: Store,
+    owner: int,
+    *,
+    after: str = "",
+    prefix: str = "",
+    language: str = "",
+    reads: str = "",
+    tag: str = "",
+    limit: int = _ALL,
+) -> list[str]:
+    """Return the first names of an owner's subscriptions after one, in their order.
+
+    They begin with a prefix, and are of subscriptions in a language, with a tag, which read a
+    stream, as far as these are given.
+    """
+    wanted = {"after": after, "prefix": prefix, "language": language, "reads": reads, "tag": tag}
+    return [row["name"] for row in _of(store, owner, "name", wanted, limit)]
+
+
+def subscriptions_of(
+    store: Store,
+    owner: int,
+    *,
+    after: str = "",
+    part: str = "",
+    template: int = 0,
+    tag: str = "",
+    limit: int,
+) -> list[dict[str, Any]]:
+    """Return an owner's first subscriptions after a name, in the order of names.
+
+    Their names contain a part, in any capitals, and they have a template and a tag, as far as these
+    are given.  Columns are number, name, query, language, publish and is_paused.
+    """
+    columns = "number, name, query, language, publish, until IS NOT NULL AS is_paused"
+    wanted = {"after": after, "part": part, "template": template, "tag": tag}
+    return list(_of(store, owner, columns, wanted, limit))
+
+
+def _of(
+    store: Store, owner: int, columns: str, wanted: Mapping[str, object], limit: int
+) -> Iterator[dict[str, Any]]:
+    given = {name: value for name, value in wanted.items() if value}
+    conditions = [own_condition("name", owner), *map(_FILTERS.__getitem__, given)]
+    return store.rows(
+        f"SELECT {columns} FROM state.subscription WHERE {' AND '.join(conditions)}"
+        " ORDER BY name LIMIT ?",
+        [*given.values(), limit],
+    )
+
+
+def count_of(store: Store, owner: int) -> int:
+    """Return the number of an owner's subscriptions."""
+    query = f"SELECT count(*) AS n FROM state.subscription WHERE {own_condition('name', owner)}"
+    return int(store.row(query)["n"])
+
+
+def streams_read(store: Store, owner: int) -> list[str]:
+    """Return the streams that an owner's subscriptions read, each once."""
+    rows = store.rows(
+        "SELECT DISTINCT unnest(reads) AS stream FROM state.subscription"
+        f" WHERE {own_condition('name', owner)}"
+    )
+    return [row["stream"] for row in rows]
+
+
+def count_sharing(store: Store, qid: int, template: int) -> tuple[int, int]:
+    """Return the numbers of subscriptions with a stream of results, and with a template."""
+    ((equal, alike),) = store.fetch(
+        "SELECT count(*) FILTER (WHERE qid = ?), count(*) FILTER (WHERE template = ?)"
+        " FROM state.subscription",
+        [qid, template],
+    )
+    return equal, alike

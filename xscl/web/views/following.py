@@ -13,7 +13,6 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
 from feeds.errors import FeedError
-from xscl.documents.retention import DAY
 from xscl.drawing import Picture, TimelineEvent, draw_timeline
 from xscl.drawing.timelines import Outcome
 from xscl.errors import XsclError
@@ -22,8 +21,9 @@ from xscl.plurals import counted
 from xscl.service.dependencies import Here, Who
 from xscl.service.problems import Problem
 from xscl.service.routes import feeds
+from xscl.store.queries.browsing import documents_by_day
 from xscl.time_format import SECOND, duration
-from xscl.web.days import DAYS, DAYS_AGO, spark
+from xscl.web.days import DAYS, spark
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageProblem, PageRoute, problem_text
 from xscl.web.rendering import when
@@ -190,13 +190,8 @@ def _sparks(asked: PageRequest, streams: Sequence[str]) -> dict[str, Picture | N
     now, who = asked.here.clock.now(), asked.who
     known = {who.qualify(stream): stream for stream in streams}
     with asked.here.reading() as store:
-        rows = store.fetch(
-            "WITH one AS (SELECT ts, unnest(streams) AS name FROM state.document WHERE ts > ?)"
-            f" SELECT name, {DAYS_AGO.format('ts')} FROM one"
-            " WHERE list_contains(?, name) GROUP BY name",
-            [now - DAYS * DAY, now, now - DAYS * DAY, list(known)],
-        )
-    return {known[name]: spark(days, "item") for name, days in rows}
+        found = documents_by_day(store, list(known), now=now, days=DAYS)
+    return {known[name]: spark(days, "item") for name, days in found.items()}
 
 
 def _tags(text: str) -> list[str]:

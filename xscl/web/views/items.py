@@ -35,6 +35,7 @@ from xscl.service.routes.inspection import (
     why,
 )
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
+from xscl.store.queries.browsing import document_named
 from xscl.subscriptions.match import MatchDocument
 from xscl.time_format import UNITS
 from xscl.web.conditions import numbered, readable
@@ -268,17 +269,13 @@ def example(asked: PageRequest, name: str) -> Example:
             if error.reason_code != UNKNOWN:
                 raise
             raise Problem("not_found", f"There is no such item: {name}", hint="see Items") from None
-        ((ts, given, streams, xml),) = store.fetch(
-            "SELECT d.ts, d.given, d.streams, t.xml FROM state.document d"
-            " LEFT JOIN state.text t USING (doc) WHERE d.id = ?",
-            [known],
-        )
-    text = spooled(here.engine, known, here.home.spool) if xml is None else bytes(xml)
-    tree = number_nodes(parse(text))
+        row = document_named(store, known)
+    text = spooled(here.engine, known, here.home.spool) if row["xml"] is None else row["xml"]
+    tree, streams = number_nodes(parse(text)), row["streams"]
     names = visible_names(who, streams)
     stream = next((one for one in names if one != EVERYTHING), names[0])
     first = who.named(streams[0])
-    part = MatchDocument(who.named(known), ts, tree, first, given, number_in(known))
+    part = MatchDocument(who.named(known), row["ts"], tree, first, row["id"], number_in(known))
     return Example(part.document, part, Side(stream, _root(tree)))
 
 

@@ -17,9 +17,9 @@ from xscl.service.installation import Installation
 from xscl.service.match_views import LAST, match_view, match_views
 from xscl.service.subscribing import versions
 from xscl.service.tags import LONGEST
-from xscl.store.queries.owners import own_condition
 from xscl.store.queries.stars import starred_among
-from xscl.store.queries.tags import TAGGED, tag_counts
+from xscl.store.queries.subscriptions import names_of, streams_read
+from xscl.store.queries.tags import tag_counts
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import Page, Place
 from xscl.time_format import moment
@@ -136,10 +136,8 @@ def _text_of(one: MatchView) -> str:
 
 def _streams(asked: PageRequest) -> list[str]:
     """Return the streams that the reader's subscriptions read."""
-    own = own_condition("name", asked.who.number)
     with asked.here.reading() as store:
-        rows = store.fetch(f"SELECT DISTINCT unnest(reads) FROM state.subscription WHERE {own}")
-    return sorted(asked.who.named(known) for (known,) in rows)
+        return sorted(map(asked.who.named, streams_read(store, asked.who.number)))
 
 
 @router.get("/matches/news")
@@ -178,14 +176,9 @@ def cards(asked: PageRequest, found: Sequence[Match]) -> list[MatchView]:
 
 def names_of_subscriptions(asked: PageRequest) -> list[str]:
     """Return the names of the reader's subscriptions in XSCL, at most a thousand."""
-    own = own_condition("name", asked.who.number)
     with asked.here.reading() as store:
-        rows = store.fetch(
-            f"SELECT name FROM state.subscription WHERE {own} AND language = ?"
-            " ORDER BY name LIMIT 1000",
-            [XSCL],
-        )
-    return [asked.who.named(name) for (name,) in rows]
+        names = names_of(store, asked.who.number, language=XSCL, limit=1_000)
+    return list(map(asked.who.named, names))
 
 
 def _page(
@@ -229,10 +222,8 @@ def _page(
 
 def _tagged(asked: PageRequest, tag: str) -> set[str]:
     """Return the engine names of the reader's subscriptions that have a tag."""
-    own = own_condition("name", asked.who.number)
     with asked.here.reading() as store:
-        rows = store.fetch(f"SELECT name FROM state.subscription WHERE {own} AND {TAGGED}", [tag])
-    return {name for (name,) in rows}
+        return set(names_of(store, asked.who.number, tag=tag))
 
 
 def _tags(asked: PageRequest) -> list[str]:
@@ -258,9 +249,8 @@ def _end(here: Installation) -> Place:
 
 def _has_any(asked: PageRequest) -> bool:
     """Return True if the reader has a subscription."""
-    own = own_condition("name", asked.who.number)
     with asked.here.reading() as store:
-        return bool(store.fetch(f"SELECT 1 FROM state.subscription WHERE {own} LIMIT 1"))
+        return bool(names_of(store, asked.who.number, limit=1))
 
 
 def _guide(asked: PageRequest) -> HTMLResponse:

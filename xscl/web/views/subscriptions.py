@@ -16,7 +16,6 @@ from feeds.formats.times import SECOND
 from xscl.delivery.endpoint import Kind
 from xscl.delivery.history_summary import history_summary
 from xscl.documents.results import XSCL, Subscription
-from xscl.documents.retention import DAY
 from xscl.drawing import Picture, draw_query
 from xscl.engine import histories
 from xscl.errors import XsclError
@@ -33,12 +32,12 @@ from xscl.service.tags import (
     set_tags,
     split_tags,
 )
-from xscl.store.queries.kept_matches import KEPT_MATCHES
-from xscl.store.queries.owners import own_condition
-from xscl.store.queries.tags import TAGGED, tag_counts, tags_of
+from xscl.store.queries.kept_matches import match_counts
+from xscl.store.queries.subscriptions import count_of, count_sharing, subscriptions_of
+from xscl.store.queries.tags import tag_counts, tags_of
 from xscl.store.store import Store
 from xscl.time_format import duration
-from xscl.web.days import DAYS, DAYS_AGO, spark
+from xscl.web.days import DAYS, spark
 from xscl.web.links import on_site
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageProblem, PageRoute
@@ -170,17 +169,15 @@ def _rows(
 ) -> tuple[int, list[tuple[str, int]], list[SubscriptionRow]]:
     """Return the number of the reader's subscriptions, their tags, and rows with one more."""
     here, who = asked.here, asked.who
-    own = own_condition("name", who.number)
     with here.reading() as store:
-        ((total,),) = store.fetch(f"SELECT count(*) FROM state.subscription WHERE {own}")
-        rows = list(
-            store.rows(
-                "SELECT name, query, language, publish, until IS NOT NULL AS is_paused, number"
-                f" FROM state.subscription WHERE {own}"
-                " AND name > ? AND contains(lower(name), lower(?)) AND ? IN (0, template)"
-                f"{f' AND {TAGGED}' if tag else ''} ORDER BY name LIMIT {LIMIT + 1}",
-                [who.qualify(after) if after else "", q, template, *([tag] if tag else ())],
-            )
+        total = count_of(store, who.number)
+        rows = subscriptions_of(
+            *(store, who.number),
+            after=who.qualify(after) if after else "",
+            part=q,
+            template=template,
+            tag=tag,
+            limit=LIMIT + 1,
         )
         names = [row["name"] for row in rows]
         tagged = tags_of(store, names)
@@ -210,16 +207,11 @@ def _rows(
 
 def _counts(store: Store, numbers: list[int], now: int) -> dict[int, MatchCounts]:
     """Return the counts of matches of some subscriptions, by number."""
-    rows = store.fetch(
-        "SELECT s.number, count(*), count(*) FILTER (ts > ?), max(ts),"
-        f" {DAYS_AGO.format('ts')} FROM ({KEPT_MATCHES}) m"
-        " JOIN (SELECT number, name FROM state.subscription WHERE list_contains(?, number)) s"
-        " USING (name) GROUP BY s.number",
-        [now - DAY, now, now - DAYS * DAY, numbers],
-    )
     return {
-        number: MatchCounts(matches, lately, last, spark(days, "match"))
-        for number, matches, lately, last, days in rows
+        row["number"]: MatchCounts(
+            row["matches"], row["lately"], row["last"], spark(row["days_ago"], "match")
+        )
+        for row in match_counts(store, numbers, now=now, days=DAYS)
     }
 
 
@@ -421,11 +413,7 @@ def _sharing(asked: PageRequest, qid: int, template: int) -> str:
     if not asked.who.is_operator:
         return ""
     with asked.here.reading() as store:
-        ((equal, alike),) = store.fetch(
-            "SELECT count(*) FILTER (qid = ?), count(*) FILTER (template = ?)"
-            " FROM state.subscription",
-            [qid, template],
-        )
+        equal, alike = count_sharing(store, qid, template)
     words = [f"shared by {equal:,}"] if equal > 1 else []
     if template:
         words.append(f"template {template}, which has {alike:,}")

@@ -1,0 +1,85 @@
+"""Documents with their texts, as users look for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+from xml.sax.saxutils import escape
+
+from xscl.store.queries.days import DAY, days_ago
+from xscl.store.queries.lists import TEXTS
+from xscl.store.queries.owners import OPERATOR, own_condition
+from xscl.store.store import Store
+
+_NEWEST = "doc > (SELECT next_doc FROM state.progress) - ?"
+_TEXT = "lower(try(decode(t.xml)))"
+
+
+def documents_seen(
+    store: Store,
+    owner: int,
+    *,
+    stream: str = "",
+    text: str = "",
+    searched: int,
+    before: int,
+    limit: int,
+) -> Iterator[dict[str, Any]]:
+    """Return the newest documents before a number that an owner sees, the last one first.
+
+    They are those on a stream, by the engine's name, and those of the newest `searched` documents
+    with a text in id or text, in any capitals, as far as these are given.  Columns are number, name
+    (the engine's), id, streams, ts, arrived, history and xml, None if the text is not kept.
+    """
+    seen = " OR ".join(own_condition("s", each) for each in {OPERATOR, owner})
+    conditions = [f"len([s FOR s IN d.streams IF {seen}]) > 0", "doc < ?"]
+    parameters: list[object] = [before]
+    if stream:
+        conditions.append("list_contains(d.streams, ?)")
+        parameters.append(stream)
+    if text:
+        wanted = text.lower()
+        conditions.append(
+            f"{_NEWEST} AND (contains(lower(d.id), ?) OR contains({_TEXT}, ?)"
+            f" OR contains({_TEXT}, ?))"
+        )
+        parameters += [searched, wanted, wanted, escape(wanted)]
+    return store.rows(
+        "SELECT doc AS number, d.id AS name, d.given AS id, d.streams, d.ts, d.arrived, d.history,"
+        " t.xml FROM state.document d LEFT JOIN state.text t USING (doc)"
+        f" WHERE {' AND '.join(conditions)} ORDER BY doc DESC LIMIT ?",
+        [*parameters, limit],
+    )
+
+
+def document_named(store: Store, name: str) -> dict[str, Any]:
+    """Return the document of a known name: id, streams, ts, hash, and xml, None if not kept."""
+    (row,) = store.rows(
+        "SELECT d.given AS id, d.streams, d.ts, d.hash, t.xml"
+        " FROM state.document d LEFT JOIN state.text t USING (doc) WHERE d.id = ?",
+        [name],
+    )
+    return row
+
+
+def times_of_arrival(store: Store, names: Collection[str], *, searched: int) -> dict[str, int]:
+    """Return the times of arrival of documents by name, among the newest `searched` ones."""
+    rows = store.rows(
+        "SELECT id, max(arrived) AS arrived FROM state.document"
+        f" WHERE {_NEWEST} AND id IN {TEXTS} GROUP BY id",
+        [searched, list(names)],
+    )
+    return {row["id"]: row["arrived"] for row in rows}
+
+
+def documents_by_day(
+    store: Store, streams: Sequence[str], *, now: int, days: int
+) -> dict[str, dict[int, int]]:
+    """Return the numbers of documents of streams by days ago, for some days before `now`."""
+    rows = store.rows(
+        "WITH one AS (SELECT ts, unnest(streams) AS name FROM state.document WHERE ts > ?)"
+        f" SELECT name, {days_ago('ts')} AS days_ago FROM one"
+        f" WHERE name IN {TEXTS} GROUP BY name",
+        [now - days * DAY, now, now - days * DAY, list(streams)],
+    )
+    return {row["name"]: row["days_ago"] for row in rows}
