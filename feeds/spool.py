@@ -67,6 +67,9 @@ _PROBED = 256
 _LEAST = 4_096
 """Bytes that any segment takes of the disk."""
 
+LAST_SEGMENT = 10**12 - 1
+"""The greatest number of a segment: names of files have twelve digits."""
+
 _ABSENT = "absent"
 _Range: TypeAlias = tuple[int, int]
 """Numbers of segments, the first and the last."""
@@ -665,7 +668,10 @@ def _opened(
             if not reader.schema.equals(SCHEMA) or reader.num_record_batches != 1:
                 raise SegmentDamaged(path, "its columns differ")
             entries = reader.metadata or {}
-            yield source, reader, {key: int(entries[key.encode()]) for key in _FOOTER}
+            footer = {key: int(entries[key.encode()]) for key in _FOOTER}
+            if wrong := [key for key, number in footer.items() if abs(number) >= 1 << 63]:
+                raise SegmentDamaged(path, f"{wrong[0]} in its footer is no number of 63 bits")
+            yield source, reader, footer
     except FileNotFoundError as error:
         raise SegmentGone(path) from error
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:

@@ -14,8 +14,8 @@ from xscl.cli.service import opened
 from xscl.plurals import counted
 from xscl.service.restore import AcceptedStore, Restored, accept
 from xscl.service.restore import restore as put_back
-from xscl.store.backup import Backup
 from xscl.store.data_directory import DataDirectory
+from xscl.store.manifest import Backup
 
 
 def backup(
@@ -81,7 +81,7 @@ def restore(
 
 
 def _echo_restored(place: DataDirectory, done: Restored, *, as_json: bool) -> None:
-    counts = {"waiting": done.waiting, "missing": done.missing}
+    counts = {"waiting": done.waiting, "missing": done.missing, "damaged": done.damaged}
     lines = [
         f"restored {place.path}: {_described(done.backup)}, made {done.backup.made}",
         *_aside_lines(done),
@@ -89,6 +89,11 @@ def _echo_restored(place: DataDirectory, done: Restored, *, as_json: bool) -> No
     ]
     value = {"restored": str(place.path), **done.backup.as_dict(), **_aside(done), **counts}
     answer(value, lines, as_json=as_json)
+    for number in () if as_json else done.damaged:
+        warn(
+            f"warning: segment {number} of the spool was damaged when the backup was made; "
+            "'xscl serve' stops there and says how to go on without it"
+        )
     if done.missing and not as_json:
         warn(
             f"warning: {counted(done.missing, 'segment')} between them cannot be consumed again: "

@@ -66,8 +66,9 @@ from xscl.service.subscription_change import SubscriptionChange, version_row
 from xscl.service.tags import checked_tags, set_tags
 from xscl.service.tokens import Tokens
 from xscl.service.user_data import UserData
-from xscl.store.backup import Backup, back_up
+from xscl.store.backup import back_up
 from xscl.store.data_directory import DataDirectory
+from xscl.store.manifest import Backup
 from xscl.store.queries.tags import tags_of
 from xscl.store.store import Store
 from xscl.subscriptions.import_rows import ImportRow

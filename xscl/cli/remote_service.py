@@ -42,7 +42,8 @@ from xscl.polling.feed_list import ImportLine
 from xscl.polling.feed_poller import FeedChange, PollSettings
 from xscl.service.document_bindings import DocumentBindings, NodeRow
 from xscl.service.subscription_change import SubscriptionChange
-from xscl.store.backup import Backup, receive, refuse_other
+from xscl.store.backup import receive, refuse_other
+from xscl.store.manifest import Backup
 from xscl.subscriptions.import_rows import ImportRow
 from xscl.subscriptions.match import DocumentSource, Node
 from xscl.time_format import LATEST, SECOND, ticks_of_time, written

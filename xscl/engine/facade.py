@@ -34,8 +34,8 @@ from xscl.language.names import NAME, NAME_HINT, refuse_long_stream
 from xscl.planning.event_queries import Attributes, names_of
 from xscl.planning.plan_graph import PlanGraph
 from xscl.planning.truncations import Stopped
-from xscl.store.backup import Backup
 from xscl.store.consumed_offsets import BatchKey
+from xscl.store.manifest import Backup
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import LIMIT, Page
 from xscl.subscriptions.match_tables import html_table

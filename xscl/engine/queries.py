@@ -39,7 +39,8 @@ from xscl.planning.cost_shares import CostShares
 from xscl.planning.plan_graph import PlanGraph, PlanNode, plan_graph
 from xscl.planning.plan_state import instances
 from xscl.shredding.conditions.unevaluated import Tally
-from xscl.store.backup import Backup, back_up
+from xscl.store.backup import back_up
+from xscl.store.manifest import Backup
 from xscl.store.queries.texts import text_named
 from xscl.store.store import Store
 from xscl.subscriptions.match_tables import values_table

@@ -18,19 +18,22 @@ give positions again that the one before it had given.
 
 from __future__ import annotations
 
+import os
 import shutil
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from feeds.spool import Spool
+from feeds.spool import LAST_SEGMENT, SegmentDamaged, Spool
 from xscl.engine.facade import Engine
+from xscl.errors import StoreError
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import PipelineError, check_store, read_checkpoint
 from xscl.service.name_bounds import long_names
 from xscl.store.atomic_files import sha256_of, synchronise, write_durably
-from xscl.store.backup import Backup, read_backup, unpack
+from xscl.store.backup import read_backup, unpack
 from xscl.store.block_copies import copies_path
 from xscl.store.commit_watermark import (
     NEW,
@@ -40,13 +43,18 @@ from xscl.store.commit_watermark import (
     watermark_path,
     write_watermark,
 )
+from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.data_directory import DataDirectory
 from xscl.store.journal import journal_path
+from xscl.store.manifest import MANIFEST, Backup, damaged
+from xscl.store.migrations import FIRST, current_version
+from xscl.store.queries.feed_spool import last_appended
 from xscl.store.store import Store
 from xscl.store.store_epochs import begin_epoch
 from xscl.store.store_errors import (
     BackupError,
     StoreDamaged,
+    StoreWentBack,
     WrongVersion,
     development_backup,
 )
@@ -94,7 +102,8 @@ class Restored:
     """The result of a restore: the backup, the parts set aside, and the segments that wait.
 
     `missing` is the number of segments that the restored store has not consumed and that are gone:
-    deleted after they had been consumed, or never written.
+    deleted after they had been consumed, or never written.  `damaged` are those that were so when
+    the backup was made.
     """
 
     backup: Backup
@@ -102,6 +111,7 @@ class Restored:
     kept: tuple[str, ...]
     waiting: int
     missing: int
+    damaged: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +137,18 @@ def restore(file: Path, home: DataDirectory, *, force: bool = False) -> Restored
     Raises BackupError before any change if the backup cannot be used.
     """
     backup = read_backup(file)
+    was_there = home.path.exists()
+    try:
+        return _restored(file, home, backup, force=force)
+    except BackupError:
+        if not was_there:
+            with suppress(OSError):  # other files came meanwhile
+                home.lock.unlink()
+                home.path.rmdir()
+        raise
+
+
+def _restored(file: Path, home: DataDirectory, backup: Backup, *, force: bool) -> Restored:
     with home.hold("restore"):
         if not force:
             _refuse_kept(home)
@@ -163,28 +185,54 @@ def _tried(file: Path, staging: DataDirectory, backup: Backup) -> tuple[CommitPo
     """
     try:
         opened = Store(staging.database, keep_old=False)
-    except WrongVersion as error:  # an early schema 1, which the manifest does not tell
-        raise development_backup(file, backup.version) from error
+    except WrongVersion as error:
+        if backup.version == FIRST:  # an early schema 1, which the manifest does not tell
+            raise development_backup(file, backup.version) from error
+        raise _unusable(file, staging, error) from error
+    except StoreError as error:
+        raise _unusable(file, staging, error) from error
     with closing(opened) as store:
-        seen = store.seen()
-        if seen.store != backup.store or seen.commits < backup.commits:
-            raise BackupError("the store in the backup is not the one that its manifest says")
+        _compare(file, store, backup)
         for wrong in long_names(store):
             raise BackupError(f"the backup is refused: {wrong}", hint="restore another backup")
         begin_epoch(store)
         seen = store.seen()
-        segment = max(backup.position, _appended(store))
+        segment = max(backup.position, last_appended(store))
     if log_path(staging.database).exists():
         raise BackupError(f"the store cannot be unpacked in {staging.path}", hint="make room there")
     return seen, segment
 
 
-def _appended(store: Store) -> int:
-    """Return the last segment appended by polling, which the store may not have consumed."""
-    if not store.has("feed_spool"):
-        return 0
-    ((segment,),) = store.fetch("SELECT coalesce(max(segment), 0) FROM state.feed_spool")
-    return int(segment)
+def _unusable(file: Path, staging: DataDirectory, error: StoreError) -> BackupError:
+    """Return the error for a database in a backup that cannot be opened, without its place.
+
+    The staging directory is gone when somebody reads the message.
+    """
+    told = error.message.replace(f"{staging.path}{os.sep}", "")
+    if isinstance(error, StoreDamaged | StoreWentBack | WrongVersion):
+        return damaged(file, told)
+    return BackupError(f"the backup {file} cannot be restored: {told}", hint=error.hint)
+
+
+def _compare(file: Path, store: Store, backup: Backup) -> None:
+    """Raise BackupError unless a store that was just opened is the one of a manifest.
+
+    A migration is a commit of its own.
+    """
+    seen, upgraded = store.seen(), backup.version < current_version()
+    for name, stated, found in (
+        ("store", backup.store, seen.store),
+        (
+            f"version {backup.version} with commits" if upgraded else "commits",
+            backup.commits,
+            seen.commits - upgraded,
+        ),
+        ("position", backup.position, ConsumedOffsets(store).segment),
+    ):
+        if stated != found:
+            raise damaged(file, f"{MANIFEST} says {name} {stated}, and the database has {found}")
+    if not 0 <= (appended := last_appended(store)) <= LAST_SEGMENT:
+        raise damaged(file, f"feed_spool in the database has segment {appended}")
 
 
 def _put(
@@ -207,6 +255,7 @@ def _put(
     aside.take(home.patterns)
     if not ours:
         aside.take(home.spool)
+    unsound = tuple(_damaged_segments(staging.spool))
     _merge(staging.spool, home.spool, segment)
     with Spool(home.spool) as spool:
         spool.skip_lost()  # their number is reported
@@ -215,7 +264,7 @@ def _put(
     staging.database.rename(home.database)
     synchronise(home.path)
     write_watermark(home.database, seen)
-    return Restored(backup, aside.directory, tuple(aside.kept), waiting, missing)
+    return Restored(backup, aside.directory, tuple(aside.kept), waiting, missing, unsound)
 
 
 def _is_ours(
@@ -231,6 +280,16 @@ def _is_ours(
         if there.exists() and sha256_of(there) != sha256_of(segment):
             return False
     return Spool(home.spool, read_only=True).latest() >= backup.position
+
+
+def _damaged_segments(directory: Path) -> Iterator[int]:
+    """Yield the numbers of the segments in a spool that no consumer can read."""
+    spool = Spool(directory, read_only=True)
+    for number in sorted(int(one.stem) for one in directory.glob("*.arrow")):
+        try:
+            spool.columns(number, 0, 0)
+        except SegmentDamaged:
+            yield number
 
 
 def _merge(source: Path, target: Path, known: int) -> None:

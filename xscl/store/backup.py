@@ -18,78 +18,47 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 import re
 import tarfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from glob import escape
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import IO, Any, Protocol
+from pathlib import Path, PurePath
+from typing import IO, Protocol
 
 from feeds.faultpoints import reached
 from feeds.spool import Spool
 from xscl.store.atomic_files import synchronise
 from xscl.store.consumed_offsets import ConsumedOffsets
-from xscl.store.migrations import DEVELOPMENT, current_version, is_readable
+from xscl.store.manifest import (
+    MANIFEST,
+    Backup,
+    BackupMember,
+    damaged,
+    read_manifest_of,
+    written_manifest,
+)
+from xscl.store.migrations import current_version
+from xscl.store.queries.feed_spool import last_appended
 from xscl.store.store import Store
-from xscl.store.store_errors import DATABASE, BackupError, development_backup
+from xscl.store.store_errors import DATABASE, BackupError
 from xscl.store.store_file import FilePart
 
-MANIFEST = "manifest.json"
 SPOOL = "spool"
 
 _STORE = (DATABASE, f"{DATABASE}.wal")  # whatever the names of the files are
-_FORMAT = 1
-_SUM = "sha256"
+_LATEST = f"{SPOOL}/latest"
 _NAME = re.compile(r"state\.duckdb(\.wal)?|spool/(latest|[0-9]{12}\.arrow)")
+_NUMBER = re.compile(rb"[0-9]{1,12}\n?")
+_LONGEST_LATEST = 20
 _PIECE = 1 << 20
 _AHEAD = 128  # segments that are open at the same time
 _LARGEST_MANIFEST = 1 << 26
-
-
-@dataclass(frozen=True, slots=True)
-class BackupMember:
-    """A part of a backup: its name, size and checksum."""
-
-    name: str
-    size: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class Backup:
-    """The description of a backup: its store, number of commits, time and release.
-
-    `position` is the last segment of the spool that the store had consumed.
-    """
-
-    xscl: str
-    version: int
-    store: str
-    commits: int
-    position: int
-    made: str
-    parts: tuple[BackupMember, ...]
-
-    @property
-    def size(self) -> int:
-        """The bytes of all parts."""
-        return sum(part.size for part in self.parts)
-
-    @property
-    def segments(self) -> tuple[str, ...]:
-        """The names of the segments that it holds."""
-        return tuple(part.name for part in self.parts if part.name.endswith(".arrow"))
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 # -- Making one ----------------------------------------------------------------------------
@@ -119,8 +88,7 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
             datetime.now(UTC).isoformat(timespec="seconds"),
             tuple(members),
         )
-        described = {"format": _FORMAT, **backup.as_dict()}
-        manifest = json.dumps({**described, _SUM: _sum_of(described)}, indent=1).encode()
+        manifest = written_manifest(backup)
         _add(archive, MANIFEST, io.BytesIO(manifest), len(manifest))
     return backup
 
@@ -261,9 +229,11 @@ class _Waiting:
         if self._directory is None:
             return
         spool = Spool(self._directory, read_only=True)
-        self._latest = spool.latest()
-        after = min(self.position, self._latest)
-        self._numbers = [n for n in spool.numbers(after) if n <= self._latest][::-1]
+        latest = spool.latest()
+        after = min(self.position, latest)
+        self._numbers = [n for n in spool.numbers(after) if n <= latest][::-1]
+        # a spool that was lost has forgotten numbers that the store has passed
+        self._latest = max(latest, self.position, last_appended(store))
         self._open()
 
     def add(self, archive: tarfile.TarFile) -> Iterator[BackupMember]:
@@ -322,13 +292,17 @@ def read_backup(path: Path, *, any_version: bool = False) -> Backup:
     with _opened(path) as archive:
         members = _members(path, archive)
         backup = _manifest(path, archive, members, any_version=any_version)
+        latest = None
         for info in members[:-1]:
+            if info.name == _LATEST:
+                latest = _content(path, archive, info).read(_LONGEST_LATEST)
             summed = _Summed(_content(path, archive, info))
             while summed.read(_PIECE):
                 continue
             found = BackupMember(info.name, info.size, summed.sum.hexdigest())
             if found not in backup.parts:
-                raise _damaged(path, f"the checksum of {info.name} differs")
+                raise damaged(path, f"the checksum of {info.name} differs")
+        _compare_spool(path, backup, latest)
         return backup
 
 
@@ -351,7 +325,7 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
         with tarfile.open(path, "r:") as archive:
             yield archive
     except (tarfile.TarError, EOFError) as error:
-        raise _damaged(path, str(error)) from error
+        raise damaged(path, str(error)) from error
     except OSError as error:
         raise BackupError(f"the backup {path} cannot be read: {error.strerror or error}") from error
 
@@ -360,10 +334,15 @@ def _members(path: Path, archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
     """Return the members of an archive; raises BackupError where it was truncated."""
     members = list[tarfile.TarInfo]()
     try:
-        members.extend(archive)
-    except tarfile.TarError as error:
+        for info in archive:
+            if info.size < 0:  # tarfile would read the same header again, for ever
+                raise damaged(path, f"{info.name} has a size of {info.size}")
+            if not info.isreg() or info.issparse():
+                raise damaged(path, f"{info.name} is no file")
+            members.append(info)
+    except (tarfile.TarError, ValueError, OverflowError) as error:
         where = f"at {members[-1].name}" if members else "at its beginning"
-        raise _damaged(path, f"{error} {where}") from error
+        raise damaged(path, f"{error} {where}") from error
     return members
 
 
@@ -377,56 +356,53 @@ def _manifest(
     """Return the manifest, if it is the last member and describes all others."""
     if not members or members[-1].name != MANIFEST or members[-1].size > _LARGEST_MANIFEST:
         where = f" after {members[-1].name}" if members else ""
-        raise _damaged(path, f"its end is missing: there is no {MANIFEST}{where}")
-    try:
-        read = json.loads(_content(path, archive, members[-1]).read())
-        stated, found = read.pop(_SUM, None), _sum_of(read)
-        form, version_found = read.pop("format"), read["version"]
-        if form == _FORMAT and stated not in (None, found):  # development versions state none
-            raise _damaged(path, f"the checksum of {MANIFEST} differs")
-        parts = tuple(BackupMember(**part) for part in read.pop("parts"))
-        backup = Backup(**read, parts=parts)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise _damaged(path, f"its manifest cannot be read: {error}") from error
-    is_development = form == _FORMAT and version_found in DEVELOPMENT
-    if is_development and not any_version:
-        raise development_backup(path, version_found)
-    is_known = isinstance(version_found, int) and is_readable(version_found)
-    if form != _FORMAT or not (is_known or is_development):
-        raise BackupError(
-            f"the backup {path} was made by a later release, {backup.xscl}",
-            hint="install that release, or a later one",
-        )
-    _compare(path, [(info.name, info.size) for info in members[:-1]], parts)
-    if not all(info.isreg() for info in members):
-        raise _damaged(path, "it holds what is no file")
+        raise damaged(path, f"its end is missing: there is no {MANIFEST}{where}")
+    content = _content(path, archive, members[-1]).read()
+    backup = read_manifest_of(path, content, any_version=any_version)
+    _compare(path, [(info.name, info.size) for info in members[:-1]], backup.parts)
     return backup
-
-
-def _sum_of(described: Mapping[str, Any]) -> str:
-    """Return the checksum of what a manifest says."""
-    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
 def _compare(path: Path, found: list[tuple[str, int]], parts: Iterable[BackupMember]) -> None:
     names = [name for name, _ in found]
     if found != [(part.name, part.size) for part in parts]:
-        raise _damaged(path, "its parts are not what its manifest says")
+        raise damaged(path, "its parts are not what its manifest says")
     if len(set(names)) != len(names) or DATABASE not in names:
-        raise _damaged(path, "its parts are not those of a backup")
+        raise damaged(path, "its parts are not those of a backup")
     for name in names:
         if _NAME.fullmatch(name) is None:
-            raise _damaged(path, f"it holds {name!r}, which no backup does")
+            raise damaged(path, f"it holds {name!r}, which no backup does")
+
+
+def _compare_spool(path: Path, backup: Backup, latest: bytes | None) -> None:
+    """Raise BackupError unless position and segments are within the spool; it may lack one.
+
+    Numbers may lack between the segments: the spool has given them up.
+    """
+    numbers = [int(PurePath(name).stem) for name in backup.segments]
+    if latest is None:
+        if numbers:
+            raise damaged(path, f"it has segments, and no {_LATEST}")
+        return
+    if _NUMBER.fullmatch(latest) is None:
+        raise damaged(path, f"{_LATEST} says {latest!r}, which is no number of a segment")
+    if backup.position > int(latest):
+        raise damaged(
+            path,
+            f"{MANIFEST} says position {backup.position}, and the last segment of the spool is"
+            f" {int(latest)} ({_LATEST})",
+        )
+    for number in numbers:
+        if not backup.position < number <= int(latest):
+            raise damaged(
+                path,
+                f"it has segment {number} of the spool, and those that wait are"
+                f" {backup.position + 1} to {int(latest)} (position in {MANIFEST}, {_LATEST})",
+            )
 
 
 def _content(path: Path, archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
     content = archive.extractfile(info)
     if content is None:
-        raise _damaged(path, f"{info.name} is no file")
+        raise damaged(path, f"{info.name} is no file")
     return content
-
-
-def _damaged(path: Path, detail: str) -> BackupError:
-    return BackupError(
-        f"{path} is no backup of xscl, or it is damaged: {detail}", hint="take another backup"
-    )

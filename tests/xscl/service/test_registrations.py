@@ -30,9 +30,9 @@ from xscl.service.registrations import (
     read_export,
     register,
 )
-from xscl.store.backup import MANIFEST
 from xscl.store.commit_watermark import CommitPoint, write_watermark
 from xscl.store.data_directory import DataDirectory
+from xscl.store.manifest import MANIFEST
 from xscl.store.migrations import DEVELOPMENT, current_version
 from xscl.store.store import Store
 from xscl.store.store_errors import DATABASE, StoreDamaged, StoreWentBack, WrongVersion

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import threading
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,6 +17,15 @@ import pytest
 import xscl
 from feeds.spool import Spool
 from tests.examples import usually
+from tests.xscl.store.backups import (
+    SUBSCRIPTIONS,
+    batch,
+    consumed,
+    everything,
+    flipped,
+    found,
+    subscribed,
+)
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.polling.feed_admission import FeedRequest
@@ -27,7 +33,7 @@ from xscl.polling.feed_repository import FeedRepository
 from xscl.service.restore import accept, restore
 from xscl.store import backup as backup_module
 from xscl.store import commits, migrations
-from xscl.store.backup import MANIFEST, Backup, back_up, read_backup
+from xscl.store.backup import back_up, read_backup
 from xscl.store.block_copies import copies_path
 from xscl.store.commit_watermark import (
     UNFINISHED,
@@ -38,36 +44,13 @@ from xscl.store.commit_watermark import (
 )
 from xscl.store.data_directory import DataDirectory
 from xscl.store.journal import journal_path
+from xscl.store.manifest import Backup
 from xscl.store.store import Store
 from xscl.store.store_errors import DATABASE, BackupError, StoreDamaged, StoreWentBack
 from xscl.store.store_file import log_path
 
 ROOT = Path(__file__).resolve().parents[3]
-SUBSCRIPTIONS = {
-    "twice": "S//a->x FOLLOWED BY{x=y, 9} S//a->y",
-    "next": "S//a->x NEXT{x=y} S//a->y",
-    "made": "SELECT <p>{x}</p> FROM S//a->x FOLLOWED BY{x=y, 4} S//a->y PUBLISH P",
-    "reads": "P//a->x FOLLOWED BY{x=y, 9} S//a->y",
-}
 PUSHES = 8
-
-
-def batch(number: int) -> list[xscl.Document]:
-    """Three documents, of which some meet those before."""
-    return [
-        xscl.Document("S", f"d{number}.{i}", number, f"<a>{(number + i) % 3}</a>".encode())
-        for i in range(3)
-    ]
-
-
-def found(engine: xscl.Engine) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [(match.id, match.subscription, match.documents) for match in engine.matches()]
-
-
-def subscribed(path: Path | None) -> xscl.Engine:
-    engine = xscl.Engine(path)
-    engine.subscribe_many(SUBSCRIPTIONS.items())
-    return engine
 
 
 @pytest.fixture(scope="module")
@@ -80,11 +63,6 @@ def never_stopped() -> list[tuple[str, str, tuple[str, ...]]]:
         result = found(engine)
     assert {subscription for _, subscription, _ in result} == set(SUBSCRIPTIONS)
     return result
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> DataDirectory:
-    return DataDirectory(tmp_path / "data")
 
 
 # -- Taken at any moment -------------------------------------------------------------------
@@ -241,140 +219,7 @@ def test_a_backup_leaves_the_lock_of_duckdb(home: DataDirectory, tmp_path: Path)
         assert f"(PID {os.getpid()})" in done.stdout, done.stderr
 
 
-# -- Damaged backups -----------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with a data directory that has consumed two of four segments, and its backup."""
-    place = tmp_path_factory.mktemp("backed up")
-    home = DataDirectory(place / "data")
-    home.create()
-    with subscribed(home.database) as engine, Spool(home.spool) as spool:
-        for number in range(2):
-            spool.append(batch(number), number)
-        DirectConsumer(spool, EngineSink(engine)).run_once()
-        for number in range(2, 4):
-            spool.append(batch(number), number)
-        with closing(engine.host.connect()) as store:
-            made = back_up(store, place / "backup.tar", home.spool)
-    assert [Path(name).stem for name in made.segments] == [f"{n:012d}" for n in (3, 4)]
-    assert made.position == 2
-    return place
-
-
-@pytest.fixture
-def backup(home: DataDirectory, backed_up: Path) -> Path:
-    """A backup of the data directory `home`, which lies beside it."""
-    shutil.copytree(backed_up, home.path.parent, dirs_exist_ok=True)
-    return home.path.parent / "backup.tar"
-
-
-def rewritten(path: Path, change: Callable[[dict[str, bytes]], object]) -> None:
-    """Change the members of a backup."""
-    with tarfile.open(path) as archive:
-        members = {m.name: archive.extractfile(m).read() for m in archive}  # type: ignore[union-attr]
-    change(members)
-    with tarfile.open(path, "w") as archive:
-        for name, image in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(image)
-            archive.addfile(info, io.BytesIO(image))
-
-
-def edited(path: Path, **values: Any) -> None:
-    """Change what the manifest says."""
-
-    def change(members: dict[str, bytes]) -> None:
-        manifest = json.loads(members[MANIFEST])
-        del manifest["sha256"]
-        members[MANIFEST] = json.dumps(manifest | values).encode()
-
-    rewritten(path, change)
-
-
-def renamed(old: str, new: str) -> Callable[[dict[str, bytes]], None]:
-    """Give a member another name, in the manifest too."""
-
-    def change(members: dict[str, bytes]) -> None:
-        items = [(new if name == old else name, image) for name, image in members.items()]
-        members.clear()
-        members.update(items)
-        manifest = json.loads(members[MANIFEST].replace(old.encode(), new.encode()))
-        del manifest["sha256"]
-        members[MANIFEST] = json.dumps(manifest).encode()
-
-    return change
-
-
-def flipped(path: Path, offset: int) -> None:
-    image = bytearray(path.read_bytes())
-    image[offset] ^= 0xFF
-    path.write_bytes(image)
-
-
-DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a byte of the database": (lambda p: flipped(p, 512 + 5_000), "checksum of state.duckdb"),
-    "a byte of a header": (lambda p: flipped(p, 100), "no backup of xscl, or it is damaged"),
-    "cut in half": (lambda p: os.truncate(p, p.stat().st_size // 2), "damaged"),
-    "without its end": (lambda p: rewritten(p, lambda m: m.pop(MANIFEST)), "its end"),
-    "without a part": (lambda p: rewritten(p, lambda m: m.pop("spool/latest")), "parts"),
-    "empty": (lambda p: os.truncate(p, 0), "damaged"),
-    "a text": (lambda p: p.write_text("dear friend, " * 99), "damaged"),
-    "a manifest of nothing": (
-        lambda p: rewritten(p, lambda m: m.update({MANIFEST: b"[]"})),
-        "its manifest cannot be read",
-    ),
-    "another number in the manifest": (
-        lambda p: rewritten(
-            p,
-            lambda m: m.update({MANIFEST: m[MANIFEST].replace(b'"position": 2', b'"position": 3')}),
-        ),
-        "checksum of manifest.json",
-    ),
-    "another store": (lambda p: edited(p, store="other"), "not the one that its manifest says"),
-    "more commits": (lambda p: edited(p, commits=999), "not the one that its manifest says"),
-    "a later release": (lambda p: edited(p, version=99), "made by a later release"),
-    "a development version": (
-        lambda p: edited(p, version=9),
-        r"made by a development version \(schema 9\)",
-    ),
-    "a later format": (lambda p: edited(p, format=2), "made by a later release"),
-    "a path out of it": (
-        lambda p: rewritten(p, renamed("spool/latest", "../../latest")),
-        "which no backup does",
-    ),
-    "no database": (lambda p: rewritten(p, renamed(DATABASE, "spool/000000000009.arrow")), "parts"),
-}
-
-
-@pytest.mark.parametrize("damage", list(DAMAGE))
-def test_a_damaged_backup_touches_nothing(home: DataDirectory, backup: Path, damage: str) -> None:
-    spoil, match = DAMAGE[damage]
-    spoil(backup)
-    before = everything(home)
-    with pytest.raises(BackupError, match=match):
-        restore(backup, home, force=True)
-    assert everything(home) == before
-    assert not (backup.parent / "latest").exists()
-
-
-def everything(home: DataDirectory) -> dict[str, bytes]:
-    """All files of a data directory, but for locks."""
-    files = (path for path in home.path.rglob("*") if path.is_file() and "lock" not in path.name)
-    return {str(path.relative_to(home.path)): path.read_bytes() for path in files}
-
-
 # -- Into a directory ----------------------------------------------------------------------
-
-
-def consumed(home: DataDirectory) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Consume what waits, end the input, and return all matches."""
-    with xscl.Engine(home.database) as engine:
-        with Spool(home.spool) as spool:
-            DirectConsumer(spool, EngineSink(engine)).run_once()
-        engine.flush()
-        return sorted(found(engine))
 
 
 def append(home: DataDirectory, *numbers: int) -> None:

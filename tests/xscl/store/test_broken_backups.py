@@ -19,8 +19,9 @@ from tests.xscl.commandline import called
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.service.restore import restore
-from xscl.store.backup import MANIFEST, back_up, read_backup, unpack
+from xscl.store.backup import back_up, read_backup, unpack
 from xscl.store.data_directory import DataDirectory
+from xscl.store.manifest import MANIFEST
 from xscl.store.store_errors import BackupError
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -1,0 +1,47 @@
+"""A data directory, and a backup that was made of it."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from feeds.spool import Spool
+from tests.xscl.store.backups import batch, subscribed
+from xscl.ingestion.engine_sink import EngineSink
+from xscl.ingestion.pipeline import DirectConsumer
+from xscl.store.backup import back_up
+from xscl.store.data_directory import DataDirectory
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> DataDirectory:
+    return DataDirectory(tmp_path / "data")
+
+
+@pytest.fixture(scope="session")
+def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a data directory that has consumed two of four segments, and its backup."""
+    place = tmp_path_factory.mktemp("backed up")
+    home = DataDirectory(place / "data")
+    home.create()
+    with subscribed(home.database) as engine, Spool(home.spool) as spool:
+        for number in range(2):
+            spool.append(batch(number), number)
+        DirectConsumer(spool, EngineSink(engine)).run_once()
+        for number in range(2, 4):
+            spool.append(batch(number), number)
+        with closing(engine.host.connect()) as store:
+            made = back_up(store, place / "backup.tar", home.spool)
+    assert [Path(name).stem for name in made.segments] == [f"{n:012d}" for n in (3, 4)]
+    assert made.position == 2
+    return place
+
+
+@pytest.fixture
+def backup(home: DataDirectory, backed_up: Path) -> Path:
+    """A backup of the data directory `home`, which lies beside it."""
+    shutil.copytree(backed_up, home.path.parent, dirs_exist_ok=True)
+    return home.path.parent / "backup.tar"
