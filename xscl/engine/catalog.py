@@ -16,11 +16,11 @@ from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.twin import event_publishers
 from xscl.errors import StreamInUse, XsclError
-from xscl.inspection.backfill import first_after
 from xscl.inspection.replay import beginning
 from xscl.planning.compile_cache import Registrable
 from xscl.planning.event_queries import Attributes, schema_of
 from xscl.store.queries.documents import has_documents
+from xscl.store.queries.past import first_after
 
 PATIENCE = 10.0
 """Seconds that a pause waits for the history of its subscription."""
@@ -427,7 +427,8 @@ class Catalog:
         """Return the first document of a history."""
         documents = self._state.documents
         begin = beginning(DAYS if since is None else since, documents.clock)
-        first = first_after(self._transactions.store, begin, documents.next)
+        found = first_after(self._transactions.store, begin)
+        first = documents.next if found is None else found
         if since is None:
             first = max(first, documents.next - DOCUMENTS, self._state.eviction.first_in_age())
         return first

@@ -222,7 +222,7 @@ class Queries:
     ) -> Diagnosis:
         """Explain why a query has no match among the kept documents: see `Diagnosis`.
 
-        With `tried` a subscription counts as a query that is tried: see `OWN_TIME`.
+        With `tried` a subscription counts as a query that is tried: see `xscl.inspection.replay`.
         """
         until = time.monotonic() + TRIAL_SECONDS
         with self._transactions.lock:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from templates.model.relations import INFINITE
+from xscl.store.queries.past import places_of_kept
 from xscl.store.schema import LEVELS
 from xscl.store.store import Store
 
@@ -55,14 +55,7 @@ def kept_documents(
     What they were made of came from document `since` on.  Before `end`, the documents that each
     batch has published must be there, or none of them.
     """
-    store.lend("read_streams", pa.table({"name": list(streams)}))
-    rows = store.arrow(
-        "SELECT d.doc, d.rank, d.ts, greatest(d.clock, d.ts) AS clock"
-        " FROM state.document d SEMI JOIN state.text t USING (doc)"
-        " WHERE list_has_any(d.streams, (SELECT list(name) FROM read_streams))"
-        f" AND d.doc >= {int(first)} AND d.doc < {int(end)} AND d.first >= {int(since)}"
-        " ORDER BY d.doc"
-    )
+    rows = places_of_kept(store, streams, since=since, first=first, end=end)
     docs, ranks, ts, clocks = (
         rows[name].to_numpy().astype(np.int64) for name in ("doc", "rank", "ts", "clock")
     )

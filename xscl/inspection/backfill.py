@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,25 +19,10 @@ from templates.model.relations import Pair, Witnesses
 from xscl.language.parser import parse_block
 from xscl.shredding.arrivals import Arrivals, shred
 from xscl.shredding.automaton.nfa import Automaton
+from xscl.store.queries.past import kept_arrivals
 from xscl.store.store import Store
 
 BATCH = 1_000
-
-
-def first_after(store: Store, begin: int, following: int) -> int:
-    """Return the number of the first document with at least that timestamp."""
-    rows = store.fetch("SELECT min(first) FROM state.document WHERE ts >= ?", [begin])
-    return following if rows[0][0] is None else int(rows[0][0])
-
-
-def has_history(store: Store, streams: Sequence[str], first: int) -> bool:
-    """Return True if documents from `first` on are from before their feeds were followed."""
-    found = store.fetch(
-        "SELECT 1 FROM state.document WHERE history AND first >= ? AND list_has_any(streams, ?)"
-        " LIMIT 1",
-        [first, list(streams)],
-    )
-    return bool(found)
 
 
 def witnesses(
@@ -55,25 +41,17 @@ def witnesses(
         numbers.append(pair.number)
         if other.steps[-1].derived is not None:
             derived.append(pair.number)
-    store.lend("chosen", pa.table({"doc": docs}))
-    rows = store.connection.execute(
-        "SELECT d.doc, d.streams, t.xml, d.ts, d.clock, d.rank, d.base, d.first, b.last"
-        " FROM state.document d SEMI JOIN chosen USING (doc) JOIN state.text t USING (doc)"
-        " LEFT JOIN (SELECT doc, max(node2) AS last FROM state.binding SEMI JOIN chosen USING (doc)"
-        " WHERE ? AND NOT list_contains(?, pair) GROUP BY doc) b USING (doc)"
-        " ORDER BY d.doc",
-        [bool(derived), numbers],
-    )
-    while found := rows.fetchmany(BATCH):
-        last = {doc: kept for doc, _, _, _, _, _, _, _, kept in found if kept is not None}
-        made = shred(
-            automaton,
-            Arrivals.of(
-                (doc, tuple(streams), bytes(xml), ts, clock, rank, base, first)
-                for doc, streams, xml, ts, clock, rank, base, first, _ in found
-            ),
-        )
+    apart_from = numbers if derived else None
+    for rows in kept_arrivals(store, docs, apart_from=apart_from, size=lambda: BATCH):
+        last = {row["doc"]: row["last"] for row in rows if row["last"] is not None}
+        made = shred(automaton, Arrivals.of(_arrived(row) for row in rows))
         yield _behind(made, derived, last) if last else made
+
+
+def _arrived(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return a document as `Arrivals.of` reads it."""
+    times = (row[name] for name in ("ts", "clock", "rank", "base", "first"))
+    return row["doc"], tuple(row["streams"]), bytes(row["xml"]), *times
 
 
 def _behind(made: Witnesses, derived: Sequence[int], last: Mapping[int, int]) -> Witnesses:

@@ -19,12 +19,13 @@ from xscl.inspection.names_seen import NearName, names_text
 from xscl.inspection.replay import Trial
 from xscl.inspection.why import NONE, Edge, Question, Why, why
 from xscl.inspection.why.mismatch import Mismatch, mismatch
-from xscl.inspection.why.question import Known, known_document, needed_blocks, stored
+from xscl.inspection.why.question import Known, known_document, needed_blocks
 from xscl.language.names import EVERYTHING
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledQuery
 from xscl.plurals import counted
 from xscl.shredding.batch.bind import bind
+from xscl.store.queries.stream_documents import count_documents, newest_documents
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 
@@ -190,27 +191,23 @@ class _Diagnosis:
         return Diagnosis(label, tuple(blocks), closest)
 
     def _kept(self, stream: str) -> int:
-        ((count,),) = self._store.fetch(
-            f"SELECT count(*) FROM state.document d {self._which}", self._parameters(stream)
-        )
-        return int(count)
+        subject = self._subject
+        return count_documents(self._store, stream, begin=subject.begin, updates=subject.updates)
 
     def _documents(self, stream: str) -> list[Known]:
         """Return the newest documents of a stream, within the bounds."""
-        which = f"{self._which} AND t.doc IS NOT NULL ORDER BY d.doc DESC LIMIT {DOCUMENTS}"
+        subject = self._subject
+        rows = newest_documents(
+            self._store, stream, begin=subject.begin, updates=subject.updates, limit=DOCUMENTS
+        )
         found: list[Known] = []
         size = 0
-        for row in stored(self._store, which, self._parameters(stream)):
+        for row in rows:
             size += len(row["xml"])
             if found and (size > BYTES or time.thread_time() > self._until):
                 break
             found.append(known_document(row, bytes(row["xml"])))
         return found
-
-    _which = "WHERE list_contains(d.streams, ?) AND d.ts >= ? AND (d.version = 1 OR ?)"
-
-    def _parameters(self, stream: str) -> list[object]:
-        return [stream, self._subject.begin, self._subject.updates]
 
     def _closest(self, matching: Mapping[int, Sequence[Known]]) -> Why | None:
         """Explain the combination of documents with the fewest failing conditions."""

@@ -39,6 +39,9 @@ from xscl.planning.compile import (
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.plan_state import instances
 from xscl.plurals import counted
+from xscl.store.queries.documents import has_documents
+from xscl.store.queries.streams import has_stream
+from xscl.store.queries.witnesses import kept_witnesses
 from xscl.store.store import Store
 from xscl.subscriptions.streams import Streams
 from xscl.subscriptions.subscriptions import Subscriptions
@@ -266,18 +269,12 @@ def _in_the_core(operators: Iterable[Operator]) -> str:
 def _kept(
     store: Store, registry: Registry, dataflow: Dataflow, registered: Subscription
 ) -> Iterator[str]:
-    listed = ", ".join(str(pair) for pair in dataflow.subscribed.pairs(registered))
     since = dataflow.core.clock.now - DAY
-    ((rows, documents, lately),) = store.fetch(
-        "SELECT count(*), count(DISTINCT doc), count(*) FILTER (ts > ?)"
-        " FROM state.binding JOIN state.times USING (doc)"
-        f" WHERE pair IN ({listed})",
-        [since],
-    )
-    what = f"{counted(rows, 'witness row')} of {counted(documents, 'document')}"
+    kept = kept_witnesses(store, dataflow.subscribed.pairs(registered), since=since)
+    what = f"{counted(kept.rows, 'witness row')} of {counted(kept.documents, 'document')}"
     yield f"kept: {what} (shared with all who use them)"
     if any(_is_endless(registry, qid) for qid in dataflow.subscribed.qids(registered)):
-        yield f"  no window ends that: {lately} rows came in the last day"
+        yield f"  no window ends that: {kept.lately} rows came in the last day"
     operators = dataflow.subscribed.operators(registered)
     held = list(instances(dataflow.core.plan, operators))
     if held or registered.ordered:
@@ -316,11 +313,7 @@ def _warnings(store: Store, subscriptions: Subscriptions, compiled: CompiledQuer
     for stream in compiled.streams:
         if is_calendar(stream):
             continue
-        known = store.fetch(
-            "SELECT 1 FROM state.stream WHERE name = ? UNION ALL"
-            " SELECT 1 FROM state.document WHERE list_contains(streams, ?) LIMIT 1",
-            [stream, stream],
-        )
+        known = has_stream(store, stream) or has_documents(store, [stream])
         if not known and not subscriptions.publishers(stream):
             yield f"warning: nothing has come on the stream {stream!r} yet"
 

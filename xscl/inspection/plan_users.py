@@ -6,11 +6,14 @@ import heapq
 from collections.abc import Callable
 from typing import NamedTuple
 
+from templates.model.relations import INFINITE
 from templates.registry.registry import Registry
 from xscl.documents.results import Subscription
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.plan_graph import STREAM, TEMPLATE, PlanNode, template_name
 from xscl.plurals import counted
+from xscl.store.queries.stream_documents import count_texts
+from xscl.store.queries.witnesses import kept_witnesses
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
 
@@ -58,23 +61,14 @@ def _user_test(dataflow: Dataflow, node: PlanNode) -> Callable[[Subscription], b
 def _keeps(store: Store, registry: Registry, dataflow: Dataflow, node: PlanNode) -> str:
     """Return the size of a node's state in words."""
     if node.kind == STREAM:
-        ((documents,),) = store.fetch(
-            "SELECT count(*) FROM state.document JOIN state.text USING (doc)"
-            " WHERE list_contains(streams, ?)",
-            [node.name],
-        )
-        return counted(documents, "document")
+        return counted(count_texts(store, node.name), "document")
     if node.kind == TEMPLATE:
         members = next(m for n, m in registry.members.items() if template_name(n) == node.name)
         pairs = list({pair for column in members.columns for pair in column})
         if len(pairs) > MOST_PAIRS:
             return f"the witnesses of {len(pairs):,} pairs of variables"
-        ((rows, size),) = store.fetch(
-            "SELECT count(*), count(DISTINCT doc) FROM state.binding"
-            " WHERE pair IN (SELECT unnest(?))",
-            [pairs],
-        )
-        return f"{counted(rows, 'witness row')} of {counted(size, 'document')}"
+        kept = kept_witnesses(store, pairs, since=INFINITE)
+        return f"{counted(kept.rows, 'witness row')} of {counted(kept.documents, 'document')}"
     for mop in dataflow.core.plan.mops:
         if mop.label == node.name:
             entries = mop.entries()

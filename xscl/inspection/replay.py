@@ -5,10 +5,10 @@ clocks M(n), ranks, versions.  So its matches are those that the query would hav
 of evicted state and of batches.  Published documents are documents like any other.
 
 One rule differs in a trial: items that a feed held at its first poll (`history`) count as if they
-had arrived in their own time, as `OWN_TIME` defines.  Otherwise a feed of last month's items that
-is followed today would have nothing to try a query on: at today's clock no two of them are within a
-window.  A history has both: matches at the recorded clocks, whose state it shares with others, and
-those of such items alone in their own time.
+had arrived in their own time (`xscl.store.queries.past`).  Otherwise a feed of last month's items
+that is followed today would have nothing to try a query on: at today's clock no two of them are
+within a window.  A history has both: matches at the recorded clocks, whose state it shares with
+others, and those of such items alone in their own time.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from xscl.documents.results import Subscription
 from xscl.errors import XsclError
 from xscl.language.parser import parse_window
 from xscl.plurals import counted
+from xscl.store.queries.documents import earliest_time
+from xscl.store.queries.past import past_documents
+from xscl.store.queries.streams import has_stream
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
 from xscl.time_format import duration
@@ -32,15 +35,6 @@ from xscl.time_format import duration
 BATCH = 1_000
 TRIED = "try"
 """The name of a tried query that has none."""
-_BASE = (
-    "CASE WHEN d.base IN (SELECT base FROM state.document WHERE base <> doc)"
-    f" THEN d.base + {1 << 40} END"
-)
-"""The base of a document that others have, too; the trial's own documents have lower ones."""
-
-OWN_TIME = "CASE WHEN d.history THEN least(d.clock, d.ts) ELSE d.clock END"
-"""The clock of a document `d` where no document of history comes late."""
-
 Arrived: TypeAlias = tuple[Document, DocumentOrigin]
 
 
@@ -84,7 +78,7 @@ def subscription_named(
     """
     found = subscriptions.get(query)
     if found is None and re.fullmatch(r"[\w.'-]+", query):
-        known = store.fetch("SELECT 1 FROM state.stream WHERE name = ?", [query])
+        known = has_stream(store, query)
         return None if known or query in subscriptions.streams() else subscriptions[query]
     return found
 
@@ -119,11 +113,7 @@ def first(store: Store, trial: Trial) -> int | None:
     """Return the time with which a trial begins: its own, or that of its first document, if any."""
     if trial.begin > -INFINITE:
         return trial.begin
-    ((time,),) = store.fetch(
-        "SELECT min(ts) FROM state.document WHERE list_has_any(streams, ?) AND ts <= ?",
-        [list(trial.streams), trial.end],
-    )
-    return None if time is None else int(time)
+    return earliest_time(store, trial.streams, until=trial.end)
 
 
 def past(
@@ -133,26 +123,18 @@ def past(
 
     The store is read together with the batches: nothing else may use its connection.
     """
-    clock = OWN_TIME if trial.own_time else "d.clock"
-    rows = store.connection.execute(
-        f"SELECT d.id, d.given, d.version, d.streams, d.ts, {clock} AS clock, d.rank, d.first,"
-        f" d.history, d.origin, d.doc, {_BASE} AS base, t.xml"
-        " FROM state.document d LEFT JOIN state.text t USING (doc)"
-        " WHERE list_has_any(d.streams, ?) AND d.ts BETWEEN ? AND ? AND d.first >= ?"
-        " AND (d.version = 1 OR ?) AND (t.doc IS NOT NULL OR list_contains(?, d.doc))"
-        " ORDER BY d.doc",
-        [
-            list(trial.streams),
-            trial.begin,
-            trial.end,
-            trial.first,
-            trial.updates,
-            list(trial.texts),
-        ],
+    batches = past_documents(
+        store,
+        trial.streams,
+        begin=trial.begin,
+        end=trial.end,
+        first=trial.first,
+        updates=trial.updates,
+        besides=trial.texts.keys(),
+        own_time=trial.own_time,
+        size=size,
     )
-    names = [column[0] for column in rows.description]
-    while found := rows.fetchmany(size()):
-        yield [_arrived(dict(zip(names, row, strict=True)), trial.texts) for row in found]
+    return ([_arrived(row, trial.texts) for row in rows] for rows in batches)
 
 
 def _arrived(row: Mapping[str, Any], texts: Mapping[int, bytes]) -> Arrived:

@@ -18,6 +18,7 @@ from lxml import etree
 from feeds.xml.xmlparse import parse
 from xscl.inspection.names_seen import name_written
 from xscl.shredding.nodes.tree import DocumentTree, Item, number_nodes, string_value
+from xscl.store.queries.stream_documents import documents_since, newest_texts
 from xscl.store.store import Store
 
 K = TypeVar("K")
@@ -111,15 +112,6 @@ def reused(known: dict[K, Read[T]], key: K, arrived: int, read: Callable[[], T])
     return found
 
 
-_ARRIVED = (
-    "SELECT 0, NULL, count(*), coalesce(max(doc), 0) FROM state.document"
-    " UNION ALL SELECT 1, name, count(*), 0 FROM"
-    " (SELECT unnest(streams) AS name FROM state.document WHERE doc > ?) GROUP BY name"
-    " UNION ALL SELECT 2, NULL, count(*), 0 FROM state.document WHERE doc > ?"
-)
-"""In one snapshot: all documents and the last one, the new ones by stream, all new ones."""
-
-
 class StreamCounts:
     """The numbers of known documents by stream; thread-safe.
 
@@ -142,12 +134,11 @@ class StreamCounts:
 
     def _add(self, store: Store) -> bool:
         """Add the documents after the last one; return False if earlier ones have left."""
-        rows = store.fetch(_ARRIVED, [self._last, self._last])
-        (_, _, known, last), *new, (_, _, arrived, _) = sorted(rows, key=lambda row: row[0])
-        if self._known + arrived != known:
+        found = documents_since(store, self._last)
+        if self._known + found.new != found.known:
             return False
-        self._counts.update({str(name): int(count) for _, name, count, _ in new})
-        self._last, self._known = int(last), int(known)
+        self._counts.update(found.by_stream)
+        self._last, self._known = found.last, found.known
         return True
 
 
@@ -178,17 +169,12 @@ def leaf_value(item: Item) -> str:
 
 def _newest(store: Store, stream: str) -> Iterator[bytes]:
     """Yield the texts of the newest documents of a stream, within the bounds."""
-    rows = store.fetch(
-        "SELECT t.xml FROM state.document d JOIN state.text t USING (doc)"
-        f" WHERE list_contains(d.streams, ?) ORDER BY d.doc DESC LIMIT {DOCUMENTS}",
-        [stream],
-    )
     size = 0
-    for (xml,) in rows:
+    for xml in newest_texts(store, stream, DOCUMENTS):
         if size and size + len(xml) > BYTES:
             return
         size += len(xml)
-        yield bytes(xml)
+        yield xml
 
 
 def _paths(trees: Iterable[DocumentTree]) -> tuple[SeenPath, ...]:

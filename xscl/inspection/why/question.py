@@ -18,6 +18,7 @@ from xscl.planning.compile import CompiledQuery
 from xscl.plurals import counted
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.store.queries.kept_matches import match_among
+from xscl.store.queries.stream_documents import document_named
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 
@@ -29,7 +30,7 @@ Read: TypeAlias = "Callable[[str], bytes]"
 Visible: TypeAlias = "Callable[[str], str | None]"
 """Gives the reader's name of a stream, None for a stream that he does not see."""
 Row: TypeAlias = dict[str, Any]
-"""A row of `stored`."""
+"""The columns of a document, with its streams and its text."""
 Kind: TypeAlias = Literal["pattern", "value", "time", "order", "registration"]
 
 
@@ -65,7 +66,7 @@ class Question:
 
     `found` says whether the subscription has the match, None of what is no subscription: then the
     conditions alone decide.  If all of them hold and it has not, `lost` is the reason.  In their
-    `own_time` documents of history are not late: see `replay.OWN_TIME`.
+    `own_time` documents of history are not late: see `xscl.inspection.replay`.
     """
 
     query: CompiledQuery
@@ -144,7 +145,7 @@ def question_of(
     one whose text is neither kept nor given by `read`; XsclError for a wrong number of documents.
     """
     names = _names(store, query, names, visible)
-    rows = {name: _row(store, name) for name in names if name != NONE}
+    rows = {name: document_named(store, name) for name in names if name != NONE}
     found, placed = None, None
     if subscription is not None:
         placed = _kept(store, query, subscription, [rows[name] for name in names if name in rows])
@@ -188,29 +189,12 @@ def _kept(
     return tuple(by_place.get(place) for place in range(len(query.normal.blocks)))
 
 
-def stored(store: Store, which: str, parameters: Sequence[object]) -> list[Row]:
-    """Return the rows of documents, each with its streams and its text (None if not kept).
-
-    `which` is what follows FROM, over documents `d` and texts `t`.
-    """
-    rows = store.rows(
-        "SELECT d.doc, d.id, d.ts, d.first, d.version, d.history, d.clock, d.rank, d.base,"
-        " d.given, d.streams[1] AS stream, d.streams, t.xml"
-        f" FROM state.document d LEFT JOIN state.text t USING (doc) {which}",
-        parameters,
-    )
-    return list(rows)
-
-
 def known_document(row: Row, text: bytes) -> Known:
     """Return a document from its row and its text."""
     fields = {name: value for name, value in row.items() if name not in ("streams", "xml")}
-    return Known(StoredDocument(**fields), tuple(row["streams"]), text, number_nodes(parse(text)))
-
-
-def _row(store: Store, name: str) -> Row:
-    (row,) = stored(store, "WHERE d.id = ?", [name])
-    return row
+    streams = tuple(row["streams"])
+    document = StoredDocument(**fields, stream=streams[0])
+    return Known(document, streams, text, number_nodes(parse(text)))
 
 
 def _known(row: Row, read: Read | None) -> Known:

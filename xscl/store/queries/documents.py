@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from templates.model.relations import INFINITE
 from xscl.store.queries.numbers import among
 from xscl.store.store import Store
 
@@ -73,11 +74,14 @@ def clock_from(store: Store, doc: int) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
-def earliest_time(store: Store, streams: Sequence[str], *, since: int) -> int | None:
-    """Return the least timestamp of streams' documents whose `first` is at least `since`."""
+def earliest_time(
+    store: Store, streams: Sequence[str], *, since: int = 0, until: int = INFINITE
+) -> int | None:
+    """Return the least timestamp of streams' documents, up to `until` and `first` from `since`."""
     ((first,),) = store.fetch(
-        "SELECT min(ts) FROM state.document WHERE list_has_any(streams, ?) AND first >= ?",
-        [list(streams), since],
+        "SELECT min(ts) FROM state.document WHERE list_has_any(streams, ?) AND first >= ?"
+        " AND ts <= ?",
+        [list(streams), since, until],
     )
     return None if first is None else int(first)
 

@@ -1,0 +1,125 @@
+"""The kept past of streams: documents with their texts, for trials, histories and backfills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from xscl.store.store import Store
+
+_BASE = (
+    "CASE WHEN d.base IN (SELECT base FROM state.document WHERE base <> doc)"
+    f" THEN d.base + {1 << 40} END"
+)
+"""The base of a document that others have, too; the trial's own documents have lower ones."""
+
+_OWN_TIME = "CASE WHEN d.history AND d.ts < d.clock THEN d.ts ELSE d.clock END"
+"""The clock of a document `d` where no document of history comes late."""
+
+
+def past_documents(
+    store: Store,
+    streams: Sequence[str],
+    *,
+    begin: int,
+    end: int,
+    first: int,
+    updates: bool,
+    besides: Collection[int],
+    own_time: bool,
+    size: Callable[[], int],
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield documents of streams in their order, in batches of a `size`: place, streams, text.
+
+    They are those with `begin` <= timestamp <= `end` and with `first` at least that given that have
+    a text, and those of the numbers `besides`; new versions if `updates`.  With `own_time` history
+    has the clocks of its own time.  Nothing else may use the connection meanwhile.
+    """
+    yield from _batches(
+        store,
+        "SELECT d.id, d.given, d.version, d.streams, d.ts,"
+        f" {_OWN_TIME if own_time else 'd.clock'} AS clock, d.rank, d.first,"
+        f" d.history, d.origin, d.doc, {_BASE} AS base, t.xml"
+        " FROM state.document d LEFT JOIN state.text t USING (doc)"
+        " WHERE list_has_any(d.streams, ?) AND d.ts BETWEEN ? AND ? AND d.first >= ?"
+        " AND (d.version = 1 OR ?) AND (t.doc IS NOT NULL OR list_contains(?, d.doc))"
+        " ORDER BY d.doc",
+        [list(streams), begin, end, first, updates, list(besides)],
+        size,
+    )
+
+
+def places_of_kept(
+    store: Store, streams: Collection[str], *, since: int, first: int, end: int
+) -> pa.Table:
+    """Return doc, rank, ts and clock of the documents of streams that have a text, in their order.
+
+    Their numbers are from `first` to before `end`; what they were made of came from document
+    `since` on.  The clock is not before the document's time.
+    """
+    store.lend("read_streams", pa.table({"name": list(streams)}))
+    return store.arrow(
+        "SELECT doc, rank, ts, CASE WHEN ts > clock THEN ts ELSE clock END AS clock"
+        " FROM state.document"
+        " WHERE list_has_any(streams, (SELECT list(name) FROM read_streams))"
+        f" AND doc >= {int(first)} AND doc < {int(end)} AND first >= {int(since)}"
+        " AND doc IN (SELECT doc FROM state.text) ORDER BY doc"
+    )
+
+
+def kept_arrivals(
+    store: Store,
+    docs: npt.NDArray[np.int64],
+    *,
+    apart_from: Sequence[int] | None,
+    size: Callable[[], int],
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the documents of some numbers that have a text, in their order, in batches of a `size`.
+
+    `last` is the last node of each in the bindings of pairs of variables `apart_from` some, None
+    without one, and always if `apart_from` is None.  Nothing else may use the connection meanwhile.
+    """
+    store.lend("chosen", pa.table({"doc": docs}))
+    yield from _batches(
+        store,
+        "SELECT d.doc, d.streams, t.xml, d.ts, d.clock, d.rank, d.base, d.first, b.last"
+        " FROM state.document d JOIN state.text t USING (doc)"
+        " LEFT JOIN (SELECT doc, max(node2) AS last FROM state.binding"
+        " WHERE ? AND NOT list_contains(?, pair) AND doc IN (SELECT doc FROM chosen)"
+        " GROUP BY doc) b USING (doc)"
+        " WHERE d.doc IN (SELECT doc FROM chosen) ORDER BY d.doc",
+        [apart_from is not None, list(apart_from or ())],
+        size,
+    )
+
+
+def _batches(
+    store: Store, query: str, parameters: Sequence[object], size: Callable[[], int]
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of a query in batches, as they are read."""
+    with store.translate_errors():
+        rows = store.connection.execute(query, list(parameters))
+        names = [column[0] for column in rows.description]
+        while found := rows.fetchmany(size()):
+            yield [dict(zip(names, row, strict=True)) for row in found]
+
+
+def first_after(store: Store, begin: int) -> int | None:
+    """Return the least `first` of the documents with at least a timestamp, None without one."""
+    ((first,),) = store.fetch("SELECT min(first) FROM state.document WHERE ts >= ?", [begin])
+    return None if first is None else int(first)
+
+
+def has_history(store: Store, streams: Sequence[str], first: int) -> bool:
+    """Return True if documents from `first` on are from before their feeds were followed."""
+    return bool(
+        store.fetch(
+            "SELECT 1 FROM state.document WHERE history AND first >= ? AND list_has_any(streams, ?)"
+            " LIMIT 1",
+            [first, list(streams)],
+        )
+    )

@@ -1,0 +1,30 @@
+"""How many witnesses of joins are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from xscl.store.queries.analysis import Analysis, analysed
+from xscl.store.store import Store
+
+_KEPT = Analysis(
+    ("binding", "times"),
+    "SELECT count(*) AS rows, count(DISTINCT doc) AS documents,"
+    " count(*) FILTER (ts > ?) AS lately FROM state.binding JOIN state.times USING (doc)"
+    " WHERE pair IN (SELECT unnest(?::INTEGER[]))",
+)
+
+
+class KeptWitnesses(NamedTuple):
+    """The numbers of rows, of their documents, and of the rows of documents after a time."""
+
+    rows: int
+    documents: int
+    lately: int
+
+
+def kept_witnesses(store: Store, pairs: Sequence[int], *, since: int) -> KeptWitnesses:
+    """Return how many witnesses of some pairs of variables are kept."""
+    (row,) = analysed(store, _KEPT, [since, list(pairs)])
+    return KeptWitnesses(**row)
