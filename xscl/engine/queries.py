@@ -42,6 +42,7 @@ from xscl.shredding.conditions.unevaluated import Tally
 from xscl.store.backup import back_up
 from xscl.store.manifest import Backup
 from xscl.store.queries.texts import text_named
+from xscl.store.queries.witnesses import witnesses_by_pair
 from xscl.store.store import Store
 from xscl.subscriptions.match_tables import values_table
 from xscl.subscriptions.matches import Matches
@@ -390,14 +391,11 @@ class Queries:
         """
         keeps, since = self._state.registry.retention.keeps, self._state.documents.clock - DAY
         witnesses, lately = Counter[int](), Counter[int]()
-        for pair, count, late in store.fetch(
-            "SELECT pair, count(*), count(*) FILTER (ts > ?)"
-            " FROM state.binding JOIN state.times USING (doc) GROUP BY pair",
-            [since],
-        ):
+        for row in witnesses_by_pair(store, since=since):
+            pair = row["pair"]
             if pair < len(keeps) and keeps[pair] >= 0:
-                witnesses[min(int(keeps[pair]), INFINITE)] += count
-                lately[min(int(keeps[pair]), INFINITE)] += late
+                witnesses[min(int(keeps[pair]), INFINITE)] += row["witnesses"]
+                lately[min(int(keeps[pair]), INFINITE)] += row["lately"]
         if self._transactions.lock.acquire(timeout=PATIENCE):
             try:
                 held = instances(self._state.dataflow.core.plan)

@@ -37,6 +37,7 @@ from xscl.service.tokens import Tokens
 from xscl.service.usage import Usage
 from xscl.store.data_directory import DataDirectory
 from xscl.store.disk_guard import DiskGuard
+from xscl.store.queries.documents import has_documents
 from xscl.store.queries.owners import OPERATOR
 from xscl.store.store import Store
 
@@ -135,10 +136,8 @@ class PublicStreams:
         if now - self._missed.get(name, -_MISSED) < _MISSED:
             return False
         with self._reading() as store:
-            rows = store.fetch(
-                "SELECT 1 FROM state.document WHERE list_contains(streams, ?) LIMIT 1", [name]
-            )
-        if rows:
+            is_known = has_documents(store, [name])
+        if is_known:
             self._seen.add(name)
             return True
         if len(self._missed) >= _MISSES:

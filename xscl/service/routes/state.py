@@ -20,7 +20,7 @@ from xscl.service.names import qualified
 from xscl.service.paging import Limit, Number, Page
 from xscl.service.status_series import SPANS
 from xscl.store.queries.lateness import latest_missed
-from xscl.store.queries.owners import own_condition
+from xscl.store.queries.rejected import rejected_of
 
 router = APIRouter(tags=["state"])
 
@@ -184,17 +184,10 @@ def series(
 @router.get("/rejected", summary="List rejected documents")
 def rejected(here: Here, who: Who, limit: Limit = 100, after: Number = None) -> Page[Rejected]:
     """Lists the rejected documents of your streams, newest first."""
-    wanted = own_condition("stream", who.number)
-    if after is not None:
-        wanted += f" AND rowid < {after}"
     with here.reading() as store:
-        rows = store.arrow(
-            f"SELECT rowid, {store.columns_of('state.rejected')} FROM state.rejected"
-            f" WHERE {wanted}"
-            f" ORDER BY rowid DESC LIMIT {limit + 1}"
-        ).to_pylist()
+        rows = list(rejected_of(store, who.number, before=after, limit=limit + 1))
     items = [_rejected(who, row) for row in rows[:limit]]
-    return Page(items=items, next=rows[limit - 1]["rowid"] if len(rows) > limit else None)
+    return Page(items=items, next=rows[limit - 1]["number"] if len(rows) > limit else None)
 
 
 def _rejected(who: Account, row: dict[str, Any]) -> Rejected:

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
+from xscl.store.queries.owners import own_condition
 from xscl.store.store import Store
 
 
 def insert_rejected(store: Store, rows: Iterable[Mapping[str, object]]) -> None:
     """Append rejected documents."""
     store.insert_rows("state.rejected", rows)
+
+
+def rejected_of(
+    store: Store, owner: int, *, before: int | None = None, limit: int
+) -> Iterator[dict[str, Any]]:
+    """Return the newest rejected documents of an owner's streams, each with its number.
+
+    They are those before a number, or the last ones.
+    """
+    return store.rows(
+        'SELECT rowid AS number, stream, id, reason, line, "column", message, sha256, beginning,'
+        f" clock FROM state.rejected WHERE {own_condition('stream', owner)}"
+        " AND rowid < coalesce(?, rowid + 1) ORDER BY rowid DESC LIMIT ?",
+        [before, limit],
+    )
 
 
 def known_rejected(

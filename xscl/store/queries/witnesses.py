@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from xscl.store.queries.analysis import Analysis, analysed
@@ -13,6 +13,12 @@ _KEPT = Analysis(
     "SELECT count(*) AS rows, count(DISTINCT doc) AS documents,"
     " count(*) FILTER (ts > ?) AS lately FROM state.binding JOIN state.times USING (doc)"
     " WHERE pair IN (SELECT unnest(?::INTEGER[]))",
+)
+
+_BY_PAIR = Analysis(
+    ("binding", "times"),
+    "SELECT pair, count(*) AS witnesses, count(*) FILTER (ts > ?) AS lately"
+    " FROM state.binding JOIN state.times USING (doc) GROUP BY pair",
 )
 
 
@@ -28,3 +34,8 @@ def kept_witnesses(store: Store, pairs: Sequence[int], *, since: int) -> KeptWit
     """Return how many witnesses of some pairs of variables are kept."""
     (row,) = analysed(store, _KEPT, [since, list(pairs)])
     return KeptWitnesses(**row)
+
+
+def witnesses_by_pair(store: Store, *, since: int) -> Iterator[dict[str, int]]:
+    """Return `pair`, the number of its `witnesses`, and of those `lately`, after a time."""
+    return analysed(store, _BY_PAIR, [since])
