@@ -10,6 +10,7 @@ from xscl.polling.feed import LONGEST_URL
 from xscl.service.accounts import LONGEST_USER
 from xscl.service.saved_statements import LONGEST_NAME as LONGEST_STATEMENT
 from xscl.service.tags import LONGEST as LONGEST_TAG
+from xscl.store.queries.registrations import long_text
 from xscl.store.store import Store
 
 _STREAM = LONGEST_STREAM + PREFIX
@@ -46,14 +47,9 @@ def unfit_names(rows: Mapping[str, list[dict[str, Any]]]) -> Iterator[str]:
 def long_names(store: Store) -> Iterator[str]:
     """Yield which names of a store are too long."""
     for table, columns in NAMES.items():
-        for column, most in columns.items() if store.has(table) else ():
-            rows = store.fetch(
-                f"SELECT {column}[:100], length({column}) FROM state.{table}"
-                f" WHERE length({column}) > ? LIMIT 1",
-                [most],
-            )
-            for beginning, size in rows:
-                yield _too_long(table, column, str(beginning), int(size), most)
+        for column, most in columns.items():
+            if (found := long_text(store, table, column, most)) is not None:
+                yield _too_long(table, column, *found, most)
 
 
 def _called(table: str) -> str:

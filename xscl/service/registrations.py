@@ -38,6 +38,7 @@ from xscl.store.backup import read_backup, unpack
 from xscl.store.data_directory import DataDirectory
 from xscl.store.queries.accounts import account_numbers
 from xscl.store.queries.endpoints import endpoints
+from xscl.store.queries.registrations import insert_missing
 from xscl.store.store import Store
 from xscl.store.stored_tables import StoredRow, read_tables
 
@@ -61,10 +62,6 @@ _TABLES: Mapping[str, tuple[str, ...]] = {
 _LATER = ("subscription_tag", "saved_statement")  # exports of earlier releases lack them
 _MORE = {"feed": ("headers", "given_for"), "endpoint": ("secrets",)}  # from the secrets file
 _FEED_SECRETS = "feed_secret"  # a table of development versions
-_KEYS = {
-    **{"account": "number", "owned_stream": ("account", "name"), "stream": "name"},
-    **{"subscription_tag": ("subscription", "tag"), "saved_statement": ("account", "name")},
-}
 _TOGETHER = 2_000  # subscriptions in one transaction
 
 
@@ -196,12 +193,12 @@ def register(home: DataDirectory, wanted: Registrations) -> tuple[dict[str, int]
             _refuse_other_accounts(store, wanted.rows["account"])
             with store.transaction():
                 new = {
-                    "users": _add(store, "account", wanted.rows["account"]),
-                    "tokens": _add(store, "token", wanted.rows["token"]),
-                    "streams": _add(store, "owned_stream", wanted.rows["owned_stream"]),
+                    "users": insert_missing(store, "account", wanted.rows["account"]),
+                    "tokens": insert_missing(store, "token", wanted.rows["token"]),
+                    "streams": insert_missing(store, "owned_stream", wanted.rows["owned_stream"]),
                 }
-                _add(store, "stream", wanted.rows["stream"])
-                _add(store, "saved_statement", wanted.rows["saved_statement"])
+                insert_missing(store, "stream", wanted.rows["stream"])
+                insert_missing(store, "saved_statement", wanted.rows["saved_statement"])
         with Engine(home.database, owns_process=True) as engine:
             new["feeds"] = _follow(engine, wanted.rows["feed"])
             prepare(engine)
@@ -222,16 +219,6 @@ def _refuse_other_accounts(store: Store, wanted: Sequence[StoredRow]) -> None:
                 f" {number} another user",
                 hint="import into a new data directory, before users are made there",
             )
-
-
-def _add(store: Store, table: str, rows: Sequence[StoredRow]) -> int:
-    """Write the rows of a table that are not there; return their number."""
-    key = _KEYS.get(table, "id")
-    columns = [key] if isinstance(key, str) else list(key)
-    there = set(store.fetch(f"SELECT {', '.join(columns)} FROM state.{table}"))
-    new = [row for row in rows if tuple(row[name] for name in columns) not in there]
-    store.insert_rows(f"state.{table}", new)
-    return len(new)
 
 
 def _follow(engine: Engine, rows: Sequence[StoredRow]) -> int:
@@ -327,7 +314,7 @@ def _add_endpoints(
         if row["subscription"] in registered or not owner_name(row["subscription"])
     ]
     with store.transaction():
-        _add(store, "secret_address", addresses)
+        insert_missing(store, "secret_address", addresses)
         tags = [row for row in rows["subscription_tag"] if row["subscription"] in registered]
-        _add(store, "subscription_tag", tags)
-        return _add(store, "endpoint", wanted)
+        insert_missing(store, "subscription_tag", tags)
+        return insert_missing(store, "endpoint", wanted)

@@ -28,6 +28,7 @@ from xscl.planning.event_queries import (
     schema_of,
 )
 from xscl.planning.query_plan import Outline
+from xscl.store.queries.feeds import has_feeds_on
 from xscl.store.queries.streams import declared_streams, delete_streams_of, put_streams
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
@@ -269,15 +270,6 @@ class Streams:
             self._live_for = state
         return self._live_readers
 
-    def _has_feeds(self, stream: str) -> bool:
-        """Return True if a stream belongs to a feed or to a tag of feeds."""
-        return self._store.has("feed") and bool(
-            self._store.fetch(
-                "SELECT 1 FROM state.feed WHERE stream = ? OR list_contains(tags, ?) LIMIT 1",
-                [stream, stream],
-            )
-        )
-
     @property
     def cached_table(self) -> pa.Table | None:
         """The cached table of streams, None if it is outdated."""
@@ -307,7 +299,7 @@ class Streams:
 
     def refuse_publisher(self, name: str, stream: str | None) -> None:
         """Raise if the items of feeds are on the stream that a query would publish."""
-        if stream is not None and (stream == EVERYTHING or self._has_feeds(stream)):
+        if stream is not None and (stream == EVERYTHING or has_feeds_on(self._store, stream)):
             raise StreamInUse(
                 f"{name!r} would publish the stream {stream!r}, which has the items of feeds",
                 hint="publish under another name",

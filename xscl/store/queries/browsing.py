@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
+from xscl.store.queries.analysis import Analysis, analysed
 from xscl.store.queries.days import DAY, days_ago
 from xscl.store.queries.lists import TEXTS
 from xscl.store.queries.owners import OPERATOR, own_condition
@@ -13,6 +14,12 @@ from xscl.store.store import Store
 
 _NEWEST = "doc > (SELECT next_doc FROM state.progress) - ?"
 _TEXT = "lower(try(decode(t.xml)))"
+_BY_DAY = Analysis(
+    ("document",),
+    "WITH one AS (SELECT ts, unnest(streams) AS name FROM state.document WHERE ts > ?)"
+    f" SELECT name, {days_ago('ts')} AS days_ago FROM one"
+    " WHERE list_contains(?, name) GROUP BY name",
+)
 
 
 def documents_seen(
@@ -76,10 +83,6 @@ def documents_by_day(
     store: Store, streams: Sequence[str], *, now: int, days: int
 ) -> dict[str, dict[int, int]]:
     """Return the numbers of documents of streams by days ago, for some days before `now`."""
-    rows = store.rows(
-        "WITH one AS (SELECT ts, unnest(streams) AS name FROM state.document WHERE ts > ?)"
-        f" SELECT name, {days_ago('ts')} AS days_ago FROM one"
-        f" WHERE name IN {TEXTS} GROUP BY name",
-        [now - days * DAY, now, now - days * DAY, list(streams)],
-    )
+    begin = now - days * DAY
+    rows = analysed(store, _BY_DAY, [begin, now, begin, list(streams)])
     return {row["name"]: row["days_ago"] for row in rows}

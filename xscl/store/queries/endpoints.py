@@ -39,3 +39,33 @@ def delete_endpoints(store: Store, ids: Sequence[str]) -> None:
     """Delete endpoints with their letters."""
     for table, column in (("endpoint", "id"), ("dead_letter", "endpoint")):
         store.fetch(f"DELETE FROM state.{table} WHERE {column} IN {TEXTS}", [list(ids)])
+
+
+# -- Figures -------------------------------------------------------------------------------
+
+
+def failing_endpoints(store: Store, limit: int) -> Iterator[dict[str, Any]]:
+    """Return the endpoints that fail or have refused letters, the worst first.
+
+    Columns are subscription, kind, state, failures, note, next_try and the number of `letters`.
+    """
+    return store.rows(
+        "WITH refused AS (SELECT endpoint AS id, count(*) AS letters"
+        " FROM state.dead_letter GROUP BY endpoint)"
+        " SELECT subscription, kind, state, failures, note, next_try,"
+        " coalesce(letters, 0) AS letters"
+        " FROM state.endpoint LEFT JOIN refused USING (id)"
+        " WHERE failures > 0 OR state = 'disabled' OR letters > 0"
+        " ORDER BY state = 'disabled' DESC, failures DESC, letters DESC LIMIT ?",
+        [limit],
+    )
+
+
+def delivery_counts(store: Store) -> dict[str, int]:
+    """Return the numbers of endpoints, of `failing` and of `disabled` ones, and of letters."""
+    return store.row(
+        "SELECT count(*) AS endpoints,"
+        " count(*) FILTER (WHERE failures > 0 AND state <> 'disabled') AS failing,"
+        " count(*) FILTER (WHERE state = 'disabled') AS disabled,"
+        " (SELECT count(*) FROM state.dead_letter) AS letters FROM state.endpoint"
+    )

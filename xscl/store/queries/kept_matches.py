@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from xscl.store.queries.analysis import Analysis, analysed
 from xscl.store.queries.days import DAY, days_ago
-from xscl.store.queries.numbers import among
 from xscl.store.store import Store
 
 _SEEN_BY = "name, number, qid, since, updates, is_distinct, after, until"
@@ -40,7 +40,9 @@ documents or composites of its result; of a DISTINCT subscription those of the f
 TABLES = ("document", "composite", "result", "subscription", "retired")
 """The stored tables that they are derived from."""
 
-_AMONG = f"""
+_AMONG = Analysis(
+    TABLES,
+    f"""
     WITH part AS (
         SELECT doc, [doc] AS docs FROM state.document WHERE list_contains(?, doc)
         UNION ALL SELECT doc, docs FROM state.composite),
@@ -50,7 +52,20 @@ _AMONG = f"""
         WHERE m.number = ? AND m.position > ?
             AND m.position <= coalesce(?, m.position))
     SELECT docs FROM found WHERE list_filter(docs, lambda doc: doc <> 0) = ? LIMIT 1
-"""
+""",
+)
+_COUNT = Analysis(
+    TABLES,
+    f"SELECT name, count(*) AS matches FROM ({KEPT_MATCHES})"
+    " WHERE position > ? AND position <= ? GROUP BY name",
+)
+_COUNTS = Analysis(
+    TABLES,
+    "SELECT s.number, count(*) AS matches, count(*) FILTER (WHERE ts > ?) AS lately,"
+    f" max(ts) AS last, {days_ago('ts')} AS days_ago FROM ({KEPT_MATCHES}) m"
+    " JOIN (SELECT number, name FROM state.subscription WHERE list_contains(?, number)) s"
+    " USING (name) GROUP BY s.number",
+)
 
 
 def match_among(
@@ -60,17 +75,13 @@ def match_among(
 
     It is one of the subscription with a number, after a position and up to `until`, if any.
     """
-    rows = store.rows(_AMONG, [list(docs), number, after, until, list(docs)])
+    rows = analysed(store, _AMONG, [list(docs), number, after, until, list(docs)])
     return next((tuple(row["docs"]) for row in rows), None)
 
 
 def count_kept(store: Store, after: int, up_to: int) -> dict[str, int]:
     """Return the numbers of kept matches after a position, up to another one, by subscription."""
-    rows = store.rows(
-        f"SELECT name, count(*) AS matches FROM ({KEPT_MATCHES})"
-        " WHERE position > ? AND position <= ? GROUP BY name",
-        [after, up_to],
-    )
+    rows = analysed(store, _COUNT, [after, up_to])
     return {row["name"]: row["matches"] for row in rows}
 
 
@@ -82,11 +93,4 @@ def match_counts(
     They are those of all `matches`, of the last day (`lately`) and of some days (`days_ago`).
     `last` is the time of the last one, in ticks.
     """
-    listed, parameters = among(store, numbers)
-    return store.rows(
-        "SELECT s.number, count(*) AS matches, count(*) FILTER (WHERE ts > ?) AS lately,"
-        f" max(ts) AS last, {days_ago('ts')} AS days_ago FROM ({KEPT_MATCHES}) m"
-        f" JOIN (SELECT number, name FROM state.subscription WHERE number IN ({listed})) s"
-        " USING (name) GROUP BY s.number",
-        [now - DAY, now, now - days * DAY, *parameters],
-    )
+    return analysed(store, _COUNTS, [now - DAY, now, now - days * DAY, list(numbers)])

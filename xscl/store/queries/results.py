@@ -5,11 +5,12 @@ A result is of two documents or composites, by their numbers, or of one; then do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from xscl.store.queries.analysis import Analysis, analysed
 from xscl.store.store import Store
 
 _SCHEMA = pa.schema(
@@ -110,3 +111,23 @@ def last_positions(store: Store) -> dict[int, int]:
 def delete_results_of(store: Store, qid: int) -> None:
     """Delete the results of a stream of results."""
     store.fetch("DELETE FROM state.result WHERE qid = ?", [qid])
+
+
+# -- Analysis ------------------------------------------------------------------------------
+
+_BUSIEST = Analysis(
+    ("document", "result", "subscription"),
+    "WITH busy AS (SELECT qid, count(*) AS matches FROM state.result"
+    " WHERE greatest(doc1, doc2) >= (SELECT min(doc) FROM state.document WHERE arrived > ?)"
+    " GROUP BY qid ORDER BY matches DESC LIMIT ?)"
+    " SELECT min(name) AS name, count(*) - 1 AS others, any_value(matches) AS matches FROM busy"
+    " JOIN state.subscription USING (qid) GROUP BY qid ORDER BY 3 DESC, 1",
+)
+
+
+def busiest_joins(store: Store, since: int, limit: int) -> Iterator[dict[str, Any]]:
+    """Return the joins with the most results of documents that arrived after a time, in ticks.
+
+    Each has the first `name` of its subscriptions, the number of `others`, and of `matches`.
+    """
+    return analysed(store, _BUSIEST, [since, limit])

@@ -14,6 +14,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from xscl.documents.retention import DAY
 from xscl.service.problems import Problem
 from xscl.service.routes import tokens
+from xscl.store.queries.endpoints import failing_endpoints
+from xscl.store.queries.results import busiest_joins
 from xscl.store.store import Store
 from xscl.web.page_request import AskedByOperator
 from xscl.web.problems import PageRoute
@@ -105,26 +107,13 @@ def allow(
 
 def _busiest(store: Store, called: Callable[[str], str], since: int) -> list[BusyJoin]:
     """Return the joins with the most results of documents that arrived after a time."""
-    rows = store.fetch(
-        "WITH busy AS (SELECT qid, count(*) AS matches FROM state.result"
-        " WHERE greatest(doc1, doc2) >= (SELECT min(doc) FROM state.document WHERE arrived > ?)"
-        f" GROUP BY qid ORDER BY matches DESC LIMIT {MOST})"
-        " SELECT min(name), count(*) - 1, any_value(matches) FROM busy"
-        " JOIN state.subscription USING (qid) GROUP BY qid ORDER BY 3 DESC, 1",
-        [since],
-    )
-    return [BusyJoin(called(name), others, matches) for name, others, matches in rows]
+    rows = busiest_joins(store, since, MOST)
+    return [BusyJoin(called(row["name"]), row["others"], row["matches"]) for row in rows]
 
 
 def _failing(store: Store, called: Callable[[str], str]) -> list[FailingDelivery]:
     """Return the endpoints that fail or have refused messages, the worst first."""
-    rows = store.rows(
-        "WITH refused AS (SELECT endpoint AS id, count(*) AS letters"
-        " FROM state.dead_letter GROUP BY endpoint)"
-        " SELECT subscription, kind, state, failures, note, next_try,"
-        " coalesce(letters, 0) AS letters"
-        " FROM state.endpoint LEFT JOIN refused USING (id)"
-        " WHERE failures > 0 OR state = 'disabled' OR letters > 0"
-        f" ORDER BY state = 'disabled' DESC, failures DESC, letters DESC LIMIT {MOST}"
-    )
-    return [FailingDelivery(**{**row, "subscription": called(row["subscription"])}) for row in rows]
+    return [
+        FailingDelivery(**{**row, "subscription": called(row["subscription"])})
+        for row in failing_endpoints(store, MOST)
+    ]

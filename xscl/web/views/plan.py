@@ -13,6 +13,7 @@ from xscl.drawing import draw_plan
 from xscl.drawing.plans import MOST, largest, rate, shares
 from xscl.service.problems import Problem
 from xscl.service.subscribing import existing
+from xscl.store.queries.subscriptions import first_of_template
 from xscl.web.page_request import AskedByOperator, PageRequest
 from xscl.web.problems import PageRoute
 from xscl.web.views.matches import names_of_subscriptions
@@ -85,11 +86,8 @@ def address_of(node: str) -> str:
 def _explained(asked: PageRequest, template: int) -> str:
     """Return the evaluation of a subscription of a template, with its SQL; empty if it has none."""
     with asked.here.reading() as store:
-        rows = store.fetch(
-            "SELECT name FROM state.subscription WHERE template = ? ORDER BY number LIMIT 1",
-            [template],
-        )
-    return asked.here.engine.explain(rows[0][0], sql=True) if rows else ""
+        name = first_of_template(store, template)
+    return "" if name is None else asked.here.engine.explain(name, sql=True)
 
 
 def _path(asked: PageRequest, name: str) -> set[str]:

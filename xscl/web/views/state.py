@@ -19,6 +19,7 @@ from xscl.polling.feed_repository import ticks
 from xscl.service.problems import not_found
 from xscl.service.status import WindowState
 from xscl.service.status_series import SPANS, StatusSample
+from xscl.store.queries.endpoints import delivery_counts
 from xscl.time_format import ticks_of_time
 from xscl.web.links import on_site
 from xscl.web.page_request import AskedByOperator, PageRequest
@@ -99,12 +100,7 @@ def status(
 def _deliveries(asked: PageRequest) -> DeliveryFigures:
     """Return the numbers of endpoints by how they are doing, and of messages given up."""
     with asked.here.reading() as store:
-        ((endpoints, failing, disabled),) = store.fetch(
-            "SELECT count(*), count(*) FILTER (failures > 0 AND state <> 'disabled'),"
-            " count(*) FILTER (state = 'disabled') FROM state.endpoint"
-        )
-        ((letters,),) = store.fetch("SELECT count(*) FROM state.dead_letter")
-    return DeliveryFigures(endpoints, failing, disabled, letters)
+        return DeliveryFigures(**delivery_counts(store))
 
 
 def _series(samples: Sequence[StatusSample]) -> Iterator[Picture]:

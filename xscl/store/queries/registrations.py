@@ -1,0 +1,34 @@
+"""The tables of an export of registrations, which it names as they are called here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xscl.store.store import Store
+
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    **{"account": ("number",), "owned_stream": ("account", "name"), "stream": ("name",)},
+    **{"subscription_tag": ("subscription", "tag"), "saved_statement": ("account", "name")},
+}
+"""The columns that distinguish the rows of a table, where these are not its `id`."""
+
+
+def insert_missing(store: Store, table: str, rows: Sequence[Mapping[str, object]]) -> int:
+    """Insert the rows of a table that are not there; return their number."""
+    key = _KEYS.get(table, ("id",))
+    there = set(store.fetch(f"SELECT {', '.join(key)} FROM state.{table}"))
+    new = [row for row in rows if tuple(row[name] for name in key) not in there]
+    store.insert_rows(f"state.{table}", new)
+    return len(new)
+
+
+def long_text(store: Store, table: str, column: str, most: int) -> tuple[str, int] | None:
+    """Return the beginning and the length of a text with more characters in a column, if any."""
+    if not store.has(table):
+        return None
+    rows = store.rows(
+        f"SELECT substr({column}, 1, 100) AS beginning, length({column}) AS size"
+        f" FROM state.{table} WHERE length({column}) > ? LIMIT 1",
+        [most],
+    )
+    return next(((row["beginning"], row["size"]) for row in rows), None)
