@@ -12,7 +12,7 @@ from collections.abc import Collection
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.store.queries.owners import OPERATOR, own_condition
+from xscl.store.queries.owners import OPERATOR
 from xscl.store.store import Store
 
 TABLES = (
@@ -103,18 +103,19 @@ def template_graphs(store: Store) -> pa.Table:
 
 
 # -- Conditions ----------------------------------------------------------------------------
+# In the SQL of DuckDB: what `own_condition` returns takes five times as long for many documents.
 
 
 def _visible(stream: str, number: int) -> str:
     """Return the condition that a stream is visible."""
     if number == OPERATOR:
         return "true"
-    return f"({own_condition(stream, number)} OR {own_condition(stream, OPERATOR)})"
+    return f"({_own(stream, number)} OR NOT regexp_matches({stream}, '^_[0-9]+\\.'))"
 
 
 def _own(name: str, number: int) -> str:
     """Return the condition that what has a name is the account's."""
-    return "true" if number == OPERATOR else own_condition(name, number)
+    return "true" if number == OPERATOR else f"starts_with({name}, '_{number}.')"
 
 
 def _shown(name: str, number: int) -> str:
@@ -122,7 +123,7 @@ def _shown(name: str, number: int) -> str:
     if number == OPERATOR:
         return name
     length = len(f"_{number}.")
-    return f"(CASE WHEN {own_condition(name, number)} THEN {name}[{length + 1}:] ELSE {name} END)"
+    return f"(CASE WHEN {_own(name, number)} THEN {name}[{length + 1}:] ELSE {name} END)"
 
 
 def _called(name: str, number: int) -> str:
