@@ -77,7 +77,7 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
             *("disk_full", "stopping", "too_many_connections", "mail_server"),
             *("sql_unavailable", "spool", "backup"),
             *("store", "store_closed", "store_damaged", "store_in_use", "store_memory"),
-            "store_unavailable",
+            *("store_read_too_long", "store_unavailable"),
             *("store_version", "store_went_back", "evaluation"),
         ),
     ),

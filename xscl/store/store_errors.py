@@ -5,6 +5,8 @@ StoreError             the state of an engine cannot be opened or read
 ├── StoreDamaged       a file does not hold what was written to it
 ├── StoreWentBack      acknowledged commits are missing, or its id is another one
 ├── WrongVersion       a later release or a development version wrote it
+├── OldFormat          version 0.2 wrote it, as a database of DuckDB
+├── ReadTooLong        a reader was ended, so that the log of the store stays bounded
 ├── StoreUnavailable   it is being opened again after a failed write
 ├── StoreClosed        its engine was closed
 └── BackupError        a backup cannot be made, is damaged, or does not fit
@@ -103,6 +105,35 @@ class WrongVersion(StoreError):
                 f" {current_version()}",
                 hint="install the release that wrote it, or a later one",
             )
+
+
+class OldFormat(StoreError):
+    """The store is a database of DuckDB, as version 0.2 wrote it."""
+
+    code = "store_version"
+
+    def __init__(self, path: Path) -> None:
+        home = path.parent
+        super().__init__(
+            f"the store {path} was written by version 0.2, whose format this version does not read",
+            hint="write its users, subscriptions, feeds and endpoints to a file with version 0.2:"
+            f" xscl export registrations.json --data {shlex.quote(str(home))}; register them in a"
+            " new data directory with this version: xscl import registrations.json --data"
+            f" {shlex.quote(f'{home}-new')}; documents and matches stay behind",
+        )
+
+
+class ReadTooLong(StoreError):
+    """A reader has kept its snapshot too long, and was ended."""
+
+    code = "store_read_too_long"
+
+    def __init__(self, path: Path | None, seconds: float) -> None:
+        super().__init__(
+            f"reading the store {path} took longer than {seconds:g} s, and was ended",
+            hint="ask for less at once; while a reader keeps its state of the store, the log of"
+            " later changes can only grow",
+        )
 
 
 class StoreClosed(StoreError):

@@ -1,10 +1,12 @@
 """The exclusive lock of a database file; it names the process that holds it.
 
 It is a lock on a file beside the database, held until `release` or the end of
-the process.  DuckDB has a lock of its own.  The operating system drops it as soon
-as any code of the process closes the file, and it does not exclude the same
-process; hence this one.  Within the process a file with several names (hard
+the process.  The database has locks of its own.  The operating system drops them
+as soon as any code of the process closes the file, and they do not exclude the
+same process; hence this one.  Within the process a file with several names (hard
 links) is identified by its inode.
+
+The file has a mark, too: what the database should have (`StoreMark`).
 """
 
 from __future__ import annotations
@@ -13,14 +15,30 @@ import fcntl
 import os
 import threading
 import time
+import zlib
 from pathlib import Path
+from typing import NamedTuple
 
 from xscl.store.store_errors import StoreInUse
 
+_LENGTH = 80  # bytes of a mark
+_SIGNED = 20  # bytes of the number of the holder
+_MARK = 512  # where the mark begins: in a sector of its own, which a disk writes whole
 _SIGNING = 0.5  # seconds that a holder may take from its lock to its number
 
 _open: set[tuple[int, int]] = set()
 _mutex = threading.Lock()
+
+
+class StoreMark(NamedTuple):
+    """The id of a store and the number of its commits.
+
+    The file of the database has at least the first `base` commits without its log.
+    """
+
+    store: str
+    commits: int
+    base: int = 0
 
 
 class StoreLock:
@@ -47,13 +65,12 @@ class StoreLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StoreInUse(self._database, self._holder()) from None
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode().ljust(_SIGNED), 0)
 
     def _holder(self) -> int:
         """Return the number of the process that has the lock, 0 if unknown."""
         deadline = time.monotonic() + _SIGNING
-        while not (signed := os.pread(self._descriptor, 20, 0).strip()).isdigit():
+        while not (signed := os.pread(self._descriptor, _SIGNED, 0).strip()).isdigit():
             if time.monotonic() > deadline:
                 return 0
             time.sleep(0.02)
@@ -69,6 +86,26 @@ class StoreLock:
             _open.discard(self._file or (0, 0))  # else a later file of its number would be refused
             _open.add(file)
             self._file = file
+
+    def mark(self) -> StoreMark | None:
+        """Return what the database should have, None if nothing or nothing readable says it."""
+        text = os.pread(self._descriptor, _MARK, _MARK).partition(b"\n")[0]
+        body, _, checksum = text.rpartition(b" ")
+        if checksum != b"%08x" % zlib.crc32(body):
+            return None
+        store, commits, base = body.decode("ascii").split()
+        return StoreMark(store, int(commits), int(base))
+
+    def note(self, mark: StoreMark, *, durably: bool = False) -> None:
+        """Write the mark, which survives a kill of the process; raises OSError.
+
+        It may survive a crash of the machine only if it is written `durably`.
+        """
+        body = b"%s %d %d" % (mark.store.encode(), mark.commits, mark.base)
+        text = b"%s %08x\n" % (body, zlib.crc32(body))
+        os.pwrite(self._descriptor, text.ljust(_LENGTH, b" "), _MARK)
+        if durably:
+            os.fdatasync(self._descriptor)
 
     def release(self) -> None:
         """Release the file; repeated calls do nothing."""

@@ -1,0 +1,200 @@
+"""The rows of a relation are those that were appended and not dropped, in the order of appends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.examples import examples
+from xscl.store import chunks
+from xscl.store.sqlite_store import SqliteStore
+from xscl.store.sqlite_tables import RELATIONS
+from xscl.store.store_errors import StoreDamaged
+
+BINDING, VALUE = RELATIONS["binding"].schema, RELATIONS["value"].schema
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows are a large chunk, and few chunks are many."""
+    monkeypatch.setattr(chunks, "LARGE", 3_000)
+    monkeypatch.setattr(chunks, "MANY", 4)
+    monkeypatch.setattr(chunks, "MOST_ROWS", 150)
+
+
+class Failed(Exception):
+    """Ends a transaction."""
+
+
+@dataclass
+class Model:
+    """The rows that a relation should have: (doc, node), in order."""
+
+    rows: list[tuple[int, int]] = field(default_factory=list)
+    dead: set[tuple[int, int]] = field(default_factory=set)  # dropped, and perhaps still there
+    node: int = 0
+    doc: int = 0
+
+    def added(self, size: int) -> pa.Table:
+        """Return new rows, of one to three documents."""
+        rows = []
+        for place in range(size):
+            self.node += 1
+            rows.append((self.doc + 3 * place // size, self.node))
+        self.doc += 3
+        self.rows += rows
+        columns = [[doc for doc, _ in rows], [1] * size, [0] * size, [node for _, node in rows]]
+        keys = [None if node % 3 else (1 << 63) + node for _, node in rows]
+        arrays = [pa.array(one, of.type) for one, of in zip([*columns, keys], BINDING, strict=True)]
+        return pa.table(arrays, schema=BINDING)
+
+    def keep(self, rows: list[tuple[int, int]]) -> None:
+        self.dead |= set(self.rows) - set(rows)
+        self.rows = rows
+
+
+def stored(store: SqliteStore, model: Model) -> list[tuple[int, int]]:
+    """Return the rows of the store, without those that need not be there."""
+    table = store.scan("binding")
+    rows = list(zip(table["doc"].to_pylist(), table["node2"].to_pylist(), strict=True))
+    for doc, node in set(rows) - model.dead:
+        assert (doc, node) in model.rows
+    return [row for row in rows if row not in model.dead]
+
+
+OPERATIONS = st.one_of(
+    st.tuples(st.just("append"), st.integers(1, 12)),
+    st.tuples(st.just("append"), st.sampled_from([40, 120, 400])),
+    st.tuples(st.just("upto"), st.integers(0, 40)),
+    st.tuples(st.just("dead"), st.integers(2, 5)),
+    st.tuples(st.just("exact"), st.integers(2, 5)),
+    st.tuples(st.just("fail"), st.sampled_from([1, 5, 200])),
+    st.tuples(st.just("forget"), st.just(0)),
+)
+
+
+def apply(store: SqliteStore, model: Model, kind: str, number: int) -> None:
+    """Apply an operation to a store and to the model."""
+
+    def dead(batch: pa.RecordBatch) -> pa.Array:
+        return pc.equal(pc.subtract(batch["node2"], pc.multiply(chosen(batch), number)), 0)
+
+    def chosen(batch: pa.RecordBatch) -> pa.Array:
+        return pc.divide(batch["node2"], number)
+
+    match kind:
+        case "append":
+            store.append("binding", model.added(number))
+        case "upto":
+            store.drop("binding", number)
+            model.keep([row for row in model.rows if row[0] > number])
+        case "dead" | "exact":
+            store.drop("binding", dead=dead, exact=kind == "exact")
+            model.keep([row for row in model.rows if row[1] % number])
+            if kind == "exact":
+                nodes = store.scan("binding")["node2"].to_pylist()
+                assert all(node % number for node in nodes)
+        case "fail":
+            kept, doc, node = list(model.rows), model.doc, model.node
+            with suppress(Failed), store.transaction():
+                store.append("binding", model.added(number))
+                store.drop("binding", model.doc // 2)
+                raise Failed
+            model.rows, model.doc, model.node = kept, doc, node
+        case _:
+            store._database.chunks.forget()
+
+
+@examples(200)
+@given(operations=st.lists(OPERATIONS, min_size=10, max_size=60), since=st.integers(0, 60))
+def test_a_relation_is_a_list(operations: list[tuple[str, int]], since: int) -> None:
+    model = Model()
+    with closing(SqliteStore(None)) as store:
+        for kind, number in operations:
+            apply(store, model, kind, number)
+            assert stored(store, model) == model.rows
+        every = store.scan("binding")["doc"].to_pylist()
+        found = store.scan("binding", since, since + 20)["doc"].to_pylist()
+        assert found == [doc for doc in every if since <= doc <= since + 20]
+        keys = store.scan("binding")["key"].to_pylist()
+        nodes = store.scan("binding")["node2"].to_pylist()
+        assert keys == [None if node % 3 else (1 << 63) + node for node in nodes]
+
+
+def test_what_is_dropped_exactly_up_to_a_value_is_gone() -> None:
+    model = Model()
+    with closing(SqliteStore(None)) as store:
+        for size in (5, 400, 1, 1, 1, 1, 1, 40, 3):
+            store.append("binding", model.added(size))
+        store.drop("binding", 4, exact=True)
+        assert store.scan("binding")["doc"].to_pylist() == [d for d, _ in model.rows if d > 4]
+
+
+def texts(first: int, size: int) -> pa.Table:
+    keys = pa.array(range(first, first + size), pa.uint64())
+    return pa.table([keys, [f"text {number}" for number in range(first, first + size)]], VALUE)
+
+
+@pytest.fixture
+def store() -> Iterator[SqliteStore]:
+    with closing(SqliteStore(None)) as opened:
+        yield opened
+
+
+def test_ordinal_numbers_stay_while_chunks_are_merged(store: SqliteStore) -> None:
+    size = 0
+    for number in (1, 3, 2, 1, 300, 2, 2, 2, 2, 1):
+        store.append("value", texts(size, number))
+        size += number
+        taken = store.take("value", [1, size, size // 2 + 1, size + 7])
+        assert taken["key"].to_pylist() == sorted({0, size // 2, size - 1})
+        assert store.take("value", range(1, size + 1)) == store.scan("value")
+
+
+def test_ordinal_numbers_are_counted_anew_after_a_drop(store: SqliteStore) -> None:
+    for first in range(0, 600, 60):
+        store.append("value", texts(first, 60))
+    assert store.drop("value", dead=lambda batch: pc.less(batch["key"], 90), exact=True) == 90
+    store.append("value", texts(600, 5))
+    assert store.scan("value")["key"].to_pylist() == list(range(90, 605))
+    assert store.take("value", [1, 2, 515])["key"].to_pylist() == [90, 91, 604]
+    assert store.take("value", range(1, 516)) == store.scan("value")
+
+
+def test_a_relation_survives_an_end(tmp_path: Path) -> None:
+    model = Model()
+    for size in (3, 400, 2, 2, 2, 2, 2, 120, 1):
+        with closing(SqliteStore(tmp_path / "state.db")) as store:
+            store.append("binding", model.added(size))
+            assert stored(store, model) == model.rows
+
+
+def test_many_appends_make_few_chunks(store: SqliteStore) -> None:
+    for number in range(100):
+        store.append("value", texts(number, 1))
+    assert store.fetch("SELECT count(*) FROM state.chunk")[0][0] <= 8
+
+
+def test_a_changed_chunk_is_found_when_it_is_read(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "state.db")) as store:
+        store.append("value", texts(0, 3))
+        change = "UPDATE state.chunk SET data = CAST(replace(data, 'text 1', 'text 7') AS BLOB)"
+        store._database.writer.execute(change)
+        with pytest.raises(StoreDamaged, match="chunk 1 of value has another checksum"):
+            store.scan("value")
+
+
+def test_columns_are_stored_by_their_names_and_types(store: SqliteStore) -> None:
+    row: dict[str, Any] = {"strVal": ["a"], "key": pa.array([5], pa.int64())}
+    store.append("value", pa.table(row))
+    assert store.scan("value").schema == VALUE
+    assert store.scan("value").to_pylist() == [{"key": 5, "strVal": "a"}]

@@ -1,0 +1,151 @@
+"""Tables in Arrow and in DuckDB are those that the store has, whatever was read before."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from templates.registry import registry
+from tests.examples import examples
+from xscl.polling import feed_tables
+from xscl.store import mirrors, schema
+from xscl.store.sqlite_store import SqliteStore
+from xscl.store.sqlite_tables import RELATIONS, TABLES, column_of
+
+ROW = {"watermark": 1, "lateness": 2}
+
+
+def late(store: SqliteStore, doc: int) -> None:
+    store.insert_rows("state.late", [{"doc": doc, "missed": f"m{doc}", **ROW}])
+
+
+OPERATIONS = st.lists(
+    st.sampled_from(["insert", "insert", "insert", "change", "remove", "read", "read", "roll back"])
+)
+
+
+@examples(100)
+@given(operations=OPERATIONS)
+def test_a_mirror_has_what_the_table_has(operations: list[str]) -> None:
+    draw = random.Random(len(operations))
+    with closing(SqliteStore(None)) as store:
+        for number, operation in enumerate(operations):
+            chosen = [draw.randint(0, number)]
+            match operation:
+                case "insert":
+                    late(store, number)
+                case "change":
+                    store.fetch("UPDATE state.late SET missed = 'new' WHERE doc = ?", chosen)
+                case "remove":
+                    store.fetch("DELETE FROM state.late WHERE doc = ?", chosen)
+                case "roll back":
+                    with pytest.raises(KeyError), store.transaction():  # noqa: PT012
+                        late(store, -1)
+                        assert store.mirror("late")["doc"].to_pylist()[-1] == -1
+                        raise KeyError
+                case _:
+                    found = store.mirror("late").to_pylist()
+                    columns = "doc, missed, watermark, lateness"
+                    assert found == list(store.rows(f"SELECT {columns} FROM state.late"))
+
+
+def test_a_mirror_reads_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def counted(values: tuple[object, ...], kind: pa.DataType) -> pa.Array:
+        read.append(len(values))
+        return column_of(values, kind)
+
+    monkeypatch.setattr(mirrors, "column_of", counted)
+    with closing(SqliteStore(None)) as store:
+        for doc in range(100):
+            late(store, doc)
+            assert store.mirror("state.late").num_rows == doc + 1
+        assert set(read) == {1}
+        store.fetch("DELETE FROM state.late WHERE doc = 5")
+        assert store.mirror("late").num_rows == read[-1] == 99
+
+
+def test_a_mirror_is_as_old_as_its_snapshot(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "state.db")) as store:
+        late(store, 1)
+        other = store.connect_again()
+        with other.reading():
+            assert other.mirror("late")["doc"].to_pylist() == [1]
+            late(store, 2)
+            store.fetch("DELETE FROM state.late WHERE doc = 1")
+            assert store.mirror("late")["doc"].to_pylist() == [2]
+            assert other.mirror("late")["doc"].to_pylist() == [1]
+        assert store.mirror("late")["doc"].to_pylist() == [2]
+        assert other.mirror("late")["doc"].to_pylist() == [2]
+        other.close()
+
+
+def columns_in_duckdb(connection: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[str, str]]]:
+    """Return the columns of the tables `state.*`, with their types."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for table, column, kind in connection.execute(
+        "SELECT table_name, column_name, data_type FROM duckdb_columns()"
+        " WHERE schema_name = 'state' ORDER BY table_name, column_index"
+    ).fetchall():
+        found.setdefault(table, []).append((column, kind))
+    return found
+
+
+def test_tables_in_duckdb_have_the_types_that_users_know() -> None:
+    """The reference are the tables of the store of DuckDB."""
+    with duckdb.connect() as reference:
+        reference.execute(schema.SCHEMA + registry.SCHEMA + feed_tables.SCHEMA)
+        expected = columns_in_duckdb(reference)
+    with closing(SqliteStore(None)) as store:
+        names = [*TABLES, *RELATIONS]
+        with closing(store.duck(*names)) as connection:
+            found = columns_in_duckdb(connection)
+    for name in ("chunk", "relation", "r_t"):
+        found.pop(name)
+    found["progress"] = [one for one in found["progress"] if one[0] not in ("one", "commits")]
+    assert found == expected
+
+
+def test_rows_go_to_duckdb_as_they_came() -> None:
+    item = {"key": "k", "identity": "i", "hash": b"\0\xff", "versions": 1, "rule": None}
+    item |= {"skipped": 0, "missing_since": None, "first_name": 2**64 - 1, "all_names": 7}
+    item |= {"time_from": "é\0", "clipped": True, "written": "", "alike": None}
+    composite = {"doc": 1, "docs": [1, 2], "nodes": [], "vals": ["a", None, 'q"\\'], "start": -1}
+    composite |= dict.fromkeys(("ts", "clock", "rank", "first", "version"), 0) | {"bases": None}
+    with closing(SqliteStore(None)) as store:
+        for table, row in (("feed_item", item), ("composite", composite)):
+            store.insert_rows(f"state.{table}", [row])
+            columns = ", ".join(f'"{name}"' for name in row)
+            assert list(store.rows(f"SELECT {columns} FROM state.{table}")) == [row]
+            with closing(store.duck(table)) as connection:
+                found = connection.sql(f"SELECT {columns} FROM state.{table}")
+                assert found.to_arrow_table().to_pylist() == [row]
+            assert store.arrow(f"SELECT {columns} FROM state.{table}").to_pylist() == [row]
+            copied = store.mirror(table)
+            store.insert_rows(f"state.{table}", [row | {"key": "l", "doc": 2}])
+            store.fetch(f"DELETE FROM state.{table}")
+            store.insert(f"state.{table}", copied)
+            assert store.mirror(table) == copied
+
+
+def test_connections_to_duckdb_see_what_they_asked_for() -> None:
+    with closing(SqliteStore(None)) as store:
+        late(store, 1)
+        first = store.duck("late")
+        late(store, 2)
+        second = store.duck("late", "value")
+        assert first.sql("SELECT doc FROM state.late").fetchall() == [(1,)]
+        assert second.sql("SELECT doc FROM state.late").fetchall() == [(1,), (2,)]
+        with pytest.raises(duckdb.Error):
+            first.sql("SELECT key FROM state.value")
+        first.close()
+        assert second.sql("SELECT count(*) FROM state.late").fetchall() == [(2,)]
+        second.close()

@@ -1,0 +1,368 @@
+"""What a store in SQLite refuses to open, and what it says then."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import duckdb
+import pyarrow as pa
+import pytest
+
+from tests.examples import tried
+from xscl.errors import StoreError
+from xscl.store import sqlite_file
+from xscl.store.disk_guard import is_faulty, is_full
+from xscl.store.sqlite_errors import translated
+from xscl.store.sqlite_store import SqliteStore
+from xscl.store.store_errors import (
+    OldFormat,
+    StoreDamaged,
+    StoreInUse,
+    StoreNeedsMemory,
+    StoreWentBack,
+    WrongVersion,
+)
+from xscl.store.store_lock import StoreLock, StoreMark
+
+ROOT = Path(__file__).resolve().parents[3]
+KILLED = """
+import os, sys
+from xscl.store.sqlite_store import SqliteStore
+from tests.xscl.store.test_sqlite_file import add
+store = SqliteStore(sys.argv[1])
+for doc in range(int(sys.argv[2])):
+    add(store, doc)
+os.kill(os.getpid(), 9)
+"""
+
+
+def add(store: SqliteStore, doc: int) -> None:
+    row = {"doc": doc, "missed": "x" * 3_000, "watermark": 0, "lateness": 0}
+    with store.transaction():
+        store.insert_rows("state.late", [row])
+        keys = pa.array([doc], pa.uint64())
+        store.append("value", pa.table({"key": keys, "strVal": [f"text {doc}"]}))
+
+
+def docs(store: SqliteStore) -> list[int]:
+    found = [int(doc) for (doc,) in store.fetch("SELECT doc FROM state.late ORDER BY rowid")]
+    assert store.scan("value")["key"].to_pylist() == found
+    return found
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with 40 commits that was closed, and with 20 more of a process that was killed."""
+    path = tmp_path_factory.mktemp("killed") / "state.db"
+    with closing(SqliteStore(path)) as store:
+        for doc in range(100, 140):
+            add(store, doc)
+    shutil.copy(path, path.with_name("older.db"))
+    command = [sys.executable, "-c", KILLED, str(path), "20"]
+    assert subprocess.run(command, cwd=ROOT).returncode == -9
+    return path
+
+
+@pytest.fixture
+def path(killed: Path, tmp_path: Path) -> Path:
+    for file in killed.parent.glob("state.db*"):
+        if not file.name.endswith("-shm"):
+            shutil.copy(file, tmp_path)
+    return tmp_path / "state.db"
+
+
+def images(path: Path) -> dict[str, bytes]:
+    """Return the files of a store, without what may change."""
+    found = path.parent.glob(f"{path.name}*")
+    return {one.name: one.read_bytes() for one in found if not one.name.endswith((".lock", "-shm"))}
+
+
+def log(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def refused(path: Path, kind: type[StoreError], message: str) -> StoreError:
+    """Open a store, which fails; its files stay as they were."""
+    before = images(path)
+    with pytest.raises(kind, match=message) as raised:
+        SqliteStore(path)
+    assert images(path) == before
+    return raised.value
+
+
+def test_a_killed_store_has_all_commits(path: Path) -> None:
+    assert log(path).stat().st_size > 20 * 4_096
+    with closing(SqliteStore(path)) as store:
+        assert docs(store) == [*range(100, 140), *range(20)]
+
+
+# -- What is not there ---------------------------------------------------------------------
+
+
+def test_a_removed_log_is_noticed(path: Path) -> None:
+    log(path).unlink()
+    error = refused(path, StoreWentBack, "40 commits, and 60 were acknowledged; the last 20 are m")
+    assert "accept the store as it is" in str(error.hint)
+    with closing(SqliteStore(path, accept=True)) as store:
+        assert docs(store) == [*range(100, 140)]
+    with closing(SqliteStore(path)) as store:
+        add(store, 7)
+
+
+def test_an_older_copy_is_noticed(path: Path, killed: Path) -> None:
+    with closing(SqliteStore(path)):
+        pass
+    shutil.copy(killed.with_name("older.db"), path)
+    refused(path, StoreWentBack, "40 commits, and 60 were acknowledged")
+
+
+def test_an_older_copy_beside_a_newer_log_is_noticed(tmp_path: Path) -> None:
+    """SQLite would put the pages of the log over it."""
+    path = tmp_path / "state.db"
+    with closing(SqliteStore(path)) as store:
+        add(store, 1)
+    shutil.copy(path, tmp_path / "older.db")
+    with closing(SqliteStore(path)) as store:
+        for doc in range(2, 5):
+            add(store, doc)
+    command = [sys.executable, "-c", KILLED, str(path), "5"]
+    assert subprocess.run(command, cwd=ROOT).returncode == -9
+    shutil.copy(tmp_path / "older.db", path)
+    refused(path, StoreWentBack, "it is an older copy, beside a newer log")
+
+
+def test_another_store_is_noticed(path: Path, tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "other.db")) as store:
+        for doc in range(100):
+            add(store, doc)
+    log(path).unlink()
+    shutil.copy(tmp_path / "other.db", path)
+    refused(path, StoreWentBack, "it is the store [0-9a-f]{16}, and [0-9a-f]{16} was there")
+
+
+@pytest.mark.parametrize("what", ["missing", "empty"])
+@pytest.mark.parametrize("kept", ["lock", "log", "spool", "none"])
+def test_a_lost_database_is_noticed(path: Path, what: str, kept: str) -> None:
+    path.unlink()
+    path = path.rename(path.with_name("state.duckdb")) if path.exists() else path
+    if what == "empty":
+        path.touch()
+    if kept != "lock":
+        path.with_name(f"{path.name}.lock").unlink()
+    if kept != "log":
+        log(path).unlink()
+    if kept == "spool":  # beside the database of a data directory
+        path.with_name("spool").mkdir()
+        path.with_name("spool").joinpath("000000000001.arrow").touch()
+        path = path.with_name("state.duckdb")
+    if kept == "none":
+        with closing(SqliteStore(path)) as store:
+            assert docs(store) == []
+        return
+    refused(path, StoreWentBack, "the file (is missing or empty|and its mark are missing)")
+    with closing(SqliteStore(path, accept=True)) as store:
+        assert docs(store) == []
+
+
+def test_a_creation_that_was_broken_off_is_repeated(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    sqlite_file.connect(path, sqlite_file.WRITING).close()
+    assert path.read_bytes()[:6] == b"SQLite"
+    with closing(SqliteStore(path)) as store:
+        add(store, 1)
+
+
+# -- What is something else ----------------------------------------------------------------
+
+
+def test_a_store_of_version_0_2_is_refused_with_the_commands(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "state.duckdb"
+    path.parent.mkdir()
+    with duckdb.connect(path) as old:
+        old.execute("CREATE TABLE a(b INTEGER)")
+    error = refused(path, OldFormat, "was written by version 0.2, whose format this version does")
+    assert re.search(rf"xscl export \S+ --data {path.parent};", str(error.hint))
+    assert re.search(rf"xscl import \S+ --data {path.parent}-new;", str(error.hint))
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    path.write_text("no database, but a text\n")
+    refused(path, StoreDamaged, "it is no database of SQLite")
+    path.unlink()
+    other = apsw.Connection(str(path))
+    other.execute("CREATE TABLE a(b)")
+    other.close()
+    refused(path, StoreDamaged, "it is a database of something else")
+
+
+def test_a_later_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    with closing(SqliteStore(path)) as store:
+        store._database.writer.execute("PRAGMA state.user_version = 1000")
+    with pytest.raises(WrongVersion, match="has version 1000"):
+        SqliteStore(path)
+
+
+def test_a_store_in_use_is_refused(path: Path) -> None:
+    with closing(SqliteStore(path)), pytest.raises(StoreInUse, match=str(os.getpid())):
+        SqliteStore(path)
+
+
+def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="there is no directory"):
+        SqliteStore(tmp_path / "none" / "state.db")
+
+
+# -- Damage --------------------------------------------------------------------------------
+
+
+def outcome(path: Path) -> str:
+    """Open a store that was changed: "whole", or the code of the error, for which nothing changed.
+
+    What opens has all commits.
+    """
+    before = images(path)
+    try:
+        with closing(SqliteStore(path)) as store:
+            assert docs(store) == [*range(100, 140), *range(20)]
+            return "whole"
+    except StoreError as error:
+        code, hint = error.code, str(error.hint)
+    assert images(path) == before
+    assert "xscl.store.store" in hint
+    return code
+
+
+def change(path: Path, at: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1 << at % 8]))
+
+
+def copies(path: Path, tmp_path: Path) -> Iterator[Path]:
+    for number in range(tried(120)):
+        home = tmp_path / f"copy{number}"
+        home.mkdir()
+        for file in path.parent.glob("state.db*"):
+            shutil.copy(file, home)
+        yield home / "state.db"
+
+
+def test_a_flipped_bit_of_the_database_is_noticed(path: Path, tmp_path: Path) -> None:
+    """It may be on a page that the log replaces."""
+    draw, found = random.Random(5), []
+    for copy in copies(path, tmp_path):
+        change(copy, draw.randrange(copy.stat().st_size))
+        found.append(outcome(copy))
+    assert set(found) <= {"whole", "store_damaged"}
+    assert found.count("store_damaged") > len(found) / 2
+
+
+def test_a_flipped_bit_of_a_closed_database_is_always_noticed(path: Path, tmp_path: Path) -> None:
+    with closing(SqliteStore(path)):
+        pass
+    draw = random.Random(6)
+    for copy in copies(path, tmp_path):
+        change(copy, draw.randrange(copy.stat().st_size))
+        assert outcome(copy) == "store_damaged"
+
+
+def test_a_flipped_bit_of_the_log_is_noticed(path: Path, tmp_path: Path) -> None:
+    """Where the log ends for SQLite, later commits are missing; behind its end nothing is."""
+    draw, found = random.Random(7), []
+    for copy in copies(path, tmp_path):
+        change(log(copy), draw.randrange(log(copy).stat().st_size))
+        found.append(outcome(copy))
+    assert set(found) <= {"whole", "store_went_back"}
+    assert found.count("store_went_back") > len(found) / 2
+
+
+def test_a_torn_end_of_the_log_is_what_was_not_acknowledged(path: Path) -> None:
+    """The mark says how many commits were; the next one was being written."""
+    with log(path).open("ab") as file:
+        file.write(os.urandom(10_000))
+    assert outcome(path) == "whole"
+
+
+def test_a_shortened_log_is_noticed(path: Path, tmp_path: Path) -> None:
+    draw = random.Random(8)
+    for copy in copies(path, tmp_path):
+        os.truncate(log(copy), draw.randrange(log(copy).stat().st_size - 4_096))
+        assert outcome(copy) == "store_went_back"
+
+
+# -- The mark ------------------------------------------------------------------------------
+
+
+def test_a_mark_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    lock = StoreLock(path)
+    assert lock.mark() is None
+    for mark in (StoreMark("0" * 16, 0), StoreMark("f" * 16, 12, 7), StoreMark("a" * 16, 2**62)):
+        lock.note(mark)
+        assert lock.mark() == mark
+    lock.release()
+    with path.with_name("state.db.lock").open("r+b") as file:
+        file.seek(520)
+        file.write(b"\xff")
+    lock = StoreLock(path)
+    assert lock.mark() is None
+    lock.release()
+
+
+# -- Errors --------------------------------------------------------------------------------
+
+
+def raises(error: Exception) -> StoreError:
+    with pytest.raises(StoreError) as raised, translated(Path("/data/state.db")):
+        raise error
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (apsw.NoMemError("out of memory"), StoreNeedsMemory),
+        (apsw.CorruptError("database disk image is malformed"), StoreDamaged),
+        (apsw.NotADBError("file is not a database"), StoreDamaged),
+        (apsw.FullError("database or disk is full"), StoreError),
+        (apsw.SQLError("no such table"), StoreError),
+        (OSError(errno.EACCES, "Permission denied"), StoreError),
+    ],
+)
+def test_errors_of_sqlite_are_errors_of_the_store(error: Exception, kind: type[StoreError]) -> None:
+    found = raises(error)
+    assert type(found) is kind
+    assert "/data/state.db" in found.message
+    assert found.hint
+
+
+def test_a_full_disk_pauses_as_a_full_disk() -> None:
+    assert is_full(raises(apsw.FullError("database or disk is full")))
+    assert is_full(raises(OSError(errno.EDQUOT, "Disk quota exceeded")))
+    assert is_faulty(raises(OSError(errno.EIO, "Input/output error")))
+    assert not is_full(raises(apsw.SQLError("no such table")))
+
+
+def test_a_directory_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path, settings: tuple[str, ...]) -> apsw.Connection:
+        raise apsw.CantOpenError("unable to open database file")
+
+    monkeypatch.setattr(sqlite_file, "connect", fail)
+    with pytest.raises(StoreError, match="cannot be read or written: unable to open"):
+        SqliteStore(tmp_path / "state.db")

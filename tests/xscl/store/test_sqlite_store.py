@@ -1,0 +1,468 @@
+"""Transactions, readers and checkpoints of the store in SQLite."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pyarrow as pa
+import pytest
+
+from xscl.errors import StoreError
+from xscl.store import sqlite_database, sqlite_file
+from xscl.store.sqlite_store import SqliteStore, among
+from xscl.store.store_errors import ReadTooLong, StoreClosed
+
+COUNT = "SELECT count(*) FROM state.late"
+
+
+@pytest.fixture(params=["file", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqliteStore]:
+    path = tmp_path / "state.db" if request.param == "file" else None
+    with closing(SqliteStore(path)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def filed(tmp_path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(tmp_path / "state.db")) as opened:
+        yield opened
+
+
+def add(store: SqliteStore, doc: int, size: int = 0) -> None:
+    row = {"doc": doc, "missed": "x" * size, "watermark": 0, "lateness": 0}
+    store.insert_rows("state.late", [row])
+
+
+def count(store: SqliteStore) -> int:
+    return int(store.fetch(COUNT)[0][0])
+
+
+@contextmanager
+def running(*calls: Callable[[], object]) -> Iterator[None]:
+    """Run functions in threads beside the block; raise what they raise."""
+    errors: list[BaseException] = []
+
+    def run(call: Callable[[], object]) -> None:
+        try:
+            call()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=[call]) for call in calls]
+    for thread in threads:
+        thread.start()
+    yield
+    for thread in threads:
+        thread.join()
+    for error in errors:
+        raise error
+
+
+# -- Transactions --------------------------------------------------------------------------
+
+
+def test_a_transaction_is_whole_or_nothing(store: SqliteStore) -> None:
+    with store.transaction():
+        add(store, 1)
+        store.append("value", pa.table({"key": pa.array([1], pa.uint64()), "strVal": ["a"]}))
+        store.set_progress(position=5)
+    with pytest.raises(KeyError), store.transaction():  # noqa: PT012
+        add(store, 2)
+        store.append("value", pa.table({"key": pa.array([2], pa.uint64()), "strVal": ["b"]}))
+        store.set_progress(position=6)
+        assert (count(store), store.progress("position")) == (2, 6)
+        raise KeyError
+    assert (count(store), store.progress("position")) == (1, 5)
+    assert store.scan("value")["strVal"].to_pylist() == ["a"]
+
+
+def test_a_change_outside_of_a_transaction_is_one(store: SqliteStore) -> None:
+    before = store.seen()
+    add(store, 1)
+    store.set_meta(a=1, b=2)
+    store.set_meta(a=3)
+    assert store.fetch("UPDATE state.late SET missed = 'y'") == [(1,)]
+    assert store.fetch("DELETE FROM state.late WHERE doc = 5") == [(0,)]
+    assert store.seen() == before._replace(commits=before.commits + 5)
+    assert (store.meta("a"), store.meta("b"), store.meta("c")) == (3, 2, 0)
+
+
+def test_numbers_are_asked_for_by_many(store: SqliteStore) -> None:
+    for doc in range(100):
+        add(store, doc)
+    for numbers in ([], [5], [5, 7, 500], list(range(20, 60))):
+        listed, parameters = among(numbers)
+        sql = f"SELECT doc FROM state.late WHERE doc IN ({listed}) ORDER BY doc"
+        assert [doc for (doc,) in store.fetch(sql, parameters)] == [n for n in numbers if n < 100]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_lent_rows_are_a_table(store: SqliteStore, again: bool) -> None:
+    for doc in range(5):
+        add(store, doc)
+    one = store.connect_again() if again else store
+    sql = "SELECT l.doc, a.why FROM state.late l JOIN asked a ON a.doc = l.doc ORDER BY l.doc"
+    for docs in ([1, 3], [2], []):
+        one.lend("asked", pa.table({"doc": pa.array(docs, pa.int64()), "why": ["w"] * len(docs)}))
+        assert one.fetch(sql) == [(doc, "w") for doc in docs]
+    with one.transaction():
+        one.lend("asked", pa.table({"doc": [4], "why": ["t"]}))
+        assert one.fetch(sql) == [(4, "t")]
+    if again:
+        one.close()
+
+
+def test_threads_write_one_after_the_other(store: SqliteStore) -> None:
+    """No transaction is lost, and none sees another's half."""
+
+    def write(number: int) -> None:
+        other = store.connect_again()
+        for _ in range(30):
+            with other.transaction():
+                before = other.progress("position")
+                add(other, number)
+                other.set_progress(position=before + 1)
+                time.sleep(0.0002)
+        other.close()
+
+    def read() -> None:
+        other = store.connect_again()
+        for _ in range(60):
+            with other.reading():
+                assert other.progress("position") == count(other)
+        other.close()
+
+    before = store.seen().commits
+    with running(*(lambda n=n: write(n) for n in range(3)), read, read):
+        pass
+    assert store.progress("position") == count(store) == 90
+    assert store.seen().commits == before + 90
+
+
+def test_another_writing_connection_is_found(filed: SqliteStore) -> None:
+    assert filed.path is not None
+    add(filed, 1)
+    with closing(sqlite_file.connect(filed.path, ())) as other:
+        other.execute("UPDATE state.progress SET position = 7")
+        with pytest.raises(StoreError, match="another connection has written"):
+            add(filed, 2)
+    assert count(filed) == 1
+
+
+# -- Readers -------------------------------------------------------------------------------
+
+
+def test_a_reading_sees_one_state(filed: SqliteStore) -> None:
+    add(filed, 1)
+    other = filed.connect_again()
+    with other.reading():
+        assert count(other) == 1
+        add(filed, 2)
+        assert count(filed) == 2
+        with other.reading():
+            assert (count(other), other.mirror("late").num_rows) == (1, 1)
+    assert count(other) == 2
+    with filed.reading():
+        assert count(filed) == 2
+    other.close()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_reading_refuses_changes(store: SqliteStore, again: bool) -> None:
+    add(store, 1)
+    one = store.connect_again() if again else store
+    with one.reading():
+        for sql in ("DELETE FROM state.late", "CREATE TABLE state.a(b)", "PRAGMA user_version = 3"):
+            with pytest.raises(StoreError, match="readonly"):
+                one.fetch(sql)
+    assert count(one) == 1
+    add(one, 2)
+    assert count(store) == 2
+    if again:
+        one.close()
+
+
+def test_a_reader_writes_nothing_but_in_a_transaction(filed: SqliteStore) -> None:
+    """What SQLite can be told beside the known statements is refused, too."""
+    other = filed.connect_again()
+    with pytest.raises(StoreError, match="readonly"):
+        other.fetch("CREATE TABLE state.a(b)")
+    with pytest.raises(StoreError, match="readonly"):
+        other.fetch("PRAGMA state.user_version = 3")
+    other.close()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers are ended soon, and checkpoints are due soon."""
+    monkeypatch.setattr(sqlite_database, "READING", 0.3)
+    monkeypatch.setattr(sqlite_database, "CHECKPOINT", 1 << 16)
+    monkeypatch.setattr(sqlite_database, "RESTART", 1 << 18)
+
+
+ENDLESS = (
+    "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n, state"
+    ".late"
+)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_statement_that_does_not_end_is_ended(filed: SqliteStore) -> None:
+    add(filed, 1)
+    other = filed.connect_again()
+    for _ in range(2):
+        begun = time.monotonic()
+        with pytest.raises(ReadTooLong, match=r"took longer than 0.3 s, and was ended"):
+            other.fetch(ENDLESS)
+        assert time.monotonic() - begun < 10
+        assert count(other) == 1
+    other.close()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_reader_that_does_not_end_is_ended(filed: SqliteStore) -> None:
+    """It does nothing; the writer ends it, so that the log stays small."""
+    other = filed.connect_again()
+    add(filed, 0)
+    with pytest.raises(ReadTooLong), other.reading():  # noqa: PT012
+        assert count(other) == 1
+        until = time.monotonic() + 0.6
+        while time.monotonic() < until:
+            add(filed, 1, 10_000)
+        for _ in range(100):
+            add(filed, 1, 10_000)
+        assert log_size(filed) < 1 << 20
+        count(other)
+    assert count(other) > 100
+    other.close()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_an_unlimited_reader_ends_when_the_log_is_large(
+    filed: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_database, "LARGEST_LOG", 1 << 21)
+    other = filed.connect_again()
+    add(filed, 0)
+    with pytest.raises(ReadTooLong), other.reading(unlimited=True):  # noqa: PT012
+        time.sleep(0.4)
+        for _ in range(100):
+            add(filed, 1, 10_000)
+        assert count(other) == 1
+        for _ in range(400):
+            add(filed, 1, 10_000)
+        assert log_size(filed) < 1 << 22
+        count(other)
+    other.close()
+
+
+def test_one_reader_at_a_time_is_unlimited(filed: SqliteStore) -> None:
+    seen = []
+
+    def read() -> None:
+        other = filed.connect_again()
+        with other.reading(unlimited=True):
+            seen.append(count(other))
+        other.close()
+
+    other = filed.connect_again()
+    with other.reading(unlimited=True):
+        thread = threading.Thread(target=read)
+        thread.start()
+        time.sleep(0.2)
+        add(filed, 1)
+        assert seen == []
+    thread.join()
+    assert seen == [1]
+    other.close()
+
+
+# -- Checkpoints ---------------------------------------------------------------------------
+
+
+def log_size(store: SqliteStore) -> int:
+    """Return the bytes of the log in use: the file keeps what was once written."""
+    return store._database._frames * 4120
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_log_stays_small_without_readers(filed: SqliteStore) -> None:
+    add(filed, 0)  # the tables are in the log
+    for doc in range(300):
+        add(filed, doc, 5_000)
+        assert log_size(filed) < 1 << 17
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_log_stays_small_under_readers_that_overlap(
+    filed: SqliteStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """There is always a reader, so that no checkpoint that waits for nobody ever ends."""
+    stopping = threading.Event()
+    turns = [threading.Event() for _ in range(4)]
+    turns[0].set()
+
+    def read(number: int) -> None:
+        other = filed.connect_again()
+        while not stopping.is_set():
+            with other.reading():
+                count(other)
+                turns[(number + 1) % 4].set()  # the next one begins before this one ends
+                turns[number].wait(0.02)
+                turns[number].clear()
+        other.close()
+
+    largest = 0
+    with running(*(lambda n=n: read(n) for n in range(4))):
+        for doc in range(600):
+            add(filed, doc, 10_000)
+            largest = max(largest, log_size(filed))
+        stopping.set()
+    assert largest < 1 << 20, largest
+    assert [one.message for one in caplog.records if "readers keep" in one.message] == []
+
+
+def test_a_failed_checkpoint_is_no_failed_commit(
+    filed: SqliteStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sqlite_database, "CHECKPOINT", 1 << 16)
+
+    def fail(mode: int) -> bool:
+        raise apsw.FullError("database or disk is full")
+
+    monkeypatch.setattr(filed._database, "checkpoint", fail)
+    with caplog.at_level(logging.WARNING):
+        for doc in range(60):
+            add(filed, doc, 5_000)
+    assert count(filed) == 60
+    assert 1 <= len(caplog.records) <= 30
+
+
+# -- The end -------------------------------------------------------------------------------
+
+
+def test_a_closed_store_says_so(store: SqliteStore) -> None:
+    other = store.connect_again()
+    count(other)
+    store.close()
+    for one in (store, other):
+        for call in (lambda one=one: count(one), lambda one=one: add(one, 1)):
+            with pytest.raises(StoreClosed):
+                call()
+        with pytest.raises(StoreClosed):
+            one.connect_again()
+    store.close()
+
+
+def test_a_closed_store_is_one_file_and_its_lock(filed: SqliteStore) -> None:
+    assert filed.path is not None
+    add(filed, 1)
+    other = filed.connect_again()
+    count(other)
+    filed.close()
+    assert sorted(os.listdir(filed.path.parent)) == ["state.db", "state.db.lock"]
+
+
+def test_a_forked_process_has_no_store(filed: SqliteStore) -> None:
+    """It closes nothing either: the locks of this process stay."""
+    add(filed, 1)
+    other = filed.connect_again()
+    assert count(other) == 1
+    child = os.fork()
+    if child == 0:  # pragma: no cover
+        status = 1
+        try:
+            for one in (filed, other):
+                try:
+                    add(one, 2)
+                except StoreClosed:
+                    status = 0
+                one.close()
+            vars(filed).clear()
+            vars(other).clear()
+            gc.collect()
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    add(filed, 3)
+    assert (count(filed), count(other)) == (2, 2)
+    other.close()
+
+
+def test_an_engine_in_memory_has_its_store_at_once() -> None:
+    SqliteStore(None).close()
+    begun = time.process_time()
+    for _ in range(20):
+        SqliteStore(None).close()
+    assert (time.process_time() - begun) / 20 < 0.003  # 0.3 ms on a quiet core
+
+
+# -- Backups -------------------------------------------------------------------------------
+
+
+def test_a_backup_while_threads_write(filed: SqliteStore, tmp_path: Path) -> None:
+    stopping = threading.Event()
+    longest: list[float] = []
+
+    def write(number: int) -> None:
+        other = filed.connect_again()
+        while not stopping.is_set():
+            begun = time.monotonic()
+            with other.transaction():
+                add(other, number, 2_000)
+                other.set_progress(position=other.progress("position") + 1)
+            longest.append(time.monotonic() - begun)
+        other.close()
+
+    for doc in range(200):
+        add(filed, doc, 100_000)
+    filed.set_progress(position=200)
+    other = filed.connect_again()
+    with running(*(lambda n=n: write(n) for n in range(4))):
+        time.sleep(0.1)
+        made = [other.backup(tmp_path / f"copy{number}.db") for number in range(3)]
+        stopping.set()
+    other.close()
+    for number, seen in enumerate(made):
+        with closing(SqliteStore(tmp_path / f"copy{number}.db")) as copy:
+            assert copy.seen() == seen
+            assert copy.progress("position") == count(copy) >= 200
+    assert made[0].commits < made[2].commits
+    assert max(longest) < 1.0, max(longest)
+    assert [name for name in os.listdir(tmp_path) if "tmp" in name] == []
+
+
+def test_a_backup_that_cannot_be_written_says_so(filed: SqliteStore, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"the backup .* cannot be written: No such file"):
+        filed.backup(tmp_path / "none" / "copy.db")
+
+
+def test_a_rewritten_store_has_no_removed_bytes(filed: SqliteStore) -> None:
+    assert filed.path is not None
+    token = "7f3a9c11-token"
+    for doc in range(50):
+        row: dict[str, Any] = {"doc": doc, "xml": (token * (doc + 1)).encode()}
+        filed.insert_rows("state.text", [row])
+        filed.append(
+            "value", pa.table({"key": pa.array([doc], pa.uint64()), "strVal": [f"{token} {doc}"]})
+        )
+
+    def anywhere() -> bool:
+        assert filed.path is not None
+        files = filed.path.parent.glob("state.db*")
+        return any(token.encode() in file.read_bytes() for file in files if "lock" not in file.name)
+
+    filed.fetch("DELETE FROM state.text")
+    filed.drop("value", dead=lambda batch: pa.array([True] * batch.num_rows), exact=True)
+    assert filed.rewrite()
+    filed.close()
+    assert not anywhere()

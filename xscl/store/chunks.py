@@ -1,0 +1,281 @@
+"""The large relations: batches of Arrow in rows of the table `chunk`.
+
+A chunk is the body of one record batch, without its schema, which stands once in the table
+`relation`.  Appends of few rows make small chunks.  At the commit that has `MANY` of them they are
+merged; before a large chunk is appended, too, since only the last chunks of a relation are merged.
+So the order of the chunks is that of the appends.
+
+`first` and `last` are the least and the largest value of the relation's order column, or ordinal
+numbers of rows.  `drop` changes ordinal numbers, nothing else does.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import apsw
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from xscl.store.sqlite_tables import RELATIONS
+
+LARGE = 1 << 16
+"""Bytes from which on a chunk is compressed and stays as it is."""
+MANY = 64
+"""Small chunks that are merged."""
+MOST_ROWS = 8_192
+"""Rows of a chunk: who needs one of them reads so many."""
+
+_INSERT = (
+    "INSERT INTO state.chunk (id, relation, first, last, rows, size, crc, data)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_FOUND = "SELECT id FROM state.chunk WHERE relation = ? AND last >= ? AND first <= ?"
+_NEWEST = (
+    "SELECT id FROM state.chunk WHERE relation = ?1 AND id >"
+    " coalesce((SELECT max(id) FROM state.chunk WHERE relation = ?1 AND size >= ?2), 0)"
+)
+_READ = "SELECT relation, first, last, size, crc, data FROM state.chunk WHERE id = ?"
+_DELETE = "DELETE FROM state.chunk WHERE id = ?"
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+
+Execute: TypeAlias = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
+"""Returns the rows of a statement with its parameters."""
+Dead: TypeAlias = Callable[[pa.RecordBatch], pa.Array]
+"""Returns of a batch a mask of the rows that go."""
+
+
+class ChunkDamaged(Exception):
+    """A chunk does not hold what was written to it."""
+
+
+class Chunk(NamedTuple):
+    """A part of a relation, with the bounds of its order column or ordinal numbers."""
+
+    id: int
+    first: int
+    last: int
+    size: int
+    batch: pa.RecordBatch
+
+
+class Chunks:
+    """The relations as a connection sees them; each call needs one snapshot."""
+
+    def __init__(self, execute: Execute, schemas: Mapping[str, pa.Schema]) -> None:
+        self._execute = execute
+        self._schemas = schemas
+
+    def between(
+        self, relation: str, since: int | None = None, until: int | None = None
+    ) -> Iterator[Chunk]:
+        """Yield the chunks with rows between two values, in order; raises ChunkDamaged."""
+        bounds = (_LEAST if since is None else since, _MOST if until is None else until)
+        found = self._execute(_FOUND, (relation, *bounds))
+        yield from map(self._read, sorted(number for (number,) in found))
+
+    def scan(self, relation: str, since: int | None = None, until: int | None = None) -> pa.Table:
+        """Return the rows in the order of the appends, those between two values as far as given."""
+        order = RELATIONS[relation].order
+        found = (_inside(one, order, since, until) for one in self.between(relation, since, until))
+        return pa.Table.from_batches(found, schema=self._schemas[relation])
+
+    def take(self, relation: str, ordinals: Sequence[int]) -> pa.Table:
+        """Return the rows with some ordinal numbers, ascending, as far as there are such rows."""
+        left, parts = np.unique(np.asarray(ordinals, np.int64)), []
+        following = f"{_FOUND} ORDER BY last LIMIT 1"
+        while len(left):
+            bounds = (relation, int(left[0]), int(left[-1]))
+            numbers = self._execute(following, bounds)
+            if not numbers:
+                break
+            found = self._read(*numbers[0])
+            left = left[np.searchsorted(left, found.first) :]
+            here = int(np.searchsorted(left, found.last, side="right"))
+            parts.append(found.batch.take(pa.array(left[:here] - found.first)))
+            left = left[here:]
+        return pa.Table.from_batches(parts, schema=self._schemas[relation])
+
+    def _read(self, number: int) -> Chunk:
+        """Return a chunk; raises ChunkDamaged."""
+        ((relation, first, last, size, crc, data),) = self._execute(_READ, (number,))
+        if zlib.crc32(data) != crc:
+            raise ChunkDamaged(f"chunk {number} of {relation} has another checksum")
+        body = pa.py_buffer(data)
+        if len(data) != size:
+            body = pa.decompress(body, size, codec="lz4")
+        batch = pa.ipc.read_record_batch(body, self._schemas[relation])
+        return Chunk(number, first, last, size, batch)
+
+
+class ChunkWriter(Chunks):
+    """Appends to the relations and drops rows of them, on the connection that writes.
+
+    Each call is within a transaction.  `merge` comes before the commit, `forget` after a rollback.
+    """
+
+    def __init__(self, connection: apsw.Connection, schemas: Mapping[str, pa.Schema]) -> None:
+        super().__init__(lambda sql, row: connection.execute(sql, row).fetchall(), schemas)
+        self._connection = connection
+        self._small: dict[str, list[Chunk]] = {}  # the small chunks at the end of a relation
+
+    def append(self, relation: str, rows: pa.Table) -> None:
+        """Append rows, by the names of their columns."""
+        schema = self._schemas[relation]
+        if rows.schema != schema:
+            rows = rows.select(schema.names).cast(schema)
+        rows = rows.combine_chunks()
+        for batch in rows.to_batches(max_chunksize=MOST_ROWS):
+            body, small = batch.serialize(), self._newest(relation)
+            if len(body) >= LARGE and len(small) > 1:
+                self._merge(relation)
+            added = self._insert(relation, batch, body, self._bounds(relation, batch))
+            self._note(relation, added)
+
+    def merge(self) -> None:
+        """Merge the small chunks where they are many."""
+        for relation, small in self._small.items():
+            if len(small) >= MANY:
+                self._merge(relation)
+
+    def forget(self) -> None:
+        """Read anew which chunks there are."""
+        self._small.clear()
+
+    def drop(
+        self,
+        relation: str,
+        upto: int | None = None,
+        dead: Dead | None = None,
+        *,
+        exact: bool = False,
+    ) -> int:
+        """Remove rows up to a value of the order column, those of a mask; return how many.
+
+        Chunks of which less than half of the rows go stay as they are, unless it is to be `exact`:
+        reads omit such rows.
+        """
+        order, removed = RELATIONS[relation].order, 0
+        if dead is None:
+            removed = self._drop_whole(relation, upto)
+        for one in self.between(relation, until=upto):
+            gone = pa.array(np.full(one.batch.num_rows, True)) if dead is None else dead(one.batch)
+            if upto is not None:
+                gone = pc.and_(gone, pc.less_equal(_order_of(one, order), upto))
+            gone = gone.fill_null(False)
+            count = gone.true_count
+            if count == 0 or (2 * count < len(gone) and not exact):
+                continue
+            removed += count
+            self._connection.execute(_DELETE, (one.id,))
+            if count < len(gone):
+                left = one.batch.filter(pc.invert(gone))
+                bounds = self._bounds(relation, left) if order else (one.first, one.last)
+                self._insert(relation, left, left.serialize(), bounds, one.id)
+        if removed and order is None:
+            self._number(relation)
+        self._small.pop(relation, None)
+        return removed
+
+    def _drop_whole(self, relation: str, upto: int | None) -> int:
+        """Remove the chunks with no row above a value; return how many rows."""
+        of = "relation = ? AND last <= ?"
+        bounds = (relation, _MOST if upto is None else upto)
+        removed = self._connection.execute(
+            f"SELECT coalesce(sum(rows), 0) FROM state.chunk WHERE {of}", bounds
+        ).get
+        self._connection.execute(f"DELETE FROM state.chunk WHERE {of}", bounds)
+        return int(removed)
+
+    def _number(self, relation: str) -> None:
+        """Give the rows ordinal numbers."""
+        self._connection.execute(
+            "UPDATE state.chunk SET first = after + 1 - rows, last = after FROM"
+            " (SELECT id AS chunk, sum(rows) OVER (ORDER BY id) AS after FROM state.chunk"
+            " WHERE relation = ?) WHERE chunk = id",
+            (relation,),
+        )
+
+    def _newest(self, relation: str) -> list[Chunk]:
+        """Return the small chunks at the end of a relation."""
+        if relation not in self._small:
+            found = self._execute(_NEWEST, (relation, LARGE))
+            self._small[relation] = list(map(self._read, sorted(number for (number,) in found)))
+        return self._small[relation]
+
+    def _note(self, relation: str, added: Chunk) -> None:
+        """Note a chunk at the end of a relation."""
+        self._small[relation] = [] if added.size >= LARGE else [*self._small[relation], added]
+
+    def _merge(self, relation: str) -> None:
+        """Replace the small chunks at the end of a relation by larger ones, in their place."""
+        small, self._small[relation] = self._small[relation], []
+        self._connection.executemany(_DELETE, [(one.id,) for one in small])
+        rows = pa.Table.from_batches([one.batch for one in small]).combine_chunks()
+        first = small[0].first
+        for before, batch in zip(small, rows.to_batches(max_chunksize=MOST_ROWS), strict=False):
+            bounds = first, first + batch.num_rows - 1
+            if RELATIONS[relation].order is not None:
+                bounds = self._bounds(relation, batch)
+            first += batch.num_rows
+            self._note(
+                relation, self._insert(relation, batch, batch.serialize(), bounds, before.id)
+            )
+
+    def _bounds(self, relation: str, batch: pa.RecordBatch) -> tuple[int, int]:
+        """Return the least and the largest value of the order column, or new ordinal numbers."""
+        order = RELATIONS[relation].order
+        if order is not None:
+            found = pc.min_max(batch.column(order)).as_py()
+            return found["min"], found["max"]
+        sql = "SELECT max(last) FROM state.chunk WHERE relation = ?"
+        last = self._connection.execute(sql, (relation,)).get or 0
+        return last + 1, last + batch.num_rows
+
+    def _insert(
+        self,
+        relation: str,
+        batch: pa.RecordBatch,
+        body: pa.Buffer,
+        bounds: tuple[int, int],
+        number: int | None = None,
+    ) -> Chunk:
+        """Insert a chunk, as the last one or in place of a removed one."""
+        data = pa.compress(body, codec="lz4") if body.size >= LARGE else body
+        if data.size >= body.size:
+            data = body
+        row = (number, relation, *bounds, batch.num_rows, body.size, zlib.crc32(data), data)
+        self._connection.execute(_INSERT, row)
+        number = self._connection.last_insert_rowid() if number is None else number
+        return Chunk(number, *bounds, body.size, batch)
+
+
+def schemas_of(connection: apsw.Connection) -> dict[str, pa.Schema]:
+    """Return the stored schemas of the relations, after adding those that lack."""
+    sql = "SELECT name, schema FROM state.relation"
+    stored = connection.execute(sql).fetchall()
+    found = {str(name): pa.ipc.read_schema(pa.py_buffer(schema)) for name, schema in stored}
+    for name in RELATIONS.keys() - found.keys():
+        found[name] = RELATIONS[name].schema
+        row = (name, found[name].serialize().to_pybytes())
+        connection.execute("INSERT INTO state.relation (name, schema) VALUES (?, ?)", row)
+    return found
+
+
+def _inside(chunk: Chunk, order: str | None, since: int | None, until: int | None) -> Any:
+    """Return the rows of a chunk that are between two values."""
+    low, high = chunk.first if since is None else since, chunk.last if until is None else until
+    if low <= chunk.first and chunk.last <= high:
+        return chunk.batch
+    values = _order_of(chunk, order)
+    return chunk.batch.filter(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high)))
+
+
+def _order_of(chunk: Chunk, order: str | None) -> pa.Array:
+    """Return the values of the order column, or the ordinal numbers."""
+    if order is not None:
+        return chunk.batch.column(order)
+    return pa.array(np.arange(chunk.first, chunk.last + 1))

@@ -1,0 +1,330 @@
+"""The database of a store: one connection that writes, and one for each thread that reads.
+
+All transactions are of the connection that writes, under one lock.  A reader sees a snapshot.
+While it keeps one, a checkpoint cannot begin the log anew, which then grows with each commit.  So a
+reader is ended after `READING` seconds; one at a time, for a backup or an export, may read until
+the log has `LARGEST_LOG` bytes.
+
+A checkpoint is due when the log has grown by `CHECKPOINT` bytes (PASSIVE: it waits for nobody).
+From `RESTART` bytes on it waits for readers, `WAITING` milliseconds: where readers overlap all the
+time, no PASSIVE one ever finds the log unused.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from feeds.faultpoints import reached
+from xscl.errors import StoreError
+from xscl.store.chunks import ChunkDamaged, Chunks, ChunkWriter, schemas_of
+from xscl.store.sqlite_errors import translated
+from xscl.store.sqlite_file import StoreFile, connect, seen
+from xscl.store.sqlite_tables import TABLES
+from xscl.store.store_errors import ReadTooLong, StoreClosed, StoreDamaged, first_line
+
+READING = 30.0
+"""Seconds for which a reader may keep a snapshot."""
+CHECKPOINT, RESTART = 16 << 20, 64 << 20
+"""Bytes of the log from which on a checkpoint is due, and on it waits for readers."""
+LARGEST_LOG = 1 << 30
+"""Bytes of the log from which on every reader is ended."""
+WAITING = 100
+"""Milliseconds for which a checkpoint waits for readers."""
+
+_FRAME = 4096 + 24  # bytes of a page in the log
+_LOOK = 100_000  # steps of SQLite's machine after which a reader looks at the clock
+_CHANGE = re.compile(
+    r"\b(INSERT|REPLACE|UPDATE|DELETE)\s+(?:OR\s+\w+\s+)?(?:INTO\s+|FROM\s+)?state\.(\w+)",
+    re.IGNORECASE,
+)
+_REPLACES = re.compile(r"\bOR\s+REPLACE\b|\bON\s+CONFLICT\b", re.IGNORECASE)
+_log = logging.getLogger(__name__)
+
+
+@lru_cache(1_000)
+def changes_of(sql: str) -> tuple[tuple[str, bool], ...]:
+    """Return the tables that a statement changes, each with whether it only appends to it."""
+    is_plain = not _REPLACES.search(sql)
+    return tuple(
+        (table.lower(), is_plain and verb.upper() == "INSERT")
+        for verb, table in _CHANGE.findall(sql)
+    )
+
+
+class Reader:
+    """A connection that reads, for one thread, and that another thread may end."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.connection = connect(database.path)
+        self.connection.set_progress_handler(self._is_late, _LOOK)
+        self._mutex = threading.RLock()  # held while a statement runs
+        self._since: float | None = None  # when the snapshot was taken
+        self._is_unlimited = False
+        self._is_ended = False
+
+    @contextmanager
+    def snapshot(self, *, unlimited: bool = False) -> Iterator[None]:
+        """Keep one snapshot during the block."""
+        self._is_ended, self._is_unlimited = False, unlimited
+        self._since = time.monotonic()
+        try:
+            self.execute("BEGIN")
+            self.execute("SELECT commits FROM state.progress")  # the first read takes the snapshot
+            yield
+        finally:
+            with self._mutex:
+                self._since = None
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+
+    def execute(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement; raises ReadTooLong."""
+        with self.running():
+            found: list[tuple[Any, ...]] = self.connection.execute(sql, parameters).fetchall()
+            return found
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Use the connection in the block; raises ReadTooLong."""
+        with self._mutex:
+            is_alone = self._since is None
+            if is_alone:
+                self._since, self._is_ended = time.monotonic(), False
+            try:
+                if self._is_late():
+                    raise apsw.InterruptError
+                yield
+            except apsw.InterruptError as error:
+                raise ReadTooLong(self._database.path, READING) from error
+            finally:
+                if is_alone:
+                    self._since = None
+
+    def _is_late(self) -> bool:
+        since = self._since
+        late = since is not None and not self._is_unlimited and time.monotonic() > since + READING
+        return self._is_ended or late
+
+    def end_if_late(self, *, every: bool = False) -> None:
+        """Take the snapshot from a reader that is late, or from any; called by other threads."""
+        if self._since is None or not (every or self._is_late()):
+            return
+        self._is_ended = True
+        self.connection.interrupt()
+        if self._mutex.acquire(timeout=WAITING / 1_000):  # nothing interrupts a backup
+            try:
+                if self._is_ended and self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+            finally:
+                self._mutex.release()
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._mutex:
+            self.connection.close()
+
+
+class Database:
+    """The shared part of the stores of one file, or of one database in memory.
+
+    `changed` has, by table, the number of the last commit that changed or removed rows of it.
+    """
+
+    def __init__(self, path: Path | None, *, accept: bool = False) -> None:
+        self.path = path
+        self.lock = threading.RLock()
+        self._file = None if path is None else StoreFile(path, accept=accept)
+        self.writer = connect(None) if self._file is None else self._file.connection
+        self._process = os.getpid()
+        self._is_closed = False
+        self._readers: weakref.WeakSet[Reader] = weakref.WeakSet()
+        self._mutex = threading.Lock()  # guards the list of readers
+        self._unlimited = threading.Lock()
+        self._frames = self._checkpointed = 0  # frames of the log, and at the last checkpoint
+        self.writer.set_wal_hook(self._note_log)
+        try:
+            with self.translated():
+                self.schemas = schemas_of(self.writer)
+                self.commits = seen(self.writer).commits
+                self._version = self._other_commits()
+        except BaseException:
+            self.close()
+            raise
+        self.changed: dict[str, int] = dict.fromkeys(TABLES, self.commits)
+        self.chunks = ChunkWriter(self.writer, self.schemas)
+
+    def expect_open(self) -> None:
+        """Raise StoreClosed after `close`, and in a forked process."""
+        if self._is_closed or os.getpid() != self._process:
+            raise StoreClosed
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Raise errors of SQLite as errors of the store."""
+        try:
+            with translated(self.path, None if self._is_closed else self.writer):
+                yield
+        except ChunkDamaged as error:
+            if self.path is None:
+                raise
+            raise StoreDamaged(self.path, str(error)) from error
+
+    # -- Writing ---------------------------------------------------------------------------
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit what the block writes, or nothing of it."""
+        with self.lock, self.translated():
+            self.expect_open()
+            self.writer.execute("BEGIN IMMEDIATE")
+            try:
+                if self._other_commits() != self._version:
+                    raise StoreError(
+                        f"another connection has written to the store {self.path}",
+                        hint="only xscl may open this file, in one process",
+                    )
+                yield
+                self.chunks.merge()
+                reached("before_commit")
+                self.writer.execute("UPDATE state.progress SET commits = ?", (self.commits + 1,))
+                self.writer.execute("COMMIT")
+            except BaseException:
+                self.chunks.forget()
+                if self.writer.in_transaction:
+                    self.writer.execute("ROLLBACK")
+                raise
+            self.commits += 1
+            reached("after_commit")
+            if self._file is not None:
+                self._file.note(self._file.mark._replace(commits=self.commits))
+                reached("marked")
+                self._checkpoint_if_due()
+
+    def note_changes(self, sql: str) -> None:
+        """Note which tables a statement of this transaction changes."""
+        for table, is_append in changes_of(sql):
+            if not is_append:
+                self.changed[table] = self.commits + 1
+
+    def _other_commits(self) -> int:
+        """Return a number that changes with commits of other connections only."""
+        return int(self.writer.execute("PRAGMA state.data_version").get)
+
+    # -- Checkpoints -----------------------------------------------------------------------
+
+    def _note_log(self, connection: apsw.Connection, schema: str, frames: int) -> int:
+        if frames < self._frames:  # it has begun anew
+            self._checkpointed = 0
+        self._frames = frames
+        return 0
+
+    def _checkpoint_if_due(self) -> None:
+        """Make a checkpoint if the log is long; the commits are durable, so no error is raised."""
+        if (self._frames - self._checkpointed) * _FRAME < CHECKPOINT:
+            return
+        self._checkpointed = self._frames
+        size = self._frames * _FRAME
+        if size >= RESTART:
+            self._end_readers(every=size >= LARGEST_LOG)
+        try:
+            is_done = self.checkpoint(
+                apsw.SQLITE_CHECKPOINT_RESTART
+                if size >= RESTART
+                else apsw.SQLITE_CHECKPOINT_PASSIVE
+            )
+        except (apsw.Error, OSError) as error:
+            _log.warning("no checkpoint of %s: %s", self.path, first_line(error))
+        else:
+            if size >= 4 * RESTART and not is_done:
+                _log.warning("readers keep the log of %s at %d MB", self.path, size >> 20)
+
+    def checkpoint(self, mode: int) -> bool:
+        """Write the log to the database; return whether all of it was, and nobody reads it now."""
+        assert self._file is not None
+        with self.lock:
+            self.writer.set_busy_timeout(WAITING)
+            try:
+                frames, written = self.writer.wal_checkpoint("state", mode)
+            except apsw.BusyError:
+                return False
+            finally:
+                self.writer.set_busy_timeout(1_000)
+            if frames == written:
+                self._file.note(self._file.mark._replace(base=self.commits), durably=True)
+            return bool(frames == written)
+
+    def _end_readers(self, *, every: bool) -> None:
+        with self._mutex:
+            readers = list(self._readers)
+        for reader in readers:
+            reader.end_if_late(every=every)
+
+    # -- Reading ---------------------------------------------------------------------------
+
+    def reader(self) -> Reader:
+        """Return a new connection that reads."""
+        with self._mutex, self.translated():
+            self.expect_open()
+            made = Reader(self)
+            self._readers.add(made)
+            return made
+
+    @contextmanager
+    def snapshot(self, reader: Reader | None, *, unlimited: bool = False) -> Iterator[Chunks]:
+        """Keep one snapshot of a reader during the block.
+
+        An `unlimited` one waits for others.  In memory there is one connection, which nobody else
+        uses meanwhile.
+        """
+        if reader is None:
+            with self.lock, self.translated():
+                self.writer.execute("PRAGMA state.query_only = ON")
+                try:
+                    yield self.chunks
+                finally:
+                    self.writer.execute("PRAGMA state.query_only = OFF")
+            return
+        with (
+            self._unlimited if unlimited else nullcontext(),
+            self.translated(),
+            reader.snapshot(unlimited=unlimited),
+        ):
+            yield Chunks(reader.execute, self.schemas)
+
+    def close(self) -> None:
+        """Close all connections, the one that writes last; in a forked process, none."""
+        with self.lock:
+            if self._is_closed or os.getpid() != self._process:
+                return
+            reached("closing")
+            with self._mutex:
+                self._is_closed = True
+            for reader in list(self._readers):
+                reader.end_if_late(every=True)
+                reader.close()
+            self._end()
+
+    def _end(self) -> None:
+        """Write the log to the database, and release the file."""
+        if self._file is not None:
+            try:
+                self.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            except (apsw.Error, OSError) as error:
+                _log.warning("the log of %s stays: %s", self.path, first_line(error))
+        self.writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)  # it removes the empty log
+        self.writer.close()
+        if self._file is not None:
+            self._file.release()

@@ -1,0 +1,443 @@
+"""The store: all durable state in one database of SQLite, in a file or in memory.
+
+A push is one transaction, so a batch is stored completely or not at all.  Tables of rows
+(`xscl.store.sqlite_tables`) are read and written with SQL, under the names `state.NAME`.  The large
+relations are chunks of Arrow, which `append`, `scan`, `take` and `drop` serve.  For analysis `duck`
+has both in DuckDB.
+
+Each thread has a store of its own (`connect_again`) over one shared database: outside of a
+transaction the first one reads on the connection that writes, all others on their own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from xscl.store.atomic_files import synchronise
+from xscl.store.chunks import Chunks, Dead
+from xscl.store.mirrors import Analysis, Mirrors, table_of
+from xscl.store.sqlite_database import Database, Reader, changes_of
+from xscl.store.sqlite_errors import translated
+from xscl.store.sqlite_file import connect, copy_target, seen
+from xscl.store.sqlite_tables import (
+    RELATIONS,
+    TABLES,
+    column_of,
+    decoder,
+    encoded,
+    stored_values,
+)
+from xscl.store.store_errors import BackupError
+from xscl.store.store_lock import StoreMark
+
+_FEW = 8  # numbers that a query names
+_SHAPES = 1_000  # statements of which the columns are known
+
+
+def among(numbers: Sequence[int]) -> tuple[str, list[object]]:
+    """Return SQL for some numbers, for the brackets after IN, and its parameters."""
+    if len(numbers) <= _FEW:
+        return ", ".join("?" * len(numbers)) or "NULL", [encoded(int(one)) for one in numbers]
+    array = np.asarray(numbers)
+    array = array.view(np.int64) if array.dtype == np.uint64 else array.astype(np.int64)
+    return "SELECT value FROM carray(?)", [apsw.carray(array)]
+
+
+class _Shape(NamedTuple):
+    """The columns of an answer: their names, and the types of those that are stored columns."""
+
+    names: tuple[str, ...]
+    types: tuple[pa.DataType | None, ...]
+    decoders: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, described: Iterable[tuple[str | None, ...]]) -> _Shape:
+        names, types = [], []
+        for name, _, _, table, column in described:
+            schema = TABLES.get(table or "")
+            is_stored = schema is not None and column in schema.names
+            types.append(schema.field(column).type if schema and is_stored else None)
+            names.append(str(name))
+        decoders = tuple(map(decoder, types))
+        return cls(tuple(names), tuple(types), decoders if any(decoders) else ())
+
+    def decoded(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return a row with the values of the types of its columns."""
+        return tuple(
+            value if decode is None or value is None else decode(value)
+            for decode, value in zip(self.decoders, row, strict=True)
+        )
+
+
+class SqliteStore:
+    """A thread's access to the database of a store; raises StoreError.
+
+    With `accept` a file is opened whatever its mark says (`xscl.store.sqlite_file`).
+    """
+
+    def __init__(self, path: str | Path | None, *, accept: bool = False) -> None:
+        self.path = None if path is None else Path(path).resolve()
+        self._database = Database(self.path, accept=accept)
+        self._mirrors = Mirrors(self._database.changed)
+        self._analysis = Analysis()
+        self._shapes: dict[str, _Shape] = {}
+        self._is_first = True
+        self._begin()
+
+    def _begin(self) -> None:
+        self._is_within = False  # a transaction
+        self._chunks: Chunks | None = None  # within a reading
+        self._reader: Reader | None = None
+
+    def connect_again(self) -> SqliteStore:
+        """Return the store for another thread."""
+        self._database.expect_open()
+        other = object.__new__(SqliteStore)
+        vars(other).update(vars(self))
+        other._is_first = False
+        other._begin()
+        return other
+
+    # -- Changing --------------------------------------------------------------------------
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit what the block writes, or nothing of it."""
+        assert self._chunks is None, "a reading changes nothing"
+        with self._database.transaction():
+            self._is_within = True
+            try:
+                yield
+            finally:
+                self._is_within = False
+
+    def _changing(self) -> AbstractContextManager[None]:
+        """Return a transaction, or the one that there is."""
+        return nullcontext() if self._is_within else self.transaction()
+
+    def append(self, relation: str, rows: pa.Table) -> None:
+        """Append rows to a relation, by the names of their columns."""
+        with self._changing():
+            self._database.chunks.append(relation, rows)
+
+    def drop(
+        self,
+        relation: str,
+        upto: int | None = None,
+        dead: Dead | None = None,
+        *,
+        exact: bool = False,
+    ) -> int:
+        """Remove rows of a relation (`xscl.store.chunks.ChunkWriter.drop`); return how many."""
+        with self._changing():
+            return self._database.chunks.drop(relation, upto, dead, exact=exact)
+
+    def insert(self, table: str, rows: pa.Table) -> None:
+        """Append rows to a table `state.*`, or a relation, by the names of their columns."""
+        name = table.removeprefix("state.")
+        if name in RELATIONS:
+            self.append(name, rows)
+        elif rows.num_rows:
+            values = zip(*map(stored_values, rows.columns), strict=True)
+            self.execute_many(_insertion(name, rows.column_names), values)
+
+    def insert_rows(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:
+        """Append rows of Python values by the names of columns, all of the table."""
+        name = table.removeprefix("state.")
+        if name in RELATIONS:
+            schema, listed = RELATIONS[name].schema, list(rows)
+            columns = [pa.array([row[one.name] for row in listed], one.type) for one in schema]
+            self.append(name, pa.table(columns, schema=schema))
+            return
+        names = TABLES[name].names
+        values = (tuple(encoded(row[one]) for one in names) for row in rows)
+        self.execute_many(_insertion(name, names), values)
+
+    def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
+        """Execute a statement with each of some rows of parameters."""
+        with self._changing():
+            self._database.note_changes(sql)
+            self._database.writer.executemany(sql, rows)
+
+    def set_progress(self, **values: int) -> None:
+        """Write some numbers of a push: columns of the single row of `progress`."""
+        written = ", ".join(f"{name} = ?" for name in values)
+        self.fetch(f"UPDATE state.progress SET {written}", list(map(int, values.values())))
+
+    def set_meta(self, **values: int) -> None:
+        """Write named numbers that rarely change."""
+        sql = "INSERT OR REPLACE INTO state.meta (key, value) VALUES (?, ?)"
+        self.execute_many(sql, values.items())
+
+    def lend(self, name: str, rows: pa.Table) -> None:
+        """Make the rows of an Arrow table a temporary table for later queries of this thread."""
+        columns = ", ".join(f'"{column}"' for column in rows.column_names)
+        made = f'CREATE TABLE "{name}" ({columns})'
+        insertion = _insertion(name, rows.column_names, "temp")
+        with self._connected() as connection:
+            settings = [f"PRAGMA query_only = {state}" for state in ("OFF", "ON")]
+            if self._is_on_writer:
+                settings = ["", ""]
+            connection.execute(settings[0])
+            found = connection.execute("SELECT sql FROM temp.sqlite_schema WHERE name = ?", (name,))
+            if found.get != made:
+                connection.execute(f'DROP TABLE IF EXISTS temp."{name}"')
+                connection.execute(made.replace("TABLE", "TEMP TABLE", 1))
+            connection.execute(f'DELETE FROM temp."{name}"')
+            connection.executemany(insertion, zip(*map(stored_values, rows.columns), strict=True))
+            connection.execute(settings[1])
+
+    def shrink(self) -> None:
+        """Give the space of removed rows back to the file system."""
+        with self._database.lock, self._database.translated():
+            self._database.writer.execute("PRAGMA state.incremental_vacuum")
+
+    def rewrite(self) -> bool:
+        """Rewrite the file, so that no byte of removed rows is left in it, or in its log.
+
+        Return False if a reader still needs the log; the next checkpoint clears it.
+        """
+        database = self._database
+        with database.lock, database.translated():
+            database.writer.execute("VACUUM state")
+            return self.path is None or database.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    # -- Reading ---------------------------------------------------------------------------
+
+    @property
+    def _is_on_writer(self) -> bool:
+        """Whether this thread uses the connection that writes now."""
+        reads_apart = self._chunks is not None or not self._is_first
+        return self._is_within or self.path is None or not reads_apart
+
+    @contextmanager
+    def _connected(self) -> Iterator[apsw.Connection]:
+        """Use the connection of this thread in the block, for one statement or a few."""
+        database = self._database
+        with database.translated():
+            if self._is_on_writer:
+                with database.lock:
+                    database.expect_open()
+                    yield database.writer
+            else:
+                with self._reader_here().running():
+                    yield self._reader_here().connection
+
+    def _reader_here(self) -> Reader:
+        if self._reader is None:
+            self._reader = self._database.reader()
+        return self._reader
+
+    @contextmanager
+    def reading(self, *, unlimited: bool = False) -> Iterator[None]:
+        """See one snapshot in the block, and refuse every change.
+
+        It is ended after `xscl.store.sqlite_database.READING` seconds (ReadTooLong), unless it is
+        `unlimited`: then it waits until no other such one runs, and ends when the log is large.
+        """
+        if self._chunks is not None or self._is_within:
+            yield
+            return
+        reader = None if self.path is None else self._reader_here()
+        with self._database.snapshot(reader, unlimited=unlimited) as self._chunks:
+            try:
+                yield
+            finally:
+                self._chunks = None
+
+    def scan(self, relation: str, since: int | None = None, until: int | None = None) -> pa.Table:
+        """Return the rows of a relation in order, those between two values of its order column."""
+        with self._reading_chunks() as chunks:
+            return chunks.scan(relation, since, until)
+
+    def take(self, relation: str, ordinals: Sequence[int]) -> pa.Table:
+        """Return rows of a relation without an order by their ordinal numbers, ascending.
+
+        `scan` returns its rows in the order of these numbers, which begin with 1; `drop` changes
+        them.
+        """
+        with self._reading_chunks() as chunks:
+            return chunks.take(relation, ordinals)
+
+    @contextmanager
+    def _reading_chunks(self) -> Iterator[Chunks]:
+        if self._is_within:
+            yield self._database.chunks
+            return
+        with self.reading(), self._database.translated():
+            assert self._chunks is not None
+            yield self._chunks
+
+    def mirror(self, table: str) -> pa.Table:
+        """Return a table `state.*` or a relation in Arrow, with the types that users see."""
+        mirrors = Mirrors(self._database.changed) if self._is_within else self._mirrors
+        with self._reading_chunks() as chunks:
+            return table_of(self._raw, chunks, mirrors, table.removeprefix("state."))
+
+    def duck(self, *names: str) -> duckdb.DuckDBPyConnection:
+        """Return a connection of DuckDB with tables and relations as `state.NAME`, of one commit.
+
+        The caller closes it.
+        """
+        with self.reading():
+            tables = {name: self.mirror(name) for name in names}
+        return self._analysis.connect(tables)
+
+    def _raw(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query with the stored values."""
+        with self._connected() as connection:
+            found: list[tuple[Any, ...]] = connection.execute(sql, parameters).fetchall()
+            return found
+
+    def _answer(self, sql: str, parameters: Sequence[object]) -> tuple[_Shape, list[Any]]:
+        """Return the columns and the rows of a statement with stored values."""
+        bound = [encoded(one) for one in parameters]
+        if changed := changes_of(sql):
+            self._database.note_changes(sql)
+        # Within a reading the connection refuses it.
+        changing = self._changing() if changed and self._chunks is None else nullcontext()
+        with changing, self._connected() as connection:
+            cursor = connection.execute(sql, bound)
+            shape = self._shapes.get(sql)
+            if shape is None:
+                try:
+                    shape = _Shape.of(cursor.description_full)
+                except apsw.ExecutionCompleteError:
+                    return _COUNT, [(connection.changes(),)] if changed else []
+                if len(self._shapes) >= _SHAPES:
+                    self._shapes.clear()
+                self._shapes[sql] = shape
+            return shape, cursor.fetchall()
+
+    def fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query, or of a change the number of changed rows.
+
+        Stored columns have the values of their types; computed ones those of SQLite.
+        """
+        shape, rows = self._answer(sql, parameters)
+        return list(map(shape.decoded, rows)) if shape.decoders else rows
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[dict[str, Any]]:
+        """Return all rows of a query, which runs now, each by the names of its columns."""
+        shape, rows = self._answer(sql, parameters)
+        if shape.decoders:
+            rows = list(map(shape.decoded, rows))
+        return (dict(zip(shape.names, row, strict=True)) for row in rows)
+
+    def row(self, sql: str, parameters: Sequence[object] = ()) -> dict[str, Any]:
+        """Return the single row of a query, by the names of its columns."""
+        (found,) = self.rows(sql, parameters)
+        return found
+
+    def arrow(self, sql: str, parameters: Sequence[object] = ()) -> pa.Table:
+        """Return the answer of a query as an Arrow table."""
+        shape, rows = self._answer(sql, parameters)
+        columns = zip(*rows, strict=True) if rows else ((),) * len(shape.names)
+        arrays = map(column_of, columns, shape.types)
+        return pa.Table.from_arrays(list(arrays), names=list(shape.names))
+
+    def has(self, table: str) -> bool:
+        """Return True if there is a table `state.*`."""
+        return table in TABLES
+
+    def progress(self, name: str) -> int:
+        """Return one number of the last push."""
+        (value,) = self.numbers(name)
+        return value
+
+    def numbers(self, *names: str) -> tuple[int, ...]:
+        """Return some numbers of the last push, by one statement."""
+        (values,) = self.fetch(f"SELECT {', '.join(names)} FROM state.progress")
+        return values
+
+    def meta(self, key: str) -> int:
+        """Return a named number, 0 if there is none."""
+        rows = self.fetch("SELECT value FROM state.meta WHERE key = ?", (key,))
+        return int(rows[0][0]) if rows else 0
+
+    def seen(self) -> StoreMark:
+        """Return the id of the store and its number of commits."""
+        with self._connected() as connection:
+            return seen(connection)
+
+    # -- Errors, copied, closed ------------------------------------------------------------
+
+    def translate_errors(self) -> AbstractContextManager[None]:
+        """Return a context that raises errors of SQLite as errors of the store."""
+        return self._database.translated()
+
+    def expect_open(self) -> None:
+        """Raise StoreClosed after `close`."""
+        self._database.expect_open()
+
+    def backup(self, to: Path) -> StoreMark:
+        """Write a verified copy of the database to a file, and return what it has.
+
+        Commits go on meanwhile; the copy has those before.  Its owner alone can read it.
+        """
+        if self.path is None:
+            raise BackupError("a store in memory has no files that could be copied")
+        written = to.with_name(f".{to.name}.tmp")
+        try:
+            written.unlink(missing_ok=True)
+            os.close(os.open(written, os.O_CREAT | os.O_EXCL, 0o600))
+            with (
+                self.reading(unlimited=True),
+                self._connected() as source,
+                closing(copy_target(written)) as target,
+                target.backup("main", source, "state") as copying,
+            ):
+                had = seen(source)
+                copying.step()
+            _verify(written, had)
+            synchronise(written)
+            written.replace(to)
+            synchronise(to.parent)
+        except OSError as error:
+            raise BackupError(f"the backup {to} cannot be written: {error.strerror}") from error
+        finally:
+            written.unlink(missing_ok=True)
+        return had
+
+    def close(self) -> None:
+        """Close the connection of this thread; the first store closes all."""
+        if self._is_first:
+            self._analysis.close()
+            self._database.close()
+        elif self._reader is not None:
+            self._reader.close()
+
+
+_COUNT = _Shape(("Count",), (None,), ())
+
+
+def _insertion(table: str, columns: Iterable[str], schema: str = "state") -> str:
+    names = [f'"{column}"' for column in columns]
+    places = ", ".join("?" * len(names))
+    return f'INSERT INTO {schema}."{table}" ({", ".join(names)}) VALUES ({places})'
+
+
+def _verify(path: Path, had: StoreMark) -> None:
+    """Raise BackupError unless a copy is sound and complete."""
+    with closing(connect(path, options="&immutable=1")) as copy, translated(path):
+        found = copy.execute("PRAGMA state.quick_check(1)").get
+        if found != "ok" or seen(copy) != had:
+            raise BackupError(f"the copy {path} of the store is not what was copied: {found}")
+
+        def execute(sql: str, row: Sequence[Any]) -> list[tuple[Any, ...]]:
+            rows: list[tuple[Any, ...]] = copy.execute(sql, row).fetchall()
+            return rows
+
+        chunks = Chunks(execute, {name: one.schema for name, one in RELATIONS.items()})
+        for _ in chain.from_iterable(map(chunks.between, RELATIONS)):
+            pass  # each is compared with its checksum

@@ -1,0 +1,246 @@
+"""The tables of the durable store: their columns, with the types that users see, and their keys.
+
+SQLite has no lists, booleans and unsigned numbers.  A list is stored as the text of JSON, a boolean
+as 0 or 1, and an unsigned number as the signed one with the same bits.  `encoded` and `decoded`
+convert values, `stored_values` and `column_of` whole columns.
+
+Rows of the large relations (`RELATIONS`) are not rows of SQLite: `xscl.store.chunks` has them.  The
+numbers that are the key of a table ascend: a new row has a larger number than all before it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from xscl.store.schema import EARLIEST
+
+VERSION = 20
+"""The version of these tables."""
+APPLICATION = 0x7873636C
+"""What marks a file of SQLite as a store: `xscl`."""
+
+_TYPES = {
+    "BIGINT": pa.int64(),
+    "INTEGER": pa.int32(),
+    "TINYINT": pa.int8(),
+    "UBIGINT": pa.uint64(),
+    "BOOLEAN": pa.bool_(),
+    "FLOAT": pa.float32(),
+    "VARCHAR": pa.string(),
+    "BLOB": pa.binary(),
+}
+_KINDS = {"VARCHAR": "TEXT", "BLOB": "BLOB", "FLOAT": "REAL"}
+_SIGN, _SPAN = 1 << 63, 1 << 64
+_SUBSCRIPTION = """
+    name VARCHAR, query VARCHAR, template INTEGER, qid INTEGER, outputs VARCHAR[],
+    places INTEGER[], since BIGINT, is_distinct BOOLEAN, updates BOOLEAN, publish VARCHAR,
+    reads VARCHAR[], ordered BOOLEAN, language VARCHAR, columns VARCHAR[], events VARCHAR,
+    key VARCHAR, version INTEGER, after BIGINT, until BIGINT, bound_to BIGINT, backfilled BIGINT,
+    live BIGINT[]"""
+
+_TABLES = {
+    "meta": "key VARCHAR PRIMARY KEY, value BIGINT",
+    "progress": """one BIGINT PRIMARY KEY, commits BIGINT, position BIGINT, told BIGINT,
+        clock BIGINT, next_doc BIGINT, segment BIGINT, texts_from BIGINT, matches_from BIGINT,
+        documents_from BIGINT, documents_forgotten BIGINT, text_bytes BIGINT""",
+    "stream": "name VARCHAR PRIMARY KEY, lateness BIGINT, live BOOLEAN, attributes VARCHAR",
+    "document": """doc BIGINT PRIMARY KEY, id VARCHAR, given VARCHAR, version INTEGER,
+        streams VARCHAR[], ts BIGINT, clock BIGINT, rank BIGINT, base BIGINT, first BIGINT,
+        hash BLOB, history BOOLEAN, origin VARCHAR, arrived BIGINT""",
+    "text": "doc BIGINT PRIMARY KEY, xml BLOB",
+    "composite": """doc BIGINT PRIMARY KEY, docs BIGINT[], nodes INTEGER[], vals VARCHAR[],
+        start BIGINT, ts BIGINT, clock BIGINT, rank BIGINT, first BIGINT, version INTEGER,
+        bases BIGINT[]""",
+    "composite_stream": "number INTEGER, definition VARCHAR",
+    "subscription": f"number INTEGER PRIMARY KEY, {_SUBSCRIPTION}",
+    "retired": f"number INTEGER, {_SUBSCRIPTION}",
+    "backfill": """subscription INTEGER, key VARCHAR, doc BIGINT, clock BIGINT, most BIGINT,
+        acknowledged BOOLEAN""",
+    "core": "number BIGINT PRIMARY KEY, entry BLOB",
+    "late": "doc BIGINT, missed VARCHAR, watermark BIGINT, lateness BIGINT",
+    "cut": "qid INTEGER, doc BIGINT, id VARCHAR",
+    "ledger": "query_id VARCHAR, batch_id BIGINT",
+    "rejected": """stream VARCHAR, id VARCHAR, reason VARCHAR, line INTEGER, column INTEGER,
+        message VARCHAR, sha256 VARCHAR, beginning BLOB, clock BIGINT""",
+    "account": "number INTEGER PRIMARY KEY, name VARCHAR, quota VARCHAR, created BIGINT",
+    "token": """id VARCHAR PRIMARY KEY, account INTEGER, label VARCHAR, hash BLOB, created BIGINT,
+        expires BIGINT, session BOOLEAN, parent VARCHAR""",
+    "owned_stream": "account INTEGER, name VARCHAR",
+    "endpoint": """id VARCHAR PRIMARY KEY, subscription VARCHAR, kind VARCHAR, config VARCHAR,
+        state VARCHAR, position BIGINT, failures INTEGER, next_try BIGINT, note VARCHAR,
+        created BIGINT""",
+    "dead_letter": """endpoint VARCHAR, message VARCHAR, position BIGINT, last BIGINT, died BIGINT,
+        attempts INTEGER, reason VARCHAR, next_try BIGINT""",
+    "secret_address": """hash BLOB, id VARCHAR, subscription VARCHAR, label VARCHAR,
+        created BIGINT""",
+    "star": """account INTEGER, match VARCHAR, subscription VARCHAR, starred BIGINT,
+        view VARCHAR""",
+    "subscription_tag": "subscription VARCHAR, tag VARCHAR",
+    "saved_statement": "account INTEGER, name VARCHAR, statement VARCHAR, saved BIGINT",
+    "variable": "id INTEGER PRIMARY KEY, definition VARCHAR",
+    "pair": "id INTEGER PRIMARY KEY, var1 INTEGER, var2 INTEGER",
+    "template": "id INTEGER PRIMARY KEY, graph VARCHAR",
+    "r_t": """qid INTEGER PRIMARY KEY, template INTEGER, pairs INTEGER[], edges BIGINT[],
+        op TINYINT, wl BIGINT, keep BIGINT, apart BOOLEAN""",
+    "feed": """key VARCHAR PRIMARY KEY, url VARCHAR, stream VARCHAR, tags VARCHAR[], every BIGINT,
+        added BIGINT, title VARCHAR, etag VARCHAR, last_modified VARCHAR, validated_by VARCHAR,
+        unchanged INTEGER, ttl BIGINT, skip_hours VARCHAR, skip_days VARCHAR, polled BIGINT,
+        next_poll BIGINT, polls BIGINT, failures INTEGER, error VARCHAR, gone BOOLEAN,
+        domain VARCHAR, site_url VARCHAR, format VARCHAR, quality VARCHAR, note VARCHAR,
+        failing_since BIGINT, code VARCHAR, moved_to VARCHAR, moved_polls INTEGER, hub VARCHAR,
+        topic VARCHAR""",
+    "feed_item": """key VARCHAR, identity VARCHAR, hash BLOB, versions INTEGER, rule VARCHAR,
+        skipped INTEGER, missing_since BIGINT, first_name UBIGINT, all_names UBIGINT,
+        time_from VARCHAR, clipped BOOLEAN, written VARCHAR, alike UBIGINT""",
+    "feed_spool": "segment BIGINT, announced INTEGER",
+    "feed_lease": """key VARCHAR PRIMARY KEY, hub VARCHAR, topic VARCHAR, callback VARCHAR,
+        asked BIGINT, due BIGINT, confirmed BIGINT, until BIGINT, failures INTEGER,
+        denied BOOLEAN, note VARCHAR, deliveries BIGINT, delivered BIGINT, missed BIGINT""",
+    "feed_poll": """key VARCHAR, polled BIGINT, outcome VARCHAR, seconds FLOAT, items INTEGER,
+        note VARCHAR""",
+    "chunk": """id BIGINT PRIMARY KEY, relation VARCHAR, first BIGINT, last BIGINT, rows BIGINT,
+        size BIGINT, crc BIGINT, data BLOB""",
+    "relation": "name VARCHAR PRIMARY KEY, schema BLOB",
+}
+
+_INDEXES = (
+    *("chunk(relation, last, first)", "late(doc)", "cut(qid)", "retired(key)", "feed_poll(key)"),
+    *("token(account)", "owned_stream(account)", "endpoint(subscription)", "dead_letter(endpoint)"),
+    *("secret_address(hash)", "star(account, match)", "subscription_tag(subscription)"),
+    *("saved_statement(account, name)", "subscription(name)", "account(name)"),
+)
+_UNIQUE = ("feed_item(key, identity)", "ledger(query_id, batch_id)")
+
+
+class Relation(NamedTuple):
+    """A large relation: its columns, and the one by whose values its rows are dropped.
+
+    Without such a column rows have ordinal numbers, in the order of the appends.
+    """
+
+    schema: pa.Schema
+    order: str | None
+
+
+def _columns(text: str) -> dict[str, str]:
+    """Return the SQL after each name in a list of columns."""
+    return dict((one.split(maxsplit=1)) for one in text.split(","))
+
+
+def _schema(text: str) -> pa.Schema:
+    fields = []
+    for name, kind in _columns(text).items():
+        word = kind.split()[0]
+        of = _TYPES[word.removesuffix("[]")]
+        fields.append((name, pa.list_(of) if word.endswith("[]") else of))
+    return pa.schema(fields)
+
+
+TABLES: Mapping[str, pa.Schema] = {name: _schema(text) for name, text in _TABLES.items()}
+"""The columns of the tables of rows, as users see them."""
+
+RELATIONS: Mapping[str, Relation] = {
+    "binding": Relation(
+        _schema("doc BIGINT, pair INTEGER, node1 INTEGER, node2 INTEGER, key UBIGINT"), "doc"
+    ),
+    "times": Relation(
+        _schema("doc BIGINT, start BIGINT, ts BIGINT, clock BIGINT, rank BIGINT, base BIGINT"),
+        "doc",
+    ),
+    "value": Relation(_schema("key UBIGINT, strVal VARCHAR"), None),
+    "result": Relation(
+        _schema("position BIGINT, qid INTEGER, doc1 BIGINT, doc2 BIGINT, nodes INTEGER[]"),
+        "position",
+    ),
+}
+"""R_bin, R_docTS, the string values of R_doc, and the results."""
+
+
+def create_statements() -> str:
+    """Return the SQL that makes the tables, empty but for the numbers of a push."""
+    made = []
+    for table, text in _TABLES.items():
+        columns = [f'"{name}" {_kind(kind)}' for name, kind in _columns(text).items()]
+        made.append(f"CREATE TABLE state.{table} ({', '.join(columns)}) STRICT")
+    for unique, indexes in (("", _INDEXES), ("UNIQUE ", _UNIQUE)):
+        for index in indexes:
+            table, _, names = index.partition("(")
+            made.append(f"CREATE {unique}INDEX state.{table}_{names[:-1].replace(', ', '_')}")
+            made[-1] += f" ON {index}"
+    made.append(
+        "INSERT INTO state.progress (one, commits, position, told, clock, next_doc, segment,"
+        " texts_from, matches_from, documents_from, documents_forgotten, text_bytes)"
+        f" VALUES (1, 0, 0, -1, {EARLIEST}, 1, 0, 0, 0, 0, 0, 0)"
+    )
+    return ";\n".join((*made, f"PRAGMA state.user_version = {VERSION}"))
+
+
+def _kind(kind: str) -> str:
+    """Return a type of SQLite, with what follows it."""
+    word, _, constraint = kind.partition(" ")
+    return f"{'TEXT' if word.endswith('[]') else _KINDS.get(word, 'INTEGER')} {constraint}"
+
+
+# -- Values --------------------------------------------------------------------------------
+
+
+def signed(number: int) -> int:
+    """Return the signed number with the bits of an unsigned one of 64 bits."""
+    return number - _SPAN if number >= _SIGN else number
+
+
+def unsigned(number: int) -> int:
+    """Return the unsigned number with the bits of a signed one of 64 bits."""
+    return number % _SPAN
+
+
+def encoded(value: Any) -> Any:
+    """Return a value as SQLite stores it."""
+    match value:
+        case int():
+            return signed(value)
+        case list() | tuple():
+            return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        case _:
+            return value
+
+
+def decoder(kind: pa.DataType | None) -> Callable[[Any], Any] | None:
+    """Return what makes values of a column from the stored ones; None: they are the same."""
+    if kind is None:
+        return None
+    if pa.types.is_list(kind):
+        return json.loads
+    if kind == pa.uint64():
+        return unsigned
+    return bool if pa.types.is_boolean(kind) else None
+
+
+def stored_values(column: pa.ChunkedArray) -> Sequence[object]:
+    """Return the values of a column as SQLite stores them."""
+    kind = column.type
+    if kind == pa.uint64():
+        column = pa.chunked_array([part.view(pa.int64()) for part in column.chunks], pa.int64())
+    if pa.types.is_integer(kind) and not column.null_count:
+        listed: list[object] = column.to_numpy().tolist()
+        return listed
+    values: list[object] = column.to_pylist()
+    return [encoded(value) for value in values] if pa.types.is_list(kind) else values
+
+
+def column_of(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array:
+    """Return stored values as a column of a type; None: of what they are."""
+    if kind is None:
+        return pa.array(values)
+    if pa.types.is_list(kind):
+        read = json.loads(f"[{','.join('null' if one is None else one for one in values)}]")
+        return pa.array(read, kind)
+    if kind == pa.uint64():
+        return pa.array(values, pa.int64()).view(kind)
+    if kind == pa.bool_():
+        return pa.array(values, pa.int8()).cast(kind)
+    return pa.array(values, kind)
