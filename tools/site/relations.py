@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import xscl
 from tools.site.tables import table
-from xscl.inspection.column_descriptions import meaning as column_meaning
 from xscl.store.queries.relations import PUBLIC
+from xscl.store.queries.relations import meaning as column_meaning
 
 EXAMPLE = "S//a[./x->x] FOLLOWED BY{x = y, 1 d} S//b[./y->y]"
 """A subscription, so that there is a template with its relations."""

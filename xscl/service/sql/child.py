@@ -29,6 +29,7 @@ from xscl.service.sql.snapshot import read
 from xscl.store.queries.relations import (
     LENT,
     PUBLIC,
+    RELATION_OF_RELATIONS,
     RELATIONS,
     no_output,
     r_out_view,
@@ -138,7 +139,7 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 def _public(tables: Mapping[str, pa.Table]) -> dict[str, str]:
     """Return the names and descriptions of all relations."""
-    found = {**PUBLIC, "relations": "what there is to be asked for: this relation"}
+    found = {**PUBLIC, RELATION_OF_RELATIONS.name: RELATION_OF_RELATIONS.what}
     for number in tables["template"]["id"].to_pylist():
         found[f"R_T_{number}"] = f"the joins of template {number}"
         found[f"R_out_{number}"] = f"what the joins of template {number} found in the last batch"
@@ -159,7 +160,7 @@ def _create_relations(
     if "relations" in used:
         public = _public(tables)
         names = list(public), list(public.values())
-        connection.register("kept_public", pa.table(names, _NAMES))
+        connection.register("kept_public", pa.table(names, ("relation", "what")))
         views = list(RELATIONS)
     else:
         views = relations_for({*used, "named_pair"} if templates else used)
@@ -176,17 +177,7 @@ def _create_relations(
     for number, text in templates.items():
         _create_template_relations(connection, tables, number, text)
     if "relations" in used:
-        connection.execute(_RELATIONS)
-
-
-_NAMES = ("relation", "what")
-_RELATIONS = """
-CREATE TEMP VIEW relations AS
-    SELECT p.relation, c.column_name AS "column", c.data_type AS type, p.what
-    FROM kept_public p LEFT JOIN duckdb_columns() c ON c.table_name = p.relation
-        AND c.database_name = 'temp'
-    ORDER BY p.relation, c.column_index
-"""
+        connection.execute(RELATION_OF_RELATIONS.view)
 
 
 def _create_template_relations(

@@ -7,8 +7,9 @@ those of the last push.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -34,8 +35,8 @@ _POSTED = f"given || CASE WHEN {_VERSION} = '@1' THEN '' ELSE {_VERSION} END"
 class Relation:
     """A relation: its query, the stored tables of `state` and the other relations that this reads.
 
-    `what` says what it is; one without that is for other relations only.  `over` names relations
-    and lent tables (`LENT`).
+    `what` says what it is, and `columns` has the meanings of its columns in their order; one
+    without them is for other relations only.  `over` names relations and lent tables (`LENT`).
     """
 
     name: str
@@ -43,6 +44,7 @@ class Relation:
     tables: tuple[str, ...]
     query: str
     over: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def view(self) -> str:
@@ -81,6 +83,32 @@ def _r_bin(bindings: str) -> str:
     FROM {bindings} b JOIN state.document d USING (doc) JOIN named_pair p USING (pair)"""
 
 
+_TIME = "microseconds since 1970-01-01 UTC"
+_VARIABLE = "a variable by its canonical definition, `stream//path`"
+_NODE = "the number of a node in its document, in document order from 0"
+_SHARED = {
+    "docid": "the name of the document, which no other one has",
+    "docid1": "the name of the earlier document",
+    "docid2": "the name of the later document",
+    "timestamp": f"the time of the document, {_TIME}",
+    "var1": _VARIABLE,
+    "var2": _VARIABLE,
+    "node": _NODE,
+    "node1": _NODE,
+    "node2": _NODE,
+    "strVal": "the string value of the node",
+    "template": "the number of the template of its joins; 0 without one",
+    "qid": "the row of the template, shared by subscriptions with the same joins",
+    "op": "the operator: JOIN, FOLLOWED BY",
+    "wl": "the length of the window in microseconds",
+}
+"""The meanings of the columns that relations share."""
+
+
+def _shared(*columns: str) -> dict[str, str]:
+    return {name: _SHARED[name] for name in columns}
+
+
 _OF_JOINS = "node1, node2, pair1, above1, pair2, above2"
 
 RELATIONS = (
@@ -92,6 +120,17 @@ RELATIONS = (
     SELECT id AS docid, streams[1] AS stream, given AS id, {_NUMBER} AS version, streams,
         ts AS timestamp, history, origin, {PUBLISHED} AS published
     FROM state.document""",
+        columns={
+            **_shared("docid"),
+            "stream": "the stream that its name begins with: the first one that it is on",
+            "id": "the id that it was sent with",
+            "version": "1, or higher for a later version of the same id on its stream",
+            "streams": "the streams that it is on",
+            "timestamp": f"its time, {_TIME}",
+            "history": "true if its feed held it at the first poll",
+            "origin": "where it came from, such as the key of a feed",
+            "published": "true if a subscription published it",
+        },
     ),
     Relation(
         "match_row",
@@ -131,6 +170,15 @@ RELATIONS = (
     LEFT JOIN match_values v ON v.position = m.position AND v.subscription = m.subscription
     ORDER BY m.position""",
         over=("match_row", "match_values"),
+        columns={
+            "position": "its position in the order of all results",
+            "subscription": "the name of its subscription",
+            "documents": "the ids of its documents, in the order of the query's blocks",
+            "docids": "their names, which no other documents have",
+            "timestamp": f"the time at which it is complete, {_TIME}",
+            "history": "true if feeds held all of its documents at their first poll",
+            "values": "the values of each variable; of the newest 1,000 matches",
+        },
     ),
     Relation(
         "subscriptions",
@@ -140,6 +188,17 @@ RELATIONS = (
     SELECT name, language, query, template, qid, is_distinct AS "distinct", updates, publish,
         version, until IS NOT NULL AS paused
     FROM state.subscription""",
+        columns={
+            "name": "its name",
+            "language": "xscl, cel, sase or eql",
+            "query": "the query as it was written",
+            **_shared("template", "qid"),
+            "distinct": "true for SELECT DISTINCT",
+            "updates": "true if new versions of documents are matched, too",
+            "publish": "the stream that it publishes its matches to",
+            "version": "the version of the query, which an edit increases",
+            "paused": "true while it has no matches",
+        },
     ),
     Relation("arrival", "", ("document",), ARRIVAL),
     Relation("missed", "", ("late",), MISSED, over=("arrival", "reading")),
@@ -149,6 +208,15 @@ RELATIONS = (
         ("document",),
         f"{LATE} ORDER BY d.doc",
         over=("missed",),
+        columns={
+            **_shared("docid"),
+            "id": "the id that it was sent with",
+            "streams": "the streams that it is on",
+            "timestamp": f"its time, {_TIME}",
+            "watermark": f"the watermark at its arrival, {_TIME}",
+            "behind": "how far it was behind the watermark, in microseconds",
+            "missed": "the subscriptions that may have missed it",
+        },
     ),
     Relation(
         "rejected",
@@ -158,6 +226,17 @@ RELATIONS = (
     SELECT stream, id, reason, line, "column", message, clock AS timestamp, sha256,
         coalesce(TRY(decode(beginning)), beginning::VARCHAR) AS beginning
     FROM state.rejected""",
+        columns={
+            "stream": "the stream that it was sent to",
+            "id": "its id",
+            "reason": "a stable code of the reason",
+            "line": "the line of the error",
+            "column": "the column of the error",
+            "message": "the error",
+            "timestamp": f"the latest time among documents at its arrival, {_TIME}",
+            "sha256": "a hash of its bytes",
+            "beginning": "its first characters",
+        },
     ),
     Relation(
         "watermarks",
@@ -181,6 +260,16 @@ RELATIONS = (
         SELECT max(clock) AS clock FROM state.progress WHERE clock > {EARLIEST})
     ORDER BY stream""",
         over=("arrival", "known_stream"),
+        columns={
+            "stream": "the name of the stream",
+            "lateness": "how far documents may come behind the latest one, in microseconds",
+            "live": "true if time passes on it without documents",
+            "clock": f"the time that all streams have reached, {_TIME}",
+            "watermark": f"the time before which documents are late, {_TIME}",
+            "documents": "the number of its documents",
+            "late": "the number of documents that came late",
+            "rejected": "the number of documents that were not taken",
+        },
     ),
     Relation(
         "named_pair",
@@ -196,18 +285,21 @@ RELATIONS = (
         ("binding", "document"),
         _r_bin("state.binding"),
         over=("named_pair",),
+        columns=_shared("docid", "var1", "var2", "node1", "node2"),
     ),
     Relation(
         "R_doc",
         "the string values of nodes in R_bin",
         ("binding", "document", "value"),
         _r_doc("state.binding"),
+        columns=_shared("docid", "node", "strVal"),
     ),
     Relation(
         "R_docTS",
         "the times of documents in R_bin",
         ("times", "document"),
         _r_doc_ts("state.times"),
+        columns=_shared("docid", "timestamp"),
     ),
     Relation(
         "R_binW",
@@ -215,6 +307,7 @@ RELATIONS = (
         ("document",),
         _r_bin("batch_binding"),
         over=("named_pair", "batch_binding"),
+        columns=_shared("docid", "var1", "var2", "node1", "node2"),
     ),
     Relation(
         "R_docW",
@@ -222,6 +315,7 @@ RELATIONS = (
         ("document", "value"),
         _r_doc("batch_binding"),
         over=("batch_binding",),
+        columns=_shared("docid", "node", "strVal"),
     ),
     Relation(
         "R_docTSW",
@@ -229,6 +323,7 @@ RELATIONS = (
         ("document",),
         _r_doc_ts("batch_times"),
         over=("batch_times",),
+        columns=_shared("docid", "timestamp"),
     ),
     Relation(
         "value_join",
@@ -249,6 +344,7 @@ RELATIONS = (
         """
     SELECT DISTINCT docid1, node1, docid2, node2, strVal FROM value_join""",
         over=("value_join",),
+        columns=_shared("docid1", "node1", "docid2", "node2", "strVal"),
     ),
     Relation(
         "R_L",
@@ -258,6 +354,7 @@ RELATIONS = (
     SELECT DISTINCT docid1, p.var1, p.var2, above1 AS node1, j.node1 AS node2, strVal
     FROM value_join j JOIN named_pair p ON p.pair = j.pair1""",
         over=("value_join", "named_pair"),
+        columns=_shared("docid1", "var1", "var2", "node1", "node2", "strVal"),
     ),
     Relation(
         "R_R",
@@ -267,6 +364,7 @@ RELATIONS = (
     SELECT DISTINCT docid2, p.var1, p.var2, above2 AS node1, j.node2, strVal
     FROM value_join j JOIN named_pair p ON p.pair = j.pair2""",
         over=("value_join", "named_pair"),
+        columns=_shared("docid2", "var1", "var2", "node1", "node2", "strVal"),
     ),
     Relation(
         "R_sub",
@@ -274,6 +372,10 @@ RELATIONS = (
         ("subscription",),
         """
     SELECT name AS subscription, template, qid FROM state.subscription""",
+        columns={
+            "subscription": "the name of the subscription",
+            **_shared("template", "qid"),
+        },
     ),
 )
 """All relations, each after those that it reads.
@@ -281,8 +383,37 @@ RELATIONS = (
 Each template has two more: R_T_<number>, its joins, and R_out_<number>, what they found last.
 """
 
+RELATION_OF_RELATIONS = Relation(
+    "relations",
+    "what there is to be asked for: this relation",
+    (),
+    """
+    SELECT p.relation, c.column_name AS "column", c.data_type AS type, p.what
+    FROM kept_public p LEFT JOIN duckdb_columns() c ON c.table_name = p.relation
+        AND c.database_name = 'temp'
+    ORDER BY p.relation, c.column_index""",
+    over=("kept_public",),
+    columns={
+        "relation": "the name of the relation",
+        "column": "the name of the column",
+        "type": "its type in DuckDB",
+        "what": "what the relation is",
+    },
+)
+"""The relation of all others; those who make it lend the names and what they are."""
+
 PUBLIC = {one.name: one.what for one in RELATIONS if one.what}
 """The relations that anybody may ask for, and what they are."""
+
+_COLUMNS = {one.name: one.columns for one in (*RELATIONS, RELATION_OF_RELATIONS)}
+
+
+def meaning(relation: str, column: str) -> str:
+    """Return the meaning of a column of a relation, empty for one that is not known."""
+    if relation in _COLUMNS:
+        return _COLUMNS[relation].get(column, "")
+    # Relations of templates have as many variables and nodes as these.
+    return _SHARED.get(re.sub(r"^(var|node)[0-9]+$", r"\g<1>1", column), "")
 
 
 def relations_for(names: Set[str]) -> list[Relation]:

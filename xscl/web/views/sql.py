@@ -14,10 +14,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from xscl.delivery.cards import shortened
 from xscl.drawing import chart_of, draw_chart
 from xscl.errors import XsclError
-from xscl.inspection.column_descriptions import meaning
 from xscl.service.routes.sql import EXAMPLES, Question, ask, viewer
 from xscl.service.saved_statements import LONGEST_NAME, save_statement, saved_statements
 from xscl.service.sql import Form as SqlForm
+from xscl.store.queries.relations import meaning
 from xscl.store.queries.statements import delete_statement
 from xscl.web import facets
 from xscl.web.page_request import Asked, PageRequest
