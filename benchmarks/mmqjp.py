@@ -24,12 +24,14 @@ from benchmarks.harness import REPEATS, interleaved, require_equal, seconds
 from benchmarks.sequential import FORMS, WITH_JOINS, Found, Sequential
 from templates import Edge, JoinGraph, Node, Processor, Witnesses, minor
 from templates.batch_join import BatchJoin
+from templates.columns.columns import table_of
 from templates.columns.values import Values
 from templates.model.relations import BINDINGS, TIMES, VALUES, Pair
-from templates.registry.registry import SCHEMA, Registry
+from templates.registry.registry import Registry
 from templates.smallbatch.evaluator import SmallBatch
 from templates.sql.queries import ConjunctiveQueries
 from templates.state.stored_state import StoredState
+from templates.storage import MemoryStorage
 
 SAMPLE = 250  # queries of the baseline that are run; its time is scaled to all
 MATCHING = 20  # queries with matches that are compared in any case
@@ -131,13 +133,7 @@ def witnesses(schema: Schema, stream: str, doc: int, pairs: Iterable[Pair]) -> W
             rows.append((doc, pair.number, int(upper), int(lower), value))
     values = [(f"the string value of leaf {leaf}", 1) for leaf in leaves]
     times = [(doc, doc, doc, doc - 1, doc, doc, doc)]
-    return Witnesses(_table(rows, BINDINGS), _table(times, TIMES), _table(values, VALUES))
-
-
-def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
-    return pa.table(arrays, schema=schema)
+    return Witnesses(table_of(rows, BINDINGS), table_of(times, TIMES), table_of(values, VALUES))
 
 
 # -- The shared side -------------------------------------------------------------------------
@@ -148,8 +144,8 @@ class Shared:
 
     def __init__(self, schema: Schema, queries: Sequence[JoinQuery], *, views: bool = True) -> None:
         self.connection = duckdb.connect()
-        self.connection.execute(f"CREATE SCHEMA state; {SCHEMA}")
-        self.registry = Registry(self.connection)
+        self.storage = MemoryStorage()
+        self.registry = Registry(self.storage)
         self.qids: list[int] = []
         self.subscribers: dict[int, list[int]] = defaultdict(list)
         for number, query in enumerate(queries):
@@ -159,15 +155,27 @@ class Shared:
             self.subscribers[qid].append(number)
         self.registry.save()
         pairs = self.registry.take_changed()
-        self.processor = Processor(self.connection, self.registry, views=views)
+        self.processor = Processor(self.storage, self.registry, views=views)
         self.processor.join(witnesses(schema, LEFT, D1, pairs))
         self._second = witnesses(schema, RIGHT, D2, pairs)
         self.rows, _ = self.processor.join(Witnesses(*_nothing()))
-        self.connection.execute("BEGIN TRANSACTION")
+        self._before = dict(self.storage.relations)
 
     def join(self) -> None:
         """Join d2: Algorithm 4 from the witnesses to the rows of all templates."""
         self.rows, _ = self.processor.join(self._second)
+
+    def register(self) -> None:
+        """Register the relations of the last join in the database of the baseline."""
+        pushed = self.processor.pushed
+        relations = {
+            "kept_binding": self.storage.relations["binding"],
+            "kept_times": self.storage.relations["times"],
+            "batch_binding": pushed.bindings,
+            "batch_times": pushed.times,
+        }
+        for name, table in relations.items():
+            self.connection.register(name, table)
 
     def fan_out(self) -> list[Found]:
         """Return the rows expanded to the queries that share them."""
@@ -180,11 +188,11 @@ class Shared:
 
     def take_back(self) -> None:
         """Undo the join of d2, so that it can be repeated."""
-        self.connection.execute("ROLLBACK; BEGIN TRANSACTION")
+        self.storage.relations = dict(self._before)
         self.processor.reload()
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database of the baseline."""
         self.connection.close()
 
 
@@ -230,6 +238,7 @@ def _measure(shared: Shared, repeats: int, sample: int) -> Measured:
     )
     chosen = _sample(len(shared.qids), sample)
     shared.join()
+    shared.register()
     sequential.prepare()
     matches = shared.fan_out()
     ours = [found for found in matches if found[0] in set(chosen)] if chosen else matches

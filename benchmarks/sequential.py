@@ -1,6 +1,6 @@
 """Sequential, the paper's baseline: one SQL query for each registered query.
 
-It runs over the same tables of the same DuckDB as the shared templates, with the
+It runs on DuckDB over the same relations as the shared templates, with the
 variables written into each query.  It may read base relations (R_bin, R_doc) or
 the materialised R_L and R_R of section 6.5, as text or prepared statements.  Its
 input is prepared outside its time, and the fastest form counts.  A second baseline
@@ -22,7 +22,10 @@ Found: TypeAlias = tuple[int, int, int, tuple[int, ...]]  # query, doc1, doc2, n
 
 
 class Sequential:
-    """One SQL query for each registered query, over the relations of the shared join of d2."""
+    """One SQL query for each registered query, over the relations of the shared join of d2.
+
+    These are registered in the database of `connection`.
+    """
 
     def __init__(
         self,
@@ -71,15 +74,15 @@ class Sequential:
 _READY = {
     "seq_right": "SELECT doc, pair, node1, node2, key FROM batch_binding",
     "seq_node": "SELECT DISTINCT doc, node2 AS node, key FROM batch_binding WHERE key IS NOT NULL",
-    "seq_kept": "SELECT doc, pair, node1, node2, key FROM state.binding",
-    "seq_kept_node": "SELECT DISTINCT doc, node2 AS node, key FROM state.binding"
+    "seq_kept": "SELECT doc, pair, node1, node2, key FROM kept_binding",
+    "seq_kept_node": "SELECT DISTINCT doc, node2 AS node, key FROM kept_binding"
     " WHERE key IS NOT NULL",
-    "seq_kept_times": "SELECT doc, ts FROM state.times",
+    "seq_kept_times": "SELECT doc, ts FROM kept_times",
     "seq_times": "FROM batch_times",
     "seq_l": "SELECT doc, pair, node1, node2, key, ts FROM seq_kept JOIN seq_kept_times USING (doc)"
     " WHERE key IN (SELECT key FROM batch_binding)",
     "seq_r": "SELECT doc, pair, node1, node2, key, ts FROM seq_right JOIN seq_times USING (doc)"
-    " WHERE key IN (SELECT key FROM state.binding)",
+    " WHERE key IN (SELECT key FROM kept_binding)",
     "seq_vj": "SELECT l.doc AS doc0, r.doc AS doc1, l.pair AS pair0, r.pair AS pair1,"
     " l.node1 AS above0, r.node1 AS above1, l.node2 AS node0, r.node2 AS node1"
     " FROM seq_l l JOIN seq_r r ON l.key = r.key WHERE l.ts < r.ts",

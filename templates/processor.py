@@ -2,14 +2,13 @@
 
 Hong 2009, Algorithms 1, 2 and 4: store the batch, compute the views, evaluate
 the conjunctive query of each template that can fire, and forget what no later
-document can meet.  The caller owns the connection and the transaction.
+document can meet.  The caller owns the storage and its transactions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import duckdb
 import pyarrow as pa
 
 from templates.batch_join import Apart, BatchJoin, Pushed
@@ -20,9 +19,9 @@ from templates.registry.registry import Registry
 from templates.smallbatch.evaluator import SmallBatch
 from templates.sql.algorithm_1 import joined_over_base
 from templates.sql.queries import ConjunctiveQueries
-from templates.sql.views import BACKWARD, FORWARD
 from templates.state.join_state import ViewCache
 from templates.state.stored_state import StoredState
+from templates.storage import Storage, scan
 
 SMALL_BATCH = 64
 """Documents that are joined at once up to which NumPy evaluates templates' queries, not DuckDB."""
@@ -39,18 +38,17 @@ class Processor:
 
     def __init__(
         self,
-        connection: duckdb.DuckDBPyConnection,
+        storage: Storage,
         registry: Registry,
         *,
         views: bool = True,
         budget: int | None = None,
         most: int = RESULTS,
     ) -> None:
-        self.lender = registry.lender
         self.most = most
         self._registry = registry
         self._views = views
-        self._state = StoredState(connection, self.lender, registry, budget)
+        self._state = StoredState(storage, registry, budget)
         self._queries = ConjunctiveQueries()
         self._small_batch = SmallBatch(self._queries)
         self._latest: int | None = None  # time of the latest document that was joined
@@ -93,7 +91,6 @@ class Processor:
 
     def reload(self) -> int:
         """Reload the join state after a rollback of the caller's; return the number of its rows."""
-        self.lender.forget()
         self._state.reload()
         return len(self.memory)
 
@@ -124,7 +121,7 @@ class Processor:
         elif witnesses.bindings.num_rows:
             for second in (False, True) if back else (False,):
                 templates = self._registry.members.values()
-                batch.take(joined_over_base(self._state.connection, templates, second))
+                batch.take(joined_over_base(self._base(batch), templates, second))
         self._note(times)
         return batch.found()
 
@@ -134,14 +131,13 @@ class Processor:
         They are complete for the pairs of variables and the documents that they have.
         """
         self._state.replace(witnesses)
-        self._lend(self._batch)
         self._note(witnesses.times)
 
     def _begin(self, witnesses: Witnesses, apart: Apart | None) -> tuple[BatchJoin, Column]:
         """Return a batch to be joined, and which of its bindings have values met before."""
         bindings, usable = self._state.intern(witnesses)
         small = witnesses.times.num_rows <= SMALL_BATCH
-        batch = BatchJoin(
+        return BatchJoin(
             self._registry,
             self._state,
             bindings,
@@ -150,13 +146,15 @@ class Processor:
             of_one=self._small_batch,
             most=self.most,
             apart=apart,
-        )
-        self._lend(batch)
-        return batch, usable
+        ), usable
 
-    def _lend(self, batch: BatchJoin) -> None:
-        self.lender.lend("batch_binding", batch.bindings)
-        self.lender.lend("batch_times", batch.documents.times)
+    def _base(self, batch: BatchJoin) -> dict[str, pa.Table]:
+        """Return the kept relations and those of a batch."""
+        return {
+            **{name: scan(self._state.storage, name) for name in ("binding", "times")},
+            "batch_binding": batch.bindings,
+            "batch_times": batch.documents.times,
+        }
 
     def _note(self, times: pa.Table) -> None:
         """Note the time of the latest document."""
@@ -172,13 +170,6 @@ class Processor:
     def ranks(self, docs: Column) -> Column:
         """Return the places of documents in the order of arrival; see `BatchDocuments`."""
         return self._batch.documents.ranks(docs)
-
-    def show_views(self) -> None:
-        """Publish the last batch, and its R_vj of both passes."""
-        self._lend(self._batch)
-        pushed = self.pushed
-        for name in (FORWARD, BACKWARD):
-            self.lender.lend(name, pushed.joins(name))
 
     # -- Forgetting ------------------------------------------------------------------------
 

@@ -50,6 +50,12 @@ def columns_of(table: pa.Table) -> Columns:
     }
 
 
+def table_of(rows: Sequence[Sequence[object]], schema: pa.Schema) -> pa.Table:
+    """Return rows of Python values as an Arrow table."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema)
+
+
 def chosen(columns: Columns, rows: Column) -> Columns:
     """Return some rows, by their numbers or as a mask."""
     return {name: column[rows] for name, column in columns.items()}
@@ -286,7 +292,14 @@ class SortedRuns:
 
     def cut(self, row: int) -> None:
         """Remove the rows from some number on."""
-        stays = [rows < row for _, rows in self._runs]
+        self._only([rows < row for _, rows in self._runs])
+
+    def remove(self, values: Column) -> None:
+        """Remove the rows of some sorted values."""
+        self._only([~among(here, values) for here, _ in self._runs])
+
+    def _only(self, stays: Sequence[Column]) -> None:
+        """Keep some rows of each run, given as masks."""
         self._runs = [
             run if these.all() else (run[0][these], run[1][these])
             for run, these in zip(self._runs, stays, strict=True)

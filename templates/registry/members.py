@@ -79,6 +79,11 @@ class Registered:
         rows.sort()
         return {name: self._rows[name][rows] for name in self.names}
 
+    def every(self) -> Columns:
+        """Return all rows."""
+        rows = np.flatnonzero(self._rows["alive"])
+        return {name: self._rows[name][rows] for name in self.names}
+
     def any_of(self, present: Column) -> Columns:
         """Return the rows with a value join among some sorted, distinct ones."""
         found = [self.having(at, present)[1] for at, _ in enumerate(self._asked)]
@@ -110,7 +115,7 @@ Pairs: TypeAlias = "set[int]"
 Ends: TypeAlias = "tuple[int, ...]"
 """A number for each value join of a row."""
 Rows: TypeAlias = "Mapping[str, Sequence[int]]"
-"""Rows of R_T by the columns of its table."""
+"""Rows of R_T as columns: those of `Registered`, and `apart`."""
 
 
 class Row(NamedTuple):

@@ -1,8 +1,9 @@
 """The registry of joins: variables, pairs, templates, and R_T (Hong 2009, section 6.4.3).
 
 Every distinct join is one row of its template's R_T, for all its subscribers;
-uses are counted, and unused rows are dropped.  Memory is the index, the database
-the source of truth: `load` rebuilds the one from the other.
+uses are counted, and unused rows are dropped.  Memory is the index, the storage
+the source of truth: `load` rebuilds the one from the other.  There the rows of all R_T are one
+relation, `r_t`; it has no value joins, which follow from the pairs.
 
 Added rows are counted and indexed as columns on first use, all of a batch together,
 by the same code that reads R_T after a restart.
@@ -12,33 +13,23 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import duckdb
+import numpy as np
 import pyarrow as pa
 
-from templates.columns.arrow_tables import Lender
-from templates.columns.columns import pack
+from templates.columns.columns import pack, table_of
 from templates.model.join_graph import Edge, JoinGraph, Node
 from templates.model.relations import INFINITE, OPERATORS, Pair
 from templates.model.template import Template, Templates, embedding
 from templates.registry.members import Firing, Members, Row, Rows
 from templates.registry.variable_pairs import VariablePairs, WitnessRetention
+from templates.storage import RELATIONS, Storage, scan
 
 if TYPE_CHECKING:
     from templates.registry.text_edges import TextEdges
-
-SCHEMA = """
-CREATE TABLE state.variable(id INTEGER, definition VARCHAR);
-CREATE TABLE state.pair(id INTEGER, var1 INTEGER, var2 INTEGER);
-CREATE TABLE state.template(id INTEGER, graph VARCHAR);
-CREATE TABLE state.value(key UBIGINT, strVal VARCHAR);
-CREATE TABLE state.binding(
-    doc BIGINT, pair INTEGER, node1 INTEGER, node2 INTEGER, key UBIGINT);
-CREATE TABLE state.times(
-    doc BIGINT, start BIGINT, ts BIGINT, clock BIGINT, rank BIGINT, base BIGINT);
-"""
 
 
 class Placed(NamedTuple):
@@ -50,19 +41,15 @@ class Placed(NamedTuple):
 
 
 class Registry:
-    """All registered joins, shared as far as they are equal.
+    """All registered joins, shared as far as they are equal."""
 
-    `lender` inserts the rows; it is that of the connection, if somebody else lends there, too.
-    """
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection, lender: Lender | None = None) -> None:
-        self._connection = connection
-        self.lender = Lender(connection) if lender is None else lender
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
         self.templates = Templates()
         self.members: dict[int, Members] = {}
         self.firing = Firing()
         self._new: dict[str, list[tuple[object, ...]]] = defaultdict(list)
-        self.pairs = VariablePairs(connection, self._new)
+        self.pairs = VariablePairs(storage, self._new)
         self.retention = WitnessRetention()
         self.texts: TextEdges | None = None  # made when a row compares texts
         self._qids: dict[Row, int] = {}
@@ -116,7 +103,7 @@ class Registry:
         del self._uses[qid]
         row = self._rows.pop(qid)
         del self._qids[row]
-        self._connection.execute(f"DELETE FROM {r_t(row.template)} WHERE qid = ?", [qid])
+        self._storage.discard("r_t", pa.table({"qid": [qid]}))
         members = self.members[row.template]
         members.remove(qid, row)
         self._count(members, self._columns(members, [qid], [row]), -1)
@@ -127,10 +114,8 @@ class Registry:
     def save(self) -> None:
         """Write the rows added since the last time."""
         self._settle()
-        for table, rows in self._new.items():
-            columns = list(zip(*rows, strict=True))
-            named = {f"c{i}": column for i, column in enumerate(columns)}
-            self.lender.insert(table, pa.table(named))
+        for relation, rows in self._new.items():
+            self._storage.append(relation, table_of(rows, RELATIONS[relation]))
         self._new.clear()
 
     # -- What stage 1 and the processor need to know ---------------------------------------
@@ -157,12 +142,7 @@ class Registry:
         template = self.templates.of(reduced)
         if template.number not in self.members:
             self._know_template(template)
-            columns = ", ".join(f"{name} {kind}" for name, kind in _r_t_columns(template.graph))
-            self._connection.execute(f"CREATE TABLE {r_t(template.number)}({columns})")
-            self._connection.execute(
-                "INSERT INTO state.template (id, graph) VALUES (?, ?)",
-                [template.number, text_of(template.graph)],
-            )
+            self._new["template"].append((template.number, text_of(template.graph)))
         return template
 
     def _know_template(self, template: Template) -> None:
@@ -179,14 +159,15 @@ class Registry:
         """Count and index the rows added since the last call, which `save` writes."""
         for number, qids in self._fresh.items():
             members = self.members[number]
-            columns = self._columns(members, qids, [self._rows[qid] for qid in qids])
-            self._new[r_t(number)] += zip(*columns.values(), strict=True)
-            self._know_rows(members, columns)
+            rows = [self._rows[qid] for qid in qids]
+            added = zip(qids, *_fields(rows), strict=True)
+            self._new["r_t"] += ((number, *row) for row in added)
+            self._know_rows(members, self._columns(members, qids, rows))
         self._fresh.clear()
 
     def _columns(self, members: Members, qids: Sequence[int], rows: Sequence[Row]) -> Rows:
-        """Return rows of R_T as columns, in the order of its table."""
-        _, pairs, *others = zip(*rows, strict=True)
+        """Return rows of R_T as columns."""
+        pairs, *others = _fields(rows)
         places = list(zip(*pairs, strict=True))
         edges = [
             list(map(pack, places[left], places[right]))
@@ -226,50 +207,49 @@ class Registry:
 
     def _drop_template(self, number: int) -> None:
         self.templates.drop(self.members.pop(number).template)
-        self._connection.execute(f"DROP TABLE {r_t(number)}")
-        self._connection.execute("DELETE FROM state.template WHERE id = ?", [number])
+        self._storage.discard("template", pa.table({"id": [number]}))
 
     # -- Restart ---------------------------------------------------------------------------
 
     def load(self, uses: Iterable[tuple[int, int]], taken: int = 0) -> None:
-        """Rebuild the index from the database; `uses` are (qid, number of subscriptions).
+        """Rebuild the index from the storage; `uses` are (qid, number of subscriptions).
 
         New rows get numbers above `taken`, which kept results of removed rows have.
         """
         self.pairs.load()
-        graphs = self._connection.execute("SELECT id, graph FROM state.template ORDER BY id")
-        for number, graph in graphs.fetchall():
+        graphs = scan(self._storage, "template").sort_by("id").to_pydict()
+        every = scan(self._storage, "r_t")
+        of = every["template"].to_numpy()
+        every = every.take(np.argsort(of, kind="stable")).combine_chunks()
+        of = np.sort(of)
+        for number, graph in zip(graphs["id"], graphs["graph"], strict=True):
             template = Template(number, graph_of(graph))
             self.templates.restore(template)
             self._know_template(template)
-            names = ", ".join(name for name, _ in _r_t_columns(template.graph))
-            found = self._connection.execute(f"SELECT {names} FROM {r_t(number)}").fetchnumpy()
-            self._load_rows(template, {name: c.tolist() for name, c in found.items()})
+            first, last = np.searchsorted(of, (number, number + 1)).tolist()
+            if first < last:
+                self._load_rows(template, every.slice(first, last - first))
         self._uses.update(dict(uses))
         self._next_qid = max(taken, *self._rows, 0) + 1
 
-    def _load_rows(self, template: Template, columns: Rows) -> None:
-        if not columns["qid"]:
-            return
-        pairs = zip(*(columns[f"p{i}"] for i, _ in enumerate(template.graph.pairs)), strict=True)
-        others = (columns[name] for name in ("op", "wl", "keep", "apart"))
-        rows = [Row(template.number, *row) for row in zip(pairs, *others, strict=True)]
-        self._rows.update(zip(columns["qid"], rows, strict=True))
-        self._qids.update(zip(rows, columns["qid"], strict=True))
-        self._know_rows(self.members[template.number], columns)
+    def _load_rows(self, template: Template, stored: pa.Table) -> None:
+        pairs = stored["pairs"].combine_chunks().flatten().to_numpy()
+        places = pairs.reshape(stored.num_rows, -1).T.tolist()
+        names = ("qid", "op", "wl", "keep", "apart")
+        qids, *others = (stored[name].to_pylist() for name in names)
+        rows = [
+            Row(template.number, *row)
+            for row in zip(zip(*places, strict=True), *others, strict=True)
+        ]
+        self._rows.update(zip(qids, rows, strict=True))
+        self._qids.update(zip(rows, qids, strict=True))
+        members = self.members[template.number]
+        self._know_rows(members, self._columns(members, qids, rows))
 
 
-def r_t(template: int) -> str:
-    """Return the name of the table that stores a template's R_T."""
-    return f"state.t_{template}"
-
-
-def _r_t_columns(graph: JoinGraph) -> Iterator[tuple[str, str]]:
-    """Yield the columns of the table of a template's R_T, each with its type."""
-    yield "qid", "INTEGER"
-    yield from ((f"p{place}", "INTEGER") for place, _ in enumerate(graph.pairs))
-    yield from ((f"e{place}", "BIGINT") for place, _ in enumerate(graph.equalities))
-    yield from (("op", "TINYINT"), ("wl", "BIGINT"), ("keep", "BIGINT"), ("apart", "BOOLEAN"))
+def _fields(rows: Sequence[Row]) -> Iterable[Sequence[Any]]:
+    """Return the pairs of some rows of a template, and their further fields, as columns."""
+    return islice(zip(*rows, strict=True), 1, None)
 
 
 def text_of(graph: JoinGraph) -> str:
@@ -279,6 +259,6 @@ def text_of(graph: JoinGraph) -> str:
 
 
 def graph_of(text: str) -> JoinGraph:
-    """Return the join graph of a text in `state.template`."""
+    """Return the join graph of a text in the relation `template`."""
     nodes, edges = json.loads(text)
     return JoinGraph(tuple(Node(*node) for node in nodes), tuple(Edge(*edge) for edge in edges))

@@ -1,7 +1,7 @@
 """Variables and pairs of adjacent ones, numbered by their definitions.
 
-Stage 1 binds pairs; a row of R_T has one in each place of its template.  Memory is the index,
-`state.variable` and `state.pair` are the source of truth.
+Stage 1 binds pairs; a row of R_T has one in each place of its template.  Memory is the index, the
+relations `variable` and `pair` of the storage are the source of truth.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TypeAlias
 
-import duckdb
 import numpy as np
+import pyarrow as pa
 
 from templates.columns.columns import Column, grown
 from templates.model.join_graph import LEFT, RIGHT, JoinGraph
 from templates.model.relations import OPERATORS, Horizon, Pair
 from templates.registry.members import Rows, add
+from templates.storage import Storage, scan
 
 Variable: TypeAlias = tuple[int, str]
 """The number and the definition of a variable."""
@@ -64,12 +65,10 @@ class _PairUses:
 
 
 class VariablePairs:
-    """All variables and pairs; `new` collects new rows by table until they are written."""
+    """All variables and pairs; `new` collects new rows by relation until they are written."""
 
-    def __init__(
-        self, connection: duckdb.DuckDBPyConnection, new: Mapping[str, list[tuple[object, ...]]]
-    ) -> None:
-        self._connection = connection
+    def __init__(self, storage: Storage, new: Mapping[str, list[tuple[object, ...]]]) -> None:
+        self._storage = storage
         self._new = new
         self._variables: dict[str, int] = {}
         self._definitions: list[str | None] = [None]  # by number
@@ -83,13 +82,12 @@ class VariablePairs:
         return iter(self._uses)
 
     def load(self) -> None:
-        """Read variables and pairs from the database."""
-        fetch = self._connection.execute
-        for number, definition in fetch("SELECT id, definition FROM state.variable").fetchall():
+        """Read variables and pairs from the storage."""
+        variables, pairs = (scan(self._storage, name).to_pydict() for name in ("variable", "pair"))
+        for number, definition in zip(variables["id"], variables["definition"], strict=True):
             self._know_variable(number, definition)
-        pairs = fetch("SELECT id, var1, var2 FROM state.pair ORDER BY id").fetchall()
-        for number, first, second in pairs:
-            self._know_pair(number, (first, second))
+        for number, *ends in zip(pairs["id"], pairs["var1"], pairs["var2"], strict=True):
+            self._know_pair(number, (ends[0], ends[1]))
         self._next_variable = len(self._definitions)
         self._next_pair = len(self._uses.firsts)
 
@@ -99,7 +97,7 @@ class VariablePairs:
         if number is None:
             number, self._next_variable = self._next_variable, self._next_variable + 1
             self._know_variable(number, definition)
-            self._new["state.variable"].append((number, definition))
+            self._new["variable"].append((number, definition))
         return number
 
     def pair(self, ends: tuple[int, int]) -> int:
@@ -108,7 +106,7 @@ class VariablePairs:
         if number is None:
             number, self._next_pair = self._next_pair, self._next_pair + 1
             self._know_pair(number, ends)
-            self._new["state.pair"].append((number, *ends))
+            self._new["pair"].append((number, *ends))
         return number
 
     def describe(self, number: int) -> Pair:
@@ -157,7 +155,7 @@ class VariablePairs:
                 del self._numbers[ends[0] << NUMBERS | ends[1]]
                 self._uses.drop(number)
                 self._changed.discard(number)
-                self._connection.execute("DELETE FROM state.pair WHERE id = ?", [number])
+                self._storage.discard("pair", pa.table({"id": [number]}))
                 for variable in set(ends):
                     self._drop_variable(variable)
                 dropped.append(number)
@@ -170,7 +168,7 @@ class VariablePairs:
         if not self._pairs_of[number] and definition is not None:
             del self._variables[definition]
             self._definitions[number] = None
-            self._connection.execute("DELETE FROM state.variable WHERE id = ?", [number])
+            self._storage.discard("variable", pa.table({"id": [number]}))
 
     def _know_variable(self, number: int, definition: str) -> None:
         missing = number + 1 - len(self._definitions)

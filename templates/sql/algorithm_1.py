@@ -5,23 +5,24 @@ The benchmark of Figures 6.14 and 6.15 compares it with Algorithm 4, and tests t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 import duckdb
+import pyarrow as pa
 
 from templates.columns.columns import Columns
 from templates.errors import EvaluationError
 from templates.model.conjunctive_query import Atom, ConjunctiveQuery, binding, key, node
 from templates.model.join_graph import JoinGraph
 from templates.registry.members import Members
-from templates.registry.registry import r_t
 from templates.sql.conjunctive import select
+from templates.sql.queries import in_memory
 
 
 class Base(NamedTuple):
-    """The names of the stored relations of one side: R_bin, R_doc and R_docTS."""
+    """The names of the relations of one side: R_bin, R_doc and R_docTS."""
 
     bindings: str
     nodes: str
@@ -66,35 +67,39 @@ _TIMES = {
 
 
 def joined_over_base(
-    connection: duckdb.DuckDBPyConnection, templates: Iterable[Members], back: bool
+    relations: Mapping[str, pa.Table], templates: Iterable[Members], back: bool
 ) -> list[tuple[Members, Columns]]:
     """Return R_out of the templates with two sides, for one pass of a batch (line 2).
 
+    `relations` are `binding` and `times`, kept and of the batch (`batch_binding`, `batch_times`).
     `back`: the batch is the left side.
     """
-    connection.execute(_VIEWS)
     sides = (_BATCH, _OLD) if back else (_KEPT, _BATCH)
-    return [
-        (one, connection.execute(_query(one, *sides)).fetchnumpy())
-        for one in templates
-        if one.two_sided
-    ]
+    with in_memory() as connection:
+        for name, table in relations.items():
+            connection.register(name, table)
+        connection.execute(_VIEWS)
+        return [(one, _evaluated(connection, one, *sides)) for one in templates if one.two_sided]
 
 
-def _query(members: Members, left: Base, right: Base) -> str:
-    return over_base(members.template.graph, r_t(members.template.number), left, right)
+def _evaluated(
+    connection: duckdb.DuckDBPyConnection, members: Members, left: Base, right: Base
+) -> Columns:
+    connection.register("r_t", pa.table(dict(members.registered.every())))
+    query = over_base(members.template.graph, "r_t", left, right)
+    return connection.execute(query).fetchnumpy()
 
 
-_KEPT = Base("state.binding", "base_node", "state.times")
-_OLD = Base("old_binding", "base_node", "state.times")
+_KEPT = Base("binding", "base_node", "times")
+_OLD = Base("old_binding", "base_node", "times")
 _BATCH = Base("batch_binding", "batch_node", "batch_times")
 
 _VIEWS = """
-CREATE OR REPLACE TEMP VIEW old_binding AS
-    SELECT doc, pair, node1, node2, key FROM state.binding ANTI JOIN batch_times USING (doc);
-CREATE OR REPLACE TEMP VIEW base_node AS
-    SELECT DISTINCT doc, node2 AS node, key FROM state.binding WHERE key IS NOT NULL;
-CREATE OR REPLACE TEMP VIEW batch_node AS
+CREATE VIEW base_node AS
+    SELECT DISTINCT doc, node2 AS node, key FROM binding WHERE key IS NOT NULL;
+CREATE VIEW batch_node AS
     SELECT DISTINCT doc, node2 AS node, key FROM batch_binding WHERE key IS NOT NULL;
+CREATE VIEW old_binding AS
+    SELECT doc, pair, node1, node2, key FROM binding ANTI JOIN batch_times USING (doc);
 """
 """R_doc of compared nodes."""

@@ -107,7 +107,7 @@ class _PlannedQueries:
     """A database in memory with lent relations, and the plans of queries over them."""
 
     def __init__(self) -> None:
-        self._connection = duckdb.connect(":memory:", config=_SETTINGS)
+        self._connection = in_memory()
         # In a template's query each step can only take rows away, so the order in which it is
         # written serves; the optimizer's search takes half of the time of planning.  The setting
         # is global in DuckDB: another reason for a database of their own.
@@ -144,6 +144,11 @@ class _PlannedQueries:
         self._connection.execute(f"PREPARE over_{r_t} AS {select(query, r_t)}")
         (statement,) = self._connection.extract_statements(f"EXECUTE over_{r_t}")
         return statement
+
+
+def in_memory() -> duckdb.DuckDBPyConnection:
+    """Return a database in memory for relations that are lent to it."""
+    return duckdb.connect(":memory:", config=_SETTINGS)
 
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {

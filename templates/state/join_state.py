@@ -2,7 +2,7 @@
 
 A slice has the rows of one string value.  The rows are columns; one index finds
 those of a value, another those of a document.  So a batch costs the rows that it
-reads, not the size of the state.  The database has the same rows and is the source of
+reads, not the size of the state.  The storage has the same rows and is the source of
 truth: after a restart or a failure they are read from there.
 
 Many pairs of variables bind the same two nodes of a document: each of a hundred patterns that
@@ -21,12 +21,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from templates.columns.arrow_tables import Lender
 from templates.columns.columns import (
     UNBOUNDED,
     Column,
@@ -39,6 +37,7 @@ from templates.columns.columns import (
     columns_of,
     distinct,
     ends,
+    grouped_counts,
     numbered,
     pack,
     spread,
@@ -46,6 +45,7 @@ from templates.columns.columns import (
     together,
 )
 from templates.model.relations import INFINITE
+from templates.storage import Mask, Storage, scan
 
 ROW: Mapping[str, npt.DTypeLike] = {"pair": np.int32, "link": np.int32}
 LINK: Mapping[str, npt.DTypeLike] = {
@@ -97,7 +97,7 @@ class JoinState:
         return sum(part.nbytes for part in parts)
 
     def add(self, bindings: pa.Table, times: pa.Table) -> None:
-        """Add rows of `state.binding`, and of `state.times` in the order of documents.
+        """Add rows of the relation `binding`, and of `times` in the order of documents.
 
         A document that is already present is removed and added again with its old and new rows,
         so the rows of a document stay contiguous.  Such documents are composites of this push and
@@ -185,7 +185,7 @@ class JoinState:
         return found
 
     def rows(self, rows: Column, names: tuple[str, ...]) -> Columns:
-        """Return some columns of some rows: those of `state.binding` and `state.times`."""
+        """Return some columns of some rows: those of the relations `binding` and `times`."""
         links = self._rows["link"][rows]
         slots = self._links["slot"][links]
         found = {}
@@ -202,6 +202,14 @@ class JoinState:
         """Return of all rows the pairs of variables, and the times."""
         times = self._documents["ts"][self._links["slot"]]
         return self._rows["pair"], times[self._rows["link"]]
+
+    def documents(self) -> Column:
+        """Return the documents, sorted."""
+        return np.sort(self._documents["doc"])
+
+    def values(self) -> Column:
+        """Return the values, sorted."""
+        return distinct(self._links["key"][self._links["valued"]])
 
     def has_documents(self, docs: Column) -> Column:
         """Return a mask of the documents with rows."""
@@ -358,8 +366,6 @@ def _rounded(length: int) -> int:
 FILLED = 0.75
 """The part of the budget that is left in use when something is dropped."""
 
-_LINKS = "SELECT DISTINCT doc, node1, node2, key FROM state.binding WHERE key IS NOT NULL"
-
 
 class Dropped:
     """The values of evicted links, with the number of links of each."""
@@ -391,6 +397,11 @@ class Dropped:
         np.add.at(total, place, np.concatenate((self._counts, counts)))
         self._keys, self._counts = united[total > 0], total[total > 0]
 
+    def remove(self, keys: Column) -> None:
+        """Remove all links of some sorted values."""
+        stays = ~among(self._keys, keys)
+        self._keys, self._counts = self._keys[stays], self._counts[stays]
+
 
 class ViewCache(JoinState):
     """The join state, as much of it in memory as a budget of bytes allows (Hong 2009, section 6.5).
@@ -408,15 +419,12 @@ class ViewCache(JoinState):
     The rows that one batch reads may exceed the budget until the next one begins.
     """
 
-    def __init__(
-        self, connection: duckdb.DuckDBPyConnection, lender: Lender, budget: int | None
-    ) -> None:
+    def __init__(self, storage: Storage, budget: int | None) -> None:
         super().__init__()
-        self._connection = connection
-        self._lender = lender
+        self._storage = storage
         self._budget = budget
         self._dropped = Dropped()
-        self.fetches = 0  # from the database, of what had been dropped
+        self.fetches = 0  # from the storage, of what had been dropped
         self._read()
 
     @property
@@ -433,41 +441,54 @@ class ViewCache(JoinState):
         """Read the documents that fit, the newest first."""
         first = self._first_that_fits()
         if first is None:
-            self._load("true")
+            self._load()
             return
-        self._dropped.change(*self._counted(f"doc < {first}"))
-        self._load(f"doc >= {first}")
+        self._count_dropped(lambda rows: rows["doc"].to_numpy() < first)
+        self._load(where=lambda rows: rows["doc"].to_numpy() >= first)
 
-    def _load(self, which: str) -> None:
-        """Read the rows of some documents."""
-        bindings = f"SELECT doc, pair, node1, node2, key FROM state.binding WHERE {which}"
-        times = "SELECT doc, start, ts, clock, rank, base FROM state.times"
-        self.add(
-            self._connection.sql(bindings).to_arrow_table(),
-            self._connection.sql(f"{times} WHERE {which} ORDER BY doc").to_arrow_table(),
-        )
+    def _load(self, docs: Column | None = None, where: Mask | None = None) -> None:
+        """Read the rows of some documents.
 
-    def _counted(self, which: str) -> tuple[Column, Column]:
-        """Return the values of some documents, with the number of links of each."""
-        counted = self._connection.sql(
-            f"SELECT key, count(*) AS links FROM ({_LINKS} AND {which}) GROUP BY key"
-        ).to_arrow_table()
-        return counted["key"].to_numpy(), counted["links"].to_numpy()
+        A row without times has expired: its document's times have left the storage before it.
+        """
+        times = scan(self._storage, "times", docs=docs, where=where).sort_by("doc")
+        there = times["doc"].to_numpy()
+
+        def usable(rows: pa.Table) -> Column:
+            return among(rows["doc"].to_numpy(), there)
+
+        self.add(scan(self._storage, "binding", docs=docs, where=usable), times)
+
+    def _count_dropped(self, where: Mask) -> None:
+        """Count the links of some documents by their values.
+
+        One that is stored in several parts counts several times, until its value is looked up.
+        """
+        self._dropped = Dropped()
+        for part in self._storage.parts("binding", LINK_COLUMNS):
+            links = _links_of(part.filter(pa.array(where(part))))
+            self._dropped.change(*np.unique(links["key"][links["valued"]], return_counts=True))
 
     def _first_that_fits(self) -> int | None:
         """Return the first document of the newest that fit; None if all fit."""
         if self._budget is None:
             return None
-        counted = self._connection.sql(
-            f"SELECT doc, count(*) * {ROW_BYTES} + count(DISTINCT (node1, node2, key)) *"
-            f" {LINK_BYTES} + {DOCUMENT_BYTES} AS bytes"
-            " FROM state.binding GROUP BY doc ORDER BY doc DESC"
-        ).to_arrow_table()
-        docs = counted["doc"].to_numpy()
-        fitting = _fitting(counted["bytes"].to_numpy(), self._budget)
-        if fitting == len(docs):
+        rows = sum(part.num_rows for part in self._storage.parts("binding", ("doc",)))
+        if rows * (ROW_BYTES + LINK_BYTES + DOCUMENT_BYTES) <= FILLED * self._budget:
             return None
-        return int(docs[fitting - 1]) if fitting else int(docs[0]) + 1
+        docs, sizes = [], []
+        for part in self._storage.parts("binding", LINK_COLUMNS):
+            of_rows, of_links = part["doc"].to_numpy(), _links_of(part)["doc"]
+            for several, nbytes in ((of_rows, ROW_BYTES), (of_links, LINK_BYTES)):
+                found, counts = np.unique(several, return_counts=True)
+                docs.append(found)
+                sizes.append(nbytes * counts)
+        every, place = np.unique(np.concatenate(docs), return_inverse=True)
+        total = DOCUMENT_BYTES + np.bincount(place, np.concatenate(sizes)).astype(np.int64)
+        newest, fitting = every[::-1], _fitting(total[::-1], self._budget)
+        if fitting == len(newest):
+            return None
+        return int(newest[fitting - 1]) if fitting else int(newest[0]) + 1
 
     # -- Finding ---------------------------------------------------------------------------
 
@@ -502,18 +523,20 @@ class ViewCache(JoinState):
         if not len(asked):
             return
         self.fetches += 1
-        having = self._connection.sql(
-            f"SELECT DISTINCT doc FROM state.binding WHERE key IN ({self._lender.among(asked)})"
-        ).to_arrow_table()
-        self.bring(having["doc"].to_numpy())
+        having = scan(
+            *(self._storage, "binding", ("doc", "key")),
+            where=lambda rows: among(columns_of(rows)["key"], asked),
+        )
+        self.bring(distinct(having["doc"].to_numpy()))
+        self._dropped.remove(asked)
 
     def bring(self, docs: Column) -> None:
-        """Load some documents."""
+        """Load some documents; they are sorted."""
         docs = docs[~self.has_documents(docs)]
         if self.whole or not len(docs):
             return
         before = self._links.size
-        self._load(f"doc IN ({self._lender.among(docs)})")
+        self._load(docs, where=lambda rows: among(rows["doc"].to_numpy(), docs))
         fetched = self._links["key"][before:][self._links["valued"][before:]]
         self._dropped.change(fetched, np.full(len(fetched), -1))
 
@@ -534,19 +557,22 @@ class ViewCache(JoinState):
     def forget(self, keeps: Column, clock: int) -> None:
         """Evict rows that are older than the retention of their pair of variables, at a clock.
 
-        They are deleted in the database already.
+        They have left the storage already.
         """
         had = not self.whole
         super().forget(keeps, clock)
         if had:
-            self._count_dropped()
+            here = self.documents()
+            self._count_dropped(lambda rows: ~among(rows["doc"].to_numpy(), here))
 
-    def _count_dropped(self) -> None:
-        """Count the links of the documents that are not in memory; none of them is read."""
-        here = self._documents["doc"].copy()
-        elsewhere = f"doc NOT IN ({self._lender.among(here)})" if len(here) else "true"
-        self._dropped = Dropped()
-        self._dropped.change(*self._counted(elsewhere))
+
+LINK_COLUMNS = ("doc", "node1", "node2", "key")
+
+
+def _links_of(bindings: pa.Table) -> Columns:
+    """Return one row of each link of some bindings."""
+    columns: Columns = {**columns_of(bindings), "valued": bindings["key"].is_valid().to_numpy()}
+    return grouped_counts(columns, *LINK_COLUMNS, "valued")[0]
 
 
 def _fitting(sizes: Column, budget: int) -> int:

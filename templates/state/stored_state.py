@@ -1,61 +1,59 @@
-"""The join state: `state.binding` and `state.times`, and as much of them in memory as fits.
+"""The join state: the relations `binding`, `times` and `value`, as much in memory as fits.
 
-The database is the source of truth; the view cache is read from it on first use, and after a
-rollback.  The caller owns the connection and the transaction.
+The storage is the source of truth; the view cache is read from it on first use, and after a
+rollback.  The caller owns the storage and its transactions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.arrow_tables import Lender, written_order
 from templates.columns.columns import Column, among, columns_of, distinct
 from templates.columns.values import Values
 from templates.model.relations import INFINITE, Witnesses
 from templates.registry.registry import Registry
 from templates.state.join_state import Expiry, ViewCache
+from templates.storage import Storage, scan
 
 if TYPE_CHECKING:
     from templates.text.text_index import TextIndexes
 
 
 class StoredState:
-    """The join state of one connection.
+    """The join state of one storage.
 
     `budget` bounds the bytes in memory; None: no bound.
     """
 
-    def __init__(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        lender: Lender,
-        registry: Registry,
-        budget: int | None,
-    ) -> None:
-        self.connection = connection
-        self._lender = lender
+    def __init__(self, storage: Storage, registry: Registry, budget: int | None) -> None:
+        self.storage = storage
         self._registry = registry
         self._budget = budget
-        self._values = Values(connection, lender)
+        self._added = 0  # rows since the last call of `evict`
+        self._batch_texts: dict[int, str] = {}  # by key, if some row of R_T compares texts
         self._memory: ViewCache | None = None
         self._texts: TextIndexes | None = None
-        self._batch_texts: dict[int, str] = {}  # by key, if some row of R_T compares texts
-        self._added = 0  # rows since the last call of `evict`
+        self.reload()
+
+    def reload(self) -> None:
+        """Drop what is in memory after a rollback; the next use reads it again."""
+        self._values = Values(self.storage)
+        self._newest: int | None = None  # whose times are kept, by its number
+        self._drop_rows()
+
+    def _drop_rows(self) -> None:
+        self._memory = self._texts = None
         self._expiry: Expiry | None = None  # made when it is next asked for
-        connection.execute("RESET disabled_optimizers")  # which a failure may have left set
-        ((newest,),) = connection.execute("SELECT max(doc) FROM state.times").fetchall()
-        self._newest: int = newest or 0  # whose times are kept, by its number
 
     @property
     def memory(self) -> ViewCache:
-        """The state in memory, read from the database on first use."""
+        """The state in memory, read from the storage on first use."""
         if self._memory is None:
-            self._memory = ViewCache(self.connection, self._lender, self._budget)
+            self._memory = ViewCache(self.storage, self._budget)
         return self._memory
 
     @property
@@ -65,19 +63,15 @@ class StoredState:
         rows = 0 if loaded is None else loaded.nbytes
         return rows + (0 if texts is None else texts.nbytes)
 
-    def reload(self) -> None:
-        """Drop the state in memory after a rollback; the next use reads it again."""
-        self._memory = self._texts = None
-
     @property
     def texts(self) -> TextIndexes:
-        """The indexes of texts, made from the database on first use."""
+        """The indexes of texts, made from the storage on first use."""
         if self._texts is None:
             from templates.text.text_index import TextIndexes  # few queries compare texts
 
             edges = self._registry.texts
             assert edges is not None
-            self._texts = TextIndexes(self.connection, edges.of_role)
+            self._texts = TextIndexes(self.storage, edges.of_role)
         return self._texts
 
     def text(self, key: int) -> str:
@@ -119,14 +113,14 @@ class StoredState:
             if self._memory is not None:
                 self._memory.bring(known)
                 self._memory.add(bindings, times)
-            self._lender.insert("state.binding", bindings)
+            self.storage.append("binding", bindings)
             if self._texts is not None:
                 columns = columns_of(bindings)
                 self._texts.add(columns["pair"], columns["key"], columns["doc"], self._batch_texts)
             self._added += bindings.num_rows
             new = times.filter(pa.array(~np.isin(docs, known))) if len(known) else times
-            self._lender.insert("state.times", new)
-            self._newest = max(self._newest, int(docs.max()))
+            self.storage.append("times", new)
+            self._newest = max(self._newest or 0, int(docs.max()))
             if self._expiry is not None:
                 keeps = self._registry.retention.keeps[bindings["pair"].to_numpy()]
                 self._expiry.note(keeps, int(times["ts"].to_numpy().max()))
@@ -137,13 +131,8 @@ class StoredState:
         They are complete for the pairs of variables and the documents that they have.
         """
         bindings, _ = self.intern(witnesses)
-        self._lender.lend("batch_binding", bindings)
-        self.connection.execute(
-            "DELETE FROM state.binding b USING batch_binding w"
-            " WHERE (b.doc, b.pair) = (w.doc, w.pair)"
-        )
-        # These have only rows that are added.
-        self._memory = self._expiry = self._texts = None
+        self.storage.discard("binding", bindings.select(["doc", "pair"]))
+        self._drop_rows()  # these have only rows that are added
         self.add(bindings, witnesses.times)
 
     def _known(self, docs: Column) -> Column:
@@ -151,12 +140,16 @@ class StoredState:
 
         These include a composite of an earlier round of the push, on another stream.
         """
+        if self._newest is None:
+            parts = self.storage.parts("times", ("doc",))
+            newest = (part["doc"].to_numpy().max() for part in parts if part.num_rows)
+            self._newest = int(max(newest, default=0))
         if docs.min() > self._newest:
             return docs[:0]
-        listed = self._lender.among(docs)
-        known = self.connection.sql(f"SELECT doc FROM state.times WHERE doc IN ({listed})")
-        found: Column = known.to_arrow_table()["doc"].to_numpy()
-        return found
+        if self.memory.whole:
+            return docs[self.memory.has_documents(docs)]
+        kept = scan(self.storage, "times", ("doc",), docs=docs)
+        return docs[np.isin(docs, kept["doc"].to_numpy())]
 
     # -- Forgetting ------------------------------------------------------------------------
 
@@ -171,34 +164,44 @@ class StoredState:
         added, self._added = self._added, 0
         if not self._expiry.due(clock, added):
             return False
-        finite = np.flatnonzero((keeps >= 0) & (keeps < INFINITE))
-        bounds = pa.table({"pair": finite, "bound": clock - keeps[finite]})
-        self._lender.lend("bounds", bounds.cast(_BOUNDS))
-        with written_order(self.connection):  # else documents and pairs are joined by time
-            ((deleted,),) = self.connection.execute(_FORGET).fetchall()
-        if self._memory is not None:
-            self._memory.forget(keeps, clock)
+        times_of = self._times()
+
+        def stays(rows: pa.Table) -> Column:
+            keep = keeps[rows["pair"].to_numpy()]
+            alive: Column = (keep >= 0) & (times_of(rows["doc"].to_numpy()) >= clock - keep)
+            return alive
+
+        gone: bool = self.storage.keep("binding", stays).num_rows > 0
+        self.memory.forget(keeps, clock)
         self._expiry = None
-        if deleted:
+        if gone:
             self._sweep()
-        return bool(deleted)
+        return gone
+
+    def _times(self) -> Callable[[Column], Column]:
+        """Return a function of documents that returns their times; long ago for unknown ones."""
+        kept = columns_of(scan(self.storage, "times", ("doc", "ts")).sort_by("doc"))
+        docs, times = np.append(kept["doc"], INFINITE), np.append(kept["ts"], -INFINITE)
+
+        def of(asked: Column) -> Column:
+            at = np.searchsorted(docs, asked)
+            return np.where(docs[at] == asked, times[at], -INFINITE)
+
+        return of
 
     def _expiry_of(self, keeps: Column) -> Expiry:
         """Return the counts of expiry of the kept rows."""
-        if self._memory is not None and self._memory.whole:
-            pairs, times = self._memory.ages()
+        if self.memory.whole:
+            pairs, times = self.memory.ages()
         else:
-            found = self.connection.execute(
-                "SELECT pair, ts FROM state.binding JOIN state.times USING (doc)"
-            ).fetchnumpy()
-            pairs, times = np.asarray(found["pair"]), np.asarray(found["ts"])
+            rows = columns_of(scan(self.storage, "binding", ("doc", "pair")))
+            pairs, times = rows["pair"], self._times()(rows["doc"])
         return Expiry.of(keeps[pairs], times)
 
     def forget_pairs(self, pairs: Sequence[int]) -> None:
         """Delete the witnesses of unused pairs."""
         if pairs:
-            listed = ", ".join(str(int(pair)) for pair in pairs)
-            self.connection.execute(f"DELETE FROM state.binding WHERE pair IN ({listed})")
+            self.storage.discard("binding", pa.table({"pair": pairs}))
             if self._memory is not None:
                 self._memory.forget(self._registry.retention.keeps, -INFINITE)
             self._expiry = None
@@ -206,18 +209,13 @@ class StoredState:
 
     def _sweep(self) -> None:
         """Delete the times and the texts without a binding."""
-        self.connection.execute(
-            "DELETE FROM state.times WHERE doc NOT IN (SELECT DISTINCT doc FROM state.binding)"
-        )
-        self._values.sweep()
+        if self.memory.whole:
+            docs, keys = self.memory.documents(), self.memory.values()
+        else:
+            rows = scan(self.storage, "binding", ("doc", "key"))
+            docs = distinct(rows["doc"].to_numpy())
+            keys = distinct(rows["key"].drop_null().to_numpy())
+        self.storage.keep("times", lambda rows: among(rows["doc"].to_numpy(), docs))
+        self._values.sweep(keys)
         if self._texts is not None:
             self._texts.evict()
-
-
-_FORGET = """
-DELETE FROM state.binding WHERE (doc, pair) IN (
-    SELECT b.doc, b.pair FROM state.binding b JOIN state.times t ON t.doc = b.doc
-    JOIN bounds ON bounds.pair = b.pair WHERE t.ts < bounds.bound)
-"""
-"""Not by `rowid`, in which DuckDB reads wrong rows (decision 030)."""
-_BOUNDS = pa.schema([("pair", pa.int32()), ("bound", pa.int64())])

@@ -2,7 +2,7 @@
 
 An index has the texts of all pairs of variables with one role, so subscriptions that differ in
 constants or in their other nodes share it.  It has texts by key, and rows of the join state are
-found by the keys.  It is made from the database on first use, and follows what is added and
+found by the keys.  It is made from the storage on first use, and follows what is added and
 evicted.  Its bytes count against the budget of the join state.
 
 The texts that remain after the index are tested one by one.  The caller bounds the characters that
@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from sys import getsizeof
 from typing import NamedTuple, TypeAlias
 
-import duckdb
 import numpy as np
+import pyarrow as pa
 
-from templates.columns.columns import Column
+from templates.columns.columns import Column, among, distinct
+from templates.storage import Storage, scan
 from templates.text.substring_index import SubstringIndex
 from templates.text.superstring_index import SuperstringIndex
 from templates.text.text_comparisons import BOUNDS, PARTS, Role, TextOperator, jaccard
@@ -141,8 +142,8 @@ Pairs: TypeAlias = "Callable[[Role], Mapping[int, int]]"
 class TextIndexes:
     """The indexes of all roles over one join state; `pairs` are those of a role."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
-        self._connection = connection
+    def __init__(self, storage: Storage, pairs: Pairs) -> None:
+        self._storage = storage
         self._pairs = pairs
         self._indexes: dict[Role, TextIndex] = {}
 
@@ -161,13 +162,27 @@ class TextIndexes:
         return index
 
     def _stored(self, pairs: Iterable[int]) -> Iterator[tuple[int, str, int]]:
-        listed = ", ".join(str(int(pair)) for pair in sorted(pairs))
-        found = self._connection.execute(
-            "SELECT key, any_value(strVal), max(doc)"
-            " FROM state.binding JOIN state.value USING (key)"
-            f" WHERE pair IN ({listed}) GROUP BY key ORDER BY max(doc), key"
+        rows = self._rows(pairs)
+        keys, docs = rows["key"].to_numpy(), rows["doc"].to_numpy()
+        order = np.lexsort((docs, keys))
+        last = np.append(keys[order][1:] != keys[order][:-1], True)[: len(order)]
+        latest = dict(zip(keys[order][last].tolist(), docs[order][last].tolist(), strict=True))
+        asked = distinct(keys)
+        stored = scan(
+            self._storage, "value", where=lambda rows: among(rows["key"].to_numpy(), asked)
         )
-        yield from found.fetchall()
+        texts = dict(zip(*(column.to_pylist() for column in stored.columns), strict=True))
+        found = ((key, texts[key], doc) for key, doc in latest.items())
+        yield from sorted(found, key=lambda row: (row[2], row[0]))
+
+    def _rows(self, pairs: Iterable[int]) -> pa.Table:
+        """Return the rows of some pairs that have values: their documents and keys."""
+        every = np.array(sorted(pairs))
+        rows = scan(
+            *(self._storage, "binding", ("doc", "pair", "key")),
+            where=lambda rows: among(rows["pair"].to_numpy(), every),
+        )
+        return rows.filter(rows["key"].is_valid())
 
     def add(self, pairs: Column, keys: Column, docs: Column, texts: Mapping[int, str]) -> None:
         """Add the texts of new rows, given by their keys."""
@@ -183,8 +198,4 @@ class TextIndexes:
             if not index.pairs:
                 del self._indexes[role]
                 continue
-            listed = ", ".join(str(int(pair)) for pair in sorted(index.pairs))
-            kept = self._connection.execute(
-                f"SELECT DISTINCT key FROM state.binding WHERE pair IN ({listed})"
-            )
-            index.only(np.asarray(kept.fetchnumpy()["key"]))
+            index.only(self._rows(index.pairs)["key"].to_numpy())

@@ -799,8 +799,8 @@ _ENGINE_AND_STORE = (
     Fault(
         "ids that only the journal has are not known",
         "xscl/documents/document_ids.py",
-        "self._unsaved_from = min(self._unsaved_from, int(docs[0]))",
-        "self._unsaved_from = min(self._unsaved_from, INFINITE)",
+        "        self._unsaved.update(given)\n",
+        "",
         (f"{_IDS}::test_a_repetition_of_what_only_the_journal_has_changes_nothing",),
     ),
     Fault(
@@ -830,8 +830,8 @@ _ENGINE_AND_STORE = (
     Fault(
         "texts leave that are still referred to",
         "xscl/engine/eviction.py",
-        "stays = np.isin(docs, self._referred(numbered))",
-        "stays = np.zeros(len(docs), np.bool_)",
+        'f"DELETE FROM state.text WHERE doc < ? AND doc NOT IN ({_REFERRED})"',
+        '"DELETE FROM state.text WHERE doc < ?"',
         ("tests/xscl/engine/test_retention.py::test_no_retention_changes_a_match",),
     ),
     Fault(

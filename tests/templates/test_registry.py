@@ -1,17 +1,17 @@
-"""The index of what is registered, built join by join and read again from the database."""
+"""The index of what is registered, built join by join and read again from the storage."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-import duckdb
 import numpy as np
 import pytest
 
 from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node
 from templates.model.relations import OPERATORS
 from templates.registry.members import Members
-from templates.registry.registry import SCHEMA, Registry
+from templates.registry.registry import Registry
+from templates.storage import MemoryStorage
 
 TWO = JoinGraph(
     (Node(0, None), Node(0, 0), Node(0, 0), Node(1, None), Node(1, 3), Node(1, 3)),
@@ -36,16 +36,8 @@ JOINS: list[tuple[JoinGraph, str, str, int | None, bool]] = [
 ]
 
 
-def database() -> duckdb.DuckDBPyConnection:
-    made = duckdb.connect()
-    made.execute("CREATE SCHEMA state;" + SCHEMA)
-    return made
-
-
-def built(
-    database: duckdb.DuckDBPyConnection, *, one_by_one: bool = False
-) -> tuple[Registry, list[int]]:
-    registry = Registry(database)
+def built(storage: MemoryStorage, *, one_by_one: bool = False) -> tuple[Registry, list[int]]:
+    registry = Registry(storage)
     qids = []
     for graph, variables, operator, window, apart in (*JOINS, JOINS[0]):
         placed = registry.add(graph, tuple(variables), operator, window, apart=apart)
@@ -135,7 +127,7 @@ def counted(registry: Registry) -> dict[str, object]:
 
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_rows_are_counted_as_they_come_and_go(one_by_one: bool) -> None:
-    registry, qids = built(database(), one_by_one=one_by_one)
+    registry, qids = built(MemoryStorage(), one_by_one=one_by_one)
     assert counted(registry) == recounted(registry)
     for qid in qids:
         registry.remove(qid)
@@ -144,8 +136,8 @@ def test_rows_are_counted_as_they_come_and_go(one_by_one: bool) -> None:
 
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_what_is_read_again_is_what_was_built(one_by_one: bool) -> None:
-    registry, qids = built(database(), one_by_one=one_by_one)
-    kept = database()
+    registry, qids = built(MemoryStorage(), one_by_one=one_by_one)
+    kept = MemoryStorage()
     built(kept)
     loaded = Registry(kept)
     loaded.load([(qid, qids.count(qid)) for qid in set(qids)])

@@ -31,6 +31,7 @@ from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrivals
 from xscl.shredding.remote.image import AutomatonImage
 from xscl.store.consumed_offsets import ConsumedOffsets
+from xscl.store.queries.join_storage import JoinStorage
 from xscl.store.store import Store
 from xscl.subscriptions.construct import TooLarge
 from xscl.subscriptions.lateness import LatenessBounds
@@ -79,9 +80,10 @@ class EngineState:
         """Build the state; `compiled` returns the compiled query of a text."""
         memory = settings.kept_memory
         self.store = store
-        self.registry = Registry(store.current, store.lender)
+        storage = JoinStorage(store)
+        self.registry = Registry(storage)
         self.processor = Processor(
-            store.current,
+            storage,
             self.registry,
             budget=a_quarter() if memory is None else memory,
             most=settings.result_bound,
@@ -121,7 +123,7 @@ class EngineState:
             shapes,
         )
         self.eviction = Forgetting(
-            *(store, self.documents, self.dataflow.core.plan),
+            *(store, self.documents, self.composites, self.dataflow.core.plan),
             self.subscriptions.needed_from,
         )
         self.registration.plan_again()

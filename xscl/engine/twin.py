@@ -16,8 +16,6 @@ import pyarrow.compute as pc
 
 from cep_core import is_calendar
 from cep_core.plan import Operator
-from templates.columns.arrow_tables import named
-from templates.registry.registry import r_t
 from xscl.documents.document_log import StoredDocument
 from xscl.documents.results import Subscription
 from xscl.engine.ingest import Ingest
@@ -183,17 +181,13 @@ def _copy(live: EngineState, subscription: Subscription, store: Store) -> tuple[
         ),
         "pair": ("id", pairs),
         "template": ("id", sorted({registry.row(qid).template for qid in qids})),
+        "r_t": ("qid", qids),
     }
     for name, (key, numbers) in chosen.items():
         store.insert(f"state.{name}", _rows(live.store, f"state.{name}", key, numbers))
     store.fetch("UPDATE state.subscription SET publish = NULL, after = 0, until = NULL")
     variables = [n for row in store.fetch("SELECT var1, var2 FROM state.pair") for n in row]
     store.insert("state.variable", _rows(live.store, "state.variable", "id", variables))
-    for number in chosen["template"][1]:
-        rows = _rows(live.store, r_t(number), "qid", qids)
-        store.lend("copied", rows)
-        columns = named(rows.column_names)
-        store.fetch(f"CREATE TABLE {r_t(number)} AS SELECT {columns} FROM copied")
     return streams
 
 

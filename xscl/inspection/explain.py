@@ -16,7 +16,7 @@ from templates.model.join_graph import EXCHANGED, LEFT, RIGHT, JoinGraph
 from templates.model.relations import INFINITE
 from templates.model.template import embedding
 from templates.processor import SMALL_BATCH
-from templates.registry.registry import Registry, r_t
+from templates.registry.registry import Registry
 from templates.sql.conjunctive import select
 from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY
@@ -333,7 +333,7 @@ def absence_warning(streams: Streams, compiled: CompiledQuery) -> str | None:
 def _sql(registry: Registry | None, join: CompiledJoin) -> str:
     number = None if registry is None else _known_template(registry, join)
     graph = registry.members[number].template.graph if registry and number else join.reduced
-    table = r_t(number) if number else "R_T"
+    table = f"R_T_{number}" if number else "R_T"
     if not graph.two_sided:
         return select(over_batch(graph), table)
     return select(over_views(graph, several=join.apart), table)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from templates.processor import Processor
 from templates.registry.registry import Registry
+from templates.sql.views import BACKWARD, FORWARD
 from xscl.store.queries import relations
 from xscl.store.store import Store
 from xscl.subscriptions.lateness import LatenessBounds
@@ -50,7 +51,11 @@ class Relations:
         """
         self._store.lend("match_values", VALUES.empty_table() if values is None else values)
         current = self._registry.members
-        self._processor.show_views()
+        pushed = self._processor.pushed
+        self._store.lend("batch_binding", pushed.bindings)
+        self._store.lend("batch_times", pushed.times)
+        for name in (FORWARD, BACKWARD):
+            self._store.lend(name, pushed.joins(name))
         self._store.lend("reading", self._readings.table())
         self._store.lend("known_stream", self._streams.table())
         if self._shown is None:
@@ -62,7 +67,7 @@ class Relations:
         relations.hide_templates(self._store, gone)
         for number, members in current.items():
             graph = members.template.graph
-            rows = self._processor.out.get(number, relations.no_output(graph))
+            rows = pushed.out.get(number, relations.no_output(graph))
             self._store.lend(f"out_{number}", rows)
             if number not in self._shown:
                 relations.show_template(self._store, number, graph)

@@ -147,6 +147,26 @@ def _names_of_documents(run: Run) -> None:
     run("UPDATE state.cut SET id = d.id FROM state.document d WHERE d.doc = cut.doc")
 
 
+def _joins_in_one_table(run: Run) -> None:
+    """Put the rows of all templates into one table."""
+    run(
+        "CREATE TABLE state.r_t(template INTEGER, qid INTEGER, pairs INTEGER[], op TINYINT,"
+        " wl BIGINT, keep BIGINT, apart BOOLEAN)"
+    )
+    for (number,) in run("SELECT id FROM state.template ORDER BY id"):
+        ((pairs,),) = run(
+            "SELECT string_agg(column_name ORDER BY column_index) FROM duckdb_columns()"
+            " WHERE database_name = current_database() AND schema_name = 'state'"
+            " AND table_name = ? AND regexp_full_match(column_name, 'p[0-9]+')",
+            [f"t_{number}"],
+        )
+        run(
+            "INSERT INTO state.r_t (template, qid, pairs, op, wl, keep, apart)"
+            f" SELECT {number}, qid, [{pairs}], op, wl, keep, apart FROM state.t_{number}"
+        )
+        run(f"DROP TABLE state.t_{number}")
+
+
 STEPS: Mapping[int, Step] = {
     10: _times_of_arrival,
     11: _versions_of_subscriptions,
@@ -159,6 +179,7 @@ STEPS: Mapping[int, Step] = {
     18: _tags_and_histories_of_feeds,
     19: _journal,
     20: _names_of_documents,
+    21: _joins_in_one_table,
 }
 """The steps by the version that each leads to, in ascending order."""
 

@@ -14,6 +14,17 @@ LEVELS = 64
 SCHEMA = """
 CREATE SCHEMA state;
 CREATE TABLE state.meta(key VARCHAR, value BIGINT);
+CREATE TABLE state.variable(id INTEGER, definition VARCHAR);
+CREATE TABLE state.pair(id INTEGER, var1 INTEGER, var2 INTEGER);
+CREATE TABLE state.template(id INTEGER, graph VARCHAR);
+CREATE TABLE state.r_t(
+    template INTEGER, qid INTEGER, pairs INTEGER[], op TINYINT, wl BIGINT, keep BIGINT,
+    apart BOOLEAN);
+CREATE TABLE state.value(key UBIGINT, strVal VARCHAR);
+CREATE TABLE state.binding(
+    doc BIGINT, pair INTEGER, node1 INTEGER, node2 INTEGER, key UBIGINT);
+CREATE TABLE state.times(
+    doc BIGINT, start BIGINT, ts BIGINT, clock BIGINT, rank BIGINT, base BIGINT);
 CREATE TABLE state.progress(
     position BIGINT, told BIGINT, clock BIGINT, next_doc BIGINT, segment BIGINT,
     texts_from BIGINT, matches_from BIGINT, documents_from BIGINT, documents_forgotten BIGINT,

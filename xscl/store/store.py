@@ -25,7 +25,6 @@ import pyarrow as pa
 
 from feeds.faultpoints import reached
 from templates.columns.arrow_tables import Lender, Statements, among, named
-from templates.registry import registry
 from xscl.errors import StoreError
 from xscl.store.atomic_files import copy_durably
 from xscl.store.block_copies import put_back
@@ -109,7 +108,7 @@ class Store:
             if self.path is None:
                 self._memory = MemoryDatabase()
                 self._connection = self._memory.connection
-                self._connection.execute(SCHEMA + registry.SCHEMA + FIRST_ROWS)
+                self._connection.execute(SCHEMA + FIRST_ROWS)
                 self._commits = Commits(None, self.lose, self.connect_again)
             else:
                 self._open(StoreFile(self.path), accept, keep_old)
@@ -209,7 +208,7 @@ class Store:
     def _create(self, store: str) -> None:
         """Create the tables of a store with an id."""
         with self.transaction():
-            self.connection.execute(SCHEMA + registry.SCHEMA + FIRST_ROWS + COUNTED)
+            self.connection.execute(SCHEMA + FIRST_ROWS + COUNTED)
             self.fetch("INSERT INTO mark.store (id, journal) VALUES (?, 0)", [store])
             self.fetch(_COUNT)
 

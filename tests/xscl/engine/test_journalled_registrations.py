@@ -191,7 +191,7 @@ def test_a_subscription_without_its_join_is_refused(tmp_path: Path) -> None:
     with Engine(path) as engine:
         subscribe(engine, "b c")
     with closing(Store(path)) as store, store.transaction():
-        store.fetch("DELETE FROM state.t_1")
+        store.fetch("DELETE FROM state.r_t")
     with pytest.raises(StoreError, match="the join of the subscription 'b c'") as caught:
         Engine(path)
     assert caught.value.hint is not None

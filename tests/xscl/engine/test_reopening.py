@@ -110,8 +110,8 @@ def without_numbers(state: dict[str, Any]) -> dict[str, Any]:
     """
     rows, counts = dict(state["rows"]), Counter[str]()
     for name in list(rows):
-        if name in ("variable", "pair", "template", "composite_stream") or name.startswith("t_"):
-            counts[name.partition("_")[0]] += len(rows.pop(name))
+        if name in ("variable", "pair", "template", "r_t", "composite_stream"):
+            counts[name] += len(rows.pop(name))
     return state | {"rows": rows, "counts": counts}
 
 

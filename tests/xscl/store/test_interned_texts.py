@@ -1,21 +1,18 @@
-"""Texts that only the journal has are known, and those that the database has are dropped."""
+"""Texts are known, whether the database has them or the journal only."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates.columns import values as interned
 from templates.columns.values import Keys, Values
 from tests.examples import examples
+from xscl.store.queries.join_storage import JoinStorage
 from xscl.store.store import Store
-from xscl.store.tail import MANY
 
 
 def weak(texts: Sequence[str], salt: int) -> Keys:
@@ -32,13 +29,6 @@ def appended(store: Store, values: Values, texts: Sequence[str]) -> Sequence[boo
     return known
 
 
-@pytest.fixture
-def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts that were read are not cached."""
-    monkeypatch.setattr(interned, "RECENT", 0)
-
-
-@pytest.mark.usefixtures("no_cache")
 @examples(20)
 @given(
     transactions=st.lists(
@@ -52,7 +42,7 @@ def test_texts_are_known_wherever_they_are(transactions: list[tuple[list[str], b
     """A reader comes after some transactions, and the database gets what the journal has."""
     seen = set[str]()
     with closing(Store(None, journalled=True)) as store:
-        values = Values(store.current, store.lender, weak)
+        values = Values(JoinStorage(store), weak)
         for texts, is_read in transactions:
             assert appended(store, values, texts) == [text in seen for text in texts]
             seen.update(texts)
@@ -60,13 +50,3 @@ def test_texts_are_known_wherever_they_are(transactions: list[tuple[list[str], b
                 store.fetch("SELECT 1")
         stored = store.fetch("SELECT strVal FROM state.value")
     assert sorted(stored) == sorted((text,) for text in seen)
-
-
-@pytest.mark.parametrize("name", [None, "state.duckdb"])
-def test_texts_that_the_database_has_are_dropped(tmp_path: Path, name: str | None) -> None:
-    with closing(Store(name and tmp_path / name, journalled=True)) as store:
-        values = Values(store.current, store.lender)
-        for number in range(5 * MANY):
-            assert appended(store, values, [f"text {number}"]) == [False]
-        assert MANY <= len(values._new) + len(values._older) <= 2 * MANY + 2
-        assert appended(store, values, ["text 0", f"text {5 * MANY - 1}"]) == [True, True]

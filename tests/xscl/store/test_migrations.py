@@ -175,10 +175,23 @@ def take_back(store: Store) -> None:
 
 def without_tags(store: Store) -> None:
     """Make a store of this release one of version 17, but for that number."""
+    with_tables_of_templates(store)
     store.fetch("ALTER TABLE mark.store DROP COLUMN journal")
     for table in ("subscription_tag", "saved_statement"):
         store.fetch(f"DROP TABLE state.{table}")
     store.fetch("DROP TABLE IF EXISTS state.feed_poll")
+
+
+def with_tables_of_templates(store: Store) -> None:
+    """Make a store of this release one of version 20, but for that number."""
+    counted = "SELECT template, max(len(pairs)) FROM state.r_t GROUP BY template"
+    for number, places in store.fetch(counted):
+        pairs = ", ".join(f"pairs[{at + 1}] AS p{at}" for at in range(places))
+        store.fetch(
+            f"CREATE TABLE state.t_{number} AS SELECT qid, {pairs}, op, wl, keep, apart"
+            f" FROM state.r_t WHERE template = {number}"
+        )
+    store.fetch("DROP TABLE state.r_t")
 
 
 def without_backfills(store: Store) -> None:
@@ -259,6 +272,7 @@ def test_documents_of_version_19_are_named_by_stream_id_and_version(old: Path) -
                 [number, *one],
             )
         store.fetch("INSERT INTO state.cut VALUES (1, 3, '17@3')")
+        with_tables_of_templates(store)
         store.set_meta(version=19)
     with xscl.Engine(old) as engine, closing(engine.host.connect()) as store:
         names = [name for (name,) in store.fetch("SELECT id FROM state.document ORDER BY doc")]

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates.registry import registry
 from tests.examples import examples
 from xscl.polling import feed_tables
 from xscl.store import mirrors, schema
@@ -102,13 +101,13 @@ def columns_in_duckdb(connection: duckdb.DuckDBPyConnection) -> dict[str, list[t
 def test_tables_in_duckdb_have_the_types_that_users_know() -> None:
     """The reference are the tables of the store of DuckDB."""
     with duckdb.connect() as reference:
-        reference.execute(schema.SCHEMA + registry.SCHEMA + feed_tables.SCHEMA)
+        reference.execute(schema.SCHEMA + feed_tables.SCHEMA)
         expected = columns_in_duckdb(reference)
     with closing(SqliteStore(None)) as store:
         names = [*TABLES, *RELATIONS]
         with closing(store.duck(*names)) as connection:
             found = columns_in_duckdb(connection)
-    for name in ("chunk", "relation", "r_t"):
+    for name in ("chunk", "relation"):
         found.pop(name)
     found["progress"] = [one for one in found["progress"] if one[0] not in ("one", "commits")]
     assert found == expected

@@ -35,7 +35,6 @@ from xscl.store.queries.relations import (
     r_out_view,
     r_t_view,
     relations_for,
-    rows_view,
 )
 
 BEGUN = b"+"
@@ -184,7 +183,6 @@ def _create_template_relations(
     connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table], number: int, text: str
 ) -> None:
     graph = graph_of(text)
-    connection.execute(rows_view(number, graph))
     if f"out_{number}" not in tables:
         connection.register(f"kept_out_{number}", no_output(graph))
     connection.execute(f"CREATE TEMP VIEW out_{number} AS FROM kept_out_{number}")

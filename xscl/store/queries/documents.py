@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from templates.model.relations import INFINITE
-from xscl.store.queries.numbers import Numbers, among, found_numbers
+from xscl.store.queries.numbers import among
 from xscl.store.store import Store
 
 _TABLE = "state.document"
@@ -25,7 +23,7 @@ def insert_documents(store: Store, rows: pa.Table | Mapping[str, Any]) -> None:
     store.insert(_TABLE, rows if isinstance(rows, pa.Table) else store.typed(_TABLE, rows))
 
 
-def delete_documents(store: Store, docs: Numbers) -> None:
+def delete_documents(store: Store, docs: Collection[int]) -> None:
     """Delete the rows of some documents."""
     listed, parameters = among(store, docs)
     store.fetch(f"DELETE FROM state.document WHERE doc IN ({listed})", parameters)
@@ -44,52 +42,6 @@ def stored_documents(
     listed, parameters = among(store, docs)
     query = f"SELECT {_STORED} FROM state.document WHERE doc IN ({listed})"
     return store.rows(query, parameters, newest=newest)
-
-
-def identities(
-    store: Store, docs: Collection[int], *, newest: bool = True
-) -> Iterator[dict[str, Any]]:
-    """Return `given`, `id`, `streams`, `hash` and `base` of documents.
-
-    Unless they are the `newest`, those of the newest commits may lack.
-    """
-    listed, parameters = among(store, docs)
-    query = f"SELECT given, id, streams, hash, base FROM state.document WHERE doc IN ({listed})"
-    return store.rows(query, parameters, newest=newest)
-
-
-def documents_of_streams(store: Store, prefix: str) -> Numbers:
-    """Return the documents of which all streams have names that begin with a prefix."""
-    return found_numbers(
-        store,
-        "SELECT doc FROM state.document WHERE len(streams) > 0"
-        " AND len(list_filter(streams, lambda s: NOT starts_with(s, ?))) = 0",
-        [prefix],
-    )
-
-
-def expired_documents(
-    store: Store, before: int, *, kept: Numbers, firsts: Collection[int]
-) -> Numbers:
-    """Return the documents before a number of which no version is needed.
-
-    Those from the number on are needed, those that are `kept`, and those that `firsts` arrived for.
-    """
-    store.lend("kept", pa.table({"doc": kept}))
-    listed, parameters = among(store, firsts)
-    return found_numbers(
-        store,
-        "SELECT doc FROM state.document WHERE doc < ? AND given NOT IN (SELECT given"
-        " FROM state.document WHERE doc >= ? OR doc IN (SELECT doc FROM kept)"
-        f" OR first IN ({listed}))",
-        [before, before, *parameters],
-    )
-
-
-def hashes_of_ids(store: Store) -> tuple[Numbers, npt.NDArray[np.uint64]]:
-    """Return the numbers of all documents, and 64 bits of the MD5 of the id of each."""
-    rows = store.arrow("SELECT doc, md5_number_lower(given) AS hash FROM state.document")
-    return rows["doc"].to_numpy(), rows["hash"].to_numpy()
 
 
 def documents_given(store: Store, ids: Iterable[str]) -> Iterator[dict[str, Any]]:

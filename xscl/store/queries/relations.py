@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from templates.model.join_graph import JoinGraph
-from templates.registry.registry import r_t
 from xscl.store.queries import kept_matches
 from xscl.store.queries.kept_matches import KEPT_MATCHES
 from xscl.store.queries.lateness import ARRIVAL, LATE, MISSED
@@ -429,13 +428,14 @@ def r_t_view(number: int, graph: JoinGraph) -> str:
     """Return the view R_T of a template: qid, var1 ... varn, op, wl (Table 6.4 a)."""
     joins, variables = [], {}
     for index, (parent, child) in enumerate(graph.pairs):
-        joins.append(f"JOIN named_pair n{index} ON n{index}.pair = t.p{index}")
+        joins.append(f"JOIN named_pair n{index} ON n{index}.pair = t.pairs[{index + 1}]")
         variables[parent], variables[child] = f"n{index}.var1", f"n{index}.var2"
     columns = ", ".join(f"{variables[i]} AS var{i + 1}" for i in range(len(graph.nodes)))
     operator = "CASE t.op WHEN 0 THEN 'FOLLOWED BY' ELSE 'JOIN' END" if graph.two_sided else "NULL"
     return (
         f"CREATE OR REPLACE TEMP VIEW R_T_{number} AS"
-        f" SELECT t.qid, {columns}, {operator} AS op, t.wl FROM {r_t(number)} t {' '.join(joins)}"
+        f" SELECT t.qid, {columns}, {operator} AS op, t.wl FROM state.r_t t {' '.join(joins)}"
+        f" WHERE t.template = {number}"
     )
 
 
@@ -446,15 +446,6 @@ def r_out_view(number: int, graph: JoinGraph) -> str:
         f"CREATE OR REPLACE TEMP VIEW R_out_{number} AS"
         f" SELECT o.qid, d1.id AS docid1, d2.id AS docid2, {nodes}, o.wl FROM out_{number} o"
         " JOIN state.document d1 ON d1.doc = o.doc1 JOIN state.document d2 ON d2.doc = o.doc2"
-    )
-
-
-def rows_view(number: int, graph: JoinGraph) -> str:
-    """Return the rows of a template as a view of a snapshot's table of all rows of R_T."""
-    pairs = "".join(f"pairs[{at + 1}] AS p{at}, " for at, _ in enumerate(graph.pairs))
-    return (
-        f"CREATE VIEW {r_t(number)} AS"
-        f" SELECT qid, {pairs}op, wl FROM state.r_t WHERE template = {int(number)}"
     )
 
 

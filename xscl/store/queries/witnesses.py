@@ -1,12 +1,11 @@
-"""The documents with witnesses in the join state, and how many these are."""
+"""How many witnesses of joins are kept."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from xscl.store.queries.analysis import Analysis, analysed
-from xscl.store.queries.numbers import Numbers, among, found_numbers
 from xscl.store.store import Store
 
 _KEPT = Analysis(
@@ -40,23 +39,3 @@ def kept_witnesses(store: Store, pairs: Sequence[int], *, since: int) -> KeptWit
 def witnesses_by_pair(store: Store, *, since: int) -> Iterator[dict[str, int]]:
     """Return `pair`, the number of its `witnesses`, and of those `lately`, after a time."""
     return analysed(store, _BY_PAIR, [since])
-
-
-def documents_of_joins(store: Store) -> Numbers:
-    """Return the documents and composites with witnesses, by their numbers."""
-    return found_numbers(store, "SELECT doc FROM state.times")
-
-
-def documents_of_pairs(store: Store, pairs: Collection[int]) -> Numbers:
-    """Return the documents and composites with witnesses of some pairs, each once."""
-    listed, parameters = among(store, pairs)
-    return found_numbers(
-        store, f"SELECT DISTINCT doc FROM state.binding WHERE pair IN ({listed})", parameters
-    )
-
-
-def pairs_from(store: Store, number: int) -> list[tuple[int, int]]:
-    """Return documents and composites from a number on, each with its pairs, in order."""
-    return store.fetch(
-        "SELECT DISTINCT doc, pair FROM state.binding WHERE doc >= ? ORDER BY doc, pair", [number]
-    )
