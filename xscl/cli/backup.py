@@ -86,8 +86,10 @@ def _echo_restored(place: DataDirectory, done: Restored, *, as_json: bool) -> No
         f"restored {place.path}: {_described(done.backup)}, made {done.backup.made}",
         *_aside_lines(done),
         f"{counted(done.waiting, 'segment')} of the spool will be consumed by 'xscl serve'",
+        *done.lacking.lines(),
     ]
     value = {"restored": str(place.path), **done.backup.as_dict(), **_aside(done), **counts}
+    value |= {"lacking": done.lacking.as_dict()}
     answer(value, lines, as_json=as_json)
     for number in () if as_json else done.damaged:
         warn(

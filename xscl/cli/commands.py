@@ -48,6 +48,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "editing.rename",
         "Give a subscription another name; its matches keep their ids, and deliveries go on.",
     ),
+    "rotate": (
+        "webhooks.rotate",
+        "Make a new secret for a webhook, such as one that was restored from a backup.",
+    ),
     "tag": (
         "editing.tag",
         "Add tags to a subscription, or remove them; lists are filtered by them.",

@@ -30,9 +30,10 @@ from xscl.polling.feed_repository import ticks
 from xscl.store.commit_watermark import NEW, read_watermark
 from xscl.store.data_directory import DataDirectory
 from xscl.store.migrations import current_version
+from xscl.store.queries.status import without_secrets
 from xscl.store.store_errors import restoring
 from xscl.store.store_file import remaining
-from xscl.store.verification import inspect
+from xscl.store.verification import inspect, read_only
 from xscl.time_format import ticks_of_time
 
 Sign: TypeAlias = Literal["ok", "warn", "bad"]
@@ -40,6 +41,7 @@ Sign: TypeAlias = Literal["ok", "warn", "bad"]
 _LITTLE, _TOO_LITTLE = 2_000_000_000, 200_000_000  # bytes
 _OLDEST_PYTHON = (3, 11)
 _DAY = 86_400
+_NAMED = 10  # endpoints and feeds in a line
 _WITHOUT_SPARK = f"'xscl serve' consumes directly without it; {install_command('spark')} adds it"
 
 
@@ -150,9 +152,15 @@ def _directory(home: DataDirectory) -> Iterator[Finding]:
     if holder is not None:
         yield Finding("lock", "ok", f"in use by process {holder.pid}, 'xscl {holder.command}'")
         yield Finding("store", "ok", "looked after by that process")
+        if lost := (home.read_status() or {}).get("without_secrets"):
+            found = f"{counted(lost, 'secret')} of endpoints and feeds missing, as after a restore"
+            yield Finding("secrets", "warn", found, "the page Operator and 'xscl feeds' name them")
         return
     yield Finding("lock", "ok", "nobody uses the data directory")
-    yield _looked("store", lambda: _store(home))
+    store = _looked("store", lambda: _store(home))
+    yield store
+    if store.sign == "ok" and home.database.exists():
+        yield from _without_secrets(home)
 
 
 def _looked(what: str, look: Callable[[], Finding]) -> Finding:
@@ -191,6 +199,20 @@ def _secrets(path: Path) -> Finding:
         )
     Credentials(file)
     return Finding("secrets", "ok", f"{file}, yours alone")
+
+
+def _without_secrets(home: DataDirectory) -> Iterator[Finding]:
+    """Yield a finding if endpoints or feeds wait for a secret that is not on this machine."""
+    with read_only(home.database) as fetch:
+        endpoints, feeds = without_secrets(fetch)
+    for names, kind, remedy in (
+        (endpoints, "webhook", "xscl rotate NAME"),
+        (feeds, "feed", "'xscl feeds show FEED' says how to give it again"),
+    ):
+        if names:
+            some = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+            found = f"{counted(len(names), kind)} without a secret, which no backup has: {some}"
+            yield Finding("secrets", "warn", found, f"put back {SECRETS}, or {remedy}")
 
 
 def _spool(home: DataDirectory) -> Finding:

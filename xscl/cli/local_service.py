@@ -21,7 +21,7 @@ from xscl.cli.match_report import MatchReport
 from xscl.cli.output import warn
 from xscl.cli.progress import working
 from xscl.cli.trial_outcome import TrialOutcome
-from xscl.delivery.endpoint import Webhook
+from xscl.delivery.endpoint import Endpoint, Webhook
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.delivery.syndication.secret_addresses import SecretAddresses
 from xscl.documents.document_validation import Refusal
@@ -77,6 +77,12 @@ from xscl.time_format import SECOND, written
 
 FIRST_ANSWER = 10.0
 """Seconds in which the first answer of a feed is waited for."""
+
+
+def _endpoint_row(one: Endpoint) -> Row:
+    """Return an endpoint as the service shows it, as far as commands print it."""
+    plain = {"id": one.id, "kind": one.channel.kind, "state": one.state, "note": one.note}
+    return {**plain, "to": asdict(one.channel)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +191,24 @@ class LocalService:
                 name, Webhook(url), self.engine.host.log.pages().position()
             )
         return {"id": made.id, "secret": secret}
+
+    def endpoints(self, name: str) -> list[Row]:
+        """Return the endpoints of a subscription."""
+        with self._endpoints() as endpoints:
+            return [_endpoint_row(one) for one in endpoints.of(name)]
+
+    def rotate(self, name: str, id: str, url: str | None) -> Row:
+        """Rotate the secret of a webhook, with another address if one is given.
+
+        Return its id, the secret, its state and what it still lacks.
+        """
+        with self._endpoints() as endpoints:
+            if url is not None:
+                channel = endpoints[id].channel
+                assert isinstance(channel, Webhook)
+                endpoints.redirect(id, replace(channel, url=url))
+            secret = endpoints.rotate(id)
+            return {**_endpoint_row(endpoints[id]), "secret": secret}
 
     def edit(self, name: str, change: SubscriptionChange) -> Row:
         """Change a subscription; return it."""

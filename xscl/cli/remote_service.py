@@ -187,6 +187,22 @@ class RemoteService:
         made = self.http.ask("POST", path, json=body).json()
         return {"id": made["id"], "secret": made["secret"]}
 
+    def endpoints(self, name: str) -> list[Row]:
+        """Return the endpoints of a subscription."""
+        found: list[Row] = self.http.value(resource("subscriptions", name, "endpoints"))
+        return found
+
+    def rotate(self, name: str, id: str, url: str | None) -> Row:
+        """Rotate the secret of a webhook, with another address if one is given.
+
+        Return its id, the secret, its state and what it still lacks.
+        """
+        path = resource("subscriptions", name, "endpoints", id)
+        if url is not None:
+            self.http.ask("PATCH", path, json={"url": url})
+        made = self.http.ask("POST", f"{path}:rotate").json()
+        return {**self.http.value(path), "secret": made["secret"]}
+
     def edit(self, name: str, change: SubscriptionChange) -> Row:
         """Change a subscription; return it."""
         path = resource("subscriptions", name)

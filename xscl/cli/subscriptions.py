@@ -102,7 +102,7 @@ def subscribe(
         raise UsageError("--since and --from-now exclude each other")
     history = not from_now and since is None
     tags = checked_tags(tag or ())
-    _check_webhook(webhook)
+    check_webhook(webhook)
     with opened("subscribe", call, missing="create") as service:
         unseen = warn_of_unseen_names(service, text) if language == XSCL else ()
         service.subscribe(
@@ -241,7 +241,7 @@ def _stopped(stopped: Mapping[str, Any]) -> str:
     return f"is {state}stopped at {stopped['results']:,} matches of {documents}"
 
 
-def _check_webhook(url: str | None) -> None:
+def check_webhook(url: str | None) -> None:
     """Raise UsageError for a text that is no HTTP address; it is not requested yet."""
     if url is None:
         return

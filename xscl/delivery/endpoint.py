@@ -14,7 +14,11 @@ from typing import ClassVar, Literal, TypeAlias
 from feeds.formats.times import SECOND
 
 Kind: TypeAlias = Literal["webhook", "mail", "file"]
-State: TypeAlias = Literal["active", "paused", "disabled", "unconfirmed"]
+State: TypeAlias = Literal["active", "paused", "disabled", "unconfirmed", "incomplete"]
+
+NO_SECRET = "the secret of this endpoint is not on this machine: rotate it"
+NO_ADDRESS = "the address has a secret that is not on this machine: give it again"
+"""Notes of incomplete endpoints: a backup has no secrets."""
 
 SCHEDULE: tuple[float, ...] = (
     *(5, 300, 1_800, 7_200, 18_000),
@@ -124,7 +128,8 @@ class Endpoint:
 
     Everything up to `position` is delivered or among the letters.  `failures` counts consecutive
     failures.  `next_try` is a time in ticks, 0 for immediately.  `note` is the last failure's text.
-    An unconfirmed endpoint waits for the confirmation code of its mail address.
+    An unconfirmed endpoint waits for the confirmation code of its mail address, an incomplete one
+    for a secret that is not on this machine, as after a restore.
     """
 
     id: str
@@ -169,6 +174,12 @@ class Endpoint:
     def paused(self) -> Endpoint:
         """Pause the endpoint: its matches stay queued."""
         return replace(self, state="paused")
+
+    def completed(self, lacking: str) -> Endpoint:
+        """Wait while a secret is lacking, which the text says; go on when none is."""
+        if lacking and self.state in ("active", "incomplete"):
+            return replace(self, state="incomplete", failures=0, next_try=0, note=lacking)
+        return self.resumed() if self.state == "incomplete" else self
 
     def resumed(self) -> Endpoint:
         """Activate the endpoint; reset failures."""

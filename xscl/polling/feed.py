@@ -67,6 +67,7 @@ class Feed:
     good one; `code` and `error` are those of the last one.  `moved_to` is
     where permanent redirects led in the last `moved_polls` good answers.
     `hub` is the WebSub hub that the feed names, `topic` its own address there.
+    `header_names` are those of `headers`, also where the headers themselves are not known.
     """
 
     key: str
@@ -77,6 +78,7 @@ class Feed:
     added: int
     headers: Headers = field(default=(), repr=False)
     given_for: str = field(default="", repr=False)
+    header_names: tuple[str, ...] = field(default=(), compare=False)
     title: str = ""
     site_url: str = ""
     format: str = ""

@@ -108,9 +108,10 @@ def edit(
         tags=feed.tags if tags is None else tuple(dict.fromkeys(feed.owner + t for t in tags)),
         every=feed.every if change.every is None else change.every,
         headers=feed.headers if headers is None else headers,
+        header_names=feed.header_names if headers is None else tuple(name for name, _ in headers),
         given_for=feed.given_for if headers is None else feed.url if headers else "",
         gone=feed.gone and not change.revive,
-        next_poll=now if change.revive else feed.next_poll,
+        next_poll=now if change.revive or lifecycle.secret_lost(feed) else feed.next_poll,
     )
     feeds.edit(changed)
     return changed, allow_late(engine, [changed])
@@ -429,8 +430,8 @@ class _Requests:
 
     async def _asked(self, feed: Feed, now: int) -> tuple[Outcome, ParsedFeed | None]:
         """The answer of a request, and its feed; an error is a failure of the feed."""
-        if lifecycle.is_lost(feed):
-            return lifecycle.SECRET_LOST, None
+        if (lost := lifecycle.secret_lost(feed)) is not None:
+            return lost, None
         try:
             async with self.budget.reserve(USUAL) as add:
                 outcome = await fetch(feed.request, now=now, settings=self.settings)

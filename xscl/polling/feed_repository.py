@@ -40,6 +40,7 @@ from xscl.polling.feed import (
 from xscl.polling.feed_admission import FeedAdmission, FeedRequest, admit, refuse_published
 from xscl.polling.feed_tables import NAMES, POLLED, SELECT, create_tables, feed_of, table
 from xscl.polling.hub_lease import HubLease, lease_row
+from xscl.polling.lifecycle import with_secret_lost
 from xscl.polling.new_items import ItemVersion, NewItems, item_hash
 from xscl.polling.poll_history import PollRecord, polls_of, save_polls
 from xscl.store.store import Store
@@ -71,7 +72,7 @@ def feed_row(feed: Feed, count: ItemCounts, lease: HubLease | None = None) -> di
         **{name: getattr(feed, name) for name in plain},
         "lateness": feed.lateness // SECOND,
         "ttl": feed.ttl,
-        "headers": [name for name, _ in feed.headers],
+        "headers": [name for name, _ in feed.headers] or list(feed.header_names),
         "state": feed.state,
         **asdict(count),
         "added": feed.added,
@@ -225,7 +226,8 @@ class FeedRepository:
 
     def _select(self, rest: str, *parameters: object) -> list[Feed]:
         rows = self._store.fetch(f"{SELECT} {rest}", parameters)
-        return [feed_of(self._secrets.filled(dict(zip(NAMES, row, strict=True)))) for row in rows]
+        found = (self._secrets.filled(dict(zip(NAMES, row, strict=True))) for row in rows)
+        return [with_secret_lost(feed_of(row)) for row in found]
 
     # -- What people change ----------------------------------------------------------------
 
@@ -270,11 +272,13 @@ class FeedRepository:
     def edit(self, feed: Feed) -> None:
         """Write the editable fields of a feed: tags, interval, headers, and whether it is gone."""
         refuse_published(feed.tags, self._published())
+        names = [name for name, _ in feed.headers] or list(feed.header_names)
         self._secrets.keep([feed])
         with self._writing, self._store.transaction():
             self._store.fetch(
-                "UPDATE state.feed SET tags = ?, every = ?, gone = ?, next_poll = ? WHERE key = ?",
-                [list(feed.tags), feed.every, feed.gone, feed.next_poll, feed.key],
+                "UPDATE state.feed SET tags = ?, every = ?, gone = ?, next_poll = ?,"
+                " header_names = ? WHERE key = ?",
+                [*(list(feed.tags), feed.every, feed.gone, feed.next_poll), names, feed.key],
             )
 
     def request_poll(self, feed: Feed, now: int, *, at_once: bool = False) -> Feed:

@@ -11,8 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from xscl.polling.credentials import ADDRESSES
+from xscl.polling.credentials import ADDRESSES, Credentials
 from xscl.polling.feed import SECOND, Feed, lateness_of, shown
+from xscl.polling.lifecycle import secret_lost, with_secret_lost
 from xscl.store.store import Store
 
 SCHEMA = """
@@ -23,7 +24,7 @@ CREATE TABLE IF NOT EXISTS state.feed(
     next_poll BIGINT, polls BIGINT, failures INTEGER, error VARCHAR, gone BOOLEAN,
     domain VARCHAR, site_url VARCHAR, format VARCHAR, quality VARCHAR, note VARCHAR,
     failing_since BIGINT, code VARCHAR, moved_to VARCHAR, moved_polls INTEGER,
-    hub VARCHAR, topic VARCHAR);
+    hub VARCHAR, topic VARCHAR, header_names VARCHAR[]);
 CREATE TABLE IF NOT EXISTS state.feed_item(
     key VARCHAR, identity VARCHAR, hash BLOB, versions INTEGER, rule VARCHAR,
     skipped INTEGER, missing_since BIGINT, first_name UBIGINT, all_names UBIGINT,
@@ -63,6 +64,32 @@ def create_tables(store: Store) -> None:
             store.connection.execute(SCHEMA)
 
 
+def count_leases(store: Store) -> int:
+    """Return the number of feeds whose hubs send what is new."""
+    if not store.has("feed_lease"):
+        return 0
+    (row,) = store.rows("SELECT count(*) AS leases FROM state.feed_lease WHERE until IS NOT NULL")
+    return int(row["leases"])
+
+
+def mark_lost_secrets(store: Store, secrets: Credentials) -> list[Feed]:
+    """Mark the feeds whose secrets are not known as failing; return them."""
+    if not store.has("feed"):
+        return []
+    lost = [
+        feed
+        for row in store.rows(f"{SELECT} ORDER BY added, key")
+        if secret_lost(feed := with_secret_lost(feed_of(secrets.filled(row)))) is not None
+    ]
+    with store.transaction():
+        for feed in lost:
+            store.fetch(
+                "UPDATE state.feed SET code = ?, error = ?, failures = ? WHERE key = ?",
+                [feed.code, feed.error, feed.failures, feed.key],
+            )
+    return lost
+
+
 # -- Rows ----------------------------------------------------------------------------------
 
 _SECRETS = ("headers", "given_for")
@@ -76,6 +103,8 @@ SELECT = f"SELECT {', '.join(NAMES)} FROM state.feed"
 
 def _value(feed: Feed, name: str) -> object:
     value = getattr(feed, name)
+    if name == "header_names" and feed.headers:
+        value = tuple(header for header, _ in feed.headers)
     if name in ADDRESSES and value:
         return shown(value)
     return list(value) if isinstance(value, tuple) else value
@@ -84,11 +113,12 @@ def _value(feed: Feed, name: str) -> object:
 def table(feeds: Sequence[Feed], names: Iterable[str]) -> pa.Table:
     """Return some columns of feeds as a table, without the secrets in addresses."""
     columns = {name: [_value(feed, name) for feed in feeds] for name in names}
-    kinds = {"tags": pa.list_(pa.string())}
+    kinds = dict.fromkeys(("tags", "header_names"), pa.list_(pa.string()))
     return pa.table({name: pa.array(column, kinds.get(name)) for name, column in columns.items()})
 
 
 def feed_of(values: Mapping[str, Any]) -> Feed:
     """Return the feed of a row, by the names of its columns."""
     given = {name: value for name, value in values.items() if value is not None}
-    return Feed(**given | {"tags": tuple(values["tags"])})
+    lists = {name: tuple(values[name] or ()) for name in ("tags", "header_names")}
+    return Feed(**given | lists)

@@ -131,9 +131,26 @@ _NO_ANSWER = REFUSALS | {
 """Codes of errors without an answer."""
 
 
-def is_lost(feed: Feed) -> bool:
-    """Return True if only the masked form of a secret address is known."""
-    return f"={HIDDEN}" in feed.url
+def secret_lost(feed: Feed) -> Failed | None:
+    """Return the failure of a feed of whose secret address or headers only the names are known."""
+    if f"={HIDDEN}" in feed.url:
+        return SECRET_LOST
+    if feed.header_names and not feed.headers:
+        told = " and ".join(feed.header_names)
+        return Failed(
+            SECRET_LOST.code,
+            f"what it sends as {told} is not known any more (backups have no secrets): "
+            f"xscl feeds edit {feed.source} --header '{feed.header_names[0]}: ...'",
+        )
+    return None
+
+
+def with_secret_lost(feed: Feed) -> Feed:
+    """Return a feed as failing if a secret of it is not known, before a poll finds out."""
+    lost = secret_lost(feed)
+    if lost is None or feed.code == lost.code or feed.gone:
+        return feed
+    return replace(feed, code=lost.code, error=lost.message, failures=feed.failures + 1)
 
 
 def is_ours(feed: Feed, failure: Failed) -> bool:

@@ -30,7 +30,7 @@ PATH = "/websub/"
 TOKEN = re.compile(r"[0-9a-f]{64}")
 """The form of the secret part of a callback's address."""
 
-_KEPT_AS = "websub"  # among the credentials; the key of no feed
+KEPT_AS = "websub"  # among the credentials; the key of no feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ class Pushes:
         with self._mutex:
             if self._key is None:
                 credentials = self._credentials()
-                kept = credentials.of(_KEPT_AS).get("key") or secrets.token_hex(32)
-                credentials.change({_KEPT_AS: {"key": kept}})
+                kept = credentials.of(KEPT_AS).get("key") or secrets.token_hex(32)
+                credentials.change({KEPT_AS: {"key": kept}})
                 self._key = bytes.fromhex(kept)
             return self._key
 

@@ -25,12 +25,14 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from feeds.spool import LAST_SEGMENT, SegmentDamaged, Spool
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import PipelineError, check_store, read_checkpoint
+from xscl.service.lacking import Lacking, find_lacking
 from xscl.service.name_bounds import long_names
 from xscl.store.atomic_files import sha256_of, synchronise, write_durably
 from xscl.store.backup import read_backup, unpack
@@ -103,7 +105,7 @@ class Restored:
 
     `missing` is the number of segments that the restored store has not consumed and that are gone:
     deleted after they had been consumed, or never written.  `damaged` are those that were so when
-    the backup was made.
+    the backup was made.  `lacking` is what no backup has.
     """
 
     backup: Backup
@@ -111,7 +113,8 @@ class Restored:
     kept: tuple[str, ...]
     waiting: int
     missing: int
-    damaged: tuple[int, ...] = ()
+    damaged: tuple[int, ...]
+    lacking: Lacking
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +160,8 @@ def _restored(file: Path, home: DataDirectory, backup: Backup, *, force: bool) -
         staging.mkdir(mode=0o700)
         try:
             unpack(file, staging)
-            seen, segment = _tried(file, DataDirectory(staging), backup)
-            return _put(DataDirectory(staging), home, backup, seen, segment)
+            tried = _tried(file, DataDirectory(staging), home, backup)
+            return _put(DataDirectory(staging), home, backup, tried)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
 
@@ -178,11 +181,16 @@ def _refuse_kept(home: DataDirectory) -> None:
         )
 
 
-def _tried(file: Path, staging: DataDirectory, backup: Backup) -> tuple[CommitPoint, int]:
-    """Verify the unpacked store by opening it.
+class _Tried(NamedTuple):
+    """An unpacked store: its watermark, the last spool segment that it knows, what it lacks."""
 
-    Returns its watermark and the last spool segment that it knows.
-    """
+    seen: CommitPoint
+    segment: int
+    lacking: Lacking
+
+
+def _tried(file: Path, staging: DataDirectory, home: DataDirectory, backup: Backup) -> _Tried:
+    """Verify the unpacked store by opening it, and mark what lacks its secret in `home`."""
     try:
         opened = Store(staging.database, keep_old=False)
     except WrongVersion as error:
@@ -196,11 +204,12 @@ def _tried(file: Path, staging: DataDirectory, backup: Backup) -> tuple[CommitPo
         for wrong in long_names(store):
             raise BackupError(f"the backup is refused: {wrong}", hint="restore another backup")
         begin_epoch(store)
+        lacking = find_lacking(store, home)
         seen = store.seen()
         segment = max(backup.position, last_appended(store))
     if log_path(staging.database).exists():
         raise BackupError(f"the store cannot be unpacked in {staging.path}", hint="make room there")
-    return seen, segment
+    return _Tried(seen, segment, lacking)
 
 
 def _unusable(file: Path, staging: DataDirectory, error: StoreError) -> BackupError:
@@ -235,10 +244,8 @@ def _compare(file: Path, store: Store, backup: Backup) -> None:
         raise damaged(file, f"feed_spool in the database has segment {appended}")
 
 
-def _put(
-    staging: DataDirectory, home: DataDirectory, backup: Backup, seen: CommitPoint, segment: int
-) -> Restored:
-    """Rename all parts into place; new segments get numbers after `segment`."""
+def _put(staging: DataDirectory, home: DataDirectory, backup: Backup, tried: _Tried) -> Restored:
+    """Rename all parts into place; new segments get numbers after those that the store knows."""
     before = read_watermark(home.database)
     ours = _is_ours(staging, home, backup, before)
     aside = SetAside(home)
@@ -256,15 +263,16 @@ def _put(
     if not ours:
         aside.take(home.spool)
     unsound = tuple(_damaged_segments(staging.spool))
-    _merge(staging.spool, home.spool, segment)
+    _merge(staging.spool, home.spool, tried.segment)
     with Spool(home.spool) as spool:
         spool.skip_lost()  # their number is reported
         waiting = len(spool.numbers(backup.position))
         missing = max(0, spool.latest() - backup.position - waiting)
     staging.database.rename(home.database)
     synchronise(home.path)
-    write_watermark(home.database, seen)
-    return Restored(backup, aside.directory, tuple(aside.kept), waiting, missing, unsound)
+    write_watermark(home.database, tried.seen)
+    kept = tuple(aside.kept)
+    return Restored(backup, aside.directory, kept, waiting, missing, unsound, tried.lacking)
 
 
 def _is_ours(

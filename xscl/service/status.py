@@ -75,6 +75,7 @@ class ServiceStatus:
     `texts` of `text_bytes` are kept: those of all documents that arrived since `texts_since`, or
     with None only those that queries need.  `texts_removed` is the number of documents that have
     none any more, and `keeps` says how long texts and matches are kept.
+    `without_secrets` endpoints and feeds wait for a secret that is not on this machine.
     `rates` is None without a running service.  `refused` subscriptions have queries that this
     release refuses.
     """
@@ -98,6 +99,7 @@ class ServiceStatus:
     matches: int
     feeds: int
     feeds_failing: int
+    without_secrets: int
     spool: int
     position: int
     waiting: int
@@ -181,6 +183,11 @@ class ServiceStatus:
             if one.ticks is None:
                 yield f"growth         {one.last_day} a day of what is kept for ever"
         yield f"feeds          {self.feeds}, {self.feeds_failing} with errors"
+        if self.without_secrets:
+            yield (
+                f"secrets        {counted(self.without_secrets, 'secret')} of endpoints and feeds"
+                " missing, as after a restore: 'xscl doctor' names them"
+            )
         yield (
             f"spool          segment {self.position} of {self.spool} consumed, "
             f"{counted(self.waiting, 'document')} wait{'s' if self.waiting == 1 else ''}"

@@ -43,7 +43,10 @@ PATIENCE = 2.0
 """Seconds for which a command waits for another one to end."""
 
 _MODE = 0o700
-_FILES = frozenset({"secrets.json", "xscl.toml"})  # of the directory, read by name elsewhere
+SETTINGS = "xscl.toml"
+"""The file with defaults of options."""
+
+_FILES = frozenset({"secrets.json", SETTINGS})  # of the directory, read by name elsewhere
 
 
 class DataDirectoryError(XsclError):

@@ -167,6 +167,12 @@ def _joins_in_one_table(run: Run) -> None:
         run(f"DROP TABLE state.t_{number}")
 
 
+def _names_of_headers(run: Run) -> None:
+    """Give feeds the names of their headers, which the next poll of each notes."""
+    if _has(run, "feed"):
+        run("ALTER TABLE state.feed ADD COLUMN header_names VARCHAR[]")
+
+
 STEPS: Mapping[int, Step] = {
     10: _times_of_arrival,
     11: _versions_of_subscriptions,
@@ -180,6 +186,7 @@ STEPS: Mapping[int, Step] = {
     19: _journal,
     20: _names_of_documents,
     21: _joins_in_one_table,
+    22: _names_of_headers,
 }
 """The steps by the version that each leads to, in ascending order."""
 

@@ -60,9 +60,10 @@ def test_restored_into_an_empty_directory(backup: Path, tmp_path: Path) -> None:
     data = ("--data", str(tmp_path / "elsewhere"))
     done = called("restore", str(backup), *data)
     assert (done.exit_code, done.stderr) == (0, "")
-    first, last = done.stdout.splitlines()
+    first, waiting, apart = done.stdout.splitlines()
     assert first.startswith(f"restored {tmp_path}/elsewhere: 2 commits, 1 waiting segment")
-    assert last == "1 segment of the spool will be consumed by 'xscl serve'"
+    assert waiting == "1 segment of the spool will be consumed by 'xscl serve'"
+    assert apart == "not in a backup, copy it if there is one: secrets.json, xscl.toml"
     assert "twice" in called("subscriptions", *data).stdout
 
 

@@ -52,6 +52,12 @@ def consumed(home: DataDirectory) -> list[tuple[str, str, tuple[str, ...]]]:
         return sorted(found(engine))
 
 
+def append(home: DataDirectory, *numbers: int) -> None:
+    with Spool(home.spool) as spool:
+        for number in numbers:
+            spool.append(batch(number), number)
+
+
 def everything(home: DataDirectory) -> dict[str, bytes]:
     """All files of a data directory, but for locks."""
     files = (path for path in home.path.rglob("*") if path.is_file() and "lock" not in path.name)

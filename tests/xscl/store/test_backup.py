@@ -19,6 +19,7 @@ from feeds.spool import Spool
 from tests.examples import usually
 from tests.xscl.store.backups import (
     SUBSCRIPTIONS,
+    append,
     batch,
     consumed,
     everything,
@@ -220,12 +221,6 @@ def test_a_backup_leaves_the_lock_of_duckdb(home: DataDirectory, tmp_path: Path)
 
 
 # -- Into a directory ----------------------------------------------------------------------
-
-
-def append(home: DataDirectory, *numbers: int) -> None:
-    with Spool(home.spool) as spool:
-        for number in numbers:
-            spool.append(batch(number), number)
 
 
 def test_on_another_machine(home: DataDirectory, backup: Path, tmp_path: Path) -> None:

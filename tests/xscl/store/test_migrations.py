@@ -180,6 +180,7 @@ def without_tags(store: Store) -> None:
     for table in ("subscription_tag", "saved_statement"):
         store.fetch(f"DROP TABLE state.{table}")
     store.fetch("DROP TABLE IF EXISTS state.feed_poll")
+    store.fetch("ALTER TABLE IF EXISTS state.feed DROP COLUMN IF EXISTS header_names")
 
 
 def with_tables_of_templates(store: Store) -> None:

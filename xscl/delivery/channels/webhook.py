@@ -22,7 +22,16 @@ from feeds.http.body import ReadAborted, read_body
 from feeds.http.connection import ask
 from feeds.http.fetch import CONTACT, retry_after, user_agent
 from xscl.delivery.channels.signature import headers
-from xscl.delivery.endpoint import Delivered, EndpointSecrets, Failed, Gone, Outcome
+from xscl.delivery.endpoint import (
+    NO_ADDRESS,
+    NO_SECRET,
+    Delivered,
+    EndpointSecrets,
+    Failed,
+    Gone,
+    Later,
+    Outcome,
+)
 from xscl.delivery.message import Message
 from xscl.polling.feed_repository import ticks
 
@@ -70,10 +79,8 @@ class WebhookSender:
 
     async def _post(self, message: Message) -> Outcome:
         hidden = self.hidden(self.posting.clock())
-        if not hidden.secrets:  # the store was put back from a backup, which has no secrets
-            return Failed("the secret of this endpoint is not on this machine: rotate it")
-        if not hidden.url:
-            return Failed("the address has a secret that is not on this machine: give it again")
+        if not hidden.secrets or not hidden.url:  # lost since the endpoint was looked at
+            return Later(0.0, NO_ADDRESS if hidden.secrets else NO_SECRET)
         try:
             async with asyncio.timeout(self.posting.seconds):
                 return await self._ask(hidden, message)

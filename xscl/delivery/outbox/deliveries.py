@@ -294,7 +294,7 @@ class Deliveries:
     async def _serve(self, id: str) -> None:
         """Deliver what waits for an endpoint, until there is nothing or it has to wait."""
         while not self._stopping:
-            endpoint = self._endpoints.get(id)
+            endpoint = self._endpoints.update(id, lambda one: one)  # its secrets may be gone
             if endpoint is None or endpoint.state != "active" or self._is_paused(endpoint):
                 return
             if endpoint.next_try > (now := self._retries.clock()):

@@ -17,6 +17,8 @@ from feeds.formats.times import SECOND
 from xscl.delivery.channels.mail_confirmation import GOOD, TRIES, new_code
 from xscl.delivery.channels.signature import new_secret
 from xscl.delivery.endpoint import (
+    NO_ADDRESS,
+    NO_SECRET,
     Channel,
     Endpoint,
     EndpointSecrets,
@@ -35,6 +37,7 @@ from xscl.store.store import Store
 
 OVERLAP = 86_400 * SECOND
 """Ticks for which a rotated secret still signs."""
+NO_CODE = "the code that was mailed is not known on this machine: have another one mailed"
 MOST = 100
 """Endpoints of one subscription."""
 
@@ -86,7 +89,10 @@ class Endpoints:
     def _load(self) -> None:
         for row in stored.endpoints(self._store):
             channel = read(row.pop("kind"), row.pop("config"))
-            self._know(Endpoint(channel=channel, **row))
+            endpoint = Endpoint(channel=channel, **row)
+            self._know(found := self._after_restore(endpoint))
+            if found != endpoint:
+                self._changed.add(found.id)
         for row in stored.letters(self._store):
             letter = Letter(**row)
             self._letters.setdefault(letter.endpoint, {})[letter.message] = letter
@@ -142,6 +148,22 @@ class Endpoints:
         plain = endpoint.channel.url if endpoint and isinstance(endpoint.channel, Webhook) else ""
         return EndpointSecrets(kept.get("url") or ("" if HIDDEN in plain else plain), tuple(found))
 
+    def lacking(self, endpoint: Endpoint) -> str:
+        """Return what lacks of a webhook's secrets, empty if nothing does."""
+        if not isinstance(endpoint.channel, Webhook):
+            return ""
+        kept = self._secrets.of(secrets_key(endpoint.id))
+        lost = [NO_SECRET] if "secret" not in kept else []
+        if HIDDEN in endpoint.channel.url and not kept.get("url"):
+            lost.append(NO_ADDRESS)
+        return "; ".join(lost)
+
+    def _after_restore(self, endpoint: Endpoint) -> Endpoint:
+        """Return an endpoint of the store as the secrets of this machine make it."""
+        if endpoint.state == "unconfirmed" and not self._secrets.of(secrets_key(endpoint.id)):
+            return replace(endpoint, note=NO_CODE)
+        return endpoint.completed(self.lacking(endpoint))
+
     # -- Changes ---------------------------------------------------------------------------
 
     def add(
@@ -188,6 +210,7 @@ class Endpoints:
             if endpoint is None:
                 return None
             changed = change(endpoint)
+            changed = changed.completed(self.lacking(changed))
             if changed != endpoint:
                 self._by_id[id] = changed
                 self._changed.add(id)
@@ -202,7 +225,9 @@ class Endpoints:
             self._secrets.change(
                 {secrets_key(id): {"url": kept.get("url", ""), "secret": new, **old}}
             )
-            return new
+            self.update(id, lambda endpoint: endpoint)
+        self.save()
+        return new
 
     def expect(self, id: str) -> str:
         """Issue a new confirmation code for an endpoint; an earlier one becomes invalid."""
@@ -211,6 +236,7 @@ class Endpoints:
             self._secrets.change(
                 {secrets_key(id): {"code": code, "until": ticks() + GOOD, "wrong": 0}}
             )
+            self.update(id, lambda endpoint: replace(endpoint, note=""))
             return code
 
     def confirm(self, id: str, code: str) -> Endpoint | None:

@@ -189,6 +189,12 @@ class Outbox:
         self._deliveries.wake(id)
         return changed
 
+    def rotate(self, id: str) -> str:
+        """Rotate the secret of a webhook, and deliver what has waited for one."""
+        secret = self.endpoints.rotate(id)
+        self._deliveries.wake(id)
+        return secret
+
     def replay(self, id: str, message: str | None = None) -> int:
         """Retry all letters of an endpoint, or one; return their number."""
         count = 0

@@ -116,7 +116,8 @@ class ShownEndpoint(JsonBody):
     kind: str = Field(examples=["webhook"])
     """webhook, mail or file."""
     state: str = Field(examples=["active"])
-    """active, paused, disabled after too many failures, or unconfirmed."""
+    """active, paused, disabled after too many failures, unconfirmed, or incomplete: after a restore
+    on another machine its secret is missing, and messages wait until it is rotated."""
     to: dict[str, Any] = Field(examples=[{"url": "https://example.org/hook"}])
     """Target address or file, without secrets."""
     position: int = Field(examples=[17])
@@ -257,10 +258,11 @@ def delete(name: Name, id: Id, here: Here, who: Who) -> None:
 
 @router.post("/{id}:rotate", summary="Rotate the secret of a webhook")
 def rotate(name: Name, id: Id, here: Here, who: Who) -> Secret:
-    """Both secrets sign for a day, so that a receiver can be changed meanwhile."""
+    """Both secrets sign for a day, so that a receiver can be changed meanwhile.  What an incomplete
+    endpoint has waited for is delivered."""
     if not isinstance(_existing(here, who, name, id).channel, Webhook):
         raise _wrong("id", "only a webhook has a secret")
-    return Secret(secret=here.outbox.endpoints.rotate(id))
+    return Secret(secret=here.outbox.rotate(id))
 
 
 @router.post("/{id}:confirm", summary="Confirm a mail address")

@@ -55,8 +55,8 @@ def failing_endpoints(store: Store, limit: int) -> Iterator[dict[str, Any]]:
         " SELECT subscription, kind, state, failures, note, next_try,"
         " coalesce(letters, 0) AS letters"
         " FROM state.endpoint LEFT JOIN refused USING (id)"
-        " WHERE failures > 0 OR state = 'disabled' OR letters > 0"
-        " ORDER BY state = 'disabled' DESC, failures DESC, letters DESC LIMIT ?",
+        " WHERE failures > 0 OR state IN ('disabled', 'incomplete') OR letters > 0"
+        " ORDER BY state IN ('disabled', 'incomplete') DESC, failures DESC, letters DESC LIMIT ?",
         [limit],
     )
 
@@ -65,7 +65,8 @@ def delivery_counts(store: Store) -> dict[str, int]:
     """Return the numbers of endpoints, of `failing` and of `disabled` ones, and of letters."""
     return store.row(
         "SELECT count(*) AS endpoints,"
-        " count(*) FILTER (WHERE failures > 0 AND state <> 'disabled') AS failing,"
+        " count(*) FILTER (WHERE state = 'incomplete' OR failures > 0 AND state <> 'disabled')"
+        " AS failing,"
         " count(*) FILTER (WHERE state = 'disabled') AS disabled,"
         " (SELECT count(*) FROM state.dead_letter) AS letters FROM state.endpoint"
     )

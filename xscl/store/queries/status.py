@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from xscl.store.queries import kept_matches
@@ -21,7 +22,7 @@ LEFT JOIN state.stream USING (name) WHERE behind > coalesce(lateness, 0)
 """
 
 COUNTS = Analysis(
-    (*kept_matches.TABLES, "template", "stream", "progress", "rejected", "feed"),
+    (*kept_matches.TABLES, "template", "stream", "progress", "rejected", "feed", "endpoint"),
     f"""
 SELECT
     (SELECT count(*) FROM state.subscription) AS subscriptions,
@@ -40,9 +41,28 @@ SELECT
     (SELECT count(*) FROM state.rejected) AS rejected,
     (SELECT count(*) FROM ({KEPT_MATCHES})) AS matches,
     (SELECT count(*) FROM state.feed) AS feeds,
-    (SELECT count(*) FROM state.feed WHERE error IS NOT NULL) AS feeds_failing
+    (SELECT count(*) FROM state.feed WHERE error IS NOT NULL) AS feeds_failing,
+    (SELECT count(*) FROM state.endpoint WHERE state = 'incomplete')
+        + (SELECT count(*) FROM state.feed WHERE code = 'feed_secret') AS without_secrets
 """,
 )
+
+
+def without_secrets(fetch: Callable[[str], list[tuple[Any, ...]]]) -> tuple[list[str], list[str]]:
+    """Return the subscriptions with endpoints, and the feeds, that wait for a secret.
+
+    `fetch` returns the rows of a query of a store that nobody has open (`read_only`).
+    """
+    endpoints = fetch(
+        "SELECT DISTINCT subscription FROM state.endpoint WHERE state = 'incomplete' ORDER BY 1"
+    )
+    has_feeds = fetch(
+        "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database()"
+        " AND schema_name = 'state' AND table_name = 'feed'"
+    )
+    lost = "SELECT key FROM state.feed WHERE code = 'feed_secret' ORDER BY 1"
+    feeds = fetch(lost) if has_feeds else []
+    return [name for (name,) in endpoints], [key for (key,) in feeds]
 
 
 def status_counts(store: Store) -> dict[str, Any]:

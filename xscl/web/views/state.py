@@ -122,6 +122,9 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
     failing = of["feeds_failing"]
     yield Figure("Feeds", f"{of['feeds']:,}")
     yield Figure("Feeds with errors", f"{failing:,}", "", failing > 0, "/feeds")
+    if lost := of["without_secrets"]:
+        note = "endpoints and feeds that wait for one, as after a restore"
+        yield Figure("Without secrets", f"{lost:,}", note, True, "/operator")
     yield Figure("Streams", f"{of['streams']:,}")
     rejected, late = of["rejected"], of["late"]
     yield Figure("Documents rejected", f"{rejected:,}", "could not be read", rejected > 0, REJECTED)
