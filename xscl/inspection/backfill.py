@@ -20,6 +20,7 @@ from xscl.language.parser import parse_block
 from xscl.shredding.arrivals import Arrivals, shred
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.store.queries.past import kept_arrivals
+from xscl.store.queries.witnesses import last_nodes
 from xscl.store.store import Store
 
 BATCH = 1_000
@@ -41,10 +42,9 @@ def witnesses(
         numbers.append(pair.number)
         if other.steps[-1].derived is not None:
             derived.append(pair.number)
-    apart_from = numbers if derived else None
-    for rows in kept_arrivals(store, docs, apart_from=apart_from, size=lambda: BATCH):
-        last = {row["doc"]: row["last"] for row in rows if row["last"] is not None}
-        made = shred(automaton, Arrivals.of(_arrived(row) for row in rows))
+    last = last_nodes(store, docs, apart_from=numbers) if derived else {}
+    for rows in kept_arrivals(store, docs, lambda: BATCH):
+        made = shred(automaton, Arrivals.of(map(_arrived, rows)))
         yield _behind(made, derived, last) if last else made
 
 

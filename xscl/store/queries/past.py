@@ -72,27 +72,19 @@ def places_of_kept(
 
 
 def kept_arrivals(
-    store: Store,
-    docs: npt.NDArray[np.int64],
-    *,
-    apart_from: Sequence[int] | None,
-    size: Callable[[], int],
+    store: Store, docs: npt.NDArray[np.int64], size: Callable[[], int]
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield the documents of some numbers that have a text, in their order, in batches of a `size`.
 
-    `last` is the last node of each in the bindings of pairs of variables `apart_from` some, None
-    without one, and always if `apart_from` is None.  Nothing else may use the connection meanwhile.
+    Nothing else may use the connection meanwhile.
     """
     store.lend("chosen", pa.table({"doc": docs}))
     yield from _batches(
         store,
-        "SELECT d.doc, d.streams, t.xml, d.ts, d.clock, d.rank, d.base, d.first, b.last"
+        "SELECT d.doc, d.streams, t.xml, d.ts, d.clock, d.rank, d.base, d.first"
         " FROM state.document d JOIN state.text t USING (doc)"
-        " LEFT JOIN (SELECT doc, max(node2) AS last FROM state.binding"
-        " WHERE ? AND NOT list_contains(?, pair) AND doc IN (SELECT doc FROM chosen)"
-        " GROUP BY doc) b USING (doc)"
         " WHERE d.doc IN (SELECT doc FROM chosen) ORDER BY d.doc",
-        [apart_from is not None, list(apart_from or ())],
+        [],
         size,
     )
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from xscl.store.queries.analysis import Analysis, analysed
 from xscl.store.store import Store
 
@@ -19,6 +23,12 @@ _BY_PAIR = Analysis(
     ("binding", "times"),
     "SELECT pair, count(*) AS witnesses, count(*) FILTER (ts > ?) AS lately"
     " FROM state.binding JOIN state.times USING (doc) GROUP BY pair",
+)
+
+_LAST = Analysis(
+    ("binding",),
+    "SELECT doc, max(node2) AS last FROM state.binding"
+    " WHERE doc IN (SELECT doc FROM chosen) AND NOT list_contains(?, pair) GROUP BY doc",
 )
 
 
@@ -39,3 +49,11 @@ def kept_witnesses(store: Store, pairs: Sequence[int], *, since: int) -> KeptWit
 def witnesses_by_pair(store: Store, *, since: int) -> Iterator[dict[str, int]]:
     """Return `pair`, the number of its `witnesses`, and of those `lately`, after a time."""
     return analysed(store, _BY_PAIR, [since])
+
+
+def last_nodes(
+    store: Store, docs: npt.NDArray[np.int64], *, apart_from: Sequence[int]
+) -> dict[int, int]:
+    """Return the last node of documents in the witnesses of pairs of variables, except some."""
+    store.lend("chosen", pa.table({"doc": docs}))
+    return {row["doc"]: row["last"] for row in analysed(store, _LAST, [list(apart_from)])}
