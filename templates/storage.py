@@ -136,7 +136,7 @@ class MemoryStorage:
     def discard(self, relation: str, rows: pa.Table) -> None:
         """Delete the rows that are equal to one of `rows` in all its columns, which are numbers."""
         table = self.relations[relation]
-        here, gone = _codes(table.select(rows.column_names)), _codes(rows)
+        here, gone = codes_of(table.select(rows.column_names)), codes_of(rows)
         self.relations[relation] = table.filter(pa.array(~np.isin(here, gone)))
 
     def keep(self, relation: str, stays: Mask) -> pa.Table:
@@ -147,7 +147,7 @@ class MemoryStorage:
         return table.select(KEYS[relation]).filter(pa.array(~stay))
 
 
-def _codes(rows: pa.Table) -> Numbers:
+def codes_of(rows: pa.Table) -> Numbers:
     """Return one value for each row of numbers; equal rows have equal ones."""
     columns = [column.to_numpy().astype(np.int64) for column in rows.columns]
     codes = np.ascontiguousarray(np.stack(columns, axis=1))

@@ -31,7 +31,7 @@ from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrivals
 from xscl.shredding.remote.image import AutomatonImage
 from xscl.store.consumed_offsets import ConsumedOffsets
-from xscl.store.queries.join_storage import JoinStorage
+from xscl.store.queries.join_storage import join_storage
 from xscl.store.store import Store
 from xscl.subscriptions.construct import TooLarge
 from xscl.subscriptions.lateness import LatenessBounds
@@ -80,7 +80,7 @@ class EngineState:
         """Build the state; `compiled` returns the compiled query of a text."""
         memory = settings.kept_memory
         self.store = store
-        storage = JoinStorage(store)
+        storage = join_storage(store)
         self.registry = Registry(storage)
         self.processor = Processor(
             storage,

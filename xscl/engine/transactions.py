@@ -25,6 +25,7 @@ from xscl.engine.state import EngineState, Settings
 from xscl.errors import StoreError
 from xscl.gc_control import paused, settle, unsettle
 from xscl.planning.compile import compile_query
+from xscl.store.opening import open_store
 from xscl.store.store import Store
 from xscl.store.store_errors import StoreDamaged, StoreInUse, StoreWentBack, WrongVersion
 
@@ -45,7 +46,7 @@ class Transactions:
     """
 
     def __init__(self, path: str | Path | None, settings: Settings) -> None:
-        self.store = Store(path, journalled=settings.journalled)
+        self.store = open_store(path, journalled=settings.journalled)
         self.lock = threading.RLock()
         self.compiled = lru_cache(maxsize=10_000)(compile_query)
         self._close_by = math.inf

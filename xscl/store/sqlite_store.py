@@ -307,17 +307,21 @@ class SqliteStore:
         # Within a reading the connection refuses it.
         changing = self._changing() if changed and self._chunks is None else nullcontext()
         with changing, self._connected() as connection:
-            cursor = connection.execute(sql, bound)
             shape = self._shapes.get(sql)
-            if shape is None:
-                try:
-                    shape = _Shape.of(cursor.description_full)
-                except apsw.ExecutionCompleteError:
-                    return _COUNT, [(connection.changes(),)] if changed else []
-                if len(self._shapes) >= _SHAPES:
-                    self._shapes.clear()
-                self._shapes[sql] = shape
-            return shape, cursor.fetchall()
+            if shape is not None:
+                return shape, connection.execute(sql, bound).fetchall()
+            described: list[_Shape] = []
+            cursor = connection.cursor()
+            # Later it is unknown: an answer without rows is complete when `execute` returns.
+            cursor.exec_trace = lambda now, *_: described.append(_Shape.of(now.description_full)) or True
+            rows = cursor.execute(sql, bound).fetchall()
+            (shape,) = described
+            if not shape.names:
+                return _COUNT, [(connection.changes(),)] if changed else []
+            if len(self._shapes) >= _SHAPES:
+                self._shapes.clear()
+            self._shapes[sql] = shape
+            return shape, rows
 
     def fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query, or of a change the number of changed rows.

@@ -1,4 +1,36 @@
-"""Lists as parameters of statements."""
+"""Lists in statements: as parameters, and as values of columns."""
 
-TEXTS = "(SELECT unnest(?::VARCHAR[]))"
-"""SQL for the texts of a parameter, after IN."""
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from xscl.store.opening import IS_SQLITE
+
+_GIVEN = "SELECT value FROM json_each(?)"
+
+TEXTS = f"({_GIVEN})" if IS_SQLITE else "(SELECT unnest(?::VARCHAR[]))"
+"""SQL for the texts of a parameter (`list_parameter`), after IN."""
+
+
+def list_parameter(values: Iterable[object]) -> object:
+    """Return some values as the parameter of a statement."""
+    listed = list(values)
+    return json.dumps(listed) if IS_SQLITE else listed
+
+
+def first_of(column: str) -> str:
+    """Return SQL for the first value of a list."""
+    return f"{column} ->> 0" if IS_SQLITE else f"{column}[1]"
+
+
+def is_empty(column: str) -> str:
+    """Return SQL for whether a list has no value."""
+    return f"{column} = '[]'" if IS_SQLITE else f"len({column}) = 0"
+
+
+def has_any(column: str) -> str:
+    """Return SQL for whether a list has one of the values of a parameter."""
+    if not IS_SQLITE:
+        return f"list_has_any({column}, ?)"
+    return f"EXISTS (SELECT 1 FROM json_each({column}) WHERE value IN ({_GIVEN}))"
