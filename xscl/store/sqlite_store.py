@@ -312,8 +312,13 @@ class SqliteStore:
                 return shape, connection.execute(sql, bound).fetchall()
             described: list[_Shape] = []
             cursor = connection.cursor()
+
+            def describe(now: apsw.Cursor, *_: object) -> bool:
+                described.append(_Shape.of(now.description_full))
+                return True
+
             # Later it is unknown: an answer without rows is complete when `execute` returns.
-            cursor.exec_trace = lambda now, *_: described.append(_Shape.of(now.description_full)) or True
+            cursor.exec_trace = describe
             rows = cursor.execute(sql, bound).fetchall()
             (shape,) = described
             if not shape.names:

@@ -58,7 +58,9 @@ class ChunkedJoinStorage:
             self._store.drop(
                 relation,
                 dead=lambda batch: pa.array(
-                    np.isin(codes_of(pa.Table.from_batches([batch.select(rows.column_names)])), gone)
+                    np.isin(
+                        codes_of(pa.Table.from_batches([batch.select(rows.column_names)])), gone
+                    )
                 ),
                 exact=True,
             )
