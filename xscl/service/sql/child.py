@@ -31,10 +31,10 @@ from xscl.store.queries.relations import (
     PUBLIC,
     RELATION_OF_RELATIONS,
     RELATIONS,
+    names_of_template,
     no_output,
-    r_out_view,
-    r_t_view,
     relations_for,
+    relations_of_template,
 )
 
 BEGUN = b"+"
@@ -140,8 +140,7 @@ def _public(tables: Mapping[str, pa.Table]) -> dict[str, str]:
     """Return the names and descriptions of all relations."""
     found = {**PUBLIC, RELATION_OF_RELATIONS.name: RELATION_OF_RELATIONS.what}
     for number in tables["template"]["id"].to_pylist():
-        found[f"R_T_{number}"] = f"the joins of template {number}"
-        found[f"R_out_{number}"] = f"what the joins of template {number} found in the last batch"
+        found |= names_of_template(number)
     return found
 
 
@@ -163,31 +162,22 @@ def _create_relations(
         views = list(RELATIONS)
     else:
         views = relations_for({*used, "named_pair"} if templates else used)
+    for number, text in templates.items():
+        graph = graph_of(text)
+        views += relations_of_template(number, graph)
+        connection.register(f"out_{number}", tables.get(f"out_{number}", no_output(graph)))
     stored = {table for view in views for table in view.tables}
     connection.execute("CREATE SCHEMA state")
     for name, table in tables.items():
         if name in LENT:
             connection.register(name, table)
-        elif name in stored or templates:
+        elif name in stored:
             connection.register(f"kept_{name}", table)
             connection.execute(f'CREATE VIEW state."{name}" AS FROM "kept_{name}"')
     for view in views:
         connection.execute(view.view)
-    for number, text in templates.items():
-        _create_template_relations(connection, tables, number, text)
     if "relations" in used:
         connection.execute(RELATION_OF_RELATIONS.view)
-
-
-def _create_template_relations(
-    connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table], number: int, text: str
-) -> None:
-    graph = graph_of(text)
-    if f"out_{number}" not in tables:
-        connection.register(f"kept_out_{number}", no_output(graph))
-    connection.execute(f"CREATE TEMP VIEW out_{number} AS FROM kept_out_{number}")
-    connection.execute(r_t_view(number, graph))
-    connection.execute(r_out_view(number, graph))
 
 
 def _run(

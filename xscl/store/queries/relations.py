@@ -424,28 +424,42 @@ def relations_for(names: Set[str]) -> list[Relation]:
     return [one for one in RELATIONS if one.name.lower() in needed]
 
 
-def r_t_view(number: int, graph: JoinGraph) -> str:
-    """Return the view R_T of a template: qid, var1 ... varn, op, wl (Table 6.4 a)."""
+def names_of_template(number: int) -> dict[str, str]:
+    """Return the relations of a template, and what they are."""
+    return {
+        f"R_T_{number}": f"the joins of template {number}",
+        f"R_out_{number}": f"what the joins of template {number} found in the last batch",
+    }
+
+
+def relations_of_template(number: int, graph: JoinGraph) -> tuple[Relation, Relation]:
+    """Return R_T and R_out of a template, whose output is lent as `out_<number>`.
+
+    Columns are qid, var1 ... varn, op, wl (Table 6.4 a); qid, docid1, docid2, node1 ... noden, wl.
+    """
     joins, variables = [], {}
     for index, (parent, child) in enumerate(graph.pairs):
         joins.append(f"JOIN named_pair n{index} ON n{index}.pair = t.pairs[{index + 1}]")
         variables[parent], variables[child] = f"n{index}.var1", f"n{index}.var2"
     columns = ", ".join(f"{variables[i]} AS var{i + 1}" for i in range(len(graph.nodes)))
     operator = "CASE t.op WHEN 0 THEN 'FOLLOWED BY' ELSE 'JOIN' END" if graph.two_sided else "NULL"
-    return (
-        f"CREATE OR REPLACE TEMP VIEW R_T_{number} AS"
-        f" SELECT t.qid, {columns}, {operator} AS op, t.wl FROM state.r_t t {' '.join(joins)}"
-        f" WHERE t.template = {number}"
-    )
-
-
-def r_out_view(number: int, graph: JoinGraph) -> str:
-    """Return the view R_out of a template: qid, docid1, docid2, node1 ... noden, wl."""
     nodes = ", ".join(f"o.node{i + 1}" for i in range(len(graph.nodes)))
+    r_t, r_out = names_of_template(number).items()
     return (
-        f"CREATE OR REPLACE TEMP VIEW R_out_{number} AS"
-        f" SELECT o.qid, d1.id AS docid1, d2.id AS docid2, {nodes}, o.wl FROM out_{number} o"
-        " JOIN state.document d1 ON d1.doc = o.doc1 JOIN state.document d2 ON d2.doc = o.doc2"
+        Relation(
+            *r_t,
+            ("r_t",),
+            f"SELECT t.qid, {columns}, {operator} AS op, t.wl FROM state.r_t t {' '.join(joins)}"
+            f" WHERE t.template = {number}",
+            over=("named_pair",),
+        ),
+        Relation(
+            *r_out,
+            ("document",),
+            f"SELECT o.qid, d1.id AS docid1, d2.id AS docid2, {nodes}, o.wl FROM out_{number} o"
+            " JOIN state.document d1 ON d1.doc = o.doc1 JOIN state.document d2 ON d2.doc = o.doc2",
+            over=(f"out_{number}",),
+        ),
     )
 
 
@@ -465,14 +479,15 @@ def create_views(store: Store) -> None:
 
 def show_template(store: Store, number: int, graph: JoinGraph) -> None:
     """Create the views of a template, whose output is lent as `out_<number>`."""
-    store.peek(r_t_view(number, graph))
-    store.peek(r_out_view(number, graph))
+    for one in relations_of_template(number, graph):
+        store.peek(one.view)
 
 
 def hide_templates(store: Store, numbers: Iterable[int]) -> None:
     """Remove the views of templates."""
     for number in numbers:
-        store.peek(f"DROP VIEW IF EXISTS R_out_{number}; DROP VIEW IF EXISTS R_T_{number}")
+        for name in names_of_template(number):
+            store.peek(f"DROP VIEW IF EXISTS {name}")
 
 
 def shown_templates(store: Store) -> set[int]:

@@ -2,12 +2,22 @@
 
 import re
 
-from xscl.store.queries.relations import LENT, PUBLIC, RELATIONS, relations_for
+from xscl import Engine
+from xscl.store.queries.relations import (
+    LENT,
+    PUBLIC,
+    RELATIONS,
+    relations_for,
+    relations_of_template,
+)
 
 
 def test_a_relation_names_what_its_query_reads() -> None:
-    names = {*LENT, *(one.name for one in RELATIONS)}
-    for one in RELATIONS:
+    names = {*LENT, "out_1", *(one.name for one in RELATIONS)}
+    with Engine() as engine:
+        engine.subscribe("q", "S//a[./x->x] FOLLOWED BY{x = y, 1 d} S//b[./y->y]")
+        graph = engine.host.state.registry.members[1].template.graph
+    for one in (*RELATIONS, *relations_of_template(1, graph)):
         read = set(re.findall(r"(?:FROM|JOIN) ([\w.]+)", one.query))
         assert {f"state.{table}" for table in one.tables} == {n for n in read if "." in n}, one.name
         assert set(one.over) == read & names, one.name
