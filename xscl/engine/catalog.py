@@ -21,6 +21,7 @@ from xscl.planning.compile_cache import Registrable
 from xscl.planning.event_queries import Attributes, schema_of
 from xscl.store.queries.documents import has_documents
 from xscl.store.queries.past import first_after
+from xscl.store.queries.subscriptions import delete_endpoints_and_tags
 
 PATIENCE = 10.0
 """Seconds that a pause waits for the history of its subscription."""
@@ -294,7 +295,7 @@ class Catalog:
             def remove(name: str) -> None:
                 ordered.append(state.subscriptions[name].ordered)
                 state.registration.remove(name, state.position)
-                state.subscriptions.remove_endpoints(name)
+                delete_endpoints_and_tags(state.store, name)
 
             yield remove
             state.eviction.sweep()

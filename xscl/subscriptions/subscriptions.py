@@ -49,7 +49,6 @@ from xscl.store.queries.backfills import (
 from xscl.store.queries.results import delete_results_of
 from xscl.store.queries.stars import delete_stars_of
 from xscl.store.queries.subscriptions import (
-    delete_endpoints_and_tags,
     delete_subscription,
     insert_subscriptions,
     subscriptions,
@@ -442,10 +441,6 @@ class Subscriptions:
         if subscription.number == self._next - 1:  # nobody has its number again
             self._store.set_meta(subscriptions=self._next - 1)
         return subscription
-
-    def remove_endpoints(self, name: str) -> None:
-        """Remove endpoints and tags: the next subscription of the name is another one."""
-        delete_endpoints_and_tags(self._store, name)
 
     def dependents(self, name: str) -> tuple[str, ...]:
         """Return a subscription and its dependents, the readers first."""

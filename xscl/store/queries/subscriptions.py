@@ -85,7 +85,10 @@ def rename_retired(store: Store, name: str, new: str) -> None:
 
 
 def delete_endpoints_and_tags(store: Store, name: str) -> None:
-    """Delete what refers to a subscription by its name, except the stars of its matches."""
+    """Delete what refers to a subscription by its name, except the stars of its matches.
+
+    The next subscription of the name is another one.
+    """
     store.fetch(
         "DELETE FROM state.dead_letter WHERE endpoint IN"
         " (SELECT id FROM state.endpoint WHERE subscription = ?)",
