@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
+from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 
@@ -16,7 +20,27 @@ class Analysis(NamedTuple):
 
 
 def analysed(
-    store: Store, asked: Analysis, parameters: Sequence[object] = ()
+    store: Store,
+    asked: Analysis,
+    parameters: Sequence[object] = (),
+    lent: Mapping[str, pa.Table] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Return the rows of an analysis, each by the names of its columns."""
-    return store.rows(asked.query, parameters)
+    """Return the rows of an analysis, each by the names of its columns.
+
+    Tables in memory are `lent` to it by their names.
+    """
+    lent = lent or {}
+    if isinstance(store, SqliteStore):
+        with closing(store.duck(*asked.tables)) as connection:
+            for name, table in lent.items():
+                connection.register(name, table)
+            answer = connection.execute(asked.query, list(parameters))
+            names = [column[0] for column in answer.description]
+            return iter([dict(zip(names, row, strict=True)) for row in answer.fetchall()])
+    for name, table in lent.items():
+        store.lend(name, table)
+    try:
+        return store.rows(asked.query, parameters)
+    finally:
+        for name, table in lent.items():
+            store.lend(name, table.slice(0, 0))

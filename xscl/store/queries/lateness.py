@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from xscl.store.queries.analysis import Analysis, analysed
 from xscl.store.store import Store
 
 ARRIVAL = """
@@ -38,8 +39,15 @@ LATE = """
         FROM missed GROUP BY doc) m USING (doc)"""
 """The query of late documents: over `missed`."""
 
-TABLES = ("document", "late")
-"""The stored tables that these queries read."""
+_LATEST = Analysis(
+    ("document", "late"),
+    f"WITH arrival AS ({ARRIVAL}), missed AS ({MISSED}){LATE} ORDER BY d.doc DESC LIMIT ?",
+)
+_COUNT = Analysis(
+    ("document", "late"),
+    f"WITH arrival AS ({ARRIVAL}), missed AS ({MISSED})"
+    " SELECT count(DISTINCT doc) AS late FROM missed WHERE doc IN (SELECT doc FROM asked)",
+)
 
 
 def latest_missed(store: Store, readings: pa.Table, limit: int) -> list[dict[str, Any]]:
@@ -47,25 +55,13 @@ def latest_missed(store: Store, readings: pa.Table, limit: int) -> list[dict[str
 
     The last one to arrive comes first.  `store` is a connection of the caller's own.
     """
-    return _missed(store, readings, f"{LATE} ORDER BY d.doc DESC LIMIT {limit:d}")
+    return list(analysed(store, _LATEST, [limit], {"reading": readings}))
 
 
 def count_late(store: Store, readings: pa.Table, docs: Sequence[int]) -> int:
     """Return the number of documents that some subscription may have missed, by the readings."""
     if not docs:
         return 0
-    store.lend("asked", pa.table({"doc": pa.array(docs, pa.int64())}))
-    query = " SELECT count(DISTINCT doc) AS late FROM missed SEMI JOIN asked USING (doc)"
-    return int(_missed(store, readings, query)[0]["late"])
-
-
-def _missed(store: Store, readings: pa.Table, query: str) -> list[dict[str, Any]]:
-    """Return the rows of a query over `missed`."""
-    store.lend("reading", readings)
-    try:
-        rows: list[dict[str, Any]] = store.arrow(
-            f"WITH arrival AS ({ARRIVAL}), missed AS ({MISSED}){query}"
-        ).to_pylist()
-        return rows
-    finally:
-        store.lend("reading", readings.slice(0, 0))
+    asked = pa.table({"doc": pa.array(docs, pa.int64())})
+    (row,) = analysed(store, _COUNT, lent={"reading": readings, "asked": asked})
+    return int(row["late"])

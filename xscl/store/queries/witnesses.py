@@ -55,5 +55,5 @@ def last_nodes(
     store: Store, docs: npt.NDArray[np.int64], *, apart_from: Sequence[int]
 ) -> dict[int, int]:
     """Return the last node of documents in the witnesses of pairs of variables, except some."""
-    store.lend("chosen", pa.table({"doc": docs}))
-    return {row["doc"]: row["last"] for row in analysed(store, _LAST, [list(apart_from)])}
+    rows = analysed(store, _LAST, [list(apart_from)], {"chosen": pa.table({"doc": docs})})
+    return {row["doc"]: row["last"] for row in rows}

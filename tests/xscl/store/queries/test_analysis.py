@@ -3,11 +3,19 @@
 import inspect
 import pkgutil
 import re
+from collections.abc import Callable
+from contextlib import closing
 from importlib import import_module
+from typing import Any
+
+import pyarrow as pa
+import pytest
 
 from xscl.store import queries
 from xscl.store.queries import visible_rows
-from xscl.store.queries.analysis import Analysis
+from xscl.store.queries.analysis import Analysis, analysed
+from xscl.store.sqlite_store import SqliteStore
+from xscl.store.store import Store
 
 
 def _read(text: str) -> set[str]:
@@ -32,3 +40,24 @@ def test_a_snapshot_names_the_tables_that_it_reads() -> None:
     read = _read(inspect.getsource(visible_rows)) | {"subscription", "retired"}
     assert set(visible_rows.TABLES) == read
     assert len(visible_rows.TABLES) == len(read)
+
+
+@pytest.mark.parametrize("opened", [Store, SqliteStore])
+def test_an_analysis_reads_stored_and_lent_tables(opened: Callable[[None], Any]) -> None:
+    asked = Analysis(
+        ("stream",),
+        "SELECT name, lateness * factor AS product, [name] AS names FROM state.stream"
+        " JOIN by_name USING (name) WHERE lateness > ? ORDER BY name",
+    )
+    columns = {"live": False, "attributes": None}
+    with closing(opened(None)) as store:
+        store.insert_rows(
+            "state.stream",
+            ({"name": name, "lateness": n, **columns} for n, name in enumerate("STU")),
+        )
+        for factor in (2, 3):
+            lent = {"by_name": pa.table({"name": ["S", "T", "U"], "factor": [factor] * 3})}
+            assert list(analysed(store, asked, [0], lent)) == [
+                {"name": "T", "product": factor, "names": ["T"]},
+                {"name": "U", "product": 2 * factor, "names": ["U"]},
+            ]
