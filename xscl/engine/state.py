@@ -30,6 +30,7 @@ from xscl.planning.result_sinks import Published
 from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrivals
 from xscl.shredding.remote.image import AutomatonImage
+from xscl.store.consumed_note import expect_consumed
 from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.queries.join_storage import join_storage
 from xscl.store.store import Store
@@ -92,6 +93,7 @@ class EngineState:
         self.composites = CompositeEvents(store, self.documents)
         self.subscriptions = Subscriptions(store, self.registry)
         self.ledger = ConsumedOffsets(store)
+        expect_consumed(store.path, self.ledger.segment)
         self.image = AutomatonImage(store.image_path)
         self.arrived: list[Arrivals] = []
         self.pushes = 0

@@ -29,6 +29,7 @@ from xscl.engine.batch_size import Sizing
 from xscl.errors import XsclError
 from xscl.shredding.arrivals import BatchPart
 from xscl.shredding.remote.artefact import ArtefactDirectory
+from xscl.store.consumed_note import note_consumed
 from xscl.store.consumed_offsets import DIRECT, BatchKey, Beat
 
 BATCH = 10_000
@@ -187,8 +188,9 @@ class DirectConsumer:
 
 
 def forget(spool: Spool, up_to: int) -> None:
-    """Delete segments that were consumed long ago, if this process has the right."""
+    """Note what was consumed, and delete what was so long ago, if this process has the right."""
     if not spool.read_only:
+        note_consumed(spool.directory, up_to)
         spool.forget(up_to, KEPT)
 
 

@@ -45,6 +45,7 @@ from xscl.store.commit_watermark import (
     watermark_path,
     write_watermark,
 )
+from xscl.store.consumed_note import drop_note, noted
 from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.data_directory import DataDirectory
 from xscl.store.journal import journal_path
@@ -264,6 +265,7 @@ def _put(staging: DataDirectory, home: DataDirectory, backup: Backup, tried: _Tr
         aside.take(home.spool)
     unsound = tuple(_damaged_segments(staging.spool))
     _merge(staging.spool, home.spool, tried.segment)
+    drop_note(home.spool)
     with Spool(home.spool) as spool:
         spool.skip_lost()  # their number is reported
         waiting = len(spool.numbers(backup.position))
@@ -346,6 +348,7 @@ def _accept_nothing(
         watermark_path(home.database),
     ):
         aside.take(path)
+    drop_note(home.spool)
     write_watermark(home.database, CommitPoint(new_id(), NEW))
     lost = None if seen is None else seen.commits
     return AcceptedStore(0, lost, aside.directory, tuple(aside.kept))
@@ -372,8 +375,11 @@ def _accepted(
             lost = None
         else:
             lost = before.commits - seen.commits
+        if noted(database.with_name("spool")) > ConsumedOffsets(store).segment:
+            lost = None  # the count of commits is of the older copy, too
         if lost is None or lost > 0:
             begin_epoch(store)
+        drop_note(database.with_name("spool"))
         return seen, lost
 
 

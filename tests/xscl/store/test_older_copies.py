@@ -1,0 +1,248 @@
+"""An older copy of the database, or a lost log, does not go unnoticed at the next start.
+
+Each test does what a user does to the files of a data directory, and says what the next command
+must tell and leave as it is.  How the store finds out is tested elsewhere (`test_store.py`).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import xscl
+from feeds.spool import Spool
+from tests.xscl.commandline import called
+from tests.xscl.store.backups import append, everything, subscribed
+from xscl.ingestion.engine_sink import EngineSink
+from xscl.ingestion.pipeline import DirectConsumer
+from xscl.store.commit_watermark import watermark_path
+from xscl.store.data_directory import DataDirectory
+from xscl.store.journal import journal_path
+from xscl.store.store_file import log_path
+
+YESTERDAY, TODAY = 3, 4
+"""Segments that were consumed by then, and since then."""
+
+
+def files_of(home: DataDirectory) -> Iterator[Path]:
+    """Yield the files of the database, whatever they are, without locks."""
+    for path in sorted(home.path.glob(f"{home.database.name}*")):
+        if not path.name.endswith(".lock"):
+            yield path
+
+
+def logs_of(home: DataDirectory) -> list[Path]:
+    """Return the files with commits that the database itself may lack."""
+    return [path(home.database) for path in (log_path, journal_path)]
+
+
+def consume(home: DataDirectory, engine: xscl.Engine, *numbers: int) -> None:
+    """Take segments in, consume them, and delete those that need not be kept."""
+    append(home, *numbers)
+    with Spool(home.spool) as spool:
+        DirectConsumer(spool, EngineSink(engine)).run_once()
+
+
+@pytest.fixture(scope="module")
+def days(tmp_path_factory: pytest.TempPathFactory) -> tuple[DataDirectory, DataDirectory]:
+    """The directory of yesterday, when its service was stopped, and that of today, killed."""
+    place = tmp_path_factory.mktemp("days")
+    home, yesterday = DataDirectory(place / "home"), DataDirectory(place / "yesterday")
+    home.create()
+    with subscribed(home.database) as engine:
+        consume(home, engine, *range(YESTERDAY))
+    shutil.copytree(home.path, yesterday.path)
+    with xscl.Engine(home.database) as engine:
+        for number in range(YESTERDAY, YESTERDAY + TODAY):
+            consume(home, engine, number)
+        today = DataDirectory(shutil.copytree(home.path, place / "today"))
+    return yesterday, today
+
+
+@pytest.fixture
+def yesterday(days: tuple[DataDirectory, DataDirectory]) -> DataDirectory:
+    return days[0]
+
+
+@pytest.fixture
+def today(days: tuple[DataDirectory, DataDirectory], tmp_path: Path) -> DataDirectory:
+    """A copy of today's directory, to which a test does something."""
+    return DataDirectory(shutil.copytree(days[1].path, tmp_path / "today"))
+
+
+def is_told(home: DataDirectory, *said: str) -> None:
+    """Check that commands refuse the store, say why and what to do, and change nothing."""
+    before = everything(home)
+    data = ("--data", str(home.path))
+    for command in (("subscriptions",), ("serve", "--once", "--no-spark"), ("status",)):
+        done = called(*command, *data)
+        assert done.exit_code == 1, done.stdout
+        for text in (str(home.database), "gone backwards", *said):
+            assert text in done.stderr
+        assert f"xscl restore FILE --force --data {home.path}" in done.stderr
+        assert f"xscl restore --accept --data {home.path}" in done.stderr
+        assert done.stdout == ""
+    assert everything(home) == before
+
+
+def is_told_by_doctor(home: DataDirectory) -> None:
+    doctor = called("doctor", "--data", str(home.path))
+    assert doctor.exit_code == 1
+    assert f"xscl restore FILE --force --data {home.path}" in doctor.stdout
+
+
+def is_accepted(home: DataDirectory, segments: int) -> None:
+    """Go on with the older state, as the message offers, which takes so many segments again."""
+    done = called("restore", "--accept", "--data", str(home.path))
+    assert done.exit_code == 0
+    assert "lost: " in done.stdout
+    assert "lost: nothing" not in done.stdout
+    with xscl.Engine(home.database) as engine:
+        with Spool(home.spool) as spool:
+            DirectConsumer(spool, EngineSink(engine)).run_once()
+        assert numbers(engine) == [f"d{n}.{i}" for n in range(segments) for i in range(3)]
+    assert called("serve", "--once", "--no-spark", "--data", str(home.path)).exit_code == 0
+
+
+def numbers(engine: xscl.Engine) -> list[str]:
+    """Return the ids of the documents that were taken in."""
+    found = engine.sql("SELECT id FROM documents WHERE NOT published ORDER BY id")
+    return [str(id) for id in found["id"].to_pylist()]
+
+
+def without_the_logs(yesterday: DataDirectory, today: DataDirectory) -> None:
+    """Copy one file, and delete what does not seem to belong to it."""
+    shutil.copy(yesterday.database, today.database)
+    for path in logs_of(today):
+        path.unlink(missing_ok=True)
+
+
+def all_but_the_count(yesterday: DataDirectory, today: DataDirectory) -> None:
+    """Copy all files of the database in place of today's; the count of commits stays."""
+    for path in files_of(today):
+        if path != watermark_path(today.database):
+            path.unlink()
+    for path in files_of(yesterday):
+        if path != watermark_path(yesterday.database):
+            shutil.copy(path, today.path)
+
+
+@pytest.mark.parametrize("copy", [without_the_logs, all_but_the_count])
+def test_the_database_of_yesterday_beside_the_spool_of_today(
+    yesterday: DataDirectory,
+    today: DataDirectory,
+    copy: Callable[[DataDirectory, DataDirectory], None],
+) -> None:
+    copy(yesterday, today)
+    is_told(today, "are missing")
+    is_told_by_doctor(today)
+    is_accepted(today, YESTERDAY + TODAY)
+
+
+def test_one_file_of_yesterday_beside_the_logs_of_today(
+    yesterday: DataDirectory, today: DataDirectory
+) -> None:
+    """It is refused, unless the logs have all that has come since then."""
+    shutil.copy(yesterday.database, today.database)
+    if called("subscriptions", "--data", str(today.path)).exit_code:
+        is_told(today, "are missing")
+    else:
+        with xscl.Engine(today.database) as engine:
+            assert len(numbers(engine)) == 3 * (YESTERDAY + TODAY)
+
+
+def test_deleted_logs_beside_a_killed_store(today: DataDirectory) -> None:
+    for path in logs_of(today):
+        path.unlink(missing_ok=True)
+    is_told(today, f"the last {TODAY} are missing")
+    is_told_by_doctor(today)
+    is_accepted(today, YESTERDAY + TODAY)
+
+
+def test_a_deleted_database(today: DataDirectory) -> None:
+    today.database.unlink()
+    is_told(today, "the file is missing or empty")
+    is_told_by_doctor(today)
+
+
+def test_deleted_files_of_the_database(today: DataDirectory) -> None:
+    """Nothing but the spool says that there was a store."""
+    for path in files_of(today):
+        path.unlink()
+    is_told(today, "are missing", str(today.spool))
+    is_told_by_doctor(today)
+
+
+def all_files(yesterday: DataDirectory, today: DataDirectory) -> None:
+    """Copy all files of the database in place of today's, with the count of commits."""
+    for path in files_of(today):
+        path.unlink()
+    for path in files_of(yesterday):
+        shutil.copy(path, today.path)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_all_files_of_yesterday_beside_the_spool_of_today(
+    yesterday: DataDirectory, today: DataDirectory, kept: bool
+) -> None:
+    """The count is that of yesterday, too.
+
+    What the spool has is consumed again; where it has deleted that, documents are in neither.
+    """
+    if not kept:
+        with Spool(today.spool) as spool:
+            spool.forget(YESTERDAY + TODAY)
+    all_files(yesterday, today)
+    is_told(
+        today,
+        f"it has consumed the spool up to segment {YESTERDAY}",
+        f"segment {YESTERDAY + TODAY} was consumed",
+    )
+    if kept:
+        is_accepted(today, YESTERDAY + TODAY)
+    else:
+        assert called("restore", "--accept", "--data", str(today.path)).exit_code == 0
+        with xscl.Engine(today.database) as engine:
+            assert len(numbers(engine)) == 3 * YESTERDAY
+
+
+def test_a_backup_of_yesterday_in_the_place_of_today(
+    yesterday: DataDirectory, today: DataDirectory, tmp_path: Path
+) -> None:
+    """A restore says what it does, so the next start has nothing to say."""
+    backup = tmp_path / "backup.tar"
+    assert called("backup", str(backup), "--data", str(yesterday.path)).exit_code == 0
+    assert called("restore", str(backup), "--force", "--data", str(today.path)).exit_code == 0
+    assert called("serve", "--once", "--no-spark", "--data", str(today.path)).exit_code == 0
+    with xscl.Engine(today.database) as engine:
+        assert len(numbers(engine)) == 3 * (YESTERDAY + TODAY)
+
+
+@pytest.mark.parametrize("note", [b"", b"x", b"-1\n", b"9" * 99])
+def test_a_note_that_cannot_be_read_hinders_nobody(today: DataDirectory, note: bytes) -> None:
+    (today.spool / "consumed").write_bytes(note)
+    assert called("serve", "--once", "--no-spark", "--data", str(today.path)).exit_code == 0
+
+
+def test_the_spool_of_yesterday_beside_the_database_of_today(
+    yesterday: DataDirectory, today: DataDirectory
+) -> None:
+    shutil.rmtree(today.spool)
+    shutil.copytree(yesterday.spool, today.spool)
+    done = called("serve", "--once", "--no-spark", "--data", str(today.path))
+    assert done.exit_code == 1
+    assert f"the spool {today.spool} has gone backwards" in done.stderr
+    assert f"segment {YESTERDAY + TODAY} was consumed" in done.stderr
+    assert f"its latest is {YESTERDAY}" in done.stderr
+
+
+def test_the_whole_directory_of_yesterday(yesterday: DataDirectory, tmp_path: Path) -> None:
+    """It goes on from there: nothing in it says that there was a later state."""
+    home = DataDirectory(shutil.copytree(yesterday.path, tmp_path / "again"))
+    assert called("serve", "--once", "--no-spark", "--data", str(home.path)).exit_code == 0
+    with xscl.Engine(home.database) as engine, closing(engine.host.connect()) as store:
+        assert store.progress("segment") == YESTERDAY
