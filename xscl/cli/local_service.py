@@ -54,7 +54,6 @@ from xscl.polling.feed_poller import (
     try_first,
 )
 from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row, ticks
-from xscl.polling.feed_tables import create_tables
 from xscl.polling.hub_lease import HubLease
 from xscl.polling.new_items import parts
 from xscl.service.accounts import THE_OPERATOR, AccountError, Accounts
@@ -323,7 +322,6 @@ class LocalService:
     def status(self) -> ServiceStatus:
         """Return the figures of the data directory."""
         with closing(self.engine.host.connect()) as store:
-            create_tables(store)
             return status(store, self.home, self.engine)
 
     def waiting(self) -> int:

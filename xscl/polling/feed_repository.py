@@ -1,11 +1,11 @@
-"""The repository of followed feeds and their items, over `xscl.polling.feed_tables`.
+"""The repository of followed feeds and their items, over `xscl.store.queries`.
 
 An item's document has the id `<key>#<identity>`, where the key is the feed's
 (`xscl.polling.feed`): it is the same when a feed is removed and added again.
 
 Polls are recorded after their items were appended to the spool, and a kill may
-come between.  So the table records the last segment that it knows of the spool, and
-catches up with the rest when it is opened.  Otherwise the next poll would
+come between.  So the store records the last segment whose items it knows, and the
+repository catches up with the rest when it is opened.  Otherwise the next poll would
 append the same items again, as changed ones with a later `seen_at`.  Items in
 several segments are announced before: if some of these are missing, the feeds'
 first polls are still to come, and their items are history.
@@ -22,10 +22,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import pyarrow as pa
-
 from feeds.spool import Spool
-from templates.columns.arrow_tables import named
 from xscl.engine.facade import Engine
 from xscl.polling.credentials import NAME, Credentials, hidden, secrets_in
 from xscl.polling.feed import (
@@ -38,11 +35,13 @@ from xscl.polling.feed import (
     without_user,
 )
 from xscl.polling.feed_admission import FeedAdmission, FeedRequest, admit, refuse_published
-from xscl.polling.feed_tables import NAMES, POLLED, SELECT, create_tables, feed_of, table
 from xscl.polling.hub_lease import HubLease, lease_row
-from xscl.polling.lifecycle import with_secret_lost
 from xscl.polling.new_items import ItemVersion, NewItems, item_hash
 from xscl.polling.poll_history import PollRecord, polls_of, save_polls
+from xscl.polling.stored_feeds import feed_of, row_of
+from xscl.store.queries import feed_items, feed_spool, leases
+from xscl.store.queries import feeds as stored
+from xscl.store.queries.polls import delete_polls
 from xscl.store.store import Store
 
 
@@ -86,7 +85,7 @@ def feed_row(feed: Feed, count: ItemCounts, lease: HubLease | None = None) -> di
 
 
 class FeedRepository:
-    """The table of feeds in an engine's database, on a connection of its own.
+    """The feeds in an engine's database, on a connection of its own, `store`.
 
     With the directory of a spool, it first catches up with that. `clock` returns the time of
     additions, in ticks.
@@ -97,11 +96,10 @@ class FeedRepository:
     ) -> None:
         self._engine = engine
         self._clock = clock or ticks
-        self._store = engine.host.connect()
+        self.store = engine.host.connect()
         self._writing = _WRITING.setdefault(engine, threading.RLock())
         try:
-            self._secrets = _secrets_of(engine, self._store)
-            create_tables(self._store)
+            self._secrets = _secrets_of(engine, self.store)
             if spool is not None and spool.is_dir():
                 self._catch_up(Spool(spool, read_only=True))
         except BaseException:
@@ -115,22 +113,18 @@ class FeedRepository:
         self.close()
 
     def close(self) -> None:
-        self._store.close()
+        self.store.close()
 
     @contextmanager
     def writing(self) -> Iterator[Store]:
-        """Change the tables of feeds in a transaction while the block runs."""
-        with self._writing, self._store.transaction():
-            yield self._store
+        """Change what is stored of feeds in a transaction while the block runs."""
+        with self._writing, self.store.transaction():
+            yield self.store
 
     # -- Reading ---------------------------------------------------------------------------
 
-    def fetch(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a query over the tables of feeds."""
-        return self._store.fetch(query, parameters)
-
     def __iter__(self) -> Iterator[Feed]:
-        return iter(self._select("ORDER BY added, key"))
+        return self._read(stored.feeds(self.store))
 
     def __getitem__(self, name: str) -> Feed:
         """Return a feed by its address or key, or by its stream if that has one feed only.
@@ -139,10 +133,10 @@ class FeedRepository:
         """
         address = _address(name)
         keys = (name, feed_key(name))
-        near = self._select("WHERE url = ? OR key IN (?, ?)", shown(address), *keys)
-        near = [feed for feed in near if not feed.owner or feed.key == name]
+        listed = self._read(stored.feeds_among(self.store, keys, shown(address)))
+        near = [feed for feed in listed if not feed.owner or feed.key == name]
         found = [feed for feed in near if feed.url == address or feed.key in keys]
-        found = found or self._select("WHERE stream = ?", name)
+        found = found or list(self._read(stored.feeds_on(self.store, name)))
         found = found or [feed for feed in near if feed.shown_url == name]
         if len(found) == 1:
             return found[0]
@@ -153,81 +147,53 @@ class FeedRepository:
 
     def owned(self, owner: str, after: str = "", limit: int | None = None) -> list[Feed]:
         """Return feeds of one owner in the order of their keys, those after a key."""
-        whose = "starts_with(key, ?)" if owner else "NOT regexp_matches(key, '^_[0-9]+\\.' || ?)"
-        most = "" if limit is None else f" LIMIT {int(limit)}"
-        return self._select(f"WHERE {whose} AND key > ? ORDER BY key{most}", owner, after)
+        return list(self._read(stored.feeds_of(self.store, owner, after=after, limit=limit)))
 
     def due(self, now: int) -> list[Feed]:
         """Return the due feeds, the longest waiting first."""
-        return self._select("WHERE NOT gone AND next_poll <= ? ORDER BY next_poll, key", now)
+        return list(self._read(stored.due_feeds(self.store, now)))
 
     def next_due(self, now: int, busy: Collection[str], most: int) -> list[Feed]:
-        """Return the next feed to poll of each domain that is not busy, the longest waiting first.
-
-        The first query reads three columns only: with 36,000 feeds due it takes a
-        tenth of what a window over whole rows took.
-        """
-        rows = self._store.fetch(
-            "SELECT arg_min(key, (next_poll, key)), min(next_poll) AS waiting FROM state.feed"
-            " WHERE NOT gone AND next_poll <= ? AND NOT list_contains(?::VARCHAR[], domain)"
-            " GROUP BY domain ORDER BY waiting, 1 LIMIT ?",
-            [now, sorted(busy), most],
-        )
-        found = {feed.key: feed for feed in self.among([key for key, _ in rows])}
-        return [found[key] for key, _ in rows if key in found]  # one may have been removed since
+        """Return the next feed to poll of each domain not busy, the longest waiting first."""
+        keys = stored.next_due(self.store, now, busy=busy, most=most)
+        found = {feed.key: feed for feed in self.among(keys)}
+        return [found[key] for key in keys if key in found]  # one may have been removed since
 
     def items_of(self, keys: Collection[str]) -> dict[str, dict[str, ItemVersion]]:
         """Return the remembered items of feeds, by key and identity."""
         found: dict[str, dict[str, ItemVersion]] = {key: {} for key in keys}
         if found:
-            asked = pa.table({"key": pa.array(list(found), pa.string())})
-            self._store.lend("asked", asked)
-            for row in self._store.rows(
-                f"SELECT key, identity, {_VERSION} FROM state.feed_item SEMI JOIN asked USING (key)"
-            ):
+            for row in feed_items.items_of(self.store, keys):
                 key, identity = row.pop("key"), row.pop("identity")
                 found[key][identity] = ItemVersion(**row)
         return found
 
     def counts(self, keys: Collection[str] | None = None) -> dict[str, ItemCounts]:
         """Return the number of known items of each feed by key, for some feeds or all."""
-        among = "" if keys is None else " WHERE list_contains(?::VARCHAR[], key)"
-        rows = self._store.rows(
-            "SELECT key, count(*) AS items, sum(versions)::BIGINT AS versions,"
-            " coalesce(sum(skipped), 0)::BIGINT AS skipped, count(*) FILTER (clipped) AS clipped,"
-            " count(*) FILTER (time_from = 'seen_at') AS undated"
-            f" FROM state.feed_item{among} GROUP BY key",
-            [] if keys is None else [list(keys)],
-        )
+        rows = feed_items.count_items(self.store, keys)
         return {row.pop("key"): ItemCounts(**row) for row in rows}
 
     def leases(self, keys: Collection[str] | None = None) -> dict[str, HubLease]:
         """Return the leases of feeds at their hubs by key, for some feeds or all."""
-        among = "" if keys is None else " WHERE list_contains(?::VARCHAR[], key)"
-        rows = self._store.rows(
-            f"SELECT {_LEASE} FROM state.feed_lease{among}", [] if keys is None else [list(keys)]
-        )
-        return {row["key"]: HubLease(**row) for row in rows}
+        return {row["key"]: HubLease(**row) for row in leases.leases(self.store, keys)}
 
     def lease_of(self, callback: str) -> HubLease | None:
         """Return the lease with a callback, by the hash of that."""
-        query = f"SELECT {_LEASE} FROM state.feed_lease WHERE callback = ?"
-        found = [HubLease(**row) for row in self._store.rows(query, [callback])]
-        return found[0] if found else None
+        return next((HubLease(**row) for row in leases.leases_at(self.store, callback)), None)
 
     def polls(self, feed: Feed) -> Sequence[PollRecord]:
         """Return the last polls of a feed, the newest first."""
-        return polls_of(self._store, feed.key)
+        return polls_of(self.store, feed.key)
 
     def is_followed(self, url: str, *, besides: Feed) -> bool:
         """Return True if another feed has the address."""
-        near = self._select("WHERE url = ? AND key <> ?", shown(url), besides.key)
-        return any(feed.url == url and feed.owner == besides.owner for feed in near)
+        return any(
+            feed.url == url and feed.owner == besides.owner and feed.key != besides.key
+            for feed in self._read(stored.feeds_among(self.store, (), shown(url)))
+        )
 
-    def _select(self, rest: str, *parameters: object) -> list[Feed]:
-        rows = self._store.fetch(f"{SELECT} {rest}", parameters)
-        found = (self._secrets.filled(dict(zip(NAMES, row, strict=True))) for row in rows)
-        return [with_secret_lost(feed_of(row)) for row in found]
+    def _read(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Feed]:
+        return (feed_of(row, self._secrets) for row in rows)
 
     # -- What people change ----------------------------------------------------------------
 
@@ -262,24 +228,15 @@ class FeedRepository:
         if not feeds:
             return
         self._secrets.keep(feed for feed in feeds if hidden(feed))
-        with self._store.transaction():
-            names = (*NAMES, "domain")
-            self._store.lend("followed", table(feeds, names))
-            self._store.connection.execute(
-                f"INSERT INTO state.feed BY NAME SELECT {named(names)} FROM followed"
-            )
+        with self.store.transaction():
+            stored.insert_feeds(self.store, [row_of(feed) for feed in feeds])
 
     def edit(self, feed: Feed) -> None:
         """Write the editable fields of a feed: tags, interval, headers, and whether it is gone."""
         refuse_published(feed.tags, self._published())
-        names = [name for name, _ in feed.headers] or list(feed.header_names)
         self._secrets.keep([feed])
-        with self._writing, self._store.transaction():
-            self._store.fetch(
-                "UPDATE state.feed SET tags = ?, every = ?, gone = ?, next_poll = ?,"
-                " header_names = ? WHERE key = ?",
-                [*(list(feed.tags), feed.every, feed.gone, feed.next_poll), names, feed.key],
-            )
+        with self.writing() as store:
+            stored.update_feed(store, row_of(feed))
 
     def request_poll(self, feed: Feed, now: int, *, at_once: bool = False) -> Feed:
         """Make a feed due, as soon as its owner may have it polled, or `at_once`; return it.
@@ -302,10 +259,10 @@ class FeedRepository:
 
     def remove(self, feed: Feed) -> None:
         """Stop following a feed; its known items stay, in case it is added again."""
-        with self._writing, self._store.transaction():
-            self._store.fetch("DELETE FROM state.feed WHERE key = ?", [feed.key])
-            for table in ("feed_lease", "feed_poll"):
-                self._store.fetch(f"DELETE FROM state.{table} WHERE key = ?", [feed.key])
+        with self.writing() as store:
+            stored.delete_feed(store, feed.key)
+            leases.delete_leases(store, [feed.key])
+            delete_polls(store, feed.key)
         self._secrets.forget(feed.key)
 
     # -- What polls change -----------------------------------------------------------------
@@ -327,98 +284,53 @@ class FeedRepository:
         """
         self._secrets.keep(feeds)
         news = list(found)
-        with self._writing, self._store.transaction():
-            self._save_polled(feeds, due or {})
-            save_polls(self._store, polls or {})
-            self._save_items((one.feed, name, row) for one in news for name, row in one.items)
-            self._evict([(one.feed, name) for one in news for name in one.forgotten])
-            if segment is not None:
-                self._save_segment(segment)
-            for domain, until in (holds or {}).items():
-                self._store.fetch(
-                    "UPDATE state.feed SET next_poll = ? WHERE domain = ? AND next_poll < ?",
-                    [until, domain, until],
-                )
-
-    def _save_polled(self, feeds: Sequence[Feed], due: Mapping[str, int]) -> None:
-        if feeds:
-            polled = table(feeds, ("key", *POLLED))
-            was_due = pa.array([due.get(feed.key) for feed in feeds], pa.int64())
-            again = pa.array([earliest_poll(feed) for feed in feeds], pa.int64())
-            polled = polled.append_column("was_due", was_due).append_column("again", again)
-            self._store.lend("polled", polled)
-            changes = ", ".join(f"{name} = polled.{name}" for name in POLLED if name != "next_poll")
-            self._store.connection.execute(
-                f"UPDATE state.feed SET {changes}, next_poll = CASE"
-                " WHEN feed.next_poll <> polled.was_due"
-                " THEN least(polled.next_poll, greatest(feed.next_poll, polled.again))"
-                " ELSE polled.next_poll END FROM polled WHERE feed.key = polled.key"
+        with self.writing() as store:
+            stored.update_polled(
+                store,
+                [row_of(feed) for feed in feeds],
+                was_due=[(due or {}).get(feed.key) for feed in feeds],
+                again=[earliest_poll(feed) for feed in feeds],
             )
+            save_polls(store, polls or {})
+            self._save_items((one.feed, name, row) for one in news for name, row in one.items)
+            feed_items.delete_items(
+                store, [(one.feed, name) for one in news for name in one.forgotten]
+            )
+            if segment is not None:
+                feed_spool.set_appended(store, segment)
+            for domain, until in (holds or {}).items():
+                stored.hold_domain(store, domain, until)
 
     def _save_items(self, rows: Iterable[tuple[str, str, ItemVersion]]) -> None:
-        listed = list(rows)
-        if listed:
-            columns: dict[str, list[object]] = {
-                "key": [key for key, _, _ in listed],
-                "identity": [name for _, name, _ in listed],
-                **{
-                    one.name: [getattr(row, one.name) for _, _, row in listed]
-                    for one in fields(ItemVersion)
-                },
-            }
-            remembered = self._store.typed("state.feed_item", columns)
-            self._store.lend("remembered", remembered)
-            self._store.connection.execute(
-                "INSERT OR REPLACE INTO state.feed_item BY NAME"
-                f" SELECT {named(remembered.column_names)} FROM remembered"
-            )
-
-    def _evict(self, items: Sequence[tuple[str, str]]) -> None:
-        if items:
-            keys, names = zip(*items, strict=True)
-            self._store.lend("forgotten", pa.table({"key": keys, "identity": names}))
-            self._store.connection.execute(
-                "DELETE FROM state.feed_item USING forgotten f"
-                " WHERE (feed_item.key, feed_item.identity) = (f.key, f.identity)"
-            )
+        feed_items.replace_items(
+            self.store,
+            [{"key": key, "identity": name, **_fields_of(one)} for key, name, one in rows],
+        )
 
     def announce(self, segments: int) -> None:
         """Record the number of segments that are about to be appended to the spool."""
-        ((known,),) = self._store.fetch("SELECT coalesce(max(segment), 0) FROM state.feed_spool")
-        with self._writing, self._store.transaction():
-            self._save_segment(known, segments)
-
-    def _save_segment(self, segment: int, announced: int | None = None) -> None:
-        self._store.fetch("DELETE FROM state.feed_spool")
-        self._store.fetch(
-            "INSERT INTO state.feed_spool (segment, announced) VALUES (?, ?)", [segment, announced]
-        )
+        with self.writing() as store:
+            feed_spool.set_appended(store, feed_spool.last_appended(store), segments)
 
     # -- After a kill ----------------------------------------------------------------------
 
     def _catch_up(self, spool: Spool) -> None:
         """Remember the items of segments that were appended but not recorded."""
-        ((known, announced),) = self._store.fetch(
-            "SELECT coalesce(max(segment), 0), max(announced) FROM state.feed_spool"
-        )
+        known, announced = feed_spool.appended(self.store)
         numbers = spool.numbers(known)
         if not numbers:
             return
         keys: set[str] = set()
         segments = 0
-        with self._writing, self._store.transaction():
+        with self.writing() as store:
             for number in numbers:
                 rows = list(self._unrecorded(spool, number))
                 self._save_items(rows)
                 keys.update(key for key, _, _ in rows)
                 segments += bool(rows)
             if announced is None or segments >= announced:
-                self._store.fetch(
-                    "UPDATE state.feed SET polls = greatest(polls, 1)"
-                    " WHERE list_contains(?::VARCHAR[], key)",
-                    [sorted(keys)],
-                )
-            self._save_segment(numbers[-1])
+                stored.mark_polled(store, keys)
+            feed_spool.set_appended(store, numbers[-1])
 
     def _unrecorded(self, spool: Spool, number: int) -> Iterator[tuple[str, str, ItemVersion]]:
         latest: dict[tuple[str, str], bytes] = {}
@@ -439,8 +351,7 @@ class FeedRepository:
 
     def among(self, keys: Collection[str]) -> list[Feed]:
         """Return the followed feeds of some keys."""
-        marks = ", ".join("?" * len(keys))
-        return self._select(f"WHERE key IN ({marks})", *keys) if keys else []
+        return list(self._read(stored.feeds_among(self.store, keys))) if keys else []
 
 
 def earliest_poll(feed: Feed) -> int:
@@ -448,9 +359,13 @@ def earliest_poll(feed: Feed) -> int:
     return (feed.polled or 0) + LEAST_EVERY * SECOND if feed.owner else 0
 
 
-_VERSION = named(one.name for one in fields(ItemVersion))
-_LEASE = named(one.name for one in fields(HubLease))
-"""The values of an item's memory in the order of its columns."""
+_VERSION = tuple(one.name for one in fields(ItemVersion))
+
+
+def _fields_of(one: ItemVersion) -> dict[str, object]:
+    """Return the fields of an item's memory; `asdict` takes ten times as long."""
+    return {name: getattr(one, name) for name in _VERSION}
+
 
 _WRITING: WeakKeyDictionary[Engine, threading.RLock] = WeakKeyDictionary()
 """Of the tables of feeds of one engine one writes at a time: two would be in conflict."""

@@ -14,11 +14,12 @@ from dataclasses import asdict
 from feeds.formats.ladder import FORBIDDEN
 from feeds.http import websub
 from feeds.http.fetch import FetchSettings
-from templates.columns.arrow_tables import named
 from xscl.polling.feed import LEAST_EVERY, SECOND, Feed
 from xscl.polling.feed_repository import FeedRepository
 from xscl.polling.hub_lease import HubLease
 from xscl.polling.websub_callbacks import Pushes, digest
+from xscl.store.queries import leases as stored
+from xscl.store.queries.feeds import bring_forward, poll_again
 
 LEASE = 10 * 24 * 3_600
 """Seconds that a hub is asked for."""
@@ -36,12 +37,6 @@ AT_ONCE = 8
 _RETRY, _DAY = 3_600, 24 * 3_600  # seconds
 _LOOK = SECOND  # ticks between two looks at what is due
 _NOTE = 200  # characters of what a hub says
-
-_OVER = "SELECT key FROM state.feed_lease WHERE until <= ?"
-_WITHOUT_HUB = (
-    "SELECT key FROM state.feed_lease WHERE key NOT IN"
-    " (SELECT key FROM state.feed WHERE hub IS NOT NULL AND NOT gone)"
-)
 
 UNCONFIRMED = "the hub has not confirmed the subscription"
 ENDED = "the lease has ended and was not renewed"
@@ -113,22 +108,12 @@ class Hubs:
         problem = await websub.post(lease.hub, form, self._settings)
         if problem is not None:
             with self._feeds.writing() as store:
-                store.fetch(
-                    "UPDATE state.feed_lease SET note = ? WHERE key = ? AND asked = ?"
-                    " AND coalesce(confirmed, 0) < asked",
-                    [problem[:_NOTE], lease.key, lease.asked],
-                )
+                stored.note_problem(store, lease.key, problem[:_NOTE], asked=lease.asked)
 
 
 def begin(feeds: FeedRepository, pushes: Pushes, now: int, most: int) -> list[HubLease]:
     """Record and return the leases to ask for now."""
-    rows = feeds.fetch(
-        "SELECT key, f.hub, f.topic FROM state.feed f LEFT JOIN state.feed_lease l USING (key)"
-        " WHERE f.hub IS NOT NULL AND NOT f.gone AND f.error IS NULL"
-        " AND (l.due IS NULL OR l.due <= ? OR (l.hub, l.topic) <> (f.hub, f.topic))"
-        " ORDER BY l.due NULLS LAST, key LIMIT ?",
-        [now, max(0, most)],
-    )
+    rows = stored.wanted_leases(feeds.store, now, max(0, most))
     if not rows:
         return []
     with feeds.writing() as store:
@@ -140,12 +125,7 @@ def begin(feeds: FeedRepository, pushes: Pushes, now: int, most: int) -> list[Hu
             _asking(pushes, key, hub, topic, before.get(key), now) for key, hub, topic in wanted
         ]
         for lease in asked:
-            row = asdict(lease)
-            marks = ", ".join("?" * len(row))
-            store.fetch(
-                f"INSERT OR REPLACE INTO state.feed_lease ({named(row)}) VALUES ({marks})",
-                list(row.values()),
-            )
+            stored.put_lease(store, asdict(lease))
     return asked
 
 
@@ -176,10 +156,9 @@ def confirm(feeds: FeedRepository, lease: HubLease, seconds: int, now: int) -> N
     """Begin a lease, or prolong it."""
     held = max(SHORTEST, min(seconds, LONGEST)) * SECOND
     with feeds.writing() as store:
-        store.fetch(
-            "UPDATE state.feed_lease SET confirmed = ?, until = ?, due = ?, failures = 0,"
-            " denied = false, note = NULL WHERE key = ? AND callback = ?",
-            [now, now + held, now + held * 3 // 4, lease.key, lease.callback],
+        again = now + held * 3 // 4
+        stored.confirm_lease(
+            *(store, lease.key, lease.callback), confirmed=now, until=now + held, due=again
         )
 
 
@@ -187,35 +166,27 @@ def deny(feeds: FeedRepository, lease: HubLease, reason: str, now: int) -> None:
     """End a lease that the hub refuses."""
     said = " ".join(FORBIDDEN.sub("", reason).split())[:_NOTE]
     with feeds.writing() as store:
-        store.fetch(
-            "UPDATE state.feed_lease SET until = NULL, denied = true, due = ?, note = ?"
-            " WHERE key = ? AND callback = ?",
-            [now + _DAY * SECOND, said or "the hub refuses", lease.key, lease.callback],
-        )
+        again = now + _DAY * SECOND
+        said = said or "the hub refuses"
+        stored.deny_lease(store, lease.key, lease.callback, due=again, note=said)
     poll_as_before(feeds, [lease.key], now)
 
 
 def end_leases(feeds: FeedRepository, now: int) -> None:
     """End leases that are over, and those of feeds that name no hub any more."""
-    over = [key for (key,) in feeds.fetch(_OVER, [now])]
+    over = stored.ended_leases(feeds.store, now)
     if over:
         with feeds.writing() as store:
-            store.fetch(
-                "UPDATE state.feed_lease SET until = NULL, note = ?"
-                " WHERE list_contains(?::VARCHAR[], key)",
-                [ENDED, over],
-            )
+            stored.end_leases(store, over, ENDED)
         poll_as_before(feeds, over, now)
-    unlease(feeds, [key for (key,) in feeds.fetch(_WITHOUT_HUB)])
+    unlease(feeds, stored.leases_without_hub(feeds.store))
 
 
 def unlease(feeds: FeedRepository, keys: Iterable[str]) -> None:
     """Forget leases; requests of their hubs are answered as those of a stranger."""
     if listed := list(keys):
         with feeds.writing() as store:
-            store.fetch(
-                "DELETE FROM state.feed_lease WHERE list_contains(?::VARCHAR[], key)", [listed]
-            )
+            stored.delete_leases(store, listed)
 
 
 def catch_up(feeds: FeedRepository, now: int) -> None:
@@ -228,12 +199,7 @@ def poll_as_before(feeds: FeedRepository, keys: Iterable[str], now: int) -> None
     listed = list(keys)
     if listed:
         with feeds.writing() as store:
-            store.fetch(
-                "UPDATE state.feed SET next_poll = greatest(least(next_poll,"
-                " coalesce(polled, 0) + greatest(every, coalesce(ttl, 0)) * ?), ?)"
-                " WHERE next_poll > ? AND error IS NULL AND list_contains(?::VARCHAR[], key)",
-                [SECOND, now, now, listed],
-            )
+            bring_forward(store, listed, now=now, second=SECOND)
 
 
 # -- Polls and pushes ----------------------------------------------------------------------
@@ -244,19 +210,9 @@ def delivered(feeds: FeedRepository, keys: Iterable[str], polls: Iterable[str], 
     again = list(polls)
     with feeds.writing() as store:
         for key in keys:
-            store.fetch(
-                "UPDATE state.feed_lease SET deliveries = deliveries + 1, delivered = ?"
-                " WHERE key = ?",
-                [now, key],
-            )
+            stored.count_delivery(store, key, now)
         if again:
-            # A feed that is due may just be polled: as its time changes, it is polled once more.
-            soon = "greatest(?, coalesce(polled, 0) + ?)"
-            store.fetch(
-                f"UPDATE state.feed SET next_poll = CASE WHEN next_poll BETWEEN ? AND {soon}"
-                f" THEN next_poll ELSE {soon} END WHERE list_contains(?::VARCHAR[], key)",
-                [now + 1, *[now + 1, LEAST_EVERY * SECOND] * 2, again],
-            )
+            poll_again(store, again, now=now, least=LEAST_EVERY * SECOND)
 
 
 def missed(feeds: FeedRepository, polled: Iterable[Feed], now: int) -> None:
@@ -269,8 +225,4 @@ def missed(feeds: FeedRepository, polled: Iterable[Feed], now: int) -> None:
         return
     with feeds.writing() as store:
         for feed in listed:
-            store.fetch(
-                "UPDATE state.feed_lease SET missed = ? WHERE key = ? AND until IS NOT NULL"
-                " AND coalesce(delivered, 0) < ? AND confirmed < ?",
-                [now, feed.key, feed.polled or 0, feed.polled or 0],
-            )
+            stored.note_missed(store, feed.key, now, since=feed.polled or 0)

@@ -8,11 +8,9 @@ table has a tenth more than all feeds may have: a scan for each poll would cost 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import asdict, dataclass
 
-import pyarrow as pa
-
-from templates.columns.arrow_tables import named
+from xscl.store.queries import polls as stored
 from xscl.store.store import Store
 
 MOST = 100
@@ -20,7 +18,6 @@ MOST = 100
 LONGEST = 300
 """Characters of a note that are kept."""
 _SLACK, _FEW = 1.1, 1_000  # rows beyond these, as a factor and as a number, are deleted
-_NEWEST = "polled DESC, rowid DESC"
 
 OK, UNCHANGED, DEFERRED = "ok", "unchanged", "deferred"
 """Outcomes of polls that did not fail; others are the codes of errors."""
@@ -46,37 +43,16 @@ class PollRecord:
         return self.outcome not in (OK, UNCHANGED, DEFERRED)
 
 
-_KINDS = (pa.int64(), pa.string(), pa.float32(), pa.int32(), pa.string())
-_NAMES = ["key", *(field.name for field in fields(PollRecord))]
-
-
 def save_polls(store: Store, polls: Mapping[str, PollRecord]) -> None:
     """Append a poll to the history of each feed, within a transaction of the caller."""
     if not polls:
         return
-    rows = zip(*map(astuple, polls.values()), strict=True)
-    columns = [pa.array(column, kind) for column, kind in zip(rows, _KINDS, strict=True)]
-    store.lend("poll", pa.table([pa.array(polls, pa.string()), *columns], _NAMES))
-    store.connection.execute(
-        f"INSERT INTO state.feed_poll BY NAME SELECT {named(_NAMES)} FROM poll"
-    )
-    ((polled, feeds),) = store.fetch(
-        "SELECT (SELECT count(*) FROM state.feed_poll), (SELECT count(*) FROM state.feed)"
-    )
+    stored.insert_polls(store, ({"key": key, **asdict(one)} for key, one in polls.items()))
+    polled, feeds = stored.count_polls(store)
     if polled > MOST * feeds * _SLACK + _FEW:
-        # by time and not by row number (decision 030): polls of one feed have different times
-        store.connection.execute(
-            "DELETE FROM state.feed_poll WHERE (key, polled) NOT IN"
-            " (SELECT (key, polled) FROM state.feed_poll"
-            f" QUALIFY row_number() OVER (PARTITION BY key ORDER BY {_NEWEST}) <= {MOST})"
-        )
+        stored.trim_polls(store, MOST)
 
 
 def polls_of(store: Store, key: str) -> Sequence[PollRecord]:
     """Return the last polls of a feed, the newest first."""
-    rows = store.rows(
-        f"SELECT {named(_NAMES[1:])} FROM state.feed_poll WHERE key = ?"
-        f" ORDER BY {_NEWEST} LIMIT {MOST}",
-        [key],
-    )
-    return [PollRecord(**row) for row in rows]
+    return [PollRecord(**row) for row in stored.polls_of(store, key, MOST)]

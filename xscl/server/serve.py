@@ -48,7 +48,7 @@ from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed_poller import PollSettings, keep_polling, poll_now, prepare
 from xscl.polling.feed_repository import FeedRepository, ticks
-from xscl.polling.feed_tables import create_tables, heard_until
+from xscl.polling.stored_feeds import heard_until
 from xscl.polling.websub_callbacks import Pushes
 from xscl.service.accounts import Accounts
 from xscl.service.status import StatusReader
@@ -236,7 +236,6 @@ class Service:
             Spool(home.spool) as spool,
             closing(engine.host.connect()) as store,
         ):
-            create_tables(store)
             asked_now = self._serving.history, self._serving.keep_matches
             engine.retain(changed_retention(engine.retention, *asked_now))
             self._clock.continue_after(spool.newest_arrival())

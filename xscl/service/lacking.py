@@ -18,11 +18,12 @@ from xscl.plurals import counted
 from xscl.polling.credentials import NAME as SECRETS
 from xscl.polling.credentials import Credentials
 from xscl.polling.feed_repository import ticks
-from xscl.polling.feed_tables import count_leases, mark_lost_secrets
+from xscl.polling.stored_feeds import mark_lost_secrets
 from xscl.polling.websub_callbacks import KEPT_AS as CALLBACKS
 from xscl.service.accounts import Accounts
 from xscl.service.names import owner
 from xscl.store.data_directory import SETTINGS, DataDirectory
+from xscl.store.queries.leases import count_leases
 from xscl.store.queries.owners import OPERATOR
 from xscl.store.queries.tokens import tokens
 from xscl.store.store import Store

@@ -196,7 +196,7 @@ class ServiceStatus:
 
 
 def status(store: Store, home: DataDirectory, engine: Engine | None = None) -> ServiceStatus:
-    """Return the current figures; the tables of feeds must exist.
+    """Return the current figures.
 
     `store` is a connection of its own, which sees only whole batches of an engine that runs in
     another thread.  Without `engine` the figure `windows` is None.

@@ -173,6 +173,30 @@ def _names_of_headers(run: Run) -> None:
         run("ALTER TABLE state.feed ADD COLUMN header_names VARCHAR[]")
 
 
+def _tables_of_feeds(run: Run) -> None:
+    """Give stores without feeds the tables of these."""
+    for table in (
+        "feed(key VARCHAR PRIMARY KEY, url VARCHAR, stream VARCHAR, tags VARCHAR[], every BIGINT,"
+        " added BIGINT, title VARCHAR, etag VARCHAR, last_modified VARCHAR, validated_by VARCHAR,"
+        " unchanged INTEGER, ttl BIGINT, skip_hours VARCHAR, skip_days VARCHAR, polled BIGINT,"
+        " next_poll BIGINT, polls BIGINT, failures INTEGER, error VARCHAR, gone BOOLEAN,"
+        " domain VARCHAR, site_url VARCHAR, format VARCHAR, quality VARCHAR, note VARCHAR,"
+        " failing_since BIGINT, code VARCHAR, moved_to VARCHAR, moved_polls INTEGER, hub VARCHAR,"
+        " topic VARCHAR, header_names VARCHAR[])",
+        "feed_item(key VARCHAR, identity VARCHAR, hash BLOB, versions INTEGER, rule VARCHAR,"
+        " skipped INTEGER, missing_since BIGINT, first_name UBIGINT, all_names UBIGINT,"
+        " time_from VARCHAR, clipped BOOLEAN, written VARCHAR, alike UBIGINT,"
+        " PRIMARY KEY (key, identity))",
+        "feed_spool(segment BIGINT, announced INTEGER)",
+        "feed_lease(key VARCHAR PRIMARY KEY, hub VARCHAR, topic VARCHAR, callback VARCHAR,"
+        " asked BIGINT, due BIGINT, confirmed BIGINT, until BIGINT, failures INTEGER,"
+        " denied BOOLEAN, note VARCHAR, deliveries BIGINT, delivered BIGINT, missed BIGINT)",
+        "feed_poll(key VARCHAR, polled BIGINT, outcome VARCHAR, seconds FLOAT, items INTEGER,"
+        " note VARCHAR)",
+    ):
+        run(f"CREATE TABLE IF NOT EXISTS state.{table}")
+
+
 STEPS: Mapping[int, Step] = {
     10: _times_of_arrival,
     11: _versions_of_subscriptions,
@@ -187,6 +211,7 @@ STEPS: Mapping[int, Step] = {
     20: _names_of_documents,
     21: _joins_in_one_table,
     22: _names_of_headers,
+    23: _tables_of_feeds,
 }
 """The steps by the version that each leads to, in ascending order."""
 

@@ -82,6 +82,26 @@ CREATE TABLE state.star(
 CREATE TABLE state.subscription_tag(subscription VARCHAR, tag VARCHAR);
 CREATE TABLE state.saved_statement(
     account INTEGER, name VARCHAR, statement VARCHAR, saved BIGINT);
+CREATE TABLE state.feed(
+    key VARCHAR PRIMARY KEY, url VARCHAR, stream VARCHAR, tags VARCHAR[], every BIGINT,
+    added BIGINT, title VARCHAR, etag VARCHAR, last_modified VARCHAR, validated_by VARCHAR,
+    unchanged INTEGER, ttl BIGINT, skip_hours VARCHAR, skip_days VARCHAR, polled BIGINT,
+    next_poll BIGINT, polls BIGINT, failures INTEGER, error VARCHAR, gone BOOLEAN,
+    domain VARCHAR, site_url VARCHAR, format VARCHAR, quality VARCHAR, note VARCHAR,
+    failing_since BIGINT, code VARCHAR, moved_to VARCHAR, moved_polls INTEGER,
+    hub VARCHAR, topic VARCHAR, header_names VARCHAR[]);
+CREATE TABLE state.feed_item(
+    key VARCHAR, identity VARCHAR, hash BLOB, versions INTEGER, rule VARCHAR,
+    skipped INTEGER, missing_since BIGINT, first_name UBIGINT, all_names UBIGINT,
+    time_from VARCHAR, clipped BOOLEAN, written VARCHAR, alike UBIGINT,
+    PRIMARY KEY (key, identity));
+CREATE TABLE state.feed_spool(segment BIGINT, announced INTEGER);
+CREATE TABLE state.feed_lease(
+    key VARCHAR PRIMARY KEY, hub VARCHAR, topic VARCHAR, callback VARCHAR, asked BIGINT,
+    due BIGINT, confirmed BIGINT, until BIGINT, failures INTEGER, denied BOOLEAN, note VARCHAR,
+    deliveries BIGINT, delivered BIGINT, missed BIGINT);
+CREATE TABLE state.feed_poll(
+    key VARCHAR, polled BIGINT, outcome VARCHAR, seconds FLOAT, items INTEGER, note VARCHAR);
 """
 
 COUNTED = """

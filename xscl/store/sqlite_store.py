@@ -355,10 +355,6 @@ class SqliteStore:
         arrays = map(column_of, columns, shape.types)
         return pa.Table.from_arrays(list(arrays), names=list(shape.names))
 
-    def has(self, table: str) -> bool:
-        """Return True if there is a table `state.*`."""
-        return table in TABLES
-
     def progress(self, name: str) -> int:
         """Return one number of the last push."""
         (value,) = self.numbers(name)

@@ -92,7 +92,7 @@ _TABLES = {
         next_poll BIGINT, polls BIGINT, failures INTEGER, error VARCHAR, gone BOOLEAN,
         domain VARCHAR, site_url VARCHAR, format VARCHAR, quality VARCHAR, note VARCHAR,
         failing_since BIGINT, code VARCHAR, moved_to VARCHAR, moved_polls INTEGER, hub VARCHAR,
-        topic VARCHAR""",
+        topic VARCHAR, header_names VARCHAR[]""",
     "feed_item": """key VARCHAR, identity VARCHAR, hash BLOB, versions INTEGER, rule VARCHAR,
         skipped INTEGER, missing_since BIGINT, first_name UBIGINT, all_names UBIGINT,
         time_from VARCHAR, clipped BOOLEAN, written VARCHAR, alike UBIGINT""",

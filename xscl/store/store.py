@@ -588,16 +588,6 @@ class Store:
         """Return the answer of a user's query; errors are DuckDB's own."""
         return self.connection.sql(query).to_arrow_table()
 
-    def has(self, table: str) -> bool:
-        """Return True if the optional table `state.*` exists."""
-        return bool(
-            self.fetch(
-                "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database()"
-                " AND schema_name = 'state' AND table_name = ?",
-                [table],
-            )
-        )
-
     def progress(self, name: str) -> int:
         """Return one number of the last push."""
         (value,) = self.numbers(name)

@@ -8,7 +8,6 @@ from pathlib import Path
 from feeds.documents import Document
 from xscl.engine.facade import Engine
 from xscl.engine.throughput import Pace, Rates
-from xscl.polling.feed_tables import create_tables
 from xscl.service.status import ServiceStatus, StatusReader, WindowState
 from xscl.store.data_directory import DataDirectory
 
@@ -50,7 +49,6 @@ def test_a_push_is_counted_with_its_matches_of_all_subscribers(tmp_path: Path) -
         assert (engine.host.ingest.pace.documents, engine.host.ingest.pace.matches) == (3, 6)
         assert laps == ["wait", "accept", "join", "store", "commit"]
         store = engine.host.connect()
-        create_tables(store)
         found = StatusReader(store, home, engine=engine).now()
         store.close()
     assert found.windows == (WindowState(604_800_000_000, 3, last_day=3),)

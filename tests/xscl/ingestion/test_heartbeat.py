@@ -21,7 +21,7 @@ from xscl.ingestion.heartbeat import ON_THE_WAY, Heartbeat
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository, ticks
-from xscl.polling.feed_tables import heard_until
+from xscl.polling.stored_feeds import heard_until
 from xscl.server.serve import ServeSettings, Service
 from xscl.shredding.arrivals import BatchPart
 from xscl.store.consumed_offsets import BatchKey, Beat

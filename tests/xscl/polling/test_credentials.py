@@ -109,7 +109,7 @@ def test_a_kill_between_file_and_row_leaves_an_orphan_or_the_old_address(
             FeedRepository(engine) as feeds,
             monkeypatch.context() as patched,
         ):
-            patched.setattr(feeds._store, "transaction", _killed)
+            patched.setattr(feeds.store, "transaction", _killed)
             with pytest.raises(Killed):
                 feeds.record([changed])
             with pytest.raises(Killed):

@@ -338,7 +338,7 @@ def test_what_was_not_recorded_waits_for_who_writes_the_tables(place: Place, fee
             return reopened[feed.key].polls
 
     with ThreadPoolExecutor(1) as pool:
-        store = place.feeds._store
+        store = place.feeds.store
         with place.feeds._writing, store.transaction():
             store.fetch("UPDATE state.feed SET tags = ['late'] WHERE key = ?", [feed.key])
             opening = pool.submit(polls)

@@ -590,7 +590,7 @@ def test_a_feed_keeps_its_last_polls_with_errors_and_redirects(
     for _ in range(3):
         place.clock.now += 1
         place.poll(feed, other)
-    kept = place.feeds.fetch("SELECT key, count(*) FROM state.feed_poll GROUP BY key")
+    kept = place.feeds.store.fetch("SELECT key, count(*) FROM state.feed_poll GROUP BY key")
     assert dict(kept) == {feed.key: 2, other.key: 2}
     assert [one.polled for one in place.feeds.polls(feed)] == [place.clock.now, place.clock.now - 1]
     place.feeds.remove(place.feeds[feed.key])

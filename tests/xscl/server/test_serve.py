@@ -31,7 +31,6 @@ from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_poller import PollSettings, follow
 from xscl.polling.feed_repository import FeedRepository
-from xscl.polling.feed_tables import create_tables
 from xscl.server.serve import ServeSettings, Service
 from xscl.service.accounts import Accounts, Quota
 from xscl.service.status import StatusReader, status
@@ -375,7 +374,6 @@ def test_status_counts_matches_as_the_engine_does(place: DataDirectory) -> None:
         Spool(place.spool) as spool,
         closing(engine.host.connect()) as store,
     ):
-        create_tables(store)
         before = status(store, place)
         assert (before.consumer, before.waiting, before.matches) == (None, 2, 0)
         assert before.lag > 1e9  # seconds: the segment says that it arrived in 1970
@@ -419,7 +417,6 @@ def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: DataDirectory) -
         Spool(place.spool) as spool,
         closing(engine.host.connect()) as store,
     ):
-        create_tables(store)
         looks = StatusReader(store, place, clock)
 
         def look(after: float, *, whole: bool = False) -> tuple[int, int, int, int]:
@@ -456,7 +453,6 @@ def test_what_waits_is_opened_once(place: DataDirectory) -> None:
         Spool(place.spool) as spool,
         closing(engine.host.connect()) as store,
     ):
-        create_tables(store)
         looks = StatusReader(store, place)
         spool.append(documents(2), 2)
         assert looks.now().waiting == 3

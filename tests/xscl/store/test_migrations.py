@@ -102,7 +102,7 @@ def test_steps_are_taken_in_order_and_once(old: Path, plant: Plant) -> None:
 def test_a_store_of_a_version_between_takes_the_later_steps(old: Path, plant: Plant) -> None:
     plant(rename)
     with closing(Store(old)) as store:
-        assert store.has("offsets")
+        assert store.fetch("SELECT batch_id FROM state.offsets")
     plant(rename, rename_back)
     with xscl.Engine(old) as engine:
         assert engine.consumed("direct") == 12
@@ -169,6 +169,8 @@ def take_back(store: Store) -> None:
     store.fetch("DROP TABLE state.retired")
     store.fetch("DROP TABLE state.star")
     without_tags(store)
+    for table in ("feed", "feed_item", "feed_lease", "feed_spool"):
+        store.fetch(f"DROP TABLE state.{table}")
     store.fetch("DROP TABLE state.backfill")
     store.set_meta(version=FIRST)
 
@@ -179,8 +181,7 @@ def without_tags(store: Store) -> None:
     store.fetch("ALTER TABLE mark.store DROP COLUMN journal")
     for table in ("subscription_tag", "saved_statement"):
         store.fetch(f"DROP TABLE state.{table}")
-    store.fetch("DROP TABLE IF EXISTS state.feed_poll")
-    store.fetch("ALTER TABLE IF EXISTS state.feed DROP COLUMN IF EXISTS header_names")
+    store.fetch("DROP TABLE state.feed_poll")
 
 
 def with_tables_of_templates(store: Store) -> None:
@@ -193,6 +194,7 @@ def with_tables_of_templates(store: Store) -> None:
             f" FROM state.r_t WHERE template = {number}"
         )
     store.fetch("DROP TABLE state.r_t")
+    store.fetch("ALTER TABLE state.feed DROP COLUMN header_names")
 
 
 def without_backfills(store: Store) -> None:
@@ -233,8 +235,8 @@ def test_subscriptions_of_version_1_can_be_edited(old: Path) -> None:
 def test_feeds_of_version_14_have_hubs_and_leases(old: Path) -> None:
     with xscl.Engine(old) as engine, FeedRepository(engine) as feeds:
         feed = feeds.add(FeedRequest("http://a.example/feed"))
-        columns = [name for name, *_ in feeds.fetch("DESCRIBE state.feed_lease")]
-        history = feeds.fetch("DESCRIBE state.feed_poll")
+        columns = [name for name, *_ in feeds.store.fetch("DESCRIBE state.feed_lease")]
+        history = feeds.store.fetch("DESCRIBE state.feed_poll")
     with closing(Store(old)) as store, store.transaction():
         store.fetch("DROP TABLE state.feed_lease")
         for column in ("hub", "topic"):
@@ -244,8 +246,8 @@ def test_feeds_of_version_14_have_hubs_and_leases(old: Path) -> None:
     with xscl.Engine(old) as engine, FeedRepository(engine) as feeds:
         assert list(feeds) == [feed]
         assert feeds.leases() == {}
-        assert [name for name, *_ in feeds.fetch("DESCRIBE state.feed_lease")] == columns
-        assert feeds.fetch("DESCRIBE state.feed_poll") == history
+        assert [name for name, *_ in feeds.store.fetch("DESCRIBE state.feed_lease")] == columns
+        assert feeds.store.fetch("DESCRIBE state.feed_poll") == history
         assert columns == [one.name for one in dataclasses.fields(HubLease)]
         hub = dataclasses.replace(feed, hub="http://hub.example/", topic=feed.url)
         feeds.record([hub])

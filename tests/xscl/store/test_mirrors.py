@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from xscl.polling import feed_tables
 from xscl.store import mirrors, schema
 from xscl.store.sqlite_store import SqliteStore
 from xscl.store.sqlite_tables import RELATIONS, TABLES, column_of
@@ -101,7 +100,7 @@ def columns_in_duckdb(connection: duckdb.DuckDBPyConnection) -> dict[str, list[t
 def test_tables_in_duckdb_have_the_types_that_users_know() -> None:
     """The reference are the tables of the store of DuckDB."""
     with duckdb.connect() as reference:
-        reference.execute(schema.SCHEMA + feed_tables.SCHEMA)
+        reference.execute(schema.SCHEMA)
         expected = columns_in_duckdb(reference)
     with closing(SqliteStore(None)) as store:
         names = [*TABLES, *RELATIONS]

@@ -24,8 +24,6 @@ def insert_missing(store: Store, table: str, rows: Sequence[Mapping[str, object]
 
 def long_text(store: Store, table: str, column: str, most: int) -> tuple[str, int] | None:
     """Return the beginning and the length of a text with more characters in a column, if any."""
-    if not store.has(table):
-        return None
     rows = store.rows(
         f"SELECT substr({column}, 1, 100) AS beginning, length({column}) AS size"
         f" FROM state.{table} WHERE length({column}) > ? LIMIT 1",

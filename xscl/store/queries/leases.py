@@ -1,0 +1,128 @@
+"""Leases of feeds at their WebSub hubs, by the keys of the feeds; times are ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from templates.columns.arrow_tables import named
+from xscl.store.queries.lists import TEXTS
+from xscl.store.store import Store
+
+_LEASES = (
+    "SELECT key, hub, topic, callback, asked, due, confirmed, until, failures, denied, note,"
+    " deliveries, delivered, missed FROM state.feed_lease"
+)
+
+
+def leases(store: Store, keys: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
+    """Return the leases of some feeds, or all."""
+    if keys is None:
+        return store.rows(_LEASES)
+    return store.rows(f"{_LEASES} WHERE key IN {TEXTS}", [list(keys)])
+
+
+def count_leases(store: Store) -> int:
+    """Return the number of feeds whose hubs send what is new."""
+    (row,) = store.rows("SELECT count(*) AS leases FROM state.feed_lease WHERE until IS NOT NULL")
+    return int(row["leases"])
+
+
+def leases_at(store: Store, callback: str) -> Iterator[dict[str, Any]]:
+    """Return the lease with a callback, given by its hash."""
+    return store.rows(f"{_LEASES} WHERE callback = ?", [callback])
+
+
+def wanted_leases(store: Store, now: int, most: int) -> list[tuple[str, str, str]]:
+    """Return key, hub and topic of feeds whose hubs are to be asked, those never asked last."""
+    rows = store.rows(
+        "SELECT key, f.hub, f.topic FROM state.feed f LEFT JOIN state.feed_lease l USING (key)"
+        " WHERE f.hub IS NOT NULL AND NOT f.gone AND f.error IS NULL"
+        " AND (l.due IS NULL OR l.due <= ? OR (l.hub, l.topic) <> (f.hub, f.topic))"
+        " ORDER BY l.due NULLS LAST, key LIMIT ?",
+        [now, most],
+    )
+    return [(row["key"], row["hub"], row["topic"]) for row in rows]
+
+
+def ended_leases(store: Store, now: int) -> list[str]:
+    """Return the keys of leases that are over."""
+    rows = store.rows("SELECT key FROM state.feed_lease WHERE until <= ?", [now])
+    return [row["key"] for row in rows]
+
+
+def leases_without_hub(store: Store) -> list[str]:
+    """Return the keys of leases whose feeds are gone or name no hub."""
+    rows = store.rows(
+        "SELECT key FROM state.feed_lease WHERE key NOT IN"
+        " (SELECT key FROM state.feed WHERE hub IS NOT NULL AND NOT gone)"
+    )
+    return [row["key"] for row in rows]
+
+
+def put_lease(store: Store, row: Mapping[str, object]) -> None:
+    """Insert a lease, a row as `leases` returns it, or replace that of its feed."""
+    marks = ", ".join("?" * len(row))
+    store.fetch(
+        f"INSERT OR REPLACE INTO state.feed_lease ({named(row)}) VALUES ({marks})",
+        list(row.values()),
+    )
+
+
+def delete_leases(store: Store, keys: Collection[str]) -> None:
+    """Delete the leases of feeds."""
+    store.fetch(f"DELETE FROM state.feed_lease WHERE key IN {TEXTS}", [list(keys)])
+
+
+def note_problem(store: Store, key: str, note: str, *, asked: int) -> None:
+    """Record why a hub that was asked at a time has not confirmed."""
+    store.fetch(
+        "UPDATE state.feed_lease SET note = ? WHERE key = ? AND asked = ?"
+        " AND coalesce(confirmed, 0) < asked",
+        [note, key, asked],
+    )
+
+
+def confirm_lease(
+    store: Store, key: str, callback: str, *, confirmed: int, until: int, due: int
+) -> None:
+    """Begin a lease or prolong it."""
+    store.fetch(
+        "UPDATE state.feed_lease SET confirmed = ?, until = ?, due = ?, failures = 0,"
+        " denied = false, note = NULL WHERE key = ? AND callback = ?",
+        [confirmed, until, due, key, callback],
+    )
+
+
+def deny_lease(store: Store, key: str, callback: str, *, due: int, note: str) -> None:
+    """End a lease that the hub refuses."""
+    store.fetch(
+        "UPDATE state.feed_lease SET until = NULL, denied = true, due = ?, note = ?"
+        " WHERE key = ? AND callback = ?",
+        [due, note, key, callback],
+    )
+
+
+def end_leases(store: Store, keys: Collection[str], note: str) -> None:
+    """End leases that are over."""
+    store.fetch(
+        f"UPDATE state.feed_lease SET until = NULL, note = ? WHERE key IN {TEXTS}",
+        [note, list(keys)],
+    )
+
+
+def count_delivery(store: Store, key: str, now: int) -> None:
+    """Count a delivery of a hub."""
+    store.fetch(
+        "UPDATE state.feed_lease SET deliveries = deliveries + 1, delivered = ? WHERE key = ?",
+        [now, key],
+    )
+
+
+def note_missed(store: Store, key: str, now: int, *, since: int) -> None:
+    """Record that the hub of a lease, which was confirmed before, has sent nothing since a time."""
+    store.fetch(
+        "UPDATE state.feed_lease SET missed = ? WHERE key = ? AND until IS NOT NULL"
+        " AND coalesce(delivered, 0) < ? AND confirmed < ?",
+        [now, key, since, since],
+    )
