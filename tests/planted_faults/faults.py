@@ -799,8 +799,8 @@ _ENGINE_AND_STORE = (
     Fault(
         "ids that only the journal has are not known",
         "xscl/documents/document_ids.py",
-        "        self._unsaved.update(given)\n",
-        "",
+        "self._unsaved_from = min(self._unsaved_from, int(docs[0]))",
+        "self._unsaved_from = min(self._unsaved_from, INFINITE)",
         (f"{_IDS}::test_a_repetition_of_what_only_the_journal_has_changes_nothing",),
     ),
     Fault(

@@ -17,9 +17,10 @@ import xscl.store.journal
 import xscl.store.store_file
 from feeds.documents import Document
 from feeds.spool import Spool
+from templates.model.relations import INFINITE
 from xscl.delivery.endpoint import Endpoint, Outcome
 from xscl.delivery.outbox.deliveries import Deliveries
-from xscl.documents.document_ids import DocumentIds
+from xscl.documents.document_ids import DocumentIds, Hashes, Numbers
 from xscl.engine.transactions import Transactions
 from xscl.limiter import DailyQuota
 from xscl.service.accounts import Account
@@ -168,9 +169,9 @@ def forgotten_ids() -> None:
     """Duplicate detection misses document versions that the journal has and the database lacks."""
     add = DocumentIds.add
 
-    def _add(self: DocumentIds, given: Sequence[str]) -> None:
-        add(self, given)
-        self._unsaved.clear()
+    def _add(self: DocumentIds, hashes: Hashes, docs: Numbers) -> None:
+        add(self, hashes, docs)
+        self._unsaved_from = INFINITE
 
     DocumentIds.add = _add  # type: ignore[method-assign]  # the planted defect
 

@@ -20,17 +20,18 @@ import hashlib
 import re
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from itertools import compress
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from templates.columns.columns import HashFilter
+from templates.columns.columns import SortedRuns
+from templates.model.relations import INFINITE
+from xscl.store.queries.documents import hashes_of_ids, identities
 from xscl.store.store import Store
 
-MOST_UNSAVED = 1 << 16
-"""Ids that only the journal may have; if there are more, the database is asked for all."""
+Hashes: TypeAlias = npt.NDArray[np.uint32]
+Numbers: TypeAlias = npt.NDArray[np.int64]
 PLAIN = "S"
 """The stream whose documents are called by their ids."""
 SUFFIX = "@[0-9]+$"
@@ -92,56 +93,51 @@ def _meet(some: Sequence[str], others: Sequence[str]) -> bool:
 
 
 class DocumentIds:
-    """The ids of a store's documents; of evicted ones, that they were there."""
+    """The ids of a store's documents, by which these are found."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._unsaved: set[str] = set()  # those of documents that only the journal may have
+        self._unsaved_from = INFINITE  # the first document that only the journal may have
 
     def begin(self) -> None:
         """Begin with a batch."""
         if not self._store.lender.is_behind:
-            self._unsaved.clear()
+            self._unsaved_from = INFINITE
 
-    def known(self, ids: Sequence[str]) -> dict[str, Versions]:
-        """Return the documents with those of some ids that may be known."""
-        asked = set(compress(ids, self._seen.among(_numbers(ids))))
+    def known(self, ids: Collection[str], hashes: Hashes) -> dict[str, Versions]:
+        """Return the documents with some ids, whose `hashes_of` are given."""
         found: dict[str, Versions] = {}
-        if not asked:
+        if not self._numbers.counts(hashes, hashes).any():
             return found
-        self._store.lend("arriving", pa.table({"given": pa.array(list(asked), pa.string())}))
-        query = (
-            "SELECT given, id, streams, hash, base FROM state.document"
-            " SEMI JOIN arriving USING (given)"
-        )
-        if len(self._unsaved) > MOST_UNSAVED or not self._unsaved.isdisjoint(asked):
-            rows = self._store.fetch(query)
-            self._unsaved.clear()  # the journal has been brought to the database
-        else:
-            rows = self._store.peek(query)
-        for given, name, streams, digest, base in rows:
-            versions = found.get(given)
-            if versions is None:
-                versions = found[given] = Versions()
-            versions.add(tuple(streams), digest, number_in(name), base)
+        _, docs = self._numbers.rows(hashes, hashes)
+        asked, newest = set(ids), bool(docs.max() >= self._unsaved_from)
+        for row in identities(self._store, np.unique(docs).tolist(), newest=newest):
+            if row["given"] in asked:
+                versions = found.setdefault(row["given"], Versions())
+                versions.add(tuple(row["streams"]), row["hash"], number_in(row["id"]), row["base"])
+        if newest:  # the journal has been brought to the database
+            self._unsaved_from = INFINITE
         return found
 
-    def add(self, given: Sequence[str]) -> None:
-        """Add the ids of the documents of a batch."""
-        self._seen.add(_numbers(given))
-        self._unsaved.update(given)
+    def add(self, hashes: Hashes, docs: Numbers) -> None:
+        """Add documents, by the hashes of their ids."""
+        self._numbers.add(hashes, docs.astype(np.uint32))
+        if len(docs):
+            self._unsaved_from = min(self._unsaved_from, int(docs[0]))
 
     @cached_property
-    def _seen(self) -> HashFilter:
-        """The hashes of all ids; those of evicted documents stay."""
-        columns = self._store.connection.execute(
-            "SELECT md5_number_lower(given) AS number FROM state.document"
-        ).fetchnumpy()
-        return HashFilter(np.asarray(columns["number"], dtype=np.uint64))
+    def _numbers(self) -> SortedRuns:
+        """The numbers of documents by the hashes of their ids, 8 bytes for both.
+
+        Those of evicted documents stay.
+        """
+        docs, hashes = hashes_of_ids(self._store)
+        numbers = SortedRuns()
+        numbers.add(hashes.astype(np.uint32), docs.astype(np.uint32))
+        return numbers
 
 
-def _numbers(names: Collection[str]) -> npt.NDArray[np.uint64]:
-    """Return 64 bits of the MD5 of each name, as the database's md5_number_lower."""
-    digests = (hashlib.md5(name.encode(), usedforsecurity=False).digest() for name in names)
-    numbers = (int.from_bytes(digest[8:], "little") for digest in digests)
-    return np.fromiter(numbers, np.uint64, len(names))
+def hashes_of(ids: Collection[str]) -> Hashes:
+    """Return 32 bits of the MD5 of each id, the lower half of the database's md5_number_lower."""
+    digests = (hashlib.md5(id.encode(), usedforsecurity=False).digest()[8:12] for id in ids)
+    return np.frombuffer(b"".join(digests), np.dtype("<u4"))

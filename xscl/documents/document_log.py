@@ -20,7 +20,14 @@ import pyarrow as pa
 from feeds.documents import Document, DocumentColumns
 from feeds.errors import MalformedDocument
 from feeds.xml.xmlparse import parse
-from xscl.documents.document_ids import DocumentIds, Versions, document_name, number_in, posted_name
+from xscl.documents.document_ids import (
+    DocumentIds,
+    Versions,
+    document_name,
+    hashes_of,
+    number_in,
+    posted_name,
+)
 from xscl.documents.document_validation import (
     Reason,
     Refusal,
@@ -125,6 +132,7 @@ class DocumentLog:
         given, refused = separate_invalid(documents)
         elsewhere = RemoteWitnesses.of(parts, len(given))
         batch = _Batch(given, origins, elsewhere, refused)
+        self._ids.begin()
         self._identify(batch)
         rows = np.flatnonzero(batch.taken)
         clocks = self._advance_clock(batch, beats)
@@ -132,6 +140,7 @@ class DocumentLog:
         docs = np.arange(self.next, self.next + len(rows))
         arrivals = batch.arrivals(rows, docs, clocks)
         self.next += len(rows)
+        self._ids.add(batch.id_hashes[rows], docs)
         if len(arrivals):
             self._arrived.append(arrivals)
             self._arrived_from.append(int(arrivals.docs[0]))
@@ -172,10 +181,8 @@ class DocumentLog:
         if batch.is_settled:
             for at in batch.candidates(()):
                 batch.taken[at] = self._is_readable(batch, at)
-            self._ids.add(ids)
             return
-        self._ids.begin()
-        known = self._ids.known(ids)
+        known = self._ids.known(ids, batch.id_hashes)
         for one, times in Counter(ids).items():
             if times > 1:
                 known.setdefault(one, Versions())
@@ -184,7 +191,6 @@ class DocumentLog:
             if not self._assign(batch, at, self.next + at - missing, known.get(ids[at])):
                 batch.taken[at] = False
                 missing += 1
-        self._ids.add(ids)
 
     def _assign(self, batch: _Batch, at: int, number: int, versions: Versions | None) -> bool:
         """Return True if the document at a place is accepted under a number.
@@ -359,6 +365,7 @@ class _Batch:
         self.elsewhere = elsewhere
         self.refused = refused
         self.hashes = [hashlib.blake2b(xml, digest_size=16).digest() for xml in given.xml]
+        self.id_hashes = hashes_of(given.ids)
         self.ts = np.array(given.timestamps, np.int64)
         self.taken = np.ones(len(given), np.bool_)
         self.read: dict[int, ReadDocument] = {}

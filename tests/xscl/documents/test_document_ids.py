@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from feeds.documents import Document
-from xscl.documents import document_ids
+from xscl.documents.document_ids import Hashes, hashes_of
 from xscl.documents.retention import SERVICE
 from xscl.engine.facade import Engine
+from xscl.store.queries.documents import hashes_of_ids
 
 PAIRS = "orders//order->n FOLLOWED BY{n = m, 30 d} invoices//invoice->m"
 EITHER = "S//a->x FOLLOWED BY{x = y, 30 d} T//a->y"
@@ -88,12 +89,8 @@ def test_documents_that_share_a_stream_are_versions_and_never_meet(engine: Engin
     assert [row[:2] for row in listed(engine)] == [("d", 1), ("d@2", 2), ("T/d@3", 3), ("T/d@4", 4)]
 
 
-@pytest.mark.parametrize("most", [document_ids.MOST_UNSAVED, 0])
-def test_a_repetition_of_what_only_the_journal_has_changes_nothing(
-    engine: Engine, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repetition_of_what_only_the_journal_has_changes_nothing(engine: Engine) -> None:
     """The first version is in the database, the second one is a record of the journal."""
-    monkeypatch.setattr(document_ids, "MOST_UNSAVED", most)
     engine.subscribe("all", "orders//order->n", updates=True)
     engine.push([order("17", "a")])
     assert listed(engine) == [
@@ -104,6 +101,29 @@ def test_a_repetition_of_what_only_the_journal_has_changes_nothing(
     assert (again.accepted, again.unchanged, len(again)) == (0, 3, 0)
     names = ["orders/17", "orders/18", "orders/17@2"]
     assert [row[0] for row in listed(engine)] == names
+
+
+def test_ids_whose_hashes_collide_are_different(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def colliding(ids: Collection[str]) -> Hashes:
+        return hashes_of(["17"] * len(ids))
+
+    monkeypatch.setattr("xscl.documents.document_log.hashes_of", colliding)
+    engine.push([order("17", "a"), order("18", "a")])
+    again = engine.push([order("18", "a"), order("19", "a"), order("17", "b")])
+    assert (again.accepted, again.unchanged) == (2, 1)
+    names = ["orders/17", "orders/18", "orders/19", "orders/17@2"]
+    assert [row[0] for row in listed(engine)] == names
+
+
+def test_the_database_hashes_ids_as_a_push_does(engine: Engine) -> None:
+    given = [order(id, "a") for id in ("17", "ä", "a" * 100)]
+    engine.push(given)
+    with engine.host.transactions.lock:
+        docs, hashes = hashes_of_ids(engine.host.transactions.store)
+    assert docs.tolist() == [1, 2, 3]
+    assert hashes.astype("u4").tolist() == hashes_of([one.id for one in given]).tolist()
 
 
 def test_ids_are_known_after_a_failed_push(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

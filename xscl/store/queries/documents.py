@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from templates.model.relations import INFINITE
@@ -42,6 +44,24 @@ def stored_documents(
     listed, parameters = among(store, docs)
     query = f"SELECT {_STORED} FROM state.document WHERE doc IN ({listed})"
     return store.rows(query, parameters, newest=newest)
+
+
+def identities(
+    store: Store, docs: Collection[int], *, newest: bool = True
+) -> Iterator[dict[str, Any]]:
+    """Return `given`, `id`, `streams`, `hash` and `base` of documents.
+
+    Unless they are the `newest`, those of the newest commits may lack.
+    """
+    listed, parameters = among(store, docs)
+    query = f"SELECT given, id, streams, hash, base FROM state.document WHERE doc IN ({listed})"
+    return store.rows(query, parameters, newest=newest)
+
+
+def hashes_of_ids(store: Store) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    """Return the numbers of all documents, and 64 bits of the MD5 of the id of each."""
+    rows = store.arrow("SELECT doc, md5_number_lower(given) AS hash FROM state.document")
+    return rows["doc"].to_numpy(), rows["hash"].to_numpy()
 
 
 def documents_given(store: Store, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
