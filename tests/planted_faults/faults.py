@@ -830,8 +830,8 @@ _ENGINE_AND_STORE = (
     Fault(
         "texts leave that are still referred to",
         "xscl/engine/eviction.py",
-        'f"DELETE FROM state.text WHERE doc < ? AND doc NOT IN ({_REFERRED})"',
-        '"DELETE FROM state.text WHERE doc < ?"',
+        "stays = np.isin(docs, self._referred(numbered))",
+        "stays = np.zeros(len(docs), np.bool_)",
         ("tests/xscl/engine/test_retention.py::test_no_retention_changes_a_match",),
     ),
     Fault(

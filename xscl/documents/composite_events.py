@@ -234,10 +234,3 @@ class CompositeEvents:
         times = [composite.ts for _, composite in asked]
         stored = relational_results(self._store, min(times), max(times))
         return {(row["qid"], stored_composite(row)) for row in stored} & asked
-
-    def forget(self) -> None:
-        """Delete composites that neither the join state nor a result refers to."""
-        self._store.connection.execute(
-            "DELETE FROM state.composite WHERE doc NOT IN (SELECT doc FROM state.times"
-            " UNION ALL SELECT doc1 FROM state.result UNION ALL SELECT doc2 FROM state.result)"
-        )

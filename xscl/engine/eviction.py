@@ -21,18 +21,39 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, compress
+from itertools import compress
 
-import pyarrow as pa
+import numpy as np
 
 from cep_core.plan import VALUES, Plan, Row
 from templates.model.relations import INFINITE
-from xscl.documents.composite_events import Composite, CompositeEvents
+from xscl.documents.composite_events import Composite
 from xscl.documents.document_log import DocumentLog
 from xscl.documents.results import RESULTS_UP_TO
 from xscl.documents.retention import Retention, load_retention, save_retention
 from xscl.planning.plan_state import held_documents
 from xscl.shredding.arrivals import Arrivals
+from xscl.store.queries.composites import (
+    delete_composites,
+    documents_of_composites,
+    relational_composites,
+)
+from xscl.store.queries.documents import (
+    delete_documents,
+    documents_of_streams,
+    expired_documents,
+    first_arrived_since,
+)
+from xscl.store.queries.numbers import Numbers
+from xscl.store.queries.rejected import delete_late, delete_rejected_of, keep_newest
+from xscl.store.queries.results import delete_results, documents_of_results, first_result_of
+from xscl.store.queries.texts import (
+    bytes_of_texts,
+    delete_texts,
+    documents_with_texts,
+    sizes_of_texts,
+)
+from xscl.store.queries.witnesses import documents_of_joins
 from xscl.store.store import Store
 
 _log = logging.getLogger(__name__)
@@ -43,12 +64,6 @@ FEW = 4096
 """Number of texts and results below which a scan runs whenever anything may have expired."""
 BOUNDED = 64
 """Number of pushes between two checks of the sizes of bounded tables."""
-
-_REFERRED = """
-    SELECT doc FROM held UNION ALL SELECT doc FROM state.times
-    UNION ALL SELECT doc1 FROM state.result UNION ALL SELECT doc2 FROM state.result
-    UNION ALL SELECT unnest(docs) FROM state.composite
-"""
 
 
 _USUAL = Retention()
@@ -73,7 +88,6 @@ class Forgetting:
         self,
         store: Store,
         documents: DocumentLog,
-        composites: CompositeEvents,
         plan: Plan,
         needed_from: Callable[[], int],
     ) -> None:
@@ -81,7 +95,6 @@ class Forgetting:
         self._store = store
         self._needed_from = needed_from
         self._documents = documents
-        self._composites = composites
         self._plan = plan
         self._set(load_retention(store))
         *horizons, self._forgotten, self._bytes = store.numbers(
@@ -89,8 +102,7 @@ class Forgetting:
         )
         self._texts, self._matches, self._identities = map(_Horizon, horizons)
         if self._bytes < 0:  # a store of a release that did not count
-            rows = store.fetch("SELECT coalesce(sum(octet_length(xml)), 0)::BIGINT FROM state.text")
-            self._bytes = rows[0][0]
+            self._bytes = bytes_of_texts(store)
         self._bytes_left = 0  # when there were too many the last time
         self._looked_at = 0  # texts before the horizon, and results, the last time
         self._arrived = 0  # documents since then
@@ -173,24 +185,20 @@ class Forgetting:
             self._forget_documents(clock)
         self._pushes += 1
         if not self._pushes % BOUNDED:
-            self._bound("state.late")
-            self._bound("state.rejected")
+            most = self._retention.rows
+            keep_newest(self._store, most, tolerated=most + most // PART)
 
     def erase(self, prefix: str) -> None:
         """Delete all documents of streams with a prefix, and what is known of them.
 
         No subscription may read them any more.
         """
-        own = "len(list_filter(streams, lambda s: NOT starts_with(s, ?))) = 0"
-        docs = f"SELECT doc FROM state.document WHERE len(streams) > 0 AND {own}"
         self._sweep()
-        deleted = self._store.fetch(
-            f"DELETE FROM state.text WHERE doc IN ({docs}) RETURNING octet_length(xml)", [prefix]
-        )
-        self._bytes -= sum(size for (size,) in deleted)
-        self._store.fetch(f"DELETE FROM state.late WHERE doc IN ({docs})", [prefix])
-        self._store.fetch(f"DELETE FROM state.document WHERE len(streams) > 0 AND {own}", [prefix])
-        self._store.fetch("DELETE FROM state.rejected WHERE starts_with(stream, ?)", [prefix])
+        docs = documents_of_streams(self._store, prefix)
+        self._bytes -= delete_texts(self._store, docs)
+        delete_late(self._store, docs)
+        delete_documents(self._store, docs)
+        delete_rejected_of(self._store, prefix)
         self._store.set_progress(**self.numbers())
 
     def sweep(self) -> None:
@@ -199,32 +207,29 @@ class Forgetting:
         self._store.set_progress(**self.numbers())
 
     def _sweep(self) -> None:
-        self._composites.forget()
-        self._hold(held_documents(self._plan))
-        deleted = self._store.fetch(
-            f"DELETE FROM state.text WHERE doc < ? AND doc NOT IN ({_REFERRED})"
-            " RETURNING octet_length(xml)",
-            [self._texts.first if self._everything else INFINITE],
-        )
-        self._bytes -= sum(size for (size,) in deleted)
-        ((texts, results),) = self._store.fetch(
-            "SELECT (SELECT count(*) FROM state.text WHERE doc < ?),"
-            " (SELECT count(*) FROM state.result)",
-            [self._texts.first],
-        )
-        self._looked_at = texts + results
+        in_results = documents_of_results(self._store)
+        numbered = np.concatenate((documents_of_joins(self._store), in_results))
+        delete_composites(self._store, but=numbered)
+        before = self._texts.first if self._everything else INFINITE
+        docs = documents_with_texts(self._store, before=before)
+        stays = np.isin(docs, self._referred(numbered))
+        self._bytes -= delete_texts(self._store, docs[~stays])
+        texts = int(np.count_nonzero(docs[stays] < self._texts.first))
+        self._looked_at = texts + len(in_results) // 2
         self._arrived = 0
+
+    def _referred(self, *numbered: Numbers) -> Numbers:
+        """Return all documents that something refers to, given those of joins and results."""
+        held = np.fromiter(held_documents(self._plan), np.int64)
+        return np.concatenate((*numbered, documents_of_composites(self._store), held))
 
     def _pays(self) -> bool:
         return self._looked_at < FEW or self._arrived * PART >= self._looked_at
 
     def _first_since(self, time: int, horizon: _Horizon) -> int:
         """Return the first document that arrived at `time` or later."""
-        ((first,),) = self._store.fetch(
-            "SELECT min(doc) FROM state.document WHERE doc >= ? AND arrived >= ?",
-            [horizon.first, time],
-        )
-        return self._documents.next if first is None else max(int(first), horizon.first)
+        first = first_arrived_since(self._store, time, doc=horizon.first)
+        return self._documents.next if first is None else first
 
     def _move(self, horizon: _Horizon, clock: int, age: int) -> bool:
         """Move a horizon to an age, not past what is needed; return True if it changed."""
@@ -276,21 +281,17 @@ class Forgetting:
         """
         assert self._retention.text_bytes is not None
         excess = self._bytes - (self._retention.text_bytes - self._retention.text_bytes // PART)
-        ((texts,),) = self._store.fetch("SELECT count(*) FROM state.text")
-        step = FEW + 2 * texts * excess // max(1, self._bytes)
-        self._hold(held_documents(self._plan))
-        first, end = self._texts.first, self._documents.next
-        while first < end:
-            rows = self._store.fetch(
-                "SELECT doc, octet_length(xml) FROM state.text WHERE doc >= ? AND doc < ?"
-                f" AND doc NOT IN ({_REFERRED}) ORDER BY doc",
-                [first, first + step],
-            )
-            for (doc, _), total in zip(rows, accumulate(size for _, size in rows), strict=True):
-                if total >= excess:
-                    return int(doc) + 1
-            excess -= sum(size for _, size in rows)
-            first += step
+        end = self._documents.next
+        docs = documents_with_texts(self._store, first=self._texts.first, before=end)
+        numbered = documents_of_joins(self._store), documents_of_results(self._store)
+        docs = docs[~np.isin(docs, self._referred(*numbered))]
+        step = FEW + 2 * len(docs) * excess // max(1, self._bytes)
+        for start in range(0, len(docs), step):
+            some = docs[start : start + step]
+            total = np.cumsum(sizes_of_texts(self._store, some))
+            if total[-1] >= excess:
+                return int(some[np.searchsorted(total, excess)]) + 1
+            excess -= int(total[-1])
         return end
 
     # -- Results ---------------------------------------------------------------------------
@@ -299,28 +300,18 @@ class Forgetting:
         """Delete expired results up to a position; return True if any was deleted."""
         assert self._retention.matches is not None
         self._move(self._matches, clock, self._retention.matches)
-        ((cut,),) = self._store.fetch(
-            "SELECT min(position) FROM state.result WHERE greatest(doc1, doc2) >= ?",
-            [self._matches.first],
-        )
+        cut = first_result_of(self._store, self._matches.first)
         return self._delete_results(position if cut is None else min(position, cut - 1))
 
     def _delete_results(self, last: int) -> bool:
         """Delete the results up to a position, except those that may be made again."""
-        ((oldest,),) = self._store.fetch(
-            "SELECT max(position) FROM state.result WHERE position <= ?", [last]
-        )
-        self._hold({row[2] for row in self._rows_of_joins()})
         # An event join may make the row of a kept result again while it keeps one of its events.
-        ((deleted,),) = self._store.fetch(
-            "DELETE FROM state.result WHERE position <= ? AND doc1 NOT IN"
-            " (SELECT c.doc FROM state.composite c JOIN held ON c.bases[1] = held.doc"
-            " WHERE len(c.docs) = 0)",
-            [last],
-        )
-        if deleted:
-            self._store.set_meta(**{RESULTS_UP_TO: int(oldest)})
-        return bool(deleted)
+        bases = {row[2] for row in self._rows_of_joins()}
+        kept = relational_composites(self._store, bases) if bases else ()
+        oldest = delete_results(self._store, last, but_of=kept)
+        if oldest is not None:
+            self._store.set_meta(**{RESULTS_UP_TO: oldest})
+        return oldest is not None
 
     # -- Identities ------------------------------------------------------------------------
 
@@ -330,37 +321,19 @@ class Forgetting:
         if not self._move(self._identities, clock, self._retention.identities):
             return
         first = self._identities.first
-        self._hold(set(self._documents_held()))
-        ((deleted,),) = self._store.fetch(
-            "DELETE FROM state.document WHERE doc < ? AND given NOT IN (SELECT given"
-            " FROM state.document WHERE doc >= ? OR first IN (SELECT doc FROM held)"
-            f" OR doc IN ({_REFERRED} UNION ALL SELECT doc FROM state.text"
-            " UNION ALL SELECT unnest(bases) FROM state.composite))",
-            [first, first],
+        held = set(self._documents_held())
+        kept = (
+            self._referred(documents_of_joins(self._store), documents_of_results(self._store)),
+            documents_with_texts(self._store, before=first),
+            documents_of_composites(self._store, bases=True),
+            np.fromiter(held, np.int64),
         )
-        self._forgotten += deleted
-        self._store.connection.execute(
-            "DELETE FROM state.late WHERE doc < ? AND doc NOT IN (SELECT doc FROM state.document)",
-            [first],
-        )
-
-    # -- Tables with a bound ---------------------------------------------------------------
-
-    def _bound(self, table: str) -> None:
-        """Delete the oldest rows of a table that has an eighth too many."""
-        most = self._retention.rows
-        ((rows,),) = self._store.peek(f"SELECT count(*) FROM {table}")
-        if rows > most + most // PART:
-            old = f"SELECT rowid FROM {table} ORDER BY rowid DESC OFFSET {most}"
-            ((last,),) = self._store.fetch(f"SELECT max(rowid) FROM ({old})")
-            self._store.fetch(f"DELETE FROM {table} WHERE rowid <= ?", [last])
+        gone = expired_documents(self._store, first, kept=np.concatenate(kept), firsts=held)
+        delete_documents(self._store, gone)
+        delete_late(self._store, gone)
+        self._forgotten += len(gone)
 
     # -- What operators over time hold -----------------------------------------------------
-
-    def _hold(self, docs: set[int]) -> None:
-        """Register these documents as the relation `held`."""
-        table = pa.table({"doc": pa.array(sorted(docs), pa.int64())})
-        self._store.lend("held", table)
 
     def _rows(self) -> Iterator[Row]:
         """Yield the rows that wait for their epoch, and the state of m-ops."""

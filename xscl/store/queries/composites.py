@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from xscl.store.queries.numbers import among
+import numpy as np
+
+from xscl.store.queries.numbers import Numbers, among, found_numbers
 from xscl.store.store import Store
 
 _COLUMNS = "doc, docs, nodes, vals, start, ts, clock, rank, first, version, bases"
@@ -31,6 +33,31 @@ def relational_results(store: Store, first: int, last: int) -> Iterator[dict[str
         " JOIN state.composite USING (doc) WHERE ts BETWEEN ? AND ? AND len(docs) = 0",
         [first, last],
     )
+
+
+def relational_composites(store: Store, bases: Collection[int]) -> list[int]:
+    """Return the numbers of the relational rows whose first part is of some documents."""
+    listed, parameters = among(store, bases)
+    rows = store.fetch(
+        f"SELECT doc FROM state.composite WHERE len(docs) = 0 AND bases[1] IN ({listed})",
+        parameters,
+    )
+    return [number for (number,) in rows]
+
+
+def documents_of_composites(store: Store, *, bases: bool = False) -> Numbers:
+    """Return the documents of all composites, or their `bases`."""
+    column = "bases" if bases else "docs"
+    return found_numbers(store, f"SELECT unnest({column}) AS doc FROM state.composite")
+
+
+def delete_composites(store: Store, *, but: Numbers) -> None:
+    """Delete all composites but those of some numbers."""
+    numbers = found_numbers(store, "SELECT doc FROM state.composite")
+    gone = numbers[~np.isin(numbers, but)]
+    if len(gone):
+        listed, parameters = among(store, gone)
+        store.fetch(f"DELETE FROM state.composite WHERE doc IN ({listed})", parameters)
 
 
 # -- Definitions of streams ----------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from templates.model.relations import INFINITE
-from xscl.store.queries.numbers import among
+from xscl.store.queries.numbers import Numbers, among, found_numbers
 from xscl.store.store import Store
 
 _TABLE = "state.document"
@@ -25,7 +25,7 @@ def insert_documents(store: Store, rows: pa.Table | Mapping[str, Any]) -> None:
     store.insert(_TABLE, rows if isinstance(rows, pa.Table) else store.typed(_TABLE, rows))
 
 
-def delete_documents(store: Store, docs: Collection[int]) -> None:
+def delete_documents(store: Store, docs: Numbers) -> None:
     """Delete the rows of some documents."""
     listed, parameters = among(store, docs)
     store.fetch(f"DELETE FROM state.document WHERE doc IN ({listed})", parameters)
@@ -58,7 +58,35 @@ def identities(
     return store.rows(query, parameters, newest=newest)
 
 
-def hashes_of_ids(store: Store) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+def documents_of_streams(store: Store, prefix: str) -> Numbers:
+    """Return the documents of which all streams have names that begin with a prefix."""
+    return found_numbers(
+        store,
+        "SELECT doc FROM state.document WHERE len(streams) > 0"
+        " AND len(list_filter(streams, lambda s: NOT starts_with(s, ?))) = 0",
+        [prefix],
+    )
+
+
+def expired_documents(
+    store: Store, before: int, *, kept: Numbers, firsts: Collection[int]
+) -> Numbers:
+    """Return the documents before a number of which no version is needed.
+
+    Those from the number on are needed, those that are `kept`, and those that `firsts` arrived for.
+    """
+    store.lend("kept", pa.table({"doc": kept}))
+    listed, parameters = among(store, firsts)
+    return found_numbers(
+        store,
+        "SELECT doc FROM state.document WHERE doc < ? AND given NOT IN (SELECT given"
+        " FROM state.document WHERE doc >= ? OR doc IN (SELECT doc FROM kept)"
+        f" OR first IN ({listed}))",
+        [before, before, *parameters],
+    )
+
+
+def hashes_of_ids(store: Store) -> tuple[Numbers, npt.NDArray[np.uint64]]:
     """Return the numbers of all documents, and 64 bits of the MD5 of the id of each."""
     rows = store.arrow("SELECT doc, md5_number_lower(given) AS hash FROM state.document")
     return rows["doc"].to_numpy(), rows["hash"].to_numpy()

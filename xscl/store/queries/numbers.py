@@ -1,9 +1,12 @@
-"""Numbers that a statement is about, in its brackets after IN."""
+"""Numbers that a statement is about, in its brackets after IN, and numbers that it finds."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from templates.columns.arrow_tables import FEW_NUMBERS
@@ -11,8 +14,10 @@ from xscl.store import sqlite_store
 from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
+Numbers: TypeAlias = npt.NDArray[np.int64]
 
-def among(store: Store, numbers: Collection[int]) -> tuple[str, list[object]]:
+
+def among(store: Store, numbers: Collection[int] | Numbers) -> tuple[str, list[object]]:
     """Return SQL for some numbers, for the brackets after IN, and its parameters.
 
     Many are lent, so the SQL is for the next statement only.
@@ -20,6 +25,13 @@ def among(store: Store, numbers: Collection[int]) -> tuple[str, list[object]]:
     if isinstance(store, SqliteStore):
         return sqlite_store.among(list(numbers))
     if len(numbers) <= FEW_NUMBERS:
-        return ", ".join("?" * len(numbers)) or "NULL", list(numbers)
-    store.lend("asked", pa.table({"number": pa.array(numbers, pa.int64())}))
-    return "SELECT number FROM asked", []
+        return ", ".join("?" * len(numbers)) or "NULL", [int(number) for number in numbers]
+    store.lend("asked_numbers", pa.table({"number": pa.array(numbers, pa.int64())}))
+    return "SELECT number FROM asked_numbers", []
+
+
+def found_numbers(store: Store, query: str, parameters: Sequence[object] = ()) -> Numbers:
+    """Return the numbers that a query of one column finds."""
+    with store.translate_errors():
+        (found,) = store.connection.execute(query, list(parameters)).fetchnumpy().values()
+    return np.asarray(found, np.int64)

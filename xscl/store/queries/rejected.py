@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from xscl.store.queries.numbers import among
 from xscl.store.queries.owners import own_condition
 from xscl.store.store import Store
 
@@ -42,3 +43,37 @@ def known_rejected(
             " WHERE (id, sha256) IN (SELECT id, sha256 FROM refused)"
         )
     )
+
+
+def delete_rejected_of(store: Store, prefix: str) -> None:
+    """Delete the rejected documents of streams whose names begin with a prefix."""
+    store.fetch("DELETE FROM state.rejected WHERE instr(stream, ?) = 1", [prefix])
+
+
+# -- Too late ------------------------------------------------------------------------------
+
+
+def insert_late(store: Store, rows: Sequence[tuple[int, int, int]]) -> None:
+    """Append late documents: number, watermark and lateness."""
+    docs, watermarks, lateness = zip(*rows, strict=True)
+    missed = pa.nulls(len(docs), pa.string())
+    names = ["doc", "missed", "watermark", "lateness"]
+    store.insert("state.late", pa.table([docs, missed, watermarks, lateness], names=names))
+
+
+def delete_late(store: Store, docs: Collection[int]) -> None:
+    """Delete some late documents."""
+    listed, parameters = among(store, docs)
+    store.fetch(f"DELETE FROM state.late WHERE doc IN ({listed})", parameters)
+
+
+# -- Both ----------------------------------------------------------------------------------
+
+
+def keep_newest(store: Store, rows: int, *, tolerated: int) -> None:
+    """Keep some newest rows of each of the two tables, if it has more than are tolerated."""
+    for table in ("state.late", "state.rejected"):
+        ((there,),) = store.peek(f"SELECT count(*) FROM {table}")
+        if there > tolerated:
+            last = f"SELECT rowid FROM {table} ORDER BY rowid DESC LIMIT 1 OFFSET ?"
+            store.fetch(f"DELETE FROM {table} WHERE rowid <= ({last})", [rows])

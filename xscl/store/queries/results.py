@@ -5,12 +5,13 @@ A result is of two documents or composites, by their numbers, or of one; then do
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from xscl.store.queries.analysis import Analysis, analysed
+from xscl.store.queries.numbers import Numbers, among, found_numbers
 from xscl.store.store import Store
 
 _SCHEMA = pa.schema(
@@ -111,6 +112,53 @@ def last_positions(store: Store) -> dict[int, int]:
 def delete_results_of(store: Store, qid: int) -> None:
     """Delete the results of a stream of results."""
     store.fetch("DELETE FROM state.result WHERE qid = ?", [qid])
+
+
+# -- All -----------------------------------------------------------------------------------
+
+
+def insert_results(store: Store, rows: pa.Table) -> None:
+    """Append results."""
+    store.insert("state.result", rows)
+
+
+def results_since(store: Store, position: int) -> pa.Table:
+    """Return the results from a position on, in the order of positions."""
+    return store.arrow(f"{_RESULTS} WHERE position >= {int(position)} ORDER BY position")
+
+
+def results_of(store: Store, qid: int) -> pa.Table:
+    """Return the results of a stream of results, in the order of positions."""
+    return store.arrow(f"{_RESULTS} WHERE qid = {int(qid)} ORDER BY position")
+
+
+def documents_of_results(store: Store) -> Numbers:
+    """Return the two documents or composites of each result, by their numbers."""
+    return found_numbers(
+        store, "SELECT doc1 FROM state.result UNION ALL SELECT doc2 FROM state.result"
+    )
+
+
+def first_result_of(store: Store, doc: int) -> int | None:
+    """Return the first position of a result with a document from a number on, None without one."""
+    ((first,),) = store.fetch(
+        "SELECT min(position) FROM state.result WHERE doc1 >= ? OR doc2 >= ?", [doc, doc]
+    )
+    return None if first is None else int(first)
+
+
+def delete_results(store: Store, last: int, *, but_of: Collection[int]) -> int | None:
+    """Delete the results up to a position, but those whose first document is one of some.
+
+    Returns the last position up to that one that has had a result, None if none is deleted.
+    """
+    ((found,),) = store.fetch("SELECT max(position) FROM state.result WHERE position <= ?", [last])
+    listed, parameters = among(store, but_of)
+    kept = f" AND doc1 NOT IN ({listed})" if but_of else ""
+    ((deleted,),) = store.fetch(
+        f"DELETE FROM state.result WHERE position <= ?{kept}", [last, *parameters]
+    )
+    return int(found) if deleted else None
 
 
 # -- Analysis ------------------------------------------------------------------------------

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from xscl.store.queries.numbers import among
+from xscl.store.queries.numbers import Numbers, among, found_numbers
 from xscl.store.store import Store
 
 
@@ -36,3 +37,58 @@ def text_named(store: Store, name: str) -> bytes | None:
         [name],
     )
     return bytes(rows[0][0]) if rows else None
+
+
+# -- All -----------------------------------------------------------------------------------
+
+
+class CountedTexts(NamedTuple):
+    """The number of texts, that of known documents, and the arrival of the first one in age."""
+
+    texts: int
+    documents: int
+    since: int | None
+
+
+def count_texts(store: Store, first: int) -> CountedTexts:
+    """Count texts and documents; `first` is the first document in age."""
+    (counts,) = store.rows(
+        "SELECT (SELECT count(*) FROM state.text) AS texts,"
+        " (SELECT count(*) FROM state.document) AS documents, (SELECT arrived FROM state.document"
+        " WHERE doc >= ? ORDER BY doc LIMIT 1) AS since",
+        [first],
+    )
+    return CountedTexts(**counts)
+
+
+def documents_with_texts(store: Store, *, first: int = 0, before: int) -> Numbers:
+    """Return the documents with kept texts, from a number to before another one, in order."""
+    return found_numbers(
+        store, "SELECT doc FROM state.text WHERE doc >= ? AND doc < ? ORDER BY doc", [first, before]
+    )
+
+
+def sizes_of_texts(store: Store, docs: Numbers) -> list[int]:
+    """Return the bytes of the texts of some documents, in the order of these."""
+    listed, parameters = among(store, docs)
+    sizes = store.fetch(
+        f"SELECT octet_length(xml) FROM state.text WHERE doc IN ({listed}) ORDER BY doc", parameters
+    )
+    return [size for (size,) in sizes]
+
+
+def bytes_of_texts(store: Store) -> int:
+    """Return the bytes of all texts."""
+    ((size,),) = store.fetch("SELECT coalesce(sum(octet_length(xml)), 0) FROM state.text")
+    return int(size)
+
+
+def delete_texts(store: Store, docs: Numbers) -> int:
+    """Delete the texts of some documents, and return how many bytes they had."""
+    if not len(docs):
+        return 0
+    listed, parameters = among(store, docs)
+    deleted = store.fetch(
+        f"DELETE FROM state.text WHERE doc IN ({listed}) RETURNING octet_length(xml)", parameters
+    )
+    return sum(size for (size,) in deleted)

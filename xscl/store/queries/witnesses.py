@@ -1,8 +1,8 @@
-"""How many witnesses of joins are kept."""
+"""The documents with witnesses in the join state, and how many these are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.store.queries.analysis import Analysis, analysed
+from xscl.store.queries.numbers import Numbers, among, found_numbers
 from xscl.store.store import Store
 
 _KEPT = Analysis(
@@ -57,3 +58,23 @@ def last_nodes(
     """Return the last node of documents in the witnesses of pairs of variables, except some."""
     rows = analysed(store, _LAST, [list(apart_from)], {"chosen": pa.table({"doc": docs})})
     return {row["doc"]: row["last"] for row in rows}
+
+
+def documents_of_joins(store: Store) -> Numbers:
+    """Return the documents and composites with witnesses, by their numbers."""
+    return found_numbers(store, "SELECT doc FROM state.times")
+
+
+def documents_of_pairs(store: Store, pairs: Collection[int]) -> Numbers:
+    """Return the documents and composites with witnesses of some pairs, each once."""
+    listed, parameters = among(store, pairs)
+    return found_numbers(
+        store, f"SELECT DISTINCT doc FROM state.binding WHERE pair IN ({listed})", parameters
+    )
+
+
+def pairs_from(store: Store, number: int) -> list[tuple[int, int]]:
+    """Return documents and composites from a number on, each with its pairs, in order."""
+    return store.fetch(
+        "SELECT DISTINCT doc, pair FROM state.binding WHERE doc >= ? ORDER BY doc, pair", [number]
+    )
