@@ -60,10 +60,6 @@ def composite_of(fields: Sequence[Any]) -> Composite:
     return Composite._make(tuple(one) if isinstance(one, list) else one for one in fields)
 
 
-COLUMNS = "doc, docs, nodes, vals, start, ts, clock, rank, first, version, bases"
-"""The columns of `state.composite` that `stored_composite` reads."""
-
-
 def stored_composite(row: Mapping[str, Any]) -> Composite:
     """Return a composite from its row, by the names of columns."""
     return Composite(

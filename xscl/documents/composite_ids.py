@@ -12,6 +12,7 @@ from xscl.store.queries.composites import (
     delete_composite_stream,
     insert_composite_streams,
 )
+from xscl.store.queries.subscriptions import lowest_retired
 from xscl.store.store import Store
 
 
@@ -27,8 +28,7 @@ class CompositeIds:
         self._numbers = {text: number for number, text in self._definitions.items()}
         self._uses: Counter[int] = Counter()
         self._new: dict[int, str] = {}
-        ((taken,),) = store.fetch("SELECT coalesce(min(qid), 0) FROM state.retired")
-        self._taken = int(taken)  # the lowest number of kept results
+        self._taken = lowest_retired(store)  # the lowest number of kept results
         self._lowest = min(self._taken, *self._definitions, 0)
 
     def acquire(self, definition: str) -> int:

@@ -19,6 +19,8 @@ from typing import Any, TypeAlias
 from templates.model.relations import INFINITE
 from xscl.errors import XsclError
 from xscl.language.parser import parse_window
+from xscl.store.queries.meta import named_numbers
+from xscl.store.queries.texts import count_texts
 from xscl.store.store import Store
 from xscl.time_format import duration
 
@@ -117,11 +119,13 @@ def _age(ticks: int | None) -> str:
 
 def load_retention(store: Store) -> Retention | None:
     """Return the recorded retention of a store, None if there is none."""
-    rows = store.fetch("SELECT key, value FROM state.meta WHERE key LIKE 'keep\\_%' ESCAPE '\\'")
-    if not rows:
+    numbers = named_numbers(store).items()
+    found = {key.removeprefix("keep_"): value for key, value in numbers if key.startswith("keep_")}
+    if not found:
         return None
-    found = {key.removeprefix("keep_"): value for key, value in rows}
-    ages = {key: None if value == INFINITE else value for key, value in found.items()}
+    ages: dict[str, Any] = {
+        key: None if value == INFINITE else value for key, value in found.items()
+    }
     return Retention(**{**ages, "rows": found["rows"]})
 
 
@@ -147,11 +151,7 @@ class RetainedTexts:
 
 def retained_texts(store: Store) -> RetainedTexts:
     """Return the kept texts of a store; the cost does not depend on their bytes."""
-    ((texts, known, since),) = store.fetch(
-        "SELECT (SELECT count(*) FROM state.text), (SELECT count(*) FROM state.document),"
-        " (SELECT arg_min(arrived, doc) FROM state.document WHERE doc >= ?)",
-        [store.progress("texts_from")],
-    )
+    texts, known, since = count_texts(store, store.progress("texts_from"))
     told = load_retention(store)
     everything = told is not None and told.everything
     oldest = since if everything else None

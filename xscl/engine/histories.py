@@ -16,11 +16,17 @@ import pyarrow.compute as pc
 
 from cep_core.plan import Operator
 from templates.model.relations import INFINITE
-from xscl.documents.composite_events import COLUMNS, Composite, stored_composite
+from xscl.documents.composite_events import Composite, stored_composite
 from xscl.documents.results import Subscription
 from xscl.engine.ingest import append_results
 from xscl.engine.state import EngineState
 from xscl.engine.twin import Twin
+from xscl.store.queries.composites import composites_of
+from xscl.store.queries.cuts import cut_results
+from xscl.store.queries.numbers import Numbers
+from xscl.store.queries.operator_state import operator_entries
+from xscl.store.queries.results import results_of
+from xscl.store.queries.witnesses import documents_of_pairs, pairs_from
 from xscl.store.store import Store
 
 DAYS = "30 d"
@@ -69,20 +75,19 @@ def adopt_state(
     absence that is not due yet.  The witnesses of the kept documents are in the state of joins.
     """
     _keep_composites(state, twin, _numbered(state, twin, subscription))
-    entries = over_time.store.fetch("SELECT entry FROM state.core ORDER BY number")
-    state.dataflow.state_log.adopt(
-        (bytes(entry) for (entry,) in entries), over_time.operators(state, subscription), fresh
-    )
+    entries = (entry for _, entry in operator_entries(over_time.store))
+    operators = over_time.operators(state, subscription)
+    state.dataflow.state_log.adopt(entries, operators, fresh)
 
 
 def adopt_results(state: EngineState, twin: Twin, subscription: Subscription, it: Found) -> None:
     """Take over the results of a twin, within a transaction at its clock."""
     numbers = _numbered(state, twin, subscription)
-    for qid, doc, name in twin.store.fetch("SELECT qid, doc, id FROM state.cut"):
-        state.dataflow.cuts.adopt(qid, {doc: name})
+    for row in cut_results(twin.store):
+        state.dataflow.cuts.adopt(row["qid"], {row["doc"]: row["id"]})
     state.dataflow.cuts.save()
     delivered = state.acknowledged == state.position
-    found = _results(twin, subscription)
+    found = results_of(twin.store, subscription.qid)
     in_past = pc.less_equal(found["position"], it.past)
     results = found.drop_columns(["position"])
     _append(state, _newest(results.filter(in_past), it.most), numbers, subscription)
@@ -113,7 +118,7 @@ def _in_own_time(state: EngineState, subscription: Subscription, own: Twin) -> p
         if min(part.first for part in parts) < others
         and max(part.doc for part in parts) >= state.eviction.oldest
     ]
-    found = _results(own, subscription)
+    found = results_of(own.store, subscription.qid)
     chosen_rows = pc.is_in(found["position"], pa.array(chosen, pa.int64()))
     return found.filter(chosen_rows).drop_columns(["position"])
 
@@ -125,12 +130,10 @@ def _numbered_again(
 
     That of a result which exists keeps its number.
     """
-    known = {
-        (composite.docs, composite.nodes, composite.values): number
-        for number, composite in _composites(state.store, _of_results(subscription)).items()
-    }
+    kept = _composites(state.store, _in_results(state.store, subscription))
+    known = {(one.docs, one.nodes, one.values): number for number, one in kept.items()}
     numbers = _Numbers()
-    for number, composite in _composites(own.store, _of_results(subscription)).items():
+    for number, composite in _composites(own.store, _in_results(own.store, subscription)).items():
         if composite.rank > 0:
             parts = state.documents.stored(set(composite.docs)).values()
             composite = composite._replace(clock=max(parts, key=lambda one: one.rank).clock)
@@ -149,9 +152,8 @@ class _Numbers(dict[int, int]):
 def _numbered(state: EngineState, twin: Twin, subscription: Subscription) -> _Numbers:
     """Return the numbers of a twin's composites: known ones keep theirs."""
     leaves = state.dataflow.subscribed.pairs(subscription)
-    listed = ", ".join(map(str, leaves)) or "NULL"
-    bound = f"SELECT doc FROM state.binding WHERE pair IN ({listed})"
-    kept = f"{_of_results(subscription)} UNION ALL {bound}"
+    bound = documents_of_pairs(state.store, leaves)
+    kept = np.concatenate((_in_results(state.store, subscription), bound))
     known = {composite: number for number, composite in _composites(state.store, kept).items()}
     numbers = _Numbers()
     for number, composite in _composites(twin.store).items():
@@ -159,24 +161,20 @@ def _numbered(state: EngineState, twin: Twin, subscription: Subscription) -> _Nu
     return numbers
 
 
-def _composites(store: Store, which: str | None = None) -> dict[int, Composite]:
-    """Return the composites of a store by their numbers: all, or those that a query returns."""
-    where = "" if which is None else f" WHERE doc IN ({which})"
-    rows = store.rows(f"SELECT {COLUMNS} FROM state.composite{where} ORDER BY doc")
-    return {row["doc"]: stored_composite(row) for row in rows}
+def _composites(store: Store, numbers: Numbers | None = None) -> dict[int, Composite]:
+    """Return the composites of a store by their numbers: all, or those of some."""
+    return {row["doc"]: stored_composite(row) for row in composites_of(store, numbers)}
 
 
-def _of_results(subscription: Subscription) -> str:
-    """Return the query of the numbers in the results of a subscription."""
-    return f"SELECT unnest([doc1, doc2]) FROM state.result WHERE qid = {int(subscription.qid)}"
+def _in_results(store: Store, subscription: Subscription) -> Numbers:
+    """Return the documents and composites in the results of a subscription."""
+    found = results_of(store, subscription.qid)
+    return np.concatenate((found["doc1"].to_numpy(), found["doc2"].to_numpy()))
 
 
 def _keep_composites(state: EngineState, twin: Twin, numbers: Mapping[int, int]) -> None:
     """Add the composites of inner joins to the state of joins."""
-    kept = twin.store.fetch(
-        "SELECT DISTINCT doc, pair FROM state.binding WHERE doc >= ? ORDER BY doc, pair",
-        [twin.composites],
-    )
+    kept = pairs_from(twin.store, twin.composites)
     composites = _composites(twin.store)
     arrived = {
         (numbers[doc], int(state.registry.pairs.describe(pair).second[1:].partition("/")[0])): (
@@ -186,14 +184,6 @@ def _keep_composites(state: EngineState, twin: Twin, numbers: Mapping[int, int])
     }
     if arrived:
         state.dataflow.keep([(*key, composite) for key, composite in arrived.items()])
-
-
-def _results(twin: Twin, subscription: Subscription) -> pa.Table:
-    """Return the results of a twin, in order, with their positions there."""
-    return twin.store.arrow(
-        "SELECT position, qid, doc1, doc2, nodes FROM state.result"
-        f" WHERE qid = {int(subscription.qid)} ORDER BY position"
-    )
 
 
 def _newest(found: pa.Table, most: int | None) -> pa.Table:
@@ -214,21 +204,16 @@ def _append(
         column = [numbers[number] for number in found[name].to_pylist()]
         at = found.schema.get_field_index(name)
         found = found.set_column(at, found.schema.field(at), pa.array(column, pa.int64()))
-    known = {
-        (one, other, tuple(nodes)): position
-        for position, one, other, nodes in state.store.fetch(
-            "SELECT position, doc1, doc2, nodes FROM state.result WHERE qid = ?",
-            [subscription.qid],
-        )
-    }
-    rows = [
-        (one, other, tuple(nodes))
-        for one, other, nodes in zip(
-            *(found[name].to_pylist() for name in ("doc1", "doc2", "nodes")), strict=True
-        )
-    ]
+    there, rows = results_of(state.store, subscription.qid), _keys(found)
+    known = dict(zip(_keys(there), there["position"].to_pylist(), strict=True))
     oldest = state.eviction.oldest
     new = np.array([row not in known and max(row[:2]) >= oldest for row in rows])
     append_results(state, found.filter(pa.array(new)))
     shared = (known[row] for row in rows if row in known)
     return [position for position in shared if position > subscription.backfilled]
+
+
+def _keys(found: pa.Table) -> list[tuple[int, int, tuple[int, ...]]]:
+    """Return the documents and nodes of results."""
+    columns = (found[name].to_pylist() for name in ("doc1", "doc2", "nodes"))
+    return [(one, other, tuple(nodes)) for one, other, nodes in zip(*columns, strict=True)]

@@ -28,6 +28,8 @@ from xscl.shredding.arrivals import Arrivals, BatchPart, cut_parts
 from xscl.shredding.remote.artefact import ArtefactDirectory
 from xscl.store.consumed_offsets import BatchKey, Beat
 from xscl.store.queries.lateness import count_late
+from xscl.store.queries.rejected import insert_late
+from xscl.store.queries.results import insert_results
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches, MatchList, MatchSequence
 
@@ -292,10 +294,7 @@ class Ingest:
         state.eviction.keep(state.arrived, touched)
         state.arrived.clear()
         if late:
-            docs, watermarks, lateness = zip(*late, strict=True)
-            missed = pa.nulls(len(late), pa.string())
-            rows = pa.table([docs, missed, watermarks, lateness], names=list(_LATE))
-            state.store.insert("state.late", rows)
+            insert_late(state.store, late)
         if dataflow.cuts.pending:
             dataflow.cuts.save()
         if dataflow.automaton.unevaluated.noted or dataflow.automaton.one_sided.noted:
@@ -431,11 +430,9 @@ def append_results(state: EngineState, found: pa.Table) -> pa.Table:
     first, state.position = state.position + 1, state.position + found.num_rows
     positions = np.arange(first, first + found.num_rows, dtype=np.int64)
     results = found.add_column(0, "position", pa.array(positions))
-    state.store.insert("state.result", results)
+    insert_results(state.store, results)
     return results
 
-
-_LATE = ("doc", "missed", "watermark", "lateness")
 
 _RESULTS = pa.schema(
     [

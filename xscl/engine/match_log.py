@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from xscl.documents.results import Results
 from xscl.engine.transactions import Transactions
+from xscl.store.queries.results import results_since
 from xscl.subscriptions.match import Match, MatchSource
 from xscl.subscriptions.match_pages import MatchPages
 from xscl.subscriptions.match_reader import MatchReader
@@ -56,13 +57,7 @@ class MatchLog:
     def since(self, position: int = 1) -> Matches:
         """Return the kept matches from a position on."""
         with self._transactions.lock:
-            return self.expand(
-                self._transactions.store.arrow(
-                    "SELECT position, qid, doc1, doc2, nodes FROM state.result"
-                    f" WHERE position >= {int(position)}"
-                    " ORDER BY position"
-                )
-            )
+            return self.expand(results_since(self._transactions.store, position))
 
     def after(self, last: Match | int | None = None) -> MatchSequence:
         """Return the kept matches after a match, or after all of a position; None: all."""

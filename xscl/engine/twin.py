@@ -26,6 +26,7 @@ from xscl.inspection.arrival_order import Numbers
 from xscl.planning.operators.joins import Interleaved
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.queries.documents import clock_from, earliest_time
+from xscl.store.queries.past import kept_rows
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
 
@@ -76,11 +77,7 @@ class Twin:
         In their `own_time` those of history have no clock after their time, and operators over
         time take all in the order of time, in `end_own_time`.
         """
-        store.lend("chosen", pa.table({"doc": docs}))
-        rows = store.arrow(
-            f"SELECT {store.columns_of('state.document')}, xml FROM state.document"
-            " SEMI JOIN chosen USING (doc) JOIN state.text USING (doc) ORDER BY doc"
-        )
+        rows = kept_rows(store, docs)
         if not len(rows):
             return
         if own_time:

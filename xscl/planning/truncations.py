@@ -4,8 +4,6 @@ The bound (`templates.model.result_bound`) is one of a row of R_T and an arrivin
 subscription that uses the row is shown how many documents it was stopped at, and the latest.  An
 operator over time must not read part of what it asks for: `Attributes` gives it no row of a
 document that was cut, and its subscription is *incomplete*.
-
-Rows are `state.cut(qid, doc, id)`.
 """
 
 from __future__ import annotations
@@ -17,13 +15,12 @@ from typing import NamedTuple
 from cep_core.plan import Operator
 from templates.model.result_bound import RESULTS, Cut
 from xscl.documents.document_log import StoredDocument
+from xscl.store.queries.cuts import cut_results, delete_cuts, insert_cuts
 from xscl.store.schema import LEVELS
 from xscl.store.store import Store
 
 KEPT = 1_000
 """Documents that are known of a row of R_T at least: the latest ones."""
-
-_TABLE = "state.cut"
 
 
 class Stopped(NamedTuple):
@@ -57,8 +54,8 @@ class Cuts:
         self.pending: defaultdict[int, set[int]] = defaultdict(
             set
         )  # of this push: rows of R_T by rank
-        for qid, doc, name in store.fetch(f"SELECT qid, doc, id FROM {_TABLE} ORDER BY doc"):
-            self._ids.setdefault(qid, {})[doc] = name
+        for row in cut_results(store):
+            self._ids.setdefault(row["qid"], {})[row["doc"]] = row["id"]
 
     def note(self, cuts: Iterable[Cut]) -> None:
         """Note what stage 2 has cut of the batch that is being joined."""
@@ -97,16 +94,12 @@ class Cuts:
         ]
         if not new:
             return
-        self._store.insert_rows(
-            _TABLE, ({"qid": qid, "doc": doc, "id": name} for qid, doc, name in new)
-        )
+        insert_cuts(self._store, [{"qid": q, "doc": doc, "id": name} for q, doc, name in new])
         for qid in {qid for qid, _, _ in new}:
             ids = {**self._ids.get(qid, {}), **{doc: name for q, doc, name in new if q == qid}}
             if len(ids) > 2 * KEPT:
                 ids = dict(sorted(ids.items())[-KEPT:])
-                self._store.fetch(
-                    f"DELETE FROM {_TABLE} WHERE qid = ? AND doc < ?", [qid, min(ids)]
-                )
+                delete_cuts(self._store, [qid], before=min(ids))
             self._ids[qid] = ids
 
     def keep(self, is_there: Callable[[int], bool]) -> None:
@@ -115,8 +108,7 @@ class Cuts:
         for qid in gone:
             del self._ids[qid]
         if gone:
-            listed = ", ".join(map(str, gone))
-            self._store.connection.execute(f"DELETE FROM {_TABLE} WHERE qid IN ({listed})")
+            delete_cuts(self._store, gone)
 
     def of(self, qids: Iterable[int], since: int, *, ordered: bool) -> Stopped | None:
         """Return where a subscription was stopped, None if it was not.

@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from xscl.store.queries.meta import named_numbers
 from xscl.store.store import Store
 
 _NOW = "generation"
@@ -43,9 +44,9 @@ class StoreEpochs:
 
 def epochs_of(store: Store) -> StoreEpochs:
     """Return the generations of a store; a store in memory has only one."""
-    rows = store.fetch("SELECT key, value FROM state.meta")
-    forks = {int(key[len(_FORK) :]): value for key, value in rows if key.startswith(_FORK)}
-    now = next((value for key, value in rows if key == _NOW), None)
+    values = named_numbers(store)
+    forks = {int(key[len(_FORK) :]): at for key, at in values.items() if key.startswith(_FORK)}
+    now = values.get(_NOW)
     if now is None:
         now = 0 if store.path is None else int(store.seen().store, 16) % (1 << _BITS)
     return StoreEpochs(now, forks)

@@ -18,12 +18,15 @@ def insert_composites(store: Store, rows: Iterable[Mapping[str, object]]) -> Non
     store.insert_rows("state.composite", rows)
 
 
-def composites_of(store: Store, numbers: Collection[int]) -> Iterator[dict[str, Any]]:
-    """Return the composites of some numbers, in the order of these."""
-    listed, parameters = among(store, numbers)
-    return store.rows(
-        f"SELECT {_COLUMNS} FROM state.composite WHERE doc IN ({listed}) ORDER BY doc", parameters
-    )
+def composites_of(
+    store: Store, numbers: Collection[int] | Numbers | None = None
+) -> Iterator[dict[str, Any]]:
+    """Return the composites of some numbers, or all, in the order of their numbers."""
+    where, parameters = "", list[object]()
+    if numbers is not None:
+        listed, parameters = among(store, numbers)
+        where = f" WHERE doc IN ({listed})"
+    return store.rows(f"SELECT {_COLUMNS} FROM state.composite{where} ORDER BY doc", parameters)
 
 
 def relational_results(store: Store, first: int, last: int) -> Iterator[dict[str, Any]]:

@@ -89,6 +89,16 @@ def kept_arrivals(
     )
 
 
+def kept_rows(store: Store, docs: npt.NDArray[np.int64]) -> pa.Table:
+    """Return the whole rows of the documents of some numbers that have a text, with it as `xml`."""
+    store.lend("chosen", pa.table({"doc": docs}))
+    return store.arrow(
+        f"SELECT {store.columns_of('state.document')}, xml"
+        " FROM state.document JOIN state.text USING (doc)"
+        " WHERE doc IN (SELECT doc FROM chosen) ORDER BY doc"
+    )
+
+
 def _batches(
     store: Store, query: str, parameters: Sequence[object], size: Callable[[], int]
 ) -> Iterator[list[dict[str, Any]]]:

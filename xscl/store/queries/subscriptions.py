@@ -64,6 +64,12 @@ def delete_subscription(store: Store, number: int) -> None:
     store.fetch("DELETE FROM state.subscription WHERE number = ?", [number])
 
 
+def lowest_retired(store: Store) -> int:
+    """Return the lowest `qid` of retired versions, 0 without one."""
+    ((lowest,),) = store.fetch("SELECT coalesce(min(qid), 0) FROM state.retired")
+    return int(lowest)
+
+
 def delete_retired(store: Store, key: str, version: int, after: int) -> None:
     """Delete a version with the results after a position."""
     store.fetch(
