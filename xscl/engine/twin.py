@@ -27,6 +27,8 @@ from xscl.planning.operators.joins import Interleaved
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.queries.documents import clock_from, earliest_time
 from xscl.store.queries.past import kept_rows
+from xscl.store.queries.registration_copies import copy_registration
+from xscl.store.queries.streams import put_streams
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
 
@@ -162,37 +164,24 @@ def _copy(live: EngineState, subscription: Subscription, store: Store) -> tuple[
     publishers = event_publishers(live.subscriptions, _read_events(subscription))
     queries = [*publishers, subscription]
     streams = _streams_of(queries)
-    store.insert_rows(
-        "state.stream",
-        (
+    put_streams(
+        store,
+        [
             {"name": n, "lateness": live.streams.lateness(n), "live": False, "attributes": None}
             for n in streams
-        ),
+        ],
     )
-    qids, pairs = dataflow.qids(subscription), sorted(set(dataflow.pairs(subscription)))
-    chosen = {
-        "subscription": ("number", [one.number for one in queries]),
-        "composite_stream": (
-            "number",
-            [number for one in queries for number in dataflow.numbers(one)],
-        ),
-        "pair": ("id", pairs),
-        "template": ("id", sorted({registry.row(qid).template for qid in qids})),
-        "r_t": ("qid", qids),
-    }
-    for name, (key, numbers) in chosen.items():
-        store.insert(f"state.{name}", _rows(live.store, f"state.{name}", key, numbers))
-    store.fetch("UPDATE state.subscription SET publish = NULL, after = 0, until = NULL")
-    variables = [n for row in store.fetch("SELECT var1, var2 FROM state.pair") for n in row]
-    store.insert("state.variable", _rows(live.store, "state.variable", "id", variables))
+    joins = dataflow.qids(subscription)
+    copy_registration(
+        live.store,
+        store,
+        subscriptions=[one.number for one in queries],
+        composite_streams=[number for one in queries for number in dataflow.numbers(one)],
+        pairs=dataflow.pairs(subscription),
+        templates={registry.row(qid).template for qid in joins},
+        joins=joins,
+    )
     return streams
-
-
-def _rows(store: Store, table: str, key: str, numbers: Iterable[int]) -> pa.Table:
-    """Return the rows of a table with some numbers."""
-    listed = ", ".join(str(int(number)) for number in set(numbers)) or "NULL"
-    columns = store.columns_of(table)
-    return store.arrow(f"SELECT {columns} FROM {table} WHERE {key} IN ({listed}) ORDER BY {key}")
 
 
 def _read_events(subscription: Subscription) -> tuple[str, ...]:
