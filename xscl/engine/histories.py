@@ -84,7 +84,7 @@ def adopt_results(state: EngineState, twin: Twin, subscription: Subscription, it
     """Take over the results of a twin, within a transaction at its clock."""
     numbers = _numbered(state, twin, subscription)
     for row in cut_results(twin.store):
-        state.dataflow.cuts.adopt(row["qid"], {row["doc"]: row["id"]})
+        state.dataflow.cuts.adopt(row["qid"], row["doc"])
     state.dataflow.cuts.save()
     delivered = state.acknowledged == state.position
     found = results_of(twin.store, subscription.qid)

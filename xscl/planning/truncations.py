@@ -70,10 +70,9 @@ class Cuts:
         """Return True if some join was cut at the document of a rank, in this push."""
         return rank in self.pending
 
-    def adopt(self, qid: int, documents: Mapping[int, str]) -> None:
-        """Record documents that a trial has found to be cut, by their numbers here."""
-        for doc in documents:
-            self.pending[doc * LEVELS].add(qid)
+    def adopt(self, qid: int, doc: int) -> None:
+        """Record a document that a trial has found to be cut, by its number here."""
+        self.pending[doc * LEVELS].add(qid)
 
     def ids_of(self, qids: Iterable[int]) -> set[str]:
         """Return the ids of the documents that were cut of some rows of R_T."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from templates.model.relations import INFINITE
-from xscl.store.queries.numbers import Numbers, among, found_numbers
+from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
 from xscl.store.store import Store
 
 _TABLE = "state.document"
@@ -102,36 +102,31 @@ def documents_given(store: Store, ids: Iterable[str]) -> Iterator[dict[str, Any]
 
 def latest_arrival(store: Store) -> int | None:
     """Return the time of the last arrival, None without documents."""
-    ((latest,),) = store.fetch("SELECT max(arrived) FROM state.document")
-    return None if latest is None else int(latest)
+    return found_number(store, "SELECT max(arrived) FROM state.document")
 
 
 def first_arrived_since(store: Store, time: int, *, doc: int) -> int | None:
     """Return the first document from number `doc` on that arrived at a time or later, if any."""
-    ((first,),) = store.fetch(
-        "SELECT min(doc) FROM state.document WHERE doc >= ? AND arrived >= ?", [doc, time]
-    )
-    return None if first is None else int(first)
+    query = "SELECT min(doc) FROM state.document WHERE doc >= ? AND arrived >= ?"
+    return found_number(store, query, [doc, time])
 
 
 def clock_from(store: Store, doc: int) -> int | None:
     """Return the clock before the first document from a number on, None without one."""
-    rows = store.fetch(
-        "SELECT clock FROM state.document WHERE doc >= ? ORDER BY doc LIMIT 1", [doc]
-    )
-    return int(rows[0][0]) if rows else None
+    query = "SELECT clock FROM state.document WHERE doc >= ? ORDER BY doc LIMIT 1"
+    return found_number(store, query, [doc])
 
 
 def earliest_time(
     store: Store, streams: Sequence[str], *, since: int = 0, until: int = INFINITE
 ) -> int | None:
     """Return the least timestamp of streams' documents, up to `until` and `first` from `since`."""
-    ((first,),) = store.fetch(
+    return found_number(
+        store,
         "SELECT min(ts) FROM state.document WHERE list_has_any(streams, ?) AND first >= ?"
         " AND ts <= ?",
         [list(streams), since, until],
     )
-    return None if first is None else int(first)
 
 
 def has_documents(store: Store, streams: Sequence[str]) -> bool:

@@ -35,3 +35,9 @@ def found_numbers(store: Store, query: str, parameters: Sequence[object] = ()) -
     with store.translate_errors():
         (found,) = store.connection.execute(query, list(parameters)).fetchnumpy().values()
     return np.asarray(found, np.int64)
+
+
+def found_number(store: Store, query: str, parameters: Sequence[object] = ()) -> int | None:
+    """Return the number that a query of one column finds, None without a row, and for NULL."""
+    rows = store.fetch(query, parameters)
+    return None if not rows or rows[0][0] is None else int(rows[0][0])

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from xscl.store.queries.numbers import found_number
 from xscl.store.store import Store
 
 _BASE = (
@@ -112,8 +113,7 @@ def _batches(
 
 def first_after(store: Store, begin: int) -> int | None:
     """Return the least `first` of the documents with at least a timestamp, None without one."""
-    ((first,),) = store.fetch("SELECT min(first) FROM state.document WHERE ts >= ?", [begin])
-    return None if first is None else int(first)
+    return found_number(store, "SELECT min(first) FROM state.document WHERE ts >= ?", [begin])
 
 
 def has_history(store: Store, streams: Sequence[str], first: int) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from xscl.store.queries.analysis import Analysis, analysed
-from xscl.store.queries.numbers import Numbers, among, found_numbers
+from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
 from xscl.store.store import Store
 
 _SCHEMA = pa.schema(
@@ -141,10 +141,8 @@ def documents_of_results(store: Store) -> Numbers:
 
 def first_result_of(store: Store, doc: int) -> int | None:
     """Return the first position of a result with a document from a number on, None without one."""
-    ((first,),) = store.fetch(
-        "SELECT min(position) FROM state.result WHERE doc1 >= ? OR doc2 >= ?", [doc, doc]
-    )
-    return None if first is None else int(first)
+    query = "SELECT min(position) FROM state.result WHERE doc1 >= ? OR doc2 >= ?"
+    return found_number(store, query, [doc, doc])
 
 
 def delete_results(store: Store, last: int, *, but_of: Collection[int]) -> int | None:

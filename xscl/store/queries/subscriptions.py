@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from xscl.store.queries.numbers import found_number
 from xscl.store.queries.owners import own_condition
 from xscl.store.queries.tags import TAGGED
 from xscl.store.store import Store
@@ -66,8 +67,7 @@ def delete_subscription(store: Store, number: int) -> None:
 
 def lowest_retired(store: Store) -> int:
     """Return the lowest `qid` of retired versions, 0 without one."""
-    ((lowest,),) = store.fetch("SELECT coalesce(min(qid), 0) FROM state.retired")
-    return int(lowest)
+    return found_number(store, "SELECT min(qid) FROM state.retired") or 0
 
 
 def delete_retired(store: Store, key: str, version: int, after: int) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from xscl.store.queries.numbers import Numbers, among, found_numbers
+from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
 from xscl.store.store import Store
 
 
@@ -79,8 +79,7 @@ def sizes_of_texts(store: Store, docs: Numbers) -> list[int]:
 
 def bytes_of_texts(store: Store) -> int:
     """Return the bytes of all texts."""
-    ((size,),) = store.fetch("SELECT coalesce(sum(octet_length(xml)), 0) FROM state.text")
-    return int(size)
+    return found_number(store, "SELECT sum(octet_length(xml)) FROM state.text") or 0
 
 
 def delete_texts(store: Store, docs: Numbers) -> int:
