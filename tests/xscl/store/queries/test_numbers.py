@@ -1,0 +1,67 @@
+"""Rows that are asked for, and deleted, by few numbers and by many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from templates.columns.arrow_tables import FEW, FEW_NUMBERS
+from xscl.store.queries.numbers import found_number
+from xscl.store.queries.rejected import insert_late, keep_newest
+from xscl.store.queries.texts import (
+    bytes_of_texts,
+    delete_texts,
+    documents_with_texts,
+    insert_texts,
+    sizes_of_texts,
+    texts_of,
+)
+from xscl.store.store import Store
+
+DOCS = range(1, 2 * FEW)
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    store = Store(None)
+    insert_texts(store, DOCS, [b"x" * (doc % 7) for doc in DOCS])
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("count", [0, 1, FEW_NUMBERS, FEW_NUMBERS + 1, FEW, len(DOCS)])
+def test_texts_are_found_and_deleted_by_number(store: Store, count: int) -> None:
+    docs = np.array(DOCS[:count], np.int64)
+    sizes = [doc % 7 for doc in DOCS[:count]]
+    before = bytes_of_texts(store)
+    assert sorted(texts_of(store, docs.tolist())) == [
+        (doc, b"x" * size) for doc, size in zip(DOCS, sizes, strict=False)
+    ]
+    assert sizes_of_texts(store, docs) == sizes
+    assert delete_texts(store, docs) == sum(sizes)
+    assert bytes_of_texts(store) == before - sum(sizes)
+    assert documents_with_texts(store, before=DOCS.stop).tolist() == list(DOCS[count:])
+
+
+def test_a_list_of_many_numbers_is_that_of_its_statement(store: Store) -> None:
+    for docs in (range(1, 20), range(5, 15), range(1, len(DOCS)), range(7, 30)):
+        assert [doc for doc, _ in sorted(texts_of(store, docs))] == list(docs)
+
+
+def test_no_row_and_null_are_no_number(store: Store) -> None:
+    assert found_number(store, "SELECT max(doc) FROM state.document") is None
+    assert found_number(store, "SELECT doc FROM state.document") is None
+    assert found_number(store, "SELECT max(doc) FROM state.text") == DOCS[-1]
+
+
+def test_the_newest_rows_stay_of_too_many(store: Store) -> None:
+    def late() -> list[int]:
+        return [doc for (doc,) in store.fetch("SELECT doc FROM state.late ORDER BY doc")]
+
+    insert_late(store, [(doc, 0, 0) for doc in range(10)])
+    keep_newest(store, 5, tolerated=10)
+    assert late() == list(range(10))
+    keep_newest(store, 5, tolerated=9)
+    assert late() == list(range(5, 10))
