@@ -23,7 +23,7 @@ def among(store: Store, numbers: Collection[int] | Numbers) -> tuple[str, list[o
     Many are lent, so the SQL is for the next statement only.
     """
     if isinstance(store, SqliteStore):
-        return sqlite_store.among(list(numbers))
+        return sqlite_store.among([int(number) for number in numbers])
     if len(numbers) <= FEW_NUMBERS:
         return ", ".join("?" * len(numbers)) or "NULL", [int(number) for number in numbers]
     store.lend("asked_numbers", pa.table({"number": pa.array(numbers, pa.int64())}))
@@ -32,6 +32,9 @@ def among(store: Store, numbers: Collection[int] | Numbers) -> tuple[str, list[o
 
 def found_numbers(store: Store, query: str, parameters: Sequence[object] = ()) -> Numbers:
     """Return the numbers that a query of one column finds."""
+    if isinstance(store, SqliteStore):
+        rows = store.fetch(query, parameters)
+        return np.fromiter((number for (number,) in rows), np.int64, len(rows))
     with store.translate_errors():
         (found,) = store.connection.execute(query, list(parameters)).fetchnumpy().values()
     return np.asarray(found, np.int64)
