@@ -37,7 +37,8 @@ def feeds(store: Store) -> Iterator[dict[str, Any]]:
 
 def feeds_among(store: Store, keys: Collection[str], url: str = "") -> Iterator[dict[str, Any]]:
     """Return the feeds of some keys, and those of an address."""
-    return _feeds(store, f"WHERE url = ? OR key IN {TEXTS}", url, list(keys))
+    marks = ", ".join("?" * len(keys)) or "NULL"  # a list that is unnested takes a ms longer
+    return _feeds(store, f"WHERE url = ? OR key IN ({marks})", url, *keys)
 
 
 def feeds_on(store: Store, stream: str) -> Iterator[dict[str, Any]]:
