@@ -1023,8 +1023,68 @@ _SPARK = (
         (f"{_RESULTS}::test_missing_files_are_errors_and_old_ones_may_be_deleted",),
     ),
 )
+_SQLITE = "tests/xscl/store/test_sqlite_store.py"
+_DURABLE_STORE = (
+    Fault(
+        "a commit is not synchronised",
+        "xscl/store/sqlite_file.py",
+        '"synchronous = FULL",',
+        '"synchronous = NORMAL",',
+        ("tests/xscl/store/test_sqlite_disk.py::test_a_loss_of_power_loses_nothing",),
+    ),
+    Fault(
+        "a second connection writes",
+        "xscl/store/sqlite_database.py",
+        "if self._other_commits() != self._version:",
+        "if self._other_commits() < 0:",
+        (f"{_SQLITE}::test_another_writing_connection_is_found",),
+    ),
+    Fault(
+        "a reader may write",
+        "xscl/store/sqlite_file.py",
+        'READING = ("query_only = ON", ',
+        "READING = (",
+        (f"{_SQLITE}::test_a_reader_writes_nothing_but_in_a_transaction",),
+    ),
+    Fault(
+        "small chunks are merged across a large one",
+        "xscl/store/chunks.py",
+        "self._small[relation] = [] if added.size >= LARGE else [*self._small[relation], added]",
+        "self._small[relation] += [] if added.size >= LARGE else [added]",
+        ("tests/xscl/store/test_chunks.py::test_a_relation_is_a_list",),
+    ),
+    Fault(
+        "no checkpoint waits for readers",
+        "xscl/store/sqlite_database.py",
+        "apsw.SQLITE_CHECKPOINT_RESTART\n",
+        "apsw.SQLITE_CHECKPOINT_PASSIVE\n",
+        (f"{_SQLITE}::test_the_log_stays_small_under_readers_that_overlap",),
+    ),
+    Fault(
+        "a reader that does not end is not ended",
+        "xscl/store/sqlite_database.py",
+        "if self._since is None or not (every or self._is_late()):",
+        "if True:",
+        (f"{_SQLITE}::test_a_reader_that_does_not_end_is_ended",),
+    ),
+    Fault(
+        "a mirror misses changed rows",
+        "xscl/store/mirrors.py",
+        "if kept is None or not self._changed[name] <= kept.commits <= commits:",
+        "if kept is None or not kept.commits <= commits:",
+        ("tests/xscl/store/test_mirrors.py::test_a_mirror_has_what_the_table_has",),
+    ),
+    Fault(
+        "a removed log is not noticed",
+        "xscl/store/sqlite_file.py",
+        "if mark is not None and now.commits < mark.commits:",
+        "if mark is not None and now.commits < 0:",
+        ("tests/xscl/store/test_sqlite_file.py::test_a_removed_log_is_noticed",),
+    ),
+)
+
 FAULTS = (
     *(_LANGUAGE + _VALUES + _SHREDDING + _TEMPLATES),
     *(_CEP_CORE + _OF_PATTERNS + _FEEDS),
-    *(_ENGINE_AND_STORE + _SERVICE + _SPARK),
+    *(_ENGINE_AND_STORE + _DURABLE_STORE + _SERVICE + _SPARK),
 )

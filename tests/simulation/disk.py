@@ -4,7 +4,8 @@
 the record into a new directory, as a file system may leave it after a loss of power:
 
 - Data of a file is durable up to its last sync.  Of the later writes a drawn prefix survives, and
-  of the first one that does not, a drawn number of whole sectors.
+  of the first one that does not, a drawn number of whole sectors.  In a *scattered* crash any of
+  their sectors survive, whatever their order.
 - Names are durable up to the last sync of their directory, and those of a file also when the file
   itself is synced, as on ext4 and XFS.  Of the later changes of names a drawn prefix survives.
   Names change in order, in all directories.
@@ -49,9 +50,15 @@ class File:
             _apply(self.content, change)
         self.pending.clear()
 
-    def survive(self, draw: random.Random | None) -> bytes:
+    def survive(self, draw: random.Random | None, *, is_scattered: bool = False) -> bytes:
         """Return the content after a crash."""
         content = bytearray(self.content)
+        if draw and is_scattered:
+            for change in self.pending:
+                for part in _sectors(change):
+                    if draw.random() < 0.5:
+                        _apply(content, part)
+            return bytes(content)
         kept = len(self.pending) if draw is None else draw.randint(0, len(self.pending))
         for change in self.pending[:kept]:
             _apply(content, change)
@@ -59,6 +66,14 @@ class File:
             sectors = draw.randint(0, len(torn.data) // SECTOR)
             _apply(content, torn._replace(data=torn.data[: sectors * SECTOR]))
         return bytes(content)
+
+
+def _sectors(change: Change) -> Iterator[Change]:
+    """Yield the parts of a change that survive or are lost as a whole."""
+    if change.kind == "T":
+        yield change
+    for at in range(0, len(change.data), SECTOR):
+        yield change._replace(data=change.data[at : at + SECTOR], offset=change.offset + at)
 
 
 def _apply(content: bytearray, change: Change) -> None:
@@ -90,13 +105,17 @@ class Naming:
 class Disk:
     """The files below a directory, from a record of their changes."""
 
-    def __init__(self, under: Path, log: Path) -> None:
-        """Begin with the files that are there, which are durable."""
+    def __init__(self, under: Path, log: Path, *, is_replayed: bool = False) -> None:
+        """Begin with the files that are there, which are durable.
+
+        If the whole record `is_replayed`, the directory was empty at its beginning.
+        """
         self._under = under
         self._log = log
-        self._read = log.stat().st_size if log.exists() else 0
+        self._is_replayed = is_replayed
+        self._read = log.stat().st_size if log.exists() and not is_replayed else 0
         self._names: dict[str, File | None] = {}
-        for path in sorted(under.rglob("*")):
+        for path in () if is_replayed else sorted(under.rglob("*")):
             file = None if path.is_dir() else File(bytearray(path.read_bytes()))
             self._names[str(path)] = file
         self._durable = dict(self._names)
@@ -111,8 +130,21 @@ class Disk:
             if change.path.startswith(str(self._under)):
                 self._follow(change)
 
+    def ends(self) -> list[int]:
+        """Return the sizes of the record after each change that `update` has not read."""
+        ends, read = [], self._read
+        for _ in self._changes(None):
+            ends.append(self._read)
+        self._read = read
+        return ends
+
     def crash(
-        self, into: Path, draw: random.Random | None, within: tuple[int, int] | None = None
+        self,
+        into: Path,
+        draw: random.Random | None,
+        within: tuple[int, int] | None = None,
+        *,
+        is_scattered: bool = False,
     ) -> None:
         """Write the files that survive a crash at this moment into a new directory.
 
@@ -124,7 +156,7 @@ class Disk:
             # Late, where a checkpoint writes what refers to all the rest.
             until, draw = max(draw.randint(*within) for _ in range(3)), None
             self.update(until)
-        else:
+        elif not self._is_replayed:
             self.update()
         names = dict(self._durable)
         kept = len(self._pending) if draw is None else draw.randint(0, len(self._pending))
@@ -137,7 +169,7 @@ class Disk:
             if file is None:
                 place.mkdir(parents=True, exist_ok=True)
             elif place.parent.is_dir():
-                place.write_bytes(file.survive(draw))
+                place.write_bytes(file.survive(draw, is_scattered=is_scattered))
 
     def _changes(self, until: int | None) -> Iterator[Change]:
         if not self._log.exists():

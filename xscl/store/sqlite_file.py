@@ -158,7 +158,8 @@ class StoreFile:
                 hint="make the directory first",
             )
         self.path = path
-        self._lock = StoreLock(path)
+        with translated(path):
+            self._lock = StoreLock(path)
         try:
             mark = None if accept else self._lock.mark()
             with translated(path):

@@ -1,0 +1,116 @@
+"""After a loss of power, and when writes and syncs fail, the store has what was acknowledged.
+
+A process makes pushes (`tests.xscl.store.numbered_pushes`) while a library records its changes to
+files.  A crash at any of its moments is replayed from the record, with writes that were not
+synchronised lost, torn and in any order.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shutil
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.examples import tried
+from tests.simulation import disk
+from tests.xscl.store.numbered_pushes import acknowledged_in, expect_whole
+from xscl.store.sqlite_store import SqliteStore
+
+ROOT = Path(__file__).resolve().parents[3]
+PUSHES = 120
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("gcc") is None,
+    reason="the recorder of the simulated disk is compiled, and loaded by LD_PRELOAD",
+)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return disk.build(tmp_path_factory.mktemp("library"))
+
+
+def record(home: Path, library: Path, failing: str = "") -> None:
+    """Make pushes in the directory `under` of another one, and record the changes."""
+    (home / "under").mkdir()
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(library),
+        "DISK_UNDER": str(home / "under"),
+        "DISK_LOG": str(home / "log"),
+        "FAILING": failing,
+    }
+    arguments = [str(home / "under" / "state.db"), str(home / "told"), str(PUSHES)]
+    command = [sys.executable, "-m", "tests.xscl.store.numbered_pushes", *arguments]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True)
+    assert acknowledged_in(home / "told") == PUSHES
+
+
+def expect_crashes_lose_nothing(home: Path, number: int, seed: int) -> None:
+    """Check the store after crashes at moments of a record, in the order of time."""
+    draw = random.Random(seed)
+    replayed = disk.Disk(home / "under", home / "log", is_replayed=True)
+    for place, size in enumerate(sorted(draw.choices(replayed.ends(), k=number))):
+        replayed.update(size)
+        crashed = home / f"crashed{place}"
+        replayed.crash(crashed, draw, is_scattered=place % 2 == 0)
+        acknowledged = acknowledged_in(home / "told", size)
+        with closing(SqliteStore(crashed / "state.db")) as store:
+            expect_whole(store, acknowledged, acknowledged + 1)
+        shutil.rmtree(crashed)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Path:
+    home = tmp_path_factory.mktemp("recorded")
+    record(home, library)
+    return home
+
+
+def test_a_loss_of_power_loses_nothing(recorded: Path) -> None:
+    expect_crashes_lose_nothing(recorded, tried(200), 3)
+
+
+FAULTS = {
+    "a full disk": (errno.ENOSPC, 1),
+    "a disk that stays full": (errno.ENOSPC, 20),
+    "a broken disk": (errno.EIO, 1),
+    "a disk that is broken for a while": (errno.EIO, 15),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_fails_is_as_if_it_had_not_been(tmp_path: Path, library: Path, name: str) -> None:
+    """Only the push fails in which a write or sync does; then the same store goes on."""
+    code, count = FAULTS[name]
+    record(tmp_path, library, f"{code} {count}")
+    told = (tmp_path / "told").read_text()
+    assert told.count("failed: ") >= 5
+    assert told.count("cannot be") == told.count("failed: ")
+    with closing(SqliteStore(tmp_path / "under" / "state.db")) as store:
+        assert expect_whole(store, PUSHES, PUSHES) == PUSHES
+    expect_crashes_lose_nothing(tmp_path, tried(40), 4)
+
+
+def test_a_full_disk_at_the_start_is_named(tmp_path: Path, library: Path) -> None:
+    script = (
+        "import sys; from tests.simulation import disk; disk.fail(28, int(sys.argv[2]), 99);"
+        " from xscl.store.sqlite_store import SqliteStore; SqliteStore(sys.argv[1])"
+    )
+    environment = {**os.environ, "LD_PRELOAD": str(library), "DISK_LOG": str(tmp_path / "log")}
+    for after in range(1, 12, 3):
+        home = tmp_path / f"under{after}"
+        home.mkdir()
+        command = [sys.executable, "-c", script, str(home / "state.db"), str(after)]
+        environment["DISK_UNDER"] = str(home)
+        failed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        assert "StoreError: the store" in failed.stderr, failed.stderr
+        with closing(SqliteStore(home / "state.db")) as store:
+            assert store.progress("position") == 0
