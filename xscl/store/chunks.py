@@ -70,17 +70,35 @@ class Chunks:
         self._schemas = schemas
 
     def between(
-        self, relation: str, since: int | None = None, until: int | None = None
+        self,
+        relation: str,
+        since: int | None = None,
+        until: int | None = None,
+        *,
+        newest_first: bool = False,
     ) -> Iterator[Chunk]:
         """Yield the chunks with rows between two values, in order; raises ChunkDamaged."""
         bounds = (_LEAST if since is None else since, _MOST if until is None else until)
         found = self._execute(_FOUND, (relation, *bounds))
-        yield from map(self._read, sorted(number for (number,) in found))
+        numbers = sorted((number for (number,) in found), reverse=newest_first)
+        yield from map(self._read, numbers)
+
+    def batches(
+        self,
+        relation: str,
+        since: int | None = None,
+        until: int | None = None,
+        *,
+        newest_first: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows between two values as far as given, in batches."""
+        order = RELATIONS[relation].order
+        for one in self.between(relation, since, until, newest_first=newest_first):
+            yield _inside(one, order, since, until)
 
     def scan(self, relation: str, since: int | None = None, until: int | None = None) -> pa.Table:
         """Return the rows in the order of the appends, those between two values as far as given."""
-        order = RELATIONS[relation].order
-        found = (_inside(one, order, since, until) for one in self.between(relation, since, until))
+        found = self.batches(relation, since, until)
         return pa.Table.from_batches(found, schema=self._schemas[relation])
 
     def take(self, relation: str, ordinals: Sequence[int]) -> pa.Table:

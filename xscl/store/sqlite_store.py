@@ -260,6 +260,21 @@ class SqliteStore:
         with self._reading_chunks() as chunks:
             return chunks.scan(relation, since, until)
 
+    def batches(
+        self,
+        relation: str,
+        since: int | None = None,
+        until: int | None = None,
+        *,
+        newest_first: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a relation that `scan` returns, in batches that are read one by one.
+
+        With `newest_first` the last batch comes first; within a batch the order is the same.
+        """
+        with self._reading_chunks() as chunks:
+            yield from chunks.batches(relation, since, until, newest_first=newest_first)
+
     def take(self, relation: str, ordinals: Sequence[int]) -> pa.Table:
         """Return rows of a relation without an order by their ordinal numbers, ascending.
 

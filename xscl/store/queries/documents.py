@@ -10,11 +10,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from templates.model.relations import INFINITE
+from xscl.store.queries.lists import TEXTS, first_of, has_any, list_parameter
 from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
 from xscl.store.store import Store
 
 _TABLE = "state.document"
-_STORED = "doc, id, ts, first, version, history, clock, rank, base, given, streams[1] AS stream"
+_STORED = (
+    "doc, id, ts, first, version, history, clock, rank, base, given,"
+    f" {first_of('streams')} AS stream"
+)
 
 
 # -- Writing -------------------------------------------------------------------------------
@@ -95,8 +99,8 @@ def hashes_of_ids(store: Store) -> tuple[Numbers, npt.NDArray[np.uint64]]:
 def documents_given(store: Store, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Return `id`, `given` and `streams` of the documents that were posted with some ids."""
     return store.rows(
-        "SELECT id, given, streams FROM state.document WHERE list_contains(?::VARCHAR[], given)",
-        [sorted(ids)],
+        f"SELECT id, given, streams FROM state.document WHERE given IN {TEXTS}",
+        [list_parameter(sorted(ids))],
     )
 
 
@@ -133,6 +137,7 @@ def has_documents(store: Store, streams: Sequence[str]) -> bool:
     """Return whether a document of one of some streams is known."""
     return bool(
         store.fetch(
-            "SELECT 1 FROM state.document WHERE list_has_any(streams, ?) LIMIT 1", [list(streams)]
+            f"SELECT 1 FROM state.document WHERE {has_any('streams')} LIMIT 1",
+            [list_parameter(streams)],
         )
     )

@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from xscl.store.queries.analysis import Analysis, analysed
 from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
+from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 _SCHEMA = pa.schema(
@@ -64,6 +68,8 @@ def results_between(
     They are of some ranges, or of subscriptions whose names begin with a prefix, or all.  With
     `newest_first` they are the last ones, in the opposite order.
     """
+    if isinstance(store, SqliteStore):
+        return _between(store, low, high, ranges, prefix, newest_first=newest_first, limit=limit)
     conditions, parameters = ["position BETWEEN ? AND ?"], list[object]([low, high])
     if ranges:
         conditions.append(f"({' OR '.join([f'({_IN_RANGE})'] * len(ranges))})")
@@ -81,8 +87,73 @@ def results_between(
     return _fetched(store, query, parameters)
 
 
+def _between(
+    store: SqliteStore,
+    low: int,
+    high: int,
+    ranges: Sequence[ResultRange],
+    prefix: str,
+    *,
+    newest_first: bool,
+    limit: int,
+) -> pa.Table:
+    """Return what `results_between` does, chunk by chunk until there are enough."""
+    qids = _qids_of(store, prefix) if prefix and not ranges else None
+    parts, missing = [_SCHEMA.empty_table()], limit
+    for batch in store.batches("result", low, high, newest_first=newest_first):
+        found = batch
+        if ranges:
+            found = found.filter(pa.array(_in_ranges(found, ranges)))
+        elif qids is not None:
+            found = found.filter(pa.array(np.isin(found["qid"].to_numpy(), qids)))
+        if newest_first:
+            found = found.take(pa.array(np.arange(found.num_rows)[::-1][:missing]))
+        parts.append(pa.Table.from_batches([found]).slice(0, missing).cast(_SCHEMA))
+        missing -= parts[-1].num_rows
+        if missing <= 0:
+            break
+    return pa.concat_tables(parts)
+
+
+def _qids_of(store: SqliteStore, prefix: str) -> npt.NDArray[np.int64]:
+    """Return the streams of results of subscriptions whose names begin with a prefix."""
+    of_name = "WHERE substr(name, 1, length(?1)) = ?1"
+    rows = store.fetch(
+        f"SELECT qid FROM state.subscription {of_name}"
+        f" UNION SELECT qid FROM state.retired {of_name}",
+        [prefix],
+    )
+    return np.array([qid for (qid,) in rows], np.int64)
+
+
+def _in_ranges(batch: pa.RecordBatch, ranges: Sequence[ResultRange]) -> npt.NDArray[np.bool_]:
+    """Return a mask of the results that are in one of some ranges."""
+    position, qid, doc1, doc2 = (
+        batch[name].to_numpy() for name in ("position", "qid", "doc1", "doc2")
+    )
+    older = np.minimum(doc1, doc2)
+    found = np.zeros(len(qid), np.bool_)
+    here = np.isin(qid, np.array([one.qid for one in ranges]))
+    if not here.any():
+        return found
+    met = set(qid[here].tolist())
+    for one in ranges:
+        if one.qid in met:
+            found |= (
+                (qid == one.qid)
+                & (older >= one.since)
+                & (position > one.after)
+                & (position <= one.until)
+            )
+    return found
+
+
 def results_of_pair(store: Store, qid: int, doc1: int, doc2: int, *, after: int) -> pa.Table:
     """Return the results of two documents after a position, in the order of positions."""
+    if isinstance(store, SqliteStore):
+        found = store.scan("result", after + 1)
+        same = (found["qid"].to_numpy() == qid) & (found["doc1"].to_numpy() == doc1)
+        return found.filter(pa.array(same & (found["doc2"].to_numpy() == doc2))).cast(_SCHEMA)
     return _fetched(
         store,
         f"{_RESULTS} WHERE position > ? AND qid = ? AND doc1 = ? AND doc2 = ? ORDER BY position",
@@ -100,17 +171,28 @@ def _fetched(store: Store, query: str, parameters: Sequence[object]) -> pa.Table
 
 def has_result(store: Store, sought: ResultRange) -> bool:
     """Return True if a result is in a range."""
+    if isinstance(store, SqliteStore):
+        batches = store.batches("result", sought.after + 1, sought.until)
+        return any(_in_ranges(batch, [sought]).any() for batch in batches)
     query = f"SELECT 1 FROM state.result WHERE {_IN_RANGE} LIMIT 1"
     return bool(store.fetch(query, sought.parameters))
 
 
 def last_positions(store: Store) -> dict[int, int]:
     """Return the position of the last result of each stream of results, by `qid`."""
+    if isinstance(store, SqliteStore):
+        last: dict[int, int] = {}
+        for batch in store.batches("result"):
+            last.update(zip(batch["qid"].to_pylist(), batch["position"].to_pylist(), strict=True))
+        return last
     return dict(store.fetch("SELECT qid, max(position) FROM state.result GROUP BY qid"))
 
 
 def delete_results_of(store: Store, qid: int) -> None:
     """Delete the results of a stream of results."""
+    if isinstance(store, SqliteStore):
+        store.drop("result", dead=lambda batch: pc.equal(batch["qid"], qid), exact=True)
+        return
     store.fetch("DELETE FROM state.result WHERE qid = ?", [qid])
 
 
