@@ -70,6 +70,7 @@ def connect(
     connection = apsw.Connection(":memory:", _FLAGS, statementcachesize=_STATEMENTS)
     try:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.create_scalar_function("in_small_letters", _in_small_letters, 1)
         if path is None:
             connection.execute("ATTACH ':memory:' AS state")
             connection.deserialize("state", _empty_image())
@@ -84,6 +85,13 @@ def connect(
         connection.close()
         raise
     return connection
+
+
+def _in_small_letters(text: str | bytes | None) -> str | None:
+    """Return a text in small letters, of all scripts: `lower` of SQLite knows those of ASCII."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", errors="ignore")
+    return None if text is None else text.lower()
 
 
 def _set(connection: apsw.Connection, settings: Sequence[str]) -> None:

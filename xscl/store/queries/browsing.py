@@ -6,14 +6,15 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
+from xscl.store.opening import IS_SQLITE
 from xscl.store.queries.analysis import Analysis, analysed
 from xscl.store.queries.days import DAY, days_ago
-from xscl.store.queries.lists import TEXTS
+from xscl.store.queries.lists import TEXTS, any_of, contains
 from xscl.store.queries.owners import OPERATOR, own_condition
 from xscl.store.store import Store
 
 _NEWEST = "doc > (SELECT next_doc FROM state.progress) - ?"
-_TEXT = "lower(try(decode(t.xml)))"
+_TEXT = "in_small_letters(t.xml)" if IS_SQLITE else "lower(try(decode(t.xml)))"
 _BY_DAY = Analysis(
     ("document",),
     "WITH one AS (SELECT ts, unnest(streams) AS name FROM state.document WHERE ts > ?)"
@@ -38,17 +39,17 @@ def documents_seen(
     with a text in id or text, in any capitals, as far as these are given.  Columns are number, name
     (the engine's), id, streams, ts, arrived, history and xml, None if the text is not kept.
     """
-    seen = " OR ".join(own_condition("s", each) for each in {OPERATOR, owner})
-    conditions = [f"len([s FOR s IN d.streams IF {seen}]) > 0", "doc < ?"]
+    seen = " OR ".join(own_condition("value", each) for each in {OPERATOR, owner})
+    conditions = [any_of("d.streams", seen), "doc < ?"]
     parameters: list[object] = [before]
     if stream:
-        conditions.append("list_contains(d.streams, ?)")
+        conditions.append(contains("d.streams"))
         parameters.append(stream)
     if text:
         wanted = text.lower()
         conditions.append(
-            f"{_NEWEST} AND (contains(lower(d.id), ?) OR contains({_TEXT}, ?)"
-            f" OR contains({_TEXT}, ?))"
+            f"{_NEWEST} AND (instr({_lower('d.id')}, ?) > 0 OR instr({_TEXT}, ?) > 0"
+            f" OR instr({_TEXT}, ?) > 0)"
         )
         parameters += [searched, wanted, wanted, escape(wanted)]
     return store.rows(
@@ -57,6 +58,10 @@ def documents_seen(
         f" WHERE {' AND '.join(conditions)} ORDER BY doc DESC LIMIT ?",
         [*parameters, limit],
     )
+
+
+def _lower(column: str) -> str:
+    return f"in_small_letters({column})" if IS_SQLITE else f"lower({column})"
 
 
 def document_named(store: Store, name: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from templates.model.relations import INFINITE
-from xscl.store.queries.lists import TEXTS, first_of, has_any, list_parameter
+from xscl.store.queries.lists import TEXTS, first_of, has_any
 from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
 from xscl.store.store import Store
 
@@ -100,7 +100,7 @@ def documents_given(store: Store, ids: Iterable[str]) -> Iterator[dict[str, Any]
     """Return `id`, `given` and `streams` of the documents that were posted with some ids."""
     return store.rows(
         f"SELECT id, given, streams FROM state.document WHERE given IN {TEXTS}",
-        [list_parameter(sorted(ids))],
+        [sorted(ids)],
     )
 
 
@@ -138,6 +138,6 @@ def has_documents(store: Store, streams: Sequence[str]) -> bool:
     return bool(
         store.fetch(
             f"SELECT 1 FROM state.document WHERE {has_any('streams')} LIMIT 1",
-            [list_parameter(streams)],
+            [list(streams)],
         )
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from xscl.store.queries.lists import TEXTS
+from xscl.store.queries.lists import TEXTS, contains
 from xscl.store.queries.owners import OPERATOR, own_condition
 from xscl.store.store import Store
 
@@ -80,7 +80,7 @@ def next_due(store: Store, now: int, *, busy: Collection[str], most: int) -> lis
 
 def has_feeds_on(store: Store, stream: str) -> bool:
     """Return True if a stream belongs to a feed or to a tag of feeds."""
-    query = "SELECT 1 FROM state.feed WHERE stream = ? OR list_contains(tags, ?) LIMIT 1"
+    query = f"SELECT 1 FROM state.feed WHERE stream = ? OR {contains('tags')} LIMIT 1"
     return bool(store.fetch(query, [stream, stream]))
 
 

@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from xscl.store.queries.numbers import found_number
+from xscl.store.queries.lists import NUMBERS, has_any
+from xscl.store.queries.numbers import among, found_number
+from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 _BASE = (
@@ -18,6 +20,7 @@ _BASE = (
 )
 """The base of a document that others have, too; the trial's own documents have lower ones."""
 
+_PLACES = pa.schema([(name, pa.int64()) for name in ("doc", "rank", "ts", "clock")])
 _OWN_TIME = "CASE WHEN d.history AND d.ts < d.clock THEN d.ts ELSE d.clock END"
 """The clock of a document `d` where no document of history comes late."""
 
@@ -46,9 +49,8 @@ def past_documents(
         f" {_OWN_TIME if own_time else 'd.clock'} AS clock, d.rank, d.first,"
         f" d.history, d.origin, d.doc, {_BASE} AS base, t.xml"
         " FROM state.document d LEFT JOIN state.text t USING (doc)"
-        " WHERE list_has_any(d.streams, ?) AND d.ts BETWEEN ? AND ? AND d.first >= ?"
-        " AND (d.version = 1 OR ?) AND (t.doc IS NOT NULL OR list_contains(?, d.doc))"
-        " ORDER BY d.doc",
+        f" WHERE {has_any('d.streams')} AND d.ts BETWEEN ? AND ? AND d.first >= ?"
+        f" AND (d.version = 1 OR ?) AND (t.doc IS NOT NULL OR d.doc IN {NUMBERS})",
         [list(streams), begin, end, first, updates, list(besides)],
         size,
     )
@@ -62,13 +64,18 @@ def places_of_kept(
     Their numbers are from `first` to before `end`; what they were made of came from document
     `since` on.  The clock is not before the document's time.
     """
-    store.lend("read_streams", pa.table({"name": list(streams)}))
-    return store.arrow(
+    select = (
         "SELECT doc, rank, ts, CASE WHEN ts > clock THEN ts ELSE clock END AS clock"
-        " FROM state.document"
-        " WHERE list_has_any(streams, (SELECT list(name) FROM read_streams))"
+        " FROM state.document WHERE {read}"
         f" AND doc >= {int(first)} AND doc < {int(end)} AND first >= {int(since)}"
         " AND doc IN (SELECT doc FROM state.text) ORDER BY doc"
+    )
+    if isinstance(store, SqliteStore):
+        query = select.format(read=has_any("streams"))
+        return store.arrow(query, [list(streams)]).cast(_PLACES)
+    store.lend("read_streams", pa.table({"name": list(streams)}))
+    return store.arrow(
+        select.format(read="list_has_any(streams, (SELECT list(name) FROM read_streams))")
     )
 
 
@@ -79,31 +86,43 @@ def kept_arrivals(
 
     Nothing else may use the connection meanwhile.
     """
-    store.lend("chosen", pa.table({"doc": docs}))
+    listed, parameters = among(store, docs)
     yield from _batches(
         store,
         "SELECT d.doc, d.streams, t.xml, d.ts, d.clock, d.rank, d.base, d.first"
         " FROM state.document d JOIN state.text t USING (doc)"
-        " WHERE d.doc IN (SELECT doc FROM chosen) ORDER BY d.doc",
-        [],
+        f" WHERE d.doc IN ({listed})",
+        parameters,
         size,
     )
 
 
 def kept_rows(store: Store, docs: npt.NDArray[np.int64]) -> pa.Table:
     """Return the whole rows of the documents of some numbers that have a text, with it as `xml`."""
+    columns = f"{store.columns_of('state.document')}, xml"
+    joined = "state.document JOIN state.text USING (doc)"
+    if isinstance(store, SqliteStore):
+        listed, parameters = among(store, docs)
+        query = f"SELECT {columns} FROM {joined} WHERE doc IN ({listed}) ORDER BY doc"
+        return store.arrow(query, parameters)
     store.lend("chosen", pa.table({"doc": docs}))
     return store.arrow(
-        f"SELECT {store.columns_of('state.document')}, xml"
-        " FROM state.document JOIN state.text USING (doc)"
-        " WHERE doc IN (SELECT doc FROM chosen) ORDER BY doc"
+        f"SELECT {columns} FROM {joined} WHERE doc IN (SELECT doc FROM chosen) ORDER BY doc"
     )
 
 
 def _batches(
     store: Store, query: str, parameters: Sequence[object], size: Callable[[], int]
 ) -> Iterator[list[dict[str, Any]]]:
-    """Yield the rows of a query in batches, as they are read."""
+    """Yield the rows of a query in batches, by the numbers of documents, as they are read."""
+    if isinstance(store, SqliteStore):
+        last = -1
+        page = f"{query} AND d.doc > ? ORDER BY d.doc LIMIT ?"
+        while read := list(store.rows(page, [*parameters, last, size()])):
+            last = read[-1]["doc"]
+            yield read
+        return
+    query = f"{query} ORDER BY d.doc"
     with store.translate_errors():
         rows = store.connection.execute(query, list(parameters))
         names = [column[0] for column in rows.description]
@@ -120,8 +139,8 @@ def has_history(store: Store, streams: Sequence[str], first: int) -> bool:
     """Return True if documents from `first` on are from before their feeds were followed."""
     return bool(
         store.fetch(
-            "SELECT 1 FROM state.document WHERE history AND first >= ? AND list_has_any(streams, ?)"
-            " LIMIT 1",
+            "SELECT 1 FROM state.document"
+            f" WHERE history AND first >= ? AND {has_any('streams')} LIMIT 1",
             [first, list(streams)],
         )
     )

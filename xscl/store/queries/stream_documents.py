@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from xscl.store.queries.analysis import Analysis, analysed
+from xscl.store.queries.lists import contains
 from xscl.store.store import Store
 
 _ARRIVED = Analysis(
@@ -58,7 +59,7 @@ def newest_documents(
     They have at least the timestamp `begin`; later versions are among them if `updates`.
     """
     return store.rows(
-        f"{_TEXTS} WHERE list_contains(d.streams, ?) AND d.ts >= ? AND (d.version = 1 OR ?)"
+        f"{_TEXTS} WHERE {contains('d.streams')} AND d.ts >= ? AND (d.version = 1 OR ?)"
         " AND t.doc IS NOT NULL ORDER BY d.doc DESC LIMIT ?",
         [stream, begin, updates, limit],
     )
@@ -68,7 +69,7 @@ def count_documents(store: Store, stream: str, *, begin: int, updates: bool) -> 
     """Return the number of those documents, with texts or without."""
     ((count,),) = store.fetch(
         "SELECT count(*) FROM state.document"
-        " WHERE list_contains(streams, ?) AND ts >= ? AND (version = 1 OR ?)",
+        f" WHERE {contains('streams')} AND ts >= ? AND (version = 1 OR ?)",
         [stream, begin, updates],
     )
     return int(count)
@@ -78,7 +79,7 @@ def count_texts(store: Store, stream: str) -> int:
     """Return the number of texts of a stream that are kept."""
     ((count,),) = store.fetch(
         "SELECT count(*) FROM state.document JOIN state.text USING (doc)"
-        " WHERE list_contains(streams, ?)",
+        f" WHERE {contains('streams')}",
         [stream],
     )
     return int(count)
@@ -88,7 +89,7 @@ def newest_texts(store: Store, stream: str, limit: int) -> list[bytes]:
     """Return the texts of the newest documents of a stream."""
     rows = store.rows(
         "SELECT t.xml FROM state.document d JOIN state.text t USING (doc)"
-        " WHERE list_contains(d.streams, ?) ORDER BY d.doc DESC LIMIT ?",
+        f" WHERE {contains('d.streams')} ORDER BY d.doc DESC LIMIT ?",
         [stream, limit],
     )
     return [bytes(row["xml"]) for row in rows]

@@ -6,8 +6,10 @@ The two tables have equal columns; `outputs`, `places`, `reads`, `columns` and `
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
+from xscl.store.queries.lists import contains
 from xscl.store.queries.numbers import found_number
 from xscl.store.queries.owners import own_condition
 from xscl.store.queries.tags import TAGGED
@@ -29,7 +31,7 @@ _FILTERS = {
     "part": "instr(lower(name), lower(?)) > 0",
     "template": "template = ?",
     "language": "language = ?",
-    "reads": "list_contains(reads, ?)",
+    "reads": contains("reads"),
     "tag": TAGGED,
 }
 """The conditions on the rows of an owner."""
@@ -177,10 +179,9 @@ def first_of_template(store: Store, template: int) -> str | None:
 def streams_read(store: Store, owner: int) -> list[str]:
     """Return the streams that an owner's subscriptions read, each once."""
     rows = store.rows(
-        "SELECT DISTINCT unnest(reads) AS stream FROM state.subscription"
-        f" WHERE {own_condition('name', owner)}"
+        f"SELECT DISTINCT reads FROM state.subscription WHERE {own_condition('name', owner)}"
     )
-    return [row["stream"] for row in rows]
+    return list(dict.fromkeys(chain.from_iterable(row["reads"] for row in rows)))
 
 
 def count_sharing(store: Store, qid: int, template: int) -> tuple[int, int]:

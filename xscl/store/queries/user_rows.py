@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from xscl.store.queries.lists import any_of
 from xscl.store.queries.owners import own_condition
 from xscl.store.store import Store
 
@@ -41,8 +42,8 @@ def documents_of(store: Store, account: int) -> Iterator[dict[str, Any]]:
         store.rows(
             "SELECT doc, id AS name, given AS id, streams, ts, xml"
             " FROM state.document JOIN state.text USING (doc)"
-            f" WHERE doc > ? AND len(list_filter(streams, lambda s: {own_condition('s', account)}))"
-            " > 0 ORDER BY doc LIMIT 500",
+            f" WHERE doc > ? AND {any_of('streams', own_condition('value', account))}"
+            " ORDER BY doc LIMIT 500",
             [last],
         )
     ):
