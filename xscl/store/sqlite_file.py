@@ -87,11 +87,12 @@ def connect(
     return connection
 
 
-def _in_small_letters(text: str | bytes | None) -> str | None:
+def _in_small_letters(*arguments: str | bytes | float | None) -> str | None:
     """Return a text in small letters, of all scripts: `lower` of SQLite knows those of ASCII."""
+    (text,) = arguments
     if isinstance(text, bytes):
         text = text.decode("utf-8", errors="ignore")
-    return None if text is None else text.lower()
+    return None if text is None else str(text).lower()
 
 
 def _set(connection: apsw.Connection, settings: Sequence[str]) -> None:
