@@ -50,7 +50,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "rotate": (
         "webhooks.rotate",
-        "Make a new secret for a webhook, such as one that was restored from a backup.",
+        "Make a new secret for a webhook; for a day the old one signs, too.",
     ),
     "tag": (
         "editing.tag",

@@ -465,7 +465,7 @@ def test_history_is_printed_when_asked_for() -> None:
 
 COMMANDS = [
     *(["run"], ["serve"], ["subscribe"], ["unsubscribe"], ["subscriptions"], ["sql"], ["explain"]),
-    *(["edit"], ["pause"], ["resume"], ["rename"], ["tag"], ["stars"]),
+    *(["edit"], ["pause"], ["resume"], ["rename"], ["rotate"], ["tag"], ["stars"]),
     *(["try"], ["why"], ["witness"], ["status"], ["demo"], ["matches"]),
     *(["help"], ["push"], ["backup"], ["restore"], ["import"], ["export"], ["doctor"]),
     *(["feeds", name] for name in ("add", "list", "remove", "poll")),
