@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import Column, among, columns_of, distinct
+from templates.columns.columns import Column, among, chosen, columns_of, distinct
 from templates.columns.values import Values
 from templates.model.relations import INFINITE, Witnesses
 from templates.registry.registry import Registry
@@ -180,7 +180,8 @@ class StoredState:
 
     def _times(self) -> Callable[[Column], Column]:
         """Return a function of documents that returns their times; long ago for unknown ones."""
-        kept = columns_of(scan(self.storage, "times", ("doc", "ts")).sort_by("doc"))
+        kept = columns_of(scan(self.storage, "times", ("doc", "ts")))
+        kept = chosen(kept, np.argsort(kept["doc"], kind="stable"))
         docs, times = np.append(kept["doc"], INFINITE), np.append(kept["ts"], -INFINITE)
 
         def of(asked: Column) -> Column:

@@ -317,8 +317,8 @@ _TEMPLATES = (
     Fault(
         "stored join state is evicted a tick too early",
         "templates/state/stored_state.py",
-        "WHERE t.ts < bounds.bound)",
-        "WHERE t.ts <= bounds.bound)",
+        ">= clock - keep)\n            return alive",
+        "> clock - keep)\n            return alive",
         (_EVICTION,),
     ),
     Fault(
@@ -776,18 +776,18 @@ _ENGINE_AND_STORE = (
         ),
     ),
     Fault(
-        "texts are dropped while only the journal has them",
+        "a text is known by its key alone",
         "templates/columns/values.py",
-        "        if first > self._latest:",
-        "        if first <= following:",
-        (f"{_TEXTS}::test_texts_are_known_wherever_they_are",),
+        "rows[at[found == checks[rows[at]]]]",
+        "rows[at]",
+        ("tests/templates/test_values.py::test_equal_keys_mean_equal_texts",),
     ),
     Fault(
-        "texts that the database has are kept in memory",
+        "a text stays known when it has left",
         "templates/columns/values.py",
-        "        if first > self._latest:",
-        "        if first > following:",
-        (f"{_TEXTS}::test_texts_that_the_database_has_are_dropped",),
+        '            self._checks.remove(distinct(gone["key"].to_numpy()))',
+        "            pass",
+        ("tests/templates/test_values.py::test_a_key_that_was_swept_stands_for_the_next_text",),
     ),
     Fault(
         "an absence is certain at the clock of late streams",
