@@ -11,7 +11,6 @@ the store.  So the queries have a database of their own, in memory (decision 052
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -19,7 +18,6 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.arrow_tables import Lender
 from templates.columns.columns import Columns
 from templates.errors import EvaluationError
 from templates.model.conjunctive_query import (
@@ -103,6 +101,19 @@ class ConjunctiveQueries:
         return found
 
 
+class _Holder:
+    """A holder that returns its current table when it is read."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_schema__(self) -> object:
+        return self.table.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
 class _PlannedQueries:
     """A database in memory with lent relations, and the plans of queries over them."""
 
@@ -113,13 +124,27 @@ class _PlannedQueries:
         # is global in DuckDB: another reason for a database of their own.
         self._connection.execute("SET disabled_optimizers = 'join_order'")
         self._connection.execute("SET enable_external_access = false")  # fixes `temp_directory`
-        # Every table goes through a holder: registering it, as the store does above `FEW` rows,
-        # would change the catalog.  DuckDB then does not know its size, which the written order
-        # does not ask for.
-        lender = Lender(self._connection, few=sys.maxsize)
-        self.lend, self.release = lender.lend, lender.release
+        self._lent: dict[str, _Holder] = {}
         # The least recently used plan is the first.
         self._statements: dict[tuple[JoinGraph, bool], tuple[str, duckdb.Statement]] = {}
+
+    def lend(self, name: str, table: pa.Table) -> None:
+        """Lend a table under a name, in place of the former one.
+
+        Registering it would change the catalog, so a holder is registered, once.  DuckDB then does
+        not know the size of the table, which the written order does not ask for.
+        """
+        holder = self._lent.get(name)
+        if holder is not None and holder.table.schema.equals(table.schema):
+            holder.table = table
+        else:
+            holder = self._lent[name] = _Holder(table)
+            self._connection.register(name, holder)
+
+    def release(self) -> None:
+        """Replace the lent tables by empty ones."""
+        for holder in self._lent.values():
+            holder.table = holder.table.schema.empty_table()
 
     def execute(self, graph: JoinGraph, several: bool, rows: pa.Table) -> Columns:
         """Evaluate the query of a template over rows of R_T."""

@@ -246,7 +246,7 @@ _TEMPLATES = (
     ),
     Fault(
         "a name that is registered in a reading outlives its rollback",
-        "templates/columns/arrow_tables.py",
+        "xscl/store/lent_tables.py",
         " if before.get(name) is one}",
         "}",
         ("tests/xscl/store/test_lent_tables.py::test_a_name_stands_for_what_was_lent_last",),

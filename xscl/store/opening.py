@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from templates.columns.arrow_tables import named
+from xscl.store.lent_tables import named
 from xscl.store.sqlite_store import SqliteStore
 from xscl.store.sqlite_tables import RELATIONS, TABLES
 from xscl.store.store import Store

@@ -24,7 +24,6 @@ import duckdb
 import pyarrow as pa
 
 from feeds.faultpoints import reached
-from templates.columns.arrow_tables import Lender, Statements, among, named
 from xscl.errors import StoreError
 from xscl.store.atomic_files import copy_durably
 from xscl.store.block_copies import put_back
@@ -40,6 +39,7 @@ from xscl.store.database import (
 )
 from xscl.store.disk_guard import is_full
 from xscl.store.journal import Record
+from xscl.store.lent_tables import Lender, Statements, among, named
 from xscl.store.migrations import current_version, migrate
 from xscl.store.schema import COUNTED, FIRST_ROWS, SCHEMA
 from xscl.store.store_errors import (
@@ -718,12 +718,6 @@ class _AppendingLender(Lender):
         store = self._store
         commits = store._commits
         return bool(store._appends) or bool(commits and commits.tail.records)
-
-    @property
-    def pending(self) -> tuple[int, int]:
-        """Return the numbers of the first record that the database lacks, and of the next one."""
-        commits = self._store._commits
-        return (0, 0) if commits is None else commits.tail.pending
 
     def insert(self, table: str, rows: pa.Table) -> None:
         """Append rows to a table `state.*`, column by column in its order."""

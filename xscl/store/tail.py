@@ -160,12 +160,6 @@ class Tail:
         return self._counted + len(self.records)
 
     @property
-    def pending(self) -> tuple[int, int]:
-        """The numbers of the first record that the database lacks, and of the next record."""
-        following, records = self._last + 1, self.records
-        return (records[0].number if records else following), following
-
-    @property
     def is_full(self) -> bool:
         """Return whether the next transaction should bring the records to the database."""
         if len(self.records) >= MANY or self._nbytes >= LARGE:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from templates import processor
-from templates.columns import arrow_tables, columns
+from templates.columns import columns
 from templates.sql.queries import ConjunctiveQueries
 from templates.state import value_joins
 from templates.state.join_state import ViewCache
@@ -23,6 +23,7 @@ from tests.oracle.queries import Case
 from tests.strategies.joins import cases
 from tests.xscl.engine.test_engine_properties import run
 from xscl import Engine
+from xscl.store import lent_tables
 
 CUTS = st.lists(st.booleans(), min_size=1, max_size=6)
 
@@ -87,7 +88,7 @@ def test_joining_by_either_evaluator() -> None:
 
         with pytest.MonkeyPatch.context() as patch:
             watch(patch, ConjunctiveQueries, "answers", by_database)
-            patch.setattr(arrow_tables, "FEW_NUMBERS", 1)
+            patch.setattr(lent_tables, "FEW_NUMBERS", 1)
             patch.setattr(value_joins, "FEW", 0)
             if limit == "MOST":
                 patch.setattr(columns, "MOST", 1)

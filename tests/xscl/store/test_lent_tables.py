@@ -10,8 +10,8 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from templates.columns.arrow_tables import FEW
 from tests.examples import examples
+from xscl.store.lent_tables import FEW
 from xscl.store.store import Store
 
 lent = st.tuples(st.sampled_from("xy"), st.sampled_from("ab"), st.sampled_from([1, FEW + 1]))

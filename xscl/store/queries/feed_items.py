@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from templates.columns.arrow_tables import named
+from xscl.store.lent_tables import named
 from xscl.store.queries.lists import TEXTS
 from xscl.store.store import Store
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.arrow_tables import named
 from templates.storage import KEYS, RELATIONS, Mask, Numbers, Storage, codes_of, scan
+from xscl.store.lent_tables import named
 from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 

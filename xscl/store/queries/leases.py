@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from templates.columns.arrow_tables import named
+from xscl.store.lent_tables import named
 from xscl.store.queries.lists import TEXTS
 from xscl.store.store import Store
 

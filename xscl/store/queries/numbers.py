@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from templates.columns.arrow_tables import FEW_NUMBERS
 from xscl.store import sqlite_store
+from xscl.store.lent_tables import FEW_NUMBERS
 from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from templates.columns.arrow_tables import FEW, FEW_NUMBERS
+from xscl.store.lent_tables import FEW, FEW_NUMBERS
 from xscl.store.queries.numbers import found_number
 from xscl.store.queries.rejected import insert_late, keep_newest
 from xscl.store.queries.texts import (

@@ -11,7 +11,7 @@ than `FEW` rows is registered itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import duckdb
@@ -28,20 +28,6 @@ MOST_KEPT = 200
 """Statements that a connection keeps parsed."""
 LONGEST_KEPT = 2_000
 """Characters of the longest statement that is kept parsed."""
-
-
-@contextmanager
-def written_order(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Join relations in the order in which a query names them.
-
-    The setting is global in DuckDB, so other connections of the database plan with it meanwhile.
-    """
-    connection.execute("SET disabled_optimizers = 'join_order'")
-    try:
-        yield
-    finally:
-        with suppress(duckdb.Error):  # in a transaction that has failed; the next one resets it
-            connection.execute("RESET disabled_optimizers")
 
 
 class _Holder:
@@ -97,21 +83,17 @@ def named(columns: Iterable[str]) -> str:
 
 
 class Lender:
-    """The relations lent on a connection; a connection has one lender, as it has each name once.
+    """The relations lent on a connection; a connection has one lender, as it has each name once."""
 
-    Tables of more than `few` rows are registered themselves.
-    """
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection, *, few: int = FEW) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
-        self._few = few
         self._holders: dict[str, _Holder] = {}
         self._executed: dict[str, int] = {}  # how often each planned statement was
         self._parsed: dict[str, duckdb.Statement] = {}  # what executes it
 
     def lend(self, name: str, table: pa.Table) -> None:
         """Register a table under a name, in place of the former one."""
-        if table.num_rows > self._few:
+        if table.num_rows > FEW:
             self._holders.pop(name, None)
             self._connection.register(name, table)
             return
@@ -147,18 +129,6 @@ class Lender:
     def is_behind(self) -> bool:
         """Return whether the database may lack rows that were inserted (`xscl.store.tail`)."""
         return False
-
-    @property
-    def pending(self) -> tuple[int, int]:
-        """Return the numbers of the first record that the database lacks, and of the next record.
-
-        What is inserted now is in the next record, or in the database.
-        """
-        return 0, 0
-
-    def peek(self, query: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a query, without what the database lacks."""
-        return self._connection.execute(query).fetchall()
 
     def execute_planned(self, name: str, statement: str) -> duckdb.DuckDBPyConnection:
         """Execute a statement by the plan cached under a name.

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from templates.columns.arrow_tables import FEW, FEW_NUMBERS, PLANNED_FOR, Lender
+from xscl.store.lent_tables import FEW, FEW_NUMBERS, PLANNED_FOR, Lender
 
 
 @pytest.fixture
