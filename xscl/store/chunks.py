@@ -143,9 +143,10 @@ class ChunkWriter(Chunks):
     def append(self, relation: str, rows: pa.Table) -> None:
         """Append rows, by the names of their columns."""
         schema = self._schemas[relation]
-        if rows.schema != schema:
+        if not rows.schema.equals(schema):
             rows = rows.select(schema.names).cast(schema)
-        rows = rows.combine_chunks()
+        if rows.column(0).num_chunks > 1:
+            rows = rows.combine_chunks()
         for batch in rows.to_batches(max_chunksize=MOST_ROWS):
             body, small = batch.serialize(), self._newest(relation)
             if len(body) >= LARGE and len(small) > 1:
@@ -247,8 +248,8 @@ class ChunkWriter(Chunks):
         """Return the least and the largest value of the order column, or new ordinal numbers."""
         order = RELATIONS[relation].order
         if order is not None:
-            found = pc.min_max(batch.column(order)).as_py()
-            return found["min"], found["max"]
+            column = batch.column(order).to_numpy()  # 4 µs; pyarrow's min_max takes 25
+            return int(column.min()), int(column.max())
         sql = "SELECT max(last) FROM state.chunk WHERE relation = ?"
         last = self._connection.execute(sql, (relation,)).get or 0
         return last + 1, last + batch.num_rows

@@ -148,6 +148,7 @@ class Database:
         self.lock = threading.RLock()
         self._file = None if path is None else StoreFile(path, accept=accept)
         self.writer = connect(None) if self._file is None else self._file.connection
+        self.writing: int | None = None  # the thread that is within a transaction
         self._process = os.getpid()
         self._is_closed = False
         self._readers: weakref.WeakSet[Reader] = weakref.WeakSet()
@@ -190,6 +191,7 @@ class Database:
         with self.lock, self.translated():
             self.expect_open()
             self.writer.execute("BEGIN IMMEDIATE")
+            self.writing = threading.get_ident()
             try:
                 if self._other_commits() != self._version:
                     raise StoreError(
@@ -206,6 +208,8 @@ class Database:
                 if self.writer.in_transaction:
                     self.writer.execute("ROLLBACK")
                 raise
+            finally:
+                self.writing = None
             self.commits += 1
             reached("after_commit")
             if self._file is not None:

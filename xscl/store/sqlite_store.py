@@ -12,6 +12,7 @@ transaction the first one reads on the connection that writes, all others on the
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from itertools import chain
@@ -35,6 +36,7 @@ from xscl.store.sqlite_tables import (
     column_of,
     decoder,
     encoded,
+    stored_rows,
     stored_values,
 )
 from xscl.store.store_errors import BackupError
@@ -95,7 +97,6 @@ class SqliteStore:
         self._begin()
 
     def _begin(self) -> None:
-        self._is_within = False  # a transaction
         self._chunks: Chunks | None = None  # within a reading
         self._reader: Reader | None = None
 
@@ -110,16 +111,15 @@ class SqliteStore:
 
     # -- Changing --------------------------------------------------------------------------
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit what the block writes, or nothing of it."""
+    def transaction(self) -> AbstractContextManager[None]:
+        """Return a context that commits what its block writes, or nothing of it."""
         assert self._chunks is None, "a reading changes nothing"
-        with self._database.transaction():
-            self._is_within = True
-            try:
-                yield
-            finally:
-                self._is_within = False
+        return self._database.transaction()
+
+    @property
+    def _is_within(self) -> bool:
+        """Whether this thread is within a transaction."""
+        return self._database.writing == threading.get_ident()
 
     def _changing(self) -> AbstractContextManager[None]:
         """Return a transaction, or the one that there is."""
@@ -159,9 +159,7 @@ class SqliteStore:
             columns = [pa.array([row[one.name] for row in listed], one.type) for one in schema]
             self.append(name, pa.table(columns, schema=schema))
             return
-        names = TABLES[name].names
-        values = (tuple(encoded(row[one]) for one in names) for row in rows)
-        self.execute_many(_insertion(name, names), values)
+        self.execute_many(_insertion(name, TABLES[name].names), stored_rows(name, rows))
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
         """Execute a statement with each of some rows of parameters."""

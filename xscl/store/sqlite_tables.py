@@ -11,7 +11,8 @@ numbers that are the key of a table ascend: a new row has a larger number than a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -34,6 +35,7 @@ _TYPES = {
     "BLOB": pa.binary(),
 }
 _KINDS = {"VARCHAR": "TEXT", "BLOB": "BLOB", "FLOAT": "REAL"}
+_text_of = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _SIGN, _SPAN = 1 << 63, 1 << 64
 _SUBSCRIPTION = """
     name VARCHAR, query VARCHAR, template INTEGER, qid INTEGER, outputs VARCHAR[],
@@ -204,7 +206,7 @@ def encoded(value: Any) -> Any:
         case int():
             return signed(value)
         case list() | tuple():
-            return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+            return _text_of(value)
         case _:
             return value
 
@@ -218,6 +220,28 @@ def decoder(kind: pa.DataType | None) -> Callable[[Any], Any] | None:
     if kind == pa.uint64():
         return unsigned
     return bool if pa.types.is_boolean(kind) else None
+
+
+def is_encoded(kind: pa.DataType) -> bool:
+    """Return whether values of a type are stored as others."""
+    return bool(pa.types.is_list(kind)) or kind == pa.uint64()
+
+
+def stored_rows(
+    table: str, rows: Iterable[Mapping[str, object]]
+) -> Iterator[tuple[object, ...] | list[object]]:
+    """Return rows of Python values as a table stores them, by the order of its columns."""
+    schema = TABLES[table]
+    found = map(itemgetter(*schema.names), rows)
+    places = [place for place, kind in enumerate(schema.types) if is_encoded(kind)]
+    return (_stored(row, places) for row in found) if places else found
+
+
+def _stored(row: tuple[object, ...], places: Sequence[int]) -> list[object]:
+    values = list(row)
+    for place in places:
+        values[place] = encoded(values[place])
+    return values
 
 
 def stored_values(column: pa.ChunkedArray) -> Sequence[object]:

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +146,23 @@ def test_threads_write_one_after_the_other(store: SqliteStore) -> None:
         pass
     assert store.progress("position") == count(store) == 90
     assert store.seen().commits == before + 90
+
+
+def test_threads_may_share_a_store(store: SqliteStore) -> None:
+    """A change of another thread is no part of a transaction; it waits for its end."""
+    before = store.seen().commits
+
+    def write() -> None:
+        for number in range(20):
+            add(store, number)
+
+    with running(write):
+        for _ in range(10):
+            with suppress(KeyError), store.transaction():
+                add(store, -1)
+                time.sleep(0.005)
+                raise KeyError
+    assert (count(store), store.seen().commits) == (20, before + 20)
 
 
 def test_another_writing_connection_is_found(filed: SqliteStore) -> None:
