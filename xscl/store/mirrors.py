@@ -18,7 +18,7 @@ import pyarrow as pa
 from xscl.store.chunks import Chunks, Execute
 from xscl.store.sqlite_tables import RELATIONS, TABLES, column_of
 
-MOST_BYTES = 64 << 20
+MOST_BYTES = 256 << 20
 """Bytes of a mirror that is kept."""
 _PARTS = 64  # of a mirror, after which they become one
 _SETTINGS = (

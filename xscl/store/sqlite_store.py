@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
@@ -56,29 +56,35 @@ def among(numbers: Sequence[int]) -> tuple[str, list[object]]:
 
 
 class _Shape(NamedTuple):
-    """The columns of an answer: their names, and the types of those that are stored columns."""
+    """The columns of an answer: names, types of stored ones, and what decodes some of them."""
 
     names: tuple[str, ...]
     types: tuple[pa.DataType | None, ...]
-    decoders: tuple[Any, ...]
+    decoders: tuple[tuple[int, Callable[[Any], Any]], ...]
 
     @classmethod
-    def of(cls, described: Iterable[tuple[str | None, ...]]) -> _Shape:
-        names, types = [], []
-        for name, _, _, table, column in described:
-            schema = TABLES.get(table or "")
-            is_stored = schema is not None and column in schema.names
-            types.append(schema.field(column).type if schema and is_stored else None)
-            names.append(str(name))
-        decoders = tuple(map(decoder, types))
-        return cls(tuple(names), tuple(types), decoders if any(decoders) else ())
+    def of(cls, described: Sequence[tuple[str | None, ...]]) -> _Shape:
+        types = tuple(_type_of(table, column) for *_, table, column in described)
+        found = ((place, decoder(kind)) for place, kind in enumerate(types))
+        decoders = tuple((place, decode) for place, decode in found if decode is not None)
+        return cls(tuple(str(one[0]) for one in described), types, decoders)
 
-    def decoded(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return a row with the values of the types of its columns."""
-        return tuple(
-            value if decode is None or value is None else decode(value)
-            for decode, value in zip(self.decoders, row, strict=True)
-        )
+    def decoded(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Return rows with the values of the types of their columns."""
+        return [self._decoded(row) for row in rows] if self.decoders else rows
+
+    def _decoded(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        values = list(row)
+        for place, decode in self.decoders:
+            if values[place] is not None:
+                values[place] = decode(values[place])
+        return tuple(values)
+
+
+def _type_of(table: str | None, column: str | None) -> pa.DataType | None:
+    """Return the type of a stored column, None for one that is computed."""
+    schema = TABLES.get(table or "")
+    return schema.field(column).type if schema and column in schema.names else None
 
 
 class SqliteStore:
@@ -347,14 +353,12 @@ class SqliteStore:
         Stored columns have the values of their types; computed ones those of SQLite.
         """
         shape, rows = self._answer(sql, parameters)
-        return list(map(shape.decoded, rows)) if shape.decoders else rows
+        return shape.decoded(rows)
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[dict[str, Any]]:
         """Return all rows of a query, which runs now, each by the names of its columns."""
         shape, rows = self._answer(sql, parameters)
-        if shape.decoders:
-            rows = list(map(shape.decoded, rows))
-        return (dict(zip(shape.names, row, strict=True)) for row in rows)
+        return (dict(zip(shape.names, row, strict=True)) for row in shape.decoded(rows))
 
     def row(self, sql: str, parameters: Sequence[object] = ()) -> dict[str, Any]:
         """Return the single row of a query, by the names of its columns."""

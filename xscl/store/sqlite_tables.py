@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -211,12 +212,22 @@ def encoded(value: Any) -> Any:
             return value
 
 
+@lru_cache(4_096)
+def _items_of(text: str) -> tuple[Any, ...]:
+    """Return the items of a list; most lists are short, and many are equal."""
+    return tuple(json.loads(text))
+
+
+def _list_of(text: str) -> list[Any]:
+    return list(_items_of(text))
+
+
 def decoder(kind: pa.DataType | None) -> Callable[[Any], Any] | None:
     """Return what makes values of a column from the stored ones; None: they are the same."""
     if kind is None:
         return None
     if pa.types.is_list(kind):
-        return json.loads
+        return _list_of
     if kind == pa.uint64():
         return unsigned
     return bool if pa.types.is_boolean(kind) else None
