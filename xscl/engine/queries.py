@@ -41,6 +41,7 @@ from xscl.planning.plan_state import instances
 from xscl.shredding.conditions.unevaluated import Tally
 from xscl.store.backup import back_up
 from xscl.store.manifest import Backup
+from xscl.store.queries.relations import syntax_tree
 from xscl.store.queries.texts import text_named
 from xscl.store.queries.witnesses import witnesses_by_pair
 from xscl.store.store import Store
@@ -73,11 +74,8 @@ class Queries:
             store.expect_open()
             _refuse_all_but_select(query)
             _refuse_checkpoint(store, query)
-            with store.translate_errors():
-                state.relations.refresh(values)
             try:
-                with store.reading():
-                    return store.answer(query)
+                return state.relations.answer(query, values)
             except duckdb.Error as error:
                 raise SqlError(str(error)) from None
 
@@ -418,10 +416,8 @@ def _ticks(keep: int | None) -> int:
 
 def _refuse_checkpoint(store: Store, query: str) -> None:
     """Refuse a checkpoint by a table function; only the store makes one (decision 144)."""
-    if "checkpoint" in query.lower():
-        ((tree,),) = store.fetch("SELECT json_serialize_sql(?)", [query])
-        if _CHECKPOINT.search(tree):
-            raise SqlError("a query cannot make a checkpoint", hint="the tables are read-only")
+    if "checkpoint" in query.lower() and _CHECKPOINT.search(syntax_tree(store, query)):
+        raise SqlError("a query cannot make a checkpoint", hint="the tables are read-only")
 
 
 def _refuse_all_but_select(query: str) -> None:

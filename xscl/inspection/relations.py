@@ -16,6 +16,7 @@ from templates.processor import Processor
 from templates.registry.registry import Registry
 from templates.sql.views import BACKWARD, FORWARD
 from xscl.store.queries import relations
+from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 from xscl.subscriptions.lateness import LatenessBounds
 from xscl.subscriptions.match_tables import VALUES
@@ -43,6 +44,41 @@ class Relations:
     _readings: LatenessBounds
     _streams: Streams
     _shown: set[int] | None = field(default=None, init=False)
+
+    def answer(self, query: str, values: pa.Table | None = None) -> pa.Table:
+        """Return the answer of a user's query; `values` are those of matches, as in `refresh`.
+
+        Raises StoreError; duckdb.Error, as the query is wrong.
+        """
+        store, members = self._store, self._registry.members
+        if isinstance(store, SqliteStore):
+            graphs = {number: one.template.graph for number, one in members.items()}
+            return relations.answer(store, query, lambda name: self._lent(name, values), graphs)
+        with store.translate_errors():
+            self.refresh(values)
+        with store.reading():
+            return store.answer(query)
+
+    def _lent(self, name: str, values: pa.Table | None) -> pa.Table:
+        """Return the table in memory that relations read under a name."""
+        pushed = self._processor.pushed
+        match name:
+            case "match_values":
+                return VALUES.empty_table() if values is None else values
+            case "batch_binding":
+                return pushed.bindings
+            case "batch_times":
+                return pushed.times
+            case "reading":
+                return self._readings.table()
+            case "known_stream":
+                return self._streams.table()
+            case str() if name in (FORWARD, BACKWARD):
+                return pushed.joins(name)
+            case _:
+                number = int(name.removeprefix("out_"))
+                graph = self._registry.members[number].template.graph
+                return pushed.out.get(number, relations.no_output(graph))
 
     def refresh(self, values: pa.Table | None = None) -> None:
         """Create the views, with each template's R_T and R_out of the last push.

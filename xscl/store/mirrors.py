@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from xscl.store.chunks import Chunks, Execute
-from xscl.store.sqlite_tables import RELATIONS, TABLES, column_of
+from xscl.store.sqlite_tables import RELATIONS, TABLES, column_of, schema_of
 
 MOST_BYTES = 256 << 20
 """Bytes of a mirror that is kept."""
@@ -105,7 +105,7 @@ class Analysis:
     def _create_views(self, instance: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
         """Create views of what a connection registers under the names of tables."""
         for name in names:
-            schema = TABLES[name] if name in TABLES else RELATIONS[name].schema
+            schema = schema_of(name)
             instance.register(f"kept_{name}", schema.empty_table())
             columns = ", ".join(f'"{column}"' for column in schema.names)
             instance.execute(f"CREATE VIEW state.{name} AS SELECT {columns} FROM kept_{name}")

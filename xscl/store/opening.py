@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from xscl.store.lent_tables import named
 from xscl.store.sqlite_store import SqliteStore
-from xscl.store.sqlite_tables import RELATIONS, TABLES
+from xscl.store.sqlite_tables import schema_of
 from xscl.store.store import Store
 
 IS_SQLITE = os.environ.get("XSCL_STORE", "") == "sqlite"
@@ -77,15 +77,11 @@ class SwitchedStore(SqliteStore):
         """Return all rows of a query, each by the names of its columns."""
         return super().rows(query, parameters)
 
-    def _schema(self, table: str) -> pa.Schema:
-        name = table.removeprefix("state.")
-        return RELATIONS[name].schema if name in RELATIONS else TABLES[name]
-
     def typed(self, table: str, columns: Mapping[str, Any]) -> pa.Table:
         """Return columns of values, by their names, as an Arrow table like a stored one."""
-        schema = self._schema(table)
+        schema = schema_of(table.removeprefix("state."))
         return pa.table([pa.array(columns[one.name], one.type) for one in schema], schema=schema)
 
     def columns_of(self, table: str) -> str:
         """Return SQL for the names of the columns of a table, where all are read."""
-        return named(self._schema(table).names)
+        return named(schema_of(table.removeprefix("state.")).names)

@@ -36,6 +36,7 @@ from xscl.store.sqlite_tables import (
     column_of,
     decoder,
     encoded,
+    schema_of,
     stored_rows,
     stored_values,
 )
@@ -303,13 +304,14 @@ class SqliteStore:
         with self._reading_chunks() as chunks:
             return table_of(self._raw, chunks, mirrors, table.removeprefix("state."))
 
-    def duck(self, *names: str) -> duckdb.DuckDBPyConnection:
+    def duck(self, *names: str, empty: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:
         """Return a connection of DuckDB with tables and relations as `state.NAME`, of one commit.
 
-        The caller closes it.
+        Those of `empty` have no rows there.  The caller closes it.
         """
+        tables = {name: schema_of(name).empty_table() for name in empty}
         with self.reading():
-            tables = {name: self.mirror(name) for name in names}
+            tables |= {name: self.mirror(name) for name in names}
         return self._analysis.connect(tables)
 
     def _raw(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

@@ -163,6 +163,11 @@ RELATIONS: Mapping[str, Relation] = {
 """R_bin, R_docTS, the string values of R_doc, and the results."""
 
 
+def schema_of(name: str) -> pa.Schema:
+    """Return the columns of a table or a relation."""
+    return TABLES[name] if name in TABLES else RELATIONS[name].schema
+
+
 def create_statements() -> str:
     """Return the SQL that makes the tables, empty but for the numbers of a push."""
     made = []

@@ -8,16 +8,22 @@ those of the last push.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import chain
 
 import pyarrow as pa
 
 from templates.model.join_graph import JoinGraph
 from xscl.store.queries import kept_matches
+from xscl.store.queries.analysis import Analysis, analysed
 from xscl.store.queries.kept_matches import KEPT_MATCHES
 from xscl.store.queries.lateness import ARRIVAL, LATE, MISSED
 from xscl.store.schema import EARLIEST, LEVELS
+from xscl.store.sqlite_store import SqliteStore
+from xscl.store.sqlite_tables import RELATIONS as CHUNKED
+from xscl.store.sqlite_tables import TABLES
 from xscl.store.store import Store
 
 PUBLISHED = f"rank % {LEVELS} <> 0"
@@ -415,13 +421,13 @@ def meaning(relation: str, column: str) -> str:
     return _SHARED.get(re.sub(r"^(var|node)[0-9]+$", r"\g<1>1", column), "")
 
 
-def relations_for(names: Set[str]) -> list[Relation]:
-    """Return the relations of some names, in small letters, and those that they read."""
+def relations_for(names: Set[str], known: Sequence[Relation] = RELATIONS) -> list[Relation]:
+    """Return the known relations of some names, in small letters, and those that they read."""
     needed = set(names)
-    for one in reversed(RELATIONS):
+    for one in reversed(known):
         if one.name.lower() in needed:
             needed.update(map(str.lower, one.over))
-    return [one for one in RELATIONS if one.name.lower() in needed]
+    return [one for one in known if one.name.lower() in needed]
 
 
 def names_of_template(number: int) -> dict[str, str]:
@@ -467,6 +473,52 @@ def no_output(graph: JoinGraph) -> pa.Table:
     """Return the R_out of a template without results."""
     names = ["qid", "doc1", "doc2", *(f"node{i + 1}" for i in range(len(graph.nodes))), "wl"]
     return pa.schema([(name, pa.int64()) for name in names]).empty_table()
+
+
+# -- A user's query ------------------------------------------------------------------------
+
+_STORED = frozenset({*TABLES, *CHUNKED} - {"chunk", "relation"})
+_WORD = re.compile(r"\w+")
+_OF_STATE = re.compile(r'\bstate"?\s*\.\s*"?(\w+)')
+_OF_TEMPLATE = re.compile(r"\br_(?:t|out)_([1-9][0-9]*)\b")
+_OF_ALL = re.compile(r"\b(duckdb_\w+|pragma_\w+|pg_\w+|sqlite_\w+|information_schema|show)\b")
+"""What tells of relations without naming them."""
+
+
+def answer(
+    store: SqliteStore,
+    query: str,
+    lent: Callable[[str], pa.Table],
+    graphs: Mapping[int, JoinGraph],
+) -> pa.Table:
+    """Return the answer of a user's query over relations and tables `state.*`.
+
+    `lent` returns a table in memory by its name: one of `LENT`, or R_out of the template n by
+    `out_n`.  `graphs` are those of all templates.  Raises duckdb.Error, as the query is wrong.
+    """
+    text = query.lower()
+    words = set(_WORD.findall(text))
+    tells_of_all = _OF_ALL.search(text) is not None
+    named = {int(number) for number in _OF_TEMPLATE.findall(text)}
+    chosen = graphs.keys() if tells_of_all else graphs.keys() & named
+    templates = (relations_of_template(number, graphs[number]) for number in sorted(chosen))
+    known = [*RELATIONS, *chain.from_iterable(templates)]
+    read = relations_for(words, known)
+    shown = known if tells_of_all else read
+    stored = _STORED.intersection(_OF_STATE.findall(text)).union(*(one.tables for one in read))
+    with closing(store.duck(*stored, empty=_STORED - stored if tells_of_all else ())) as connection:
+        over = {name for one in shown for name in one.over}
+        for name in over.difference(one.name for one in shown):
+            connection.register(name, lent(name))
+        for one in shown:
+            connection.execute(one.view)
+        return connection.sql(query).to_arrow_table()
+
+
+def syntax_tree(store: Store, query: str) -> str:
+    """Return the syntax tree of a user's query in JSON."""
+    asked = Analysis((), "SELECT json_serialize_sql(?) AS tree")
+    return str(next(analysed(store, asked, [query]))["tree"])
 
 
 # -- On a connection -----------------------------------------------------------------------
