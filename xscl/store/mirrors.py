@@ -15,8 +15,8 @@ from typing import NamedTuple
 import duckdb
 import pyarrow as pa
 
-from xscl.store.chunks import Chunks, Execute
-from xscl.store.sqlite_tables import RELATIONS, TABLES, column_of, schema_of
+from xscl.store.chunks import Execute
+from xscl.store.sqlite_tables import TABLES, column_of, schema_of
 
 MOST_BYTES = 256 << 20
 """Bytes of a mirror that is kept."""
@@ -117,8 +117,3 @@ class Analysis:
             instance, self._instance, self._views = self._instance, None, set()
             if instance is not None:
                 instance.close()
-
-
-def table_of(execute: Execute, chunks: Chunks, mirrors: Mirrors, name: str) -> pa.Table:
-    """Return a table of rows or a relation, as a snapshot has it."""
-    return chunks.scan(name) if name in RELATIONS else mirrors.table(execute, name)

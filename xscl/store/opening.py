@@ -34,12 +34,6 @@ class SwitchedStore(SqliteStore):
 
     is_lost = False
 
-    def connect_again(self) -> SwitchedStore:
-        """Return the store for another thread."""
-        other = super().connect_again()
-        other.__class__ = SwitchedStore
-        return cast(SwitchedStore, other)
-
     def when_lost(self, call: Callable[[], None]) -> None:
         """Do nothing: no error of SQLite makes a database unusable."""
 

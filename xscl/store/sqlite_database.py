@@ -19,7 +19,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -207,6 +207,8 @@ class Database:
                 self.chunks.forget()
                 if self.writer.in_transaction:
                     self.writer.execute("ROLLBACK")
+                with suppress(apsw.Error):  # Ctrl-C may come right after the commit
+                    self.commits = seen(self.writer).commits
                 raise
             finally:
                 self.writing = None

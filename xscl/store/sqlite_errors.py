@@ -16,11 +16,15 @@ _UNREADABLE = (apsw.SQLITE_IOERR_DATA, apsw.SQLITE_IOERR_CORRUPTFS, apsw.SQLITE_
 
 
 @contextmanager
-def translated(path: Path | None, connection: apsw.Connection | None = None) -> Iterator[None]:
-    """Raise errors of SQLite, and of the file system, as errors of the store."""
+def translated(
+    path: Path | None,
+    connection: apsw.Connection | None = None,
+    kinds: tuple[type[Exception], ...] = (apsw.Error,),
+) -> Iterator[None]:
+    """Raise errors of SQLite, or of other `kinds`, too, as errors of the store."""
     try:
         yield
-    except (apsw.Error, OSError) as error:
+    except kinds as error:
         errno = error.errno if isinstance(error, OSError) else None
         if errno is None and connection is not None:
             with suppress(apsw.ConnectionClosedError):

@@ -43,6 +43,7 @@ from xscl.store.store_lock import StoreLock, StoreMark
 _SQLITE, _DUCKDB = b"SQLite format 3\0", b"DUCK"
 _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
 _STATEMENTS = 256  # that a connection keeps prepared
+_OPENING = (apsw.Error, OSError)
 _CHECKSUM = 8  # bytes of a page
 WRITING = (
     "auto_vacuum = INCREMENTAL",
@@ -167,16 +168,16 @@ class StoreFile:
                 hint="make the directory first",
             )
         self.path = path
-        with translated(path):
+        with translated(path, kinds=_OPENING):
             self._lock = StoreLock(path)
         try:
             mark = None if accept else self._lock.mark()
-            with translated(path):
+            with translated(path, kinds=_OPENING):
                 self._expect_there(mark, accept)
                 self.connection = connect(path, ())
                 self._lock.acquire()
             try:
-                with translated(path, self.connection):
+                with translated(path, self.connection, _OPENING):
                     self._expect_sound()
                     now = self._compared(mark)
                     _set(self.connection, WRITING)

@@ -1,9 +1,9 @@
 """The store: all durable state in one database of SQLite, in a file or in memory.
 
 A push is one transaction, so a batch is stored completely or not at all.  Tables of rows
-(`xscl.store.sqlite_tables`) are read and written with SQL, under the names `state.NAME`.  The large
-relations are chunks of Arrow, which `append`, `scan`, `take` and `drop` serve.  For analysis `duck`
-has both in DuckDB.
+(`xscl.store.sqlite_tables`) are read and written with SQL, under the names `state.NAME`.  The
+large relations are chunks of Arrow, which `append`, `scan`, `take` and `drop` serve.  For analysis
+`duck` has both in DuckDB.
 
 Each thread has a store of its own (`connect_again`) over one shared database: outside of a
 transaction the first one reads on the connection that writes, all others on their own.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import apsw
 import duckdb
@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from xscl.store.atomic_files import synchronise
 from xscl.store.chunks import Chunks, Dead
-from xscl.store.mirrors import Analysis, Mirrors, table_of
+from xscl.store.mirrors import Analysis, Mirrors
 from xscl.store.sqlite_database import Database, Reader, changes_of
 from xscl.store.sqlite_errors import translated
 from xscl.store.sqlite_file import connect, copy_target, seen
@@ -107,10 +107,10 @@ class SqliteStore:
         self._chunks: Chunks | None = None  # within a reading
         self._reader: Reader | None = None
 
-    def connect_again(self) -> SqliteStore:
+    def connect_again(self) -> Self:
         """Return the store for another thread."""
         self._database.expect_open()
-        other = object.__new__(SqliteStore)
+        other = object.__new__(type(self))
         vars(other).update(vars(self))
         other._is_first = False
         other._begin()
@@ -300,9 +300,10 @@ class SqliteStore:
 
     def mirror(self, table: str) -> pa.Table:
         """Return a table `state.*` or a relation in Arrow, with the types that users see."""
+        name = table.removeprefix("state.")
         mirrors = Mirrors(self._database.changed) if self._is_within else self._mirrors
         with self._reading_chunks() as chunks:
-            return table_of(self._raw, chunks, mirrors, table.removeprefix("state."))
+            return chunks.scan(name) if name in RELATIONS else mirrors.table(self._raw, name)
 
     def duck(self, *names: str, empty: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:
         """Return a connection of DuckDB with tables and relations as `state.NAME`, of one commit.

@@ -327,7 +327,8 @@ def test_a_mark_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def raises(error: Exception) -> StoreError:
-    with pytest.raises(StoreError) as raised, translated(Path("/data/state.db")):
+    kinds = (apsw.Error, OSError)
+    with pytest.raises(StoreError) as raised, translated(Path("/data/state.db"), kinds=kinds):
         raise error
     return raised.value
 

@@ -85,6 +85,40 @@ def test_a_transaction_is_whole_or_nothing(store: SqliteStore) -> None:
     assert store.scan("value")["strVal"].to_pylist() == ["a"]
 
 
+def test_errors_of_the_block_of_a_transaction_are_raised_as_they_are(store: SqliteStore) -> None:
+    with pytest.raises(FileNotFoundError), store.transaction():
+        Path("/none").stat()
+    with pytest.raises(FileNotFoundError), store.reading():
+        Path("/none").stat()
+
+
+def test_a_commit_that_ctrl_c_follows_is_counted(store: SqliteStore) -> None:
+    """A mirror of that commit must not stand for the next one."""
+    database, before = store._database, store.seen().commits
+    execute = database.writer.execute
+
+    class Interrupted:
+        def execute(self, sql: str, *parameters: Any) -> Any:
+            found = execute(sql, *parameters)
+            if sql == "COMMIT":
+                raise KeyboardInterrupt
+            return found
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(writer, name)
+
+    writer, database.writer = database.writer, Interrupted()  # type: ignore[assignment]
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            add(store, 1)
+    finally:
+        database.writer = writer
+    assert store.mirror("late").num_rows == 1
+    store.fetch("UPDATE state.late SET missed = 'new'")
+    assert store.mirror("late")["missed"].to_pylist() == ["new"]
+    assert store.seen().commits == before + 2
+
+
 def test_a_change_outside_of_a_transaction_is_one(store: SqliteStore) -> None:
     before = store.seen()
     add(store, 1)
