@@ -1,138 +1,88 @@
 """The spool: the durable queue through which every document enters.
 
-A spool is a directory of numbered *segments*.  A segment is one immutable Arrow IPC file with one
-record batch and the columns `SCHEMA`.  Both times are `timestamp('us', 'UTC')`: they equal the
+A *segment* are documents that were appended together: a record batch with the columns `SCHEMA` and
+a number, which counts from 1.  Both times are `timestamp('us', 'UTC')`: they equal the
 engine's ticks bit for bit, and every Arrow tool shows them as times.
 
-A segment is written beside its place, synchronised, renamed, and then the
-directory is synchronised.  Only after that does the file `latest` name its
-number.  Readers never look past `latest`, so nobody consumes a document that
-a power cut can still take away; and as `latest` outlives the segments,
-deleting old ones never makes a number come back.  A failed append leaves no
-gap: the next one takes its number, unless readers can see the segment already.
+The spool is a directory of Arrow IPC streams (`feeds.spool_files`).  A file is named by its first
+segment and goes on to the first one of the next file.  Segments are appended to the last file, and
+it is synchronised once for each of them; the directory once for each file.  Only after that does
+the file `latest` name the number of the segment.  Readers never look past `latest`, so nobody
+consumes a document that a power cut can still take away; and as `latest` outlives the files,
+deleting old ones never makes a number come back.  A failed append leaves no gap: it is cut
+off, and the next one takes its number in a new file, unless readers can see the segment already.
 
-The file `absent` lists the ranges of numbers that have no segment and need
-none: segments that were deleted after they were consumed, and segments that
-somebody gave up (`Spool.skip`).  Any other number without a segment is a lost
-segment, at which consumers stop.
+The file `absent` lists the ranges of numbers that nobody reads any more: segments that were
+deleted after they were consumed, and segments that somebody gave up (`Spool.skip`).  Any other
+number without a file is a lost segment, and one whose bytes are not what was written is a damaged
+one.  Consumers stop at both.
 
 A segment without documents is a *beat*: it says what time it was between the
 documents before it and those after it.
-
-The footer's metadata hold a checksum of everything before it, because Arrow
-itself notices a lost footer but not a changed byte.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import shlex
 import threading
-import zlib
-from collections import deque
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import BinaryIO, Literal
 
 import pyarrow as pa
 
 from feeds.documents import Document, DocumentColumns
-from feeds.errors import FeedError
 from feeds.faultpoints import reached, write
-
-_TICKS = pa.timestamp("us", "UTC")
-SCHEMA = pa.schema(
-    [
-        pa.field("streams", pa.list_(pa.string())),
-        pa.field("id", pa.string()),
-        pa.field("ts", _TICKS),
-        pa.field("arrived", _TICKS),
-        pa.field("history", pa.bool_()),
-        pa.field("origin", pa.string()),
-        pa.field("xml", pa.binary()),
-    ]
+from feeds.spool_errors import (
+    SegmentDamaged,
+    SegmentGone,
+    SegmentsMissing,
+    SpoolError,
+    SpoolInUse,
 )
+from feeds.spool_files import (
+    END,
+    HEADER,
+    LAST_SEGMENT,
+    SCHEMA,
+    SUFFIX,
+    SpoolFile,
+    batch_of,
+    columns_of,
+    message,
+    read_batch,
+)
+from feeds.spool_index import ABSENT, LATEST, Range, SpoolIndex
 
-_FOOTER = ("rows", "arrived", "bytes", "crc32")
+__all__ = [
+    "LAST_SEGMENT",
+    "SCHEMA",
+    "Extract",
+    "Segment",
+    "SegmentDamaged",
+    "SegmentGone",
+    "SegmentsMissing",
+    "Spool",
+    "SpoolError",
+    "SpoolInUse",
+]
 
-MAX_BYTES = 1 << 30
-"""The most text that one segment takes; Arrow's `binary` ends at twice this."""
+_FULL = 1 << 24
+"""Bytes from which a file is full."""
 
-_PROBED = 256
-"""Up to so many new numbers are looked up one by one instead of listing the directory."""
-
-_LEAST = 4_096
-"""Bytes that any segment takes of the disk."""
-
-LAST_SEGMENT = 10**12 - 1
-"""The greatest number of a segment: names of files have twelve digits."""
-
-_ABSENT = "absent"
-_Range: TypeAlias = tuple[int, int]
-"""Numbers of segments, the first and the last."""
-
-
-class SpoolError(FeedError):
-    """The spool cannot do what was asked."""
-
-    def __init__(self, message: str, reason_code: str = "spool") -> None:
-        super().__init__(reason_code, message)
-
-
-class SpoolInUse(SpoolError):
-    """Another process (or another `Spool` of this one) writes to the directory."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "spool_in_use")
-
-
-class SegmentGone(SpoolError):
-    """There is no such segment, or not any more."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(f"there is no segment {path}: it was deleted or never written")
-        self.path = path
-
-
-class SegmentsMissing(SpoolError):
-    """Segments that were written, and not consumed, are not there any more."""
-
-    def __init__(self, path: Path, first: int, last: int) -> None:
-        more = f" and the {last - first} after it are" if last > first else " is"
-        super().__init__(
-            f"segment {path}{more} missing: acknowledged documents were not consumed; put the "
-            f"{'files' if last > first else 'file'} back, or go on without these documents: "
-            f"{_skipping(path, first, last)}",
-            "spool_segment_missing",
-        )
-        self.path = path
-        self.first = first
-        self.last = last
-
-
-class SegmentDamaged(SpoolError):
-    """A segment does not hold what was written to it."""
-
-    def __init__(self, path: Path, detail: str) -> None:
-        number = int(path.stem)
-        super().__init__(
-            f"segment {path} is damaged ({detail}); put the file back from a backup, "
-            f"or go on without its documents: {_skipping(path, number, number)}",
-            "spool_damaged",
-        )
-        self.path = path
-        self.detail = detail
+_MOST = 1_000
+"""The most segments in a file; whoever looks for one reads the heads of those before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment of a spool: where it is, how many documents it has, when they arrived.
+    """One segment of a spool: its file, how many documents it has, when they arrived.
 
-    Without documents it is a beat, and `arrived` its time.  `size` are the bytes of the documents
-    with all that belongs to them.
+    Without documents it is a beat, and `arrived` its time.  `size` are its bytes in the file.
     """
 
     number: int
@@ -142,8 +92,19 @@ class Segment:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """A file of some segments that are a part of another one: `header` and a range of its bytes."""
+
+    name: str
+    path: Path
+    header: bytes
+    begin: int
+    end: int
+
+
 class Spool:
-    """A directory of segments; all methods may be called from any thread.
+    """A directory of files with segments; all methods may be called from any thread.
 
     The one writer holds a lock on the directory until `close` or the end of
     its process.  With `read_only` there is no lock and nothing is changed, and
@@ -157,14 +118,17 @@ class Spool:
         self._grown = threading.Condition(self._mutex)
         self._written = 0  # the latest segment of this writer
         self._lock: int | None = None
-        self._consumed: deque[tuple[int, int]] = deque()  # numbers and sizes, see `forget`
-        self._consumed_bytes = 0
-        self._looked_at = 0  # up to here segments were looked at for that
+        self._index = SpoolIndex(self.directory)
+        self._file: BinaryIO | None = None  # the one to which segments are appended,
+        self._end = 0  # its bytes, and its segments
+        self._count = 0
         if read_only:
             if not self.directory.is_dir():
                 raise SpoolError(f"there is no spool at {self.directory}")
+            self._refuse_old()
             return
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._refuse_old()
         self._lock = _lock(self.directory / "lock")
         try:
             self._next = self._recover() + 1
@@ -181,7 +145,7 @@ class Spool:
         """
         if not documents:
             return self.latest()
-        batch = _batch(documents, arrived)
+        batch = batch_of(documents, arrived)
         with self._mutex:
             return self._append(batch, arrived)
 
@@ -194,14 +158,14 @@ class Spool:
         with self._mutex:
             self._refuse_unless_writing("appended")
             documents, arrived = make()
-            return self._append(_batch(documents, arrived), arrived)
+            return self._append(batch_of(documents, arrived), arrived)
 
     def beat(self, time: int) -> int:
         """The number of a new segment without documents, which says that it is so late by now.
 
         `time` is in microseconds since the epoch.  It is durable when this returns.
         """
-        batch = _batch([], time)
+        batch = batch_of([], time)
         with self._mutex:
             return self._append(batch, time)
 
@@ -211,7 +175,7 @@ class Spool:
         number = self._next
         self._next += 1
         try:
-            self._publish(number, _image(batch, arrived))
+            self._publish(number, message(batch, number, arrived))
         except BaseException as error:
             self._undo_append(number)
             if not isinstance(error, OSError):
@@ -228,12 +192,21 @@ class Spool:
         """Leave no gap after a failed append.
 
         Readers that see the number in `latest` may have read the segment, so it stays.  Otherwise
-        nobody has seen it: it is removed, or else replaced by the next append.
+        nobody has seen it: it is cut off, or else replaced by the next append.  That goes to a new
+        file: what the disk has of this one is unknown.
         """
+        file = self._file
+        self._file = None
+        with suppress(OSError):  # the first error is the one to report
+            if file is not None:
+                file.close()
         if self.latest() < number:
             self._next = number
-            with suppress(OSError):  # the first error is the one to report
-                self._path(number).unlink(missing_ok=True)
+            with suppress(OSError):
+                if file is not None and self._end:
+                    os.truncate(file.name, self._end)
+                else:
+                    self._index.path(number).unlink(missing_ok=True)
 
     def wait(self, after: int, seconds: float) -> bool:
         """Wait for a segment above `after`, appended through this `Spool`; False on a timeout."""
@@ -242,11 +215,7 @@ class Spool:
 
     def latest(self) -> int:
         """The number of the last durable segment ever written, 0 before the first."""
-        try:
-            return int((self.directory / "latest").read_text("ascii"))
-        except (FileNotFoundError, ValueError):
-            # A power cut may lose this small file, never a segment.
-            return max(self._listed(), default=0)
+        return self._index.latest()
 
     def numbers(self, after: int, limit: int | None = None) -> list[int]:
         """The numbers of the durable segments above `after`, in order, at most `limit` of them.
@@ -261,7 +230,7 @@ class Spool:
                 f"consumed from it, but its latest is {latest}; put back the spool that belongs "
                 "to this store"
             )
-        return self._present(after, latest)[:limit]
+        return self._index.present(after, latest, limit)
 
     def consecutive(self, after: int, end: int, limit: int | None = None) -> list[int]:
         """The numbers above `after` and up to `end`, in order, as far as no segment is lost.
@@ -273,20 +242,20 @@ class Spool:
             return found
         before = [number for number in found if number < lost[0]]
         if not before:
-            raise SegmentsMissing(self._path(lost[0]), *lost)
+            raise self._index.missing(*lost)
         return before
 
     def expect(self, after: int, end: int) -> list[int]:
         """The numbers above `after` and up to `end`, in order; raises SegmentsMissing for a gap."""
         found, lost = self._found_and_lost(after, end)
         if lost is not None:
-            raise SegmentsMissing(self._path(lost[0]), *lost)
+            raise self._index.missing(*lost)
         return found
 
     def skip(self, first: int, last: int) -> None:
         """Record lost or damaged segments as absent, durably: consumers continue without them.
 
-        The file of a damaged one is kept under another name.  Raises SpoolError, and changes
+        What is left of a damaged one stays in its file.  Raises SpoolError, and changes
         nothing, if there is a sound segment among them or a number that was never written.
         """
         with self._mutex:
@@ -296,30 +265,44 @@ class Spool:
                     f"the spool {self.directory} has never had segments {first} to {last}: "
                     f"its latest is {self.latest()}"
                 )
-            damaged = self._present(first - 1, last)
-            for number in damaged:
-                if self._is_sound(number):
-                    raise SpoolError(f"segment {self._path(number)} is sound: it will be consumed")
-            self._write_absent([*self._absent(), (first, last)], durable=True)
-            for number in damaged:
-                self._path(number).rename(self._path(number).with_suffix(".damaged"))
+            for number in self._index.present(first - 1, last):
+                if self._index.is_sound(number):
+                    raise SpoolError(
+                        f"segment {number} in {self.directory} is sound: it will be consumed"
+                    )
+            self._write_absent([*self._index.absent(), (first, last)], durable=True)
 
     def skip_lost(self) -> int:
         """Record all lost segments as absent, durably, and return their number."""
         with self._mutex:
             self._refuse_unless_writing("given up")
-            return self._adopt_gaps(self.latest())
+            absent, end = self._index.absent(), self.latest()
+            self._write_absent(
+                [*absent, *_holes(0, self._index.present(0, end), end)], durable=True
+            )
+            return _size(self._index.absent()) - _size(absent)
 
-    def _is_sound(self, number: int) -> bool:
-        try:
-            self.columns(number)
-        except SegmentDamaged:
-            return False
-        return True
+    def put_back(self, other: Spool, known: int) -> None:
+        """Copy lost segments from another spool as they are there, durably.
+
+        New segments get numbers above all of both spools, and above `known`.
+        """
+        with self._mutex:
+            self._refuse_unless_writing("put back")
+            self._close_file()  # whose segments have consecutive numbers
+            end = max(known, self.latest(), other.latest())
+            for first, last in _holes(0, self._index.present(0, end), end):
+                for one in other.extracts(first - 1, last):
+                    with one.path.open("rb") as file:
+                        file.seek(one.begin)
+                        content = file.read(one.end - one.begin)
+                    self._replace(one.name, [one.header, content], durable=True)
+            self._point_to(end, durable=True)
+            self._next = end + 1
 
     def _found_and_lost(
         self, after: int, end: int, limit: int | None = None
-    ) -> tuple[list[int], _Range | None]:
+    ) -> tuple[list[int], Range | None]:
         """Return the numbers in (after, end], at most `limit`, and the first lost range there."""
         found = [number for number in self.numbers(after, limit) if number <= end]
         if limit is not None and len(found) == limit:
@@ -327,9 +310,11 @@ class Spool:
         whole = len(found) >= end - after
         return found, None if whole else self._first_lost(after, found, end)
 
-    def _first_lost(self, after: int, found: Sequence[int], end: int) -> _Range | None:
+    def _first_lost(self, after: int, found: Sequence[int], end: int) -> Range | None:
         """The first range of numbers in (after, end] that are neither found nor absent."""
-        absent = self._absent()  # read after the directory: what is deleted is listed here before
+        absent = (
+            self._index.absent()
+        )  # read after the directory: what is deleted is listed here before
         for first, last in _holes(after, found, end):
             for begin, stop in absent:
                 if begin <= first <= stop:
@@ -351,10 +336,9 @@ class Spool:
         return found
 
     def segment(self, number: int) -> Segment:
-        """Return the metadata of a segment's footer without reading its documents."""
-        path = self._path(number)
-        with _opened(path) as (_, _, footer):
-            return Segment(number, path, footer["rows"], footer["arrived"], footer["bytes"])
+        """Return the description of a segment without reading its documents."""
+        file, one = self._index.find(number)
+        return Segment(number, file.path, one.rows, one.arrived, one.end - one.begin)
 
     def newest_arrival(self, among: int = 16) -> int | None:
         """The latest arrival in the newest segments that can be read; None if there are none."""
@@ -375,60 +359,49 @@ class Spool:
 
     def columns(self, number: int, begin: int = 0, end: int | None = None) -> DocumentColumns:
         """The same as columns: many documents at once."""
-        path = self._path(number)
-        with _opened(path) as (source, reader, footer):
-            source.seek(0)
-            body = source.read_buffer(footer["bytes"])
-            if body.size != footer["bytes"] or zlib.crc32(body) != footer["crc32"]:
-                raise SegmentDamaged(path, "its checksum differs")
-            rows = reader.get_batch(0)
-            return _columns(rows.slice(begin, None if end is None else end - begin))
+        batch = read_batch(self._index.image(number))
+        return columns_of(batch.slice(begin, None if end is None else end - begin))
+
+    def extracts(self, after: int, end: int | None = None) -> list[Extract]:
+        """The files that a copy of the segments above `after`, and up to `end`, has."""
+        spans = self._index.spans(after, self.latest() if end is None else end)
+        found = [_extract(file, after, last) for file, last in spans]
+        return [one for one in found if one.begin < one.end]
 
     def forget(self, up_to: int, keep: int = 0) -> int:
-        """Delete the oldest segments that all consumers have read, and return their number.
+        """Delete the oldest files of segments that all consumers have read; return their number.
 
-        Those are the ones up to a number, of which the newest stay that have `keep` bytes
-        together: a store that is put back from a backup catches up with them.  A small one, such
-        as a beat, counts as the 4,096 bytes that it takes of the disk.
+        Those are the files of segments up to a number, of which the newest stay that have `keep`
+        bytes together: a store that is put back from a backup catches up with them.
 
-        The newest segment always stays: if a power cut takes `latest`, numbers
+        The newest file always stays: if a power cut takes `latest`, numbers
         still go on from it.  A kill halfway leaves some files for the next
-        call.  An open reader of a deleted segment reads it to its end; opening
+        call.  An open reader of a deleted file reads it to its end; opening
         it later raises SegmentGone.
-        The directory is not synchronised: a segment that comes back was
+        The directory is not synchronised: a file that comes back was
         consumed, and is deleted again.
         """
         with self._mutex:
             self._refuse_unless_writing("deleted")
-            self._load_sizes(min(up_to, self.latest() - 1))
-            count, left, last = 0, self._consumed_bytes, 0
-            for number, size in self._consumed:
-                if left <= keep:
-                    break
-                left, last = left - size, number
-            if last:
+            files = self._index.files()
+            ends = [file.first - 1 for file in files[1:]]
+            old = files[: bisect_right(ends, up_to)]
+            while old and keep >= 0:
+                keep -= old[-1].path.stat().st_size
+                if keep >= 0:
+                    old.pop()
+            if old:
                 # On a full disk the list cannot be written, and deleting is what makes room. The
                 # next list has these numbers, too.
                 with suppress(SpoolError):
-                    self._write_absent([*self._absent(), (1, last)], durable=False)
-            while self._consumed_bytes > keep:
-                number, size = self._consumed[0]
-                count += self._delete(number)
-                self._consumed.popleft()
-                self._consumed_bytes -= size
-        return count
-
-    def _load_sizes(self, end: int) -> None:
-        """Cache the sizes of segments up to a number."""
-        for number in self._present(self._looked_at, end):
-            size = max(_LEAST, self._path(number).stat().st_size)
-            self._consumed.append((number, size))
-            self._consumed_bytes += size
-        self._looked_at = max(end, self._looked_at)
+                    last = ends[len(old) - 1]
+                    self._write_absent([*self._index.absent(), (1, last)], durable=False)
+            return sum(self._delete(file.path) for file in old)
 
     def close(self) -> None:
         """Release the lock; segments can still be read."""
         with self._mutex:
+            self._close_file()
             if self._lock is not None:
                 os.close(self._lock)
                 self._lock = None
@@ -444,92 +417,112 @@ class Spool:
             how = "opened for reading only" if self.read_only else "closed"
             raise SpoolError(f"the spool {self.directory} is {how}: nothing can be {what}")
 
-    def _delete(self, number: int) -> bool:
-        """Return True if the segment existed."""
+    def _refuse_old(self) -> None:
+        """Raise SpoolError for a spool of a release that wrote a file for each segment."""
+        old = min(self.directory.glob("[0-9]*.arrow"), default=None)
+        if old is not None:
+            raise SpoolError(
+                f"{old} is of the spool of an earlier release, which this one does not read; "
+                "install that release again, run 'xscl export FILE' there, and 'xscl import FILE' "
+                "with this one in another data directory",
+                "spool_old",
+            )
+
+    def _delete(self, path: Path) -> bool:
+        """Return True if the file existed."""
         try:
-            self._path(number).unlink()
+            path.unlink()
         except FileNotFoundError:
             return False
         except OSError as error:
             raise SpoolError(
-                f"segment {number} cannot be deleted from {self.directory} "
-                f"({error.strerror or error}); it was consumed, and nothing is lost"
+                f"{path} cannot be deleted ({error.strerror or error}); "
+                "it was consumed, and nothing is lost"
             ) from error
         return True
 
-    def _path(self, number: int) -> Path:
-        return self.directory / f"{number:012d}.arrow"
-
-    def _present(self, after: int, end: int) -> list[int]:
-        """Return the numbers in (after, end] that have a file, in order."""
-        if end - after > _PROBED:
-            return sorted(number for number in self._listed() if after < number <= end)
-        return [number for number in range(after + 1, end + 1) if self._path(number).exists()]
-
-    def _listed(self) -> Iterator[int]:
-        """The numbers of the segments in the directory, in no order."""
-        with os.scandir(self.directory) as entries:
-            for entry in entries:
-                stem, dot, suffix = entry.name.partition(".")
-                if dot and suffix == "arrow" and stem.isascii() and stem.isdigit():
-                    yield int(stem)
+    # -- Writing ---------------------------------------------------------------------------
 
     def _recover(self) -> int:
-        """The highest number in use, after tidying up what a killed writer left behind."""
+        """The highest number in use, after tidying up what a killed writer left behind.
+
+        Whole segments behind `latest` are accepted, and a torn one is cut off.
+        """
         for leftover in self.directory.glob("*.tmp"):
             leftover.unlink(missing_ok=True)
-        highest = max(self.latest(), max(self._listed(), default=0))
+        latest = self.latest()
+        files = self._index.files()
+        while files and not self._continue(files[-1], latest):
+            files.pop().path.unlink()
+        highest = max(latest, files[-1].last if files else 0)
         _synchronise(self.directory)
         self._point_to(highest, durable=True)
-        if not (self.directory / _ABSENT).exists():
-            # A spool of a release whose failed appends left gaps: which these are nobody knows.
-            self._adopt_gaps(highest)
         return highest
 
-    def _adopt_gaps(self, end: int) -> int:
-        """Record all numbers up to `end` without a segment as absent; return how many are new."""
-        absent = self._absent()
-        self._write_absent([*absent, *_holes(0, self._present(0, end), end)], durable=True)
-        return _size(self._absent()) - _size(absent)
+    def _continue(self, file: SpoolFile, latest: int) -> bool:
+        """Open the last file for new segments, if it has room and no damage.
 
-    def _absent(self) -> list[_Range]:
-        """The ranges of numbers that need no segment, in order; none if that was never written."""
-        try:
-            lines = (self.directory / _ABSENT).read_text("ascii").split()
-            return [(int(first), int(last)) for first, _, last in (x.partition("-") for x in lines)]
-        except (FileNotFoundError, ValueError):
-            return []
+        Returns False if it has nothing that was acknowledged.
+        """
+        file.look(latest, beyond=True)
+        if not file.entries and file.first > latest:
+            return False
+        whole = len(file.entries) == max(latest, file.last) - file.first + 1
+        if whole and not file.is_sealed:
+            self._file = _opened(file.path, "ab")
+            self._file.truncate(file.end)
+            os.fsync(self._file.fileno())
+            self._end, self._count = file.end, len(file.entries)
+        return True
 
-    def _write_absent(self, ranges: Iterable[_Range], *, durable: bool) -> None:
+    def _write_absent(self, ranges: Iterable[Range], *, durable: bool) -> None:
         """Replace the list of ranges.
 
-        It need not be durable where segments are deleted that all consumers are past.
+        It need not be durable where files are deleted that all consumers are past.
         """
         text = "".join(f"{first}-{last}\n" for first, last in _merged(ranges))
         try:
-            self._replace(_ABSENT, text, durable=durable)
+            self._replace(ABSENT, [text.encode()], durable=durable)
         except OSError as error:
             raise SpoolError(
-                f"{self.directory / _ABSENT} cannot be written ({error.strerror or error})"
+                f"{self.directory / ABSENT} cannot be written ({error.strerror or error})"
             ) from error
 
-    def _publish(self, number: int, image: pa.Buffer) -> None:
-        path = self._path(number)
-        temporary = path.with_suffix(".tmp")
-        try:
-            with open(temporary, "wb") as file:
-                write(file, memoryview(image), "spool_half")
-                file.flush()
-                os.fsync(file.fileno())
-            reached("spool_written")
-            temporary.rename(path)
-        except OSError:
-            with suppress(OSError):  # the first error is the one to report
-                temporary.unlink(missing_ok=True)
-            raise
-        _synchronise(self.directory)
-        reached("spool_renamed")
+    def _publish(self, number: int, image: bytearray) -> None:
+        begun = not self._is_appendable()
+        if begun:
+            self._close_file()
+            self._file, self._end, self._count = _opened(self._index.path(number), "wb"), 0, 0
+        assert self._file is not None
+        end, count = self._end + len(image) + (len(HEADER) if begun else 0), self._count + 1
+        full = end >= _FULL or count >= _MOST
+        if begun:
+            self._file.write(HEADER)
+        write(self._file, memoryview(image), "spool_half")
+        if full:
+            self._file.write(END)
+        self._file.flush()
+        reached("spool_written")
+        os.fsync(self._file.fileno())
+        if begun:
+            _synchronise(self.directory)
+        reached("spool_synced")
         self._point_to(number, durable=False)
+        self._end, self._count = end, count
+        if full:
+            self._close_file()
+
+    def _is_appendable(self) -> bool:
+        """Return whether there is an open file that nobody has removed, cut or replaced."""
+        if self._file is None:
+            return False
+        found = os.fstat(self._file.fileno())
+        return found.st_nlink > 0 and found.st_size == self._end
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _point_to(self, number: int, *, durable: bool) -> None:
         """Publish `number` as the latest for readers.
@@ -537,13 +530,13 @@ class Spool:
         Not synchronised for each segment: what a power cut loses here is
         found again from the segments themselves.
         """
-        self._replace("latest", f"{number}\n", durable=durable)
+        self._replace(LATEST, [b"%d\n" % number], durable=durable)
 
-    def _replace(self, name: str, text: str, *, durable: bool) -> None:
-        """Replace a small file atomically; pass the fault point `<name>_written` before."""
+    def _replace(self, name: str, pieces: Iterable[bytes | memoryview], *, durable: bool) -> None:
+        """Replace a file atomically; pass the fault point `<name>_written` before."""
         temporary = self.directory / f"{name}.tmp"
-        with open(temporary, "w", encoding="ascii") as file:
-            file.write(text)
+        with open(temporary, "wb") as file:
+            file.writelines(pieces)
             file.flush()
             if durable:
                 os.fsync(file.fileno())
@@ -570,13 +563,11 @@ def _lock(path: Path) -> int:
     return descriptor
 
 
-def _skipping(path: Path, first: int, last: int) -> str:
-    """The command that goes on without segments, of which `path` is the first."""
-    numbers = str(first) if first == last else f"{first}-{last}"
-    return f"xscl spool skip {numbers} --data {shlex.quote(str(path.parent.parent))}"
+def _opened(path: Path, mode: Literal["ab", "wb"]) -> BinaryIO:
+    return open(path, mode)
 
 
-def _holes(after: int, found: Iterable[int], end: int) -> Iterator[_Range]:
+def _holes(after: int, found: Iterable[int], end: int) -> Iterator[Range]:
     """The ranges of numbers in (after, end] that are not among those found, which are in order."""
     for number in (*found, end + 1):
         if number > after + 1:
@@ -584,9 +575,9 @@ def _holes(after: int, found: Iterable[int], end: int) -> Iterator[_Range]:
         after = number
 
 
-def _merged(ranges: Iterable[_Range]) -> list[_Range]:
+def _merged(ranges: Iterable[Range]) -> list[Range]:
     """The same numbers as ranges in order that neither touch nor overlap."""
-    merged: list[_Range] = []
+    merged: list[Range] = []
     for first, last in sorted(ranges):
         if merged and first <= merged[-1][1] + 1:
             merged[-1] = merged[-1][0], max(last, merged[-1][1])
@@ -595,7 +586,7 @@ def _merged(ranges: Iterable[_Range]) -> list[_Range]:
     return merged
 
 
-def _size(ranges: Iterable[_Range]) -> int:
+def _size(ranges: Iterable[Range]) -> int:
     return sum(last - first + 1 for first, last in ranges)
 
 
@@ -607,84 +598,10 @@ def _synchronise(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _batch(documents: Sequence[Document], arrived: int) -> pa.RecordBatch:
-    """The documents as columns."""
-    size = sum(len(document.xml) for document in documents)
-    if size > MAX_BYTES:
-        raise SpoolError(
-            f"{len(documents)} documents of {size} bytes are too much for one segment "
-            f"(the limit is {MAX_BYTES} bytes); append them in several parts"
-        )
-    columns = (
-        [list(document.streams) for document in documents],
-        [document.id for document in documents],
-        [document.timestamp for document in documents],
-        [arrived] * len(documents),
-        [document.history for document in documents],
-        [document.origin for document in documents],
-        [document.xml for document in documents],
-    )
-    try:
-        arrays = [pa.array(c, field.type) for c, field in zip(columns, SCHEMA, strict=True)]
-    except (pa.ArrowException, ValueError, OverflowError, TypeError) as error:
-        raise SpoolError(f"a document does not fit the spool's columns: {error}") from error
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-
-
-def _image(batch: pa.RecordBatch, arrived: int) -> pa.Buffer:
-    """The bytes of a segment.
-
-    Encoded twice: the footer's metadata must be known when the encoder
-    starts, and the checksum of what comes before the footer only after it.
-    """
-    plain, length = _encode(batch, None)
-    footer = {
-        "rows": batch.num_rows,
-        "arrived": arrived,
-        "bytes": length,
-        "crc32": zlib.crc32(plain.slice(0, length)),
-    }
-    image, _ = _encode(batch, {key: str(value) for key, value in footer.items()})
-    return image
-
-
-def _encode(batch: pa.RecordBatch, metadata: dict[str, str] | None) -> tuple[pa.Buffer, int]:
-    """The Arrow IPC file, and how many of its bytes come before the footer."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, SCHEMA, metadata=metadata) as writer:
-        writer.write_batch(batch)
-        length = sink.tell()
-    return sink.getvalue(), length
-
-
-@contextmanager
-def _opened(
-    path: Path,
-) -> Iterator[tuple[pa.MemoryMappedFile, pa.RecordBatchFileReader, dict[str, int]]]:
-    """The mapped file of a segment, its reader, and its footer's numbers."""
-    try:
-        with pa.memory_map(str(path)) as source:
-            reader = pa.ipc.open_file(source)
-            if not reader.schema.equals(SCHEMA) or reader.num_record_batches != 1:
-                raise SegmentDamaged(path, "its columns differ")
-            entries = reader.metadata or {}
-            footer = {key: int(entries[key.encode()]) for key in _FOOTER}
-            if wrong := [key for key, number in footer.items() if abs(number) >= 1 << 63]:
-                raise SegmentDamaged(path, f"{wrong[0]} in its footer is no number of 63 bits")
-            yield source, reader, footer
-    except FileNotFoundError as error:
-        raise SegmentGone(path) from error
-    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
-        raise SegmentDamaged(path, str(error)) from error
-
-
-def _columns(batch: pa.RecordBatch) -> DocumentColumns:
-    """The rows as columns of documents."""
-    return DocumentColumns(
-        [tuple(names) for names in batch["streams"].to_pylist()],
-        batch["id"].to_pylist(),
-        batch["ts"].cast(pa.int64()).to_pylist(),
-        batch["xml"].to_pylist(),
-        batch["history"].to_pylist(),
-        batch["origin"].to_pylist(),
-    )
+def _extract(file: SpoolFile, after: int, last: int) -> Extract:
+    """The part of a file with the segments in (after, last], which it was looked through for."""
+    begin = max((one.end for one in file.entries.values() if one.number <= after), default=0)
+    ends = [one.end for one in file.entries.values() if one.number <= last]
+    end = file.size if file.is_torn else max(ends, default=0)
+    name = f"{max(file.first, after + 1):012d}{SUFFIX}"
+    return Extract(name, file.path, HEADER if begin else b"", begin, end)

@@ -140,3 +140,9 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     assert again.sparkContext is started.sparkContext
     yield started
     started.stop()
+
+
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each segment of a spool is in a file of its own."""
+    monkeypatch.setattr("feeds.spool._MOST", 1)

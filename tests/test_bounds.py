@@ -25,6 +25,7 @@ import feeds.http.connection as feed_connection
 import feeds.http.fetch as fetch
 import feeds.http.websub as websub
 import feeds.spool as spool
+import feeds.spool_files as spool_files
 import templates.bound.first_rows as first_rows
 import templates.sql.queries as plans
 import templates.text.text_pass as text_pass
@@ -168,7 +169,8 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "documents that wait": (intake.DOCUMENTS, intake.BYTES),
     "free space": (disk_guard.LEAST / MIB,),
     "pause after a write that failed": (disk_guard.AGAIN, disk_guard.LONGEST),
-    "bytes of a segment": (spool.MAX_BYTES / GIB,),
+    "bytes of a segment": (spool_files.MAX_BYTES / GIB,),
+    "a file of the spool": (spool._FULL / MIB, spool._MOST),
     "a batch of the consumer": (pipeline.BATCH, pipeline.BATCH_BYTES, pipeline.SECONDS),
     "segments that wait": (STALLED,),
     "consumed segments": (pipeline.KEPT / MIB,),

@@ -26,7 +26,7 @@ BEFORE_THE_STORE = (
     FaultSpec("fetched", 1),
     FaultSpec("spool_half", 3),
     FaultSpec("spool_written", 2),
-    FaultSpec("spool_renamed", 3),
+    FaultSpec("spool_synced", 3),
     FaultSpec("latest_written", 3),
     FaultSpec("spooled", 1),
     FaultSpec("batch_read", 1),
@@ -42,7 +42,7 @@ COMMITTED = (
     FaultSpec("committed", 1),
     FaultSpec("batch_done", 2),
 )
-FAILING = (FaultSpec("spool_renamed", 3, "EIO"), FaultSpec("before_commit", 6, "EIO"))
+FAILING = (FaultSpec("spool_synced", 3, "EIO"), FaultSpec("before_commit", 6, "EIO"))
 SIGNALS = (FaultSpec("joined", 1, "TERM"), FaultSpec("accepted", 1, "INT"))
 
 

@@ -33,7 +33,7 @@ POINTS = {
     "fetched": 4,
     "spool_half": 8,
     "spool_written": 8,
-    "spool_renamed": 8,
+    "spool_synced": 8,
     "latest_written": 8,
     "spooled": 4,
     "batch_read": 6,
@@ -49,7 +49,7 @@ POINTS = {
 """Points, and up to which passage they kill."""
 
 SPARK_POINTS = (
-    "spool_renamed",
+    "spool_synced",
     "spooled",
     "batch_read",
     "accepted",

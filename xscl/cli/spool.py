@@ -29,8 +29,8 @@ def skip(
 ) -> None:
     """Go on without segments that are lost or damaged; their documents are given up.
 
-    A service stops at such a segment, and names it. Put the file back if you
-    can. The file of a damaged one is kept beside, with the suffix .damaged.
+    A service stops at such a segment, and names its file. Put the file back if
+    you can. What is left of a damaged one stays there with the others.
 
     \b
     Example:

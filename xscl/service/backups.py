@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
+from feeds.spool import Spool
 from xscl.engine.facade import Engine
 from xscl.errors import XsclError
 from xscl.store.backup import back_up
@@ -76,8 +77,8 @@ class Backups:
 def _size(home: DataDirectory, consumed: int) -> int:
     """Estimate the size of a backup: the store and the segments that are not consumed yet."""
     store = home.database, log_path(home.database)
-    waiting = (path for path in home.spool.glob("*.arrow") if int(path.stem) > consumed)
-    return sum(map(_bytes, (*store, *waiting)))
+    waiting = Spool(home.spool, read_only=True).extracts(consumed)
+    return sum(map(_bytes, store)) + sum(one.end - one.begin for one in waiting)
 
 
 def _bytes(path: Path) -> int:

@@ -27,14 +27,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from feeds.spool import LAST_SEGMENT, SegmentDamaged, Spool
+from feeds.spool import LAST_SEGMENT, SegmentDamaged, SegmentGone, Spool
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import PipelineError, check_store, read_checkpoint
 from xscl.service.lacking import Lacking, find_lacking
 from xscl.service.name_bounds import long_names
-from xscl.store.atomic_files import sha256_of, synchronise, write_durably
+from xscl.store.atomic_files import synchronise
 from xscl.store.backup import read_backup, unpack
 from xscl.store.block_copies import copies_path
 from xscl.store.commit_watermark import (
@@ -264,9 +264,9 @@ def _put(staging: DataDirectory, home: DataDirectory, backup: Backup, tried: _Tr
     if not ours:
         aside.take(home.spool)
     unsound = tuple(_damaged_segments(staging.spool))
-    _merge(staging.spool, home.spool, tried.segment)
-    drop_note(home.spool)
     with Spool(home.spool) as spool:
+        spool.put_back(Spool(staging.spool, read_only=True), tried.segment)
+        drop_note(home.spool)
         spool.skip_lost()  # their number is reported
         waiting = len(spool.numbers(backup.position))
         missing = max(0, spool.latest() - backup.position - waiting)
@@ -285,35 +285,32 @@ def _is_ours(
         return True
     if before is not None and before.store != backup.store:
         return False
-    for segment in staging.spool.glob("*.arrow"):
-        there = home.spool / segment.name
-        if there.exists() and sha256_of(there) != sha256_of(segment):
-            return False
-    return Spool(home.spool, read_only=True).latest() >= backup.position
+    spool = Spool(home.spool, read_only=True)
+    there = _described(spool)
+    return spool.latest() >= backup.position and all(
+        there.get(number, found) == found
+        for number, found in _described(Spool(staging.spool, read_only=True)).items()
+    )
+
+
+def _described(spool: Spool) -> dict[int, tuple[int, int]]:
+    """Return the rows and the arrival of each segment, which erased documents leave as they are."""
+    found = {}
+    for number in spool.numbers(0):
+        with suppress(SegmentGone, SegmentDamaged):
+            one = spool.segment(number)
+            found[number] = one.rows, one.arrived
+    return found
 
 
 def _damaged_segments(directory: Path) -> Iterator[int]:
     """Yield the numbers of the segments in a spool that no consumer can read."""
     spool = Spool(directory, read_only=True)
-    for number in sorted(int(one.stem) for one in directory.glob("*.arrow")):
+    for number in spool.numbers(0):
         try:
             spool.columns(number, 0, 0)
         except SegmentDamaged:
             yield number
-
-
-def _merge(source: Path, target: Path, known: int) -> None:
-    """Move missing segments to a spool; `latest` becomes the highest known number.
-
-    `known` counts too, as new segments must not get numbers that the store has passed.
-    """
-    target.mkdir(mode=0o700, exist_ok=True)
-    latest = max(known, *(Spool(one, read_only=True).latest() for one in (source, target)))
-    for segment in sorted(source.glob("*.arrow")):
-        if not (target / segment.name).exists():
-            segment.rename(target / segment.name)
-    synchronise(target)
-    write_durably(target / "latest", f"{latest}\n".encode())
 
 
 # -- What is there -------------------------------------------------------------------------

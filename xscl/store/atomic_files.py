@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -66,9 +65,3 @@ def write_durably(path: Path, image: bytes) -> None:
     """Replace a small file atomically and durably."""
     with replacing(path) as file:
         file.write(image)
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,7 +1,7 @@
 """Backups: a store and its waiting segments of the spool, in one file.
 
     state.duckdb, state.duckdb.wal    the database and its log, between two commits
-    spool/000000000007.arrow, ...     the segments that the store has not consumed
+    spool/000000000007.arrows, ...    the segments that the store has not consumed
     spool/latest                      the number of the last segment
     manifest.json                     the list of parts, with the SHA-256 of each and of itself
 
@@ -21,9 +21,8 @@ import io
 import os
 import re
 import tarfile
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from glob import escape
@@ -32,7 +31,7 @@ from pathlib import Path, PurePath
 from typing import IO, Protocol
 
 from feeds.faultpoints import reached
-from feeds.spool import Spool
+from feeds.spool import Extract, Spool
 from xscl.store.atomic_files import synchronise
 from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.manifest import (
@@ -53,11 +52,10 @@ SPOOL = "spool"
 
 _STORE = (DATABASE, f"{DATABASE}.wal")  # whatever the names of the files are
 _LATEST = f"{SPOOL}/latest"
-_NAME = re.compile(r"state\.duckdb(\.wal)?|spool/(latest|[0-9]{12}\.arrow)")
+_NAME = re.compile(r"state\.duckdb(\.wal)?|spool/(latest|[0-9]{12}\.arrows)")
 _NUMBER = re.compile(rb"[0-9]{1,12}\n?")
 _LONGEST_LATEST = 20
 _PIECE = 1 << 20
-_AHEAD = 128  # segments that are open at the same time
 _LARGEST_MANIFEST = 1 << 26
 
 
@@ -212,60 +210,53 @@ def _add_store(archive: tarfile.TarFile, parts: Sequence[FilePart]) -> Iterator[
 class _Waiting:
     """The segments that a store has not consumed, at the instant of a backup.
 
-    The store may consume and delete them while they are written, the oldest first.  So they are
-    opened at that instant, and a deleted file is read to its end.
+    The store may consume and delete them while they are written.  So their files are opened at
+    that instant, and a deleted file is read to its end.
     """
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
-        self._numbers: list[int] = []
         self._latest = 0
-        self._ahead: deque[tuple[str, IO[bytes]]] = deque()
+        self._files = ExitStack()
+        self._extracts: list[tuple[Extract, IO[bytes]]] = []
         self.position = 0
 
     def begin(self, store: Store) -> None:
-        """Record the waiting segments, while no commit runs."""
+        """Open the files of the waiting segments, while no commit runs."""
         self.position = ConsumedOffsets(store).segment
         if self._directory is None:
             return
         spool = Spool(self._directory, read_only=True)
-        latest = spool.latest()
-        after = min(self.position, latest)
-        self._numbers = [n for n in spool.numbers(after) if n <= latest][::-1]
         # a spool that was lost has forgotten numbers that the store has passed
-        self._latest = max(latest, self.position, last_appended(store))
-        self._open()
+        self._latest = max(spool.latest(), self.position, last_appended(store))
+        for one in spool.extracts(self.position):
+            self._extracts.append((one, self._files.enter_context(one.path.open("rb"))))
 
     def add(self, archive: tarfile.TarFile) -> Iterator[BackupMember]:
-        """Write the segments; raises BackupError for one that was deleted before it was opened."""
+        """Write the segments."""
         if self._directory is None:
             return
-        while self._ahead:
-            name, file = self._ahead.popleft()
-            with file:
-                size = os.fstat(file.fileno()).st_size
-                yield _add(archive, f"{SPOOL}/{name}", file, size)
-            self._open()
+        for one, file in self._extracts:
+            file.seek(one.begin)
+            size = len(one.header) + one.end - one.begin
+            yield _add(archive, f"{SPOOL}/{one.name}", _Joined(one.header, file), size)
         text = f"{self._latest}\n".encode()
         yield _add(archive, f"{SPOOL}/latest", io.BytesIO(text), len(text))
 
     def close(self) -> None:
-        """Close the open segments; none can be added any more."""
-        self._numbers = []
-        while self._ahead:
-            self._ahead.popleft()[1].close()
+        """Close the open files."""
+        self._files.close()
 
-    def _open(self) -> None:
-        assert self._directory is not None
-        while self._numbers and len(self._ahead) < _AHEAD:
-            name = f"{self._numbers.pop():012d}.arrow"
-            try:
-                self._ahead.append((name, (self._directory / name).open("rb")))
-            except FileNotFoundError as error:
-                raise BackupError(
-                    f"the segment {name} of the spool was deleted before it was copied",
-                    hint="try again: the service consumes documents faster than they are copied",
-                ) from error
+
+class _Joined:
+    """Some bytes, and behind them a file from where it stands."""
+
+    def __init__(self, header: bytes, file: IO[bytes]) -> None:
+        self._header, self._file = header, file
+
+    def read(self, size: int = -1, /) -> bytes:
+        found, self._header = self._header, b""
+        return found + self._file.read(size - len(found))
 
 
 def _release() -> str:

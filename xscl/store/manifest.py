@@ -62,8 +62,8 @@ class Backup:
 
     @property
     def segments(self) -> tuple[str, ...]:
-        """The names of the segments that it holds."""
-        return tuple(part.name for part in self.parts if part.name.endswith(".arrow"))
+        """The names of the files of segments that it holds."""
+        return tuple(part.name for part in self.parts if part.name.endswith(".arrows"))
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

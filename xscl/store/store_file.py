@@ -221,7 +221,7 @@ def remaining(database: Path) -> str | None:
     spool, checkpoint = database.with_name("spool"), database.with_name("checkpoint")
     if database.name != DATABASE:
         return None
-    if next(spool.glob("*.arrow"), None) is not None:
+    if next(spool.glob("*.arrow*"), None) is not None:
         return f"the spool {spool} has documents that were acknowledged"
     if (checkpoint / "metadata").exists():
         return f"the checkpoint {checkpoint} says that documents were consumed"

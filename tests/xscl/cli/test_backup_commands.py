@@ -52,7 +52,7 @@ def test_what_a_backup_is_in_json(place: DataDirectory, backup: Path) -> None:
     assert told["file"] == str(backup)
     assert (told["commits"], told["position"], told["version"]) == (2, 0, current_version())
     names = [part["name"] for part in told["parts"]]
-    assert names == ["state.duckdb", "spool/000000000001.arrow", "spool/latest"]
+    assert names == ["state.duckdb", "spool/000000000001.arrows", "spool/latest"]
     assert backup.stat().st_mode & 0o777 == 0o600
 
 
@@ -87,11 +87,12 @@ def test_data_is_replaced_by_force_only(place: DataDirectory, backup: Path) -> N
     assert told["kept"] == ["state.duckdb.mark", "state.duckdb"]
 
 
+@pytest.mark.usefixtures("apart")
 def test_segments_that_are_gone_are_told(place: DataDirectory, backup: Path) -> None:
     with Spool(place.spool) as spool:
         for number in (2, 3):
             spool.append([Document("S", f"d{number}", number, b"<a/>")], number)
-    (place.spool / f"{2:012d}.arrow").unlink()
+    (place.spool / f"{2:012d}.arrows").unlink()
     done = called("restore", str(backup), "--force", "--data", str(place.path))
     assert "2 segments of the spool will be consumed" in done.stdout
     assert "xscl: warning: 1 segment between them cannot be consumed again" in done.stderr
@@ -194,6 +195,7 @@ def test_a_service_is_not_disturbed(
         service.kill()
 
 
+@pytest.mark.usefixtures("apart")
 def test_a_lost_segment_is_given_up(place: DataDirectory, tmp_path: Path) -> None:
     data = ("--data", str(place.path))
     with Spool(place.spool) as spool:

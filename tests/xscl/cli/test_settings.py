@@ -166,6 +166,7 @@ def test_a_doctor_finds_what_is_wrong_with_a_directory(folder: Path) -> None:
     assert "and its mark are missing, and the spool" in looked()["store"]["found"]
 
 
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize("damage", ["lost", "damaged"])
 def test_a_doctor_finds_segments_that_are_lost_or_damaged(folder: Path, damage: str) -> None:
     assert called("subscribe", "a", "S//a").exit_code == 0

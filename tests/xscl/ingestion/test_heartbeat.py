@@ -89,6 +89,7 @@ def test_silence_is_found_when_its_time_is_over_and_nothing_comes(place: Place) 
     assert place.spool.latest() == written, "nobody waits for the time any more"
 
 
+@pytest.mark.usefixtures("apart")
 def test_time_does_not_pass_over_a_lost_segment(place: Place) -> None:
     place.engine.stream("S", live=True)
     place.engine.subscribe("silence", SILENCE)

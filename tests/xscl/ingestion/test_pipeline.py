@@ -337,13 +337,15 @@ def test_a_damaged_segment_stops_spark_with_its_name(
     build_spark: Build, spool: Spool, store: Store
 ) -> None:
     fill(spool, 0, 1)
-    path = spool.directory / "000000000002.arrow"
+    path = spool.segment(2).path
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(PipelineError) as caught:
         build_spark().run_once()
     message = caught.value.message
-    assert message.startswith("Spark stopped reading the spool: feeds.spool.SegmentDamaged: segm")
-    assert f"{path} is damaged" in message
+    assert message.startswith(
+        "Spark stopped reading the spool: feeds.spool_errors.SegmentDamaged: segm"
+    )
+    assert f"segment 2 in {path} is damaged" in message
     assert "\n" not in message
     assert store.ledger == []
 
@@ -587,6 +589,7 @@ def test_a_spool_that_went_backwards_is_refused(build_direct: Build, store: Stor
         build_direct().run_once()
 
 
+@pytest.mark.usefixtures("apart")
 @BOTH
 def test_a_consumer_stops_at_a_lost_segment_after_those_before_it(
     build: Build, spool: Spool, store: Store
@@ -596,7 +599,9 @@ def test_a_consumer_stops_at_a_lost_segment_after_those_before_it(
     path = spool.segment(3).path
     image = path.read_bytes()
     path.unlink()
-    named = rf"{path} is missing: .* xscl spool skip 3 --data {spool.directory.parent}"
+    named = (
+        rf"{path} is missing \(segment 3\): .* xscl spool skip 3 --data {spool.directory.parent}"
+    )
     consumer = build()
 
     def consume_all() -> None:
@@ -611,6 +616,7 @@ def test_a_consumer_stops_at_a_lost_segment_after_those_before_it(
     assert store.ids == ["d1", "d2", "d3", "d4"]
 
 
+@pytest.mark.usefixtures("apart")
 @BOTH
 def test_a_consumer_goes_on_after_a_segment_that_was_given_up(
     build: Build, spool: Spool, store: Store
@@ -683,13 +689,14 @@ def test_batches_are_bounded_by_bytes_too(spool: Spool, store: Store) -> None:
     assert store.ids == [f"d{number}" for number in range(5)]
 
 
+@pytest.mark.usefixtures("apart")
 def test_segments_are_looked_at_when_their_batch_comes(
     build_direct: Build, spool: Spool, store: Store
 ) -> None:
     """Segments before a damaged one are consumed."""
     for start in range(0, 12, 4):
         spool.append([document(start + number) for number in range(4)], 0)
-    (spool.directory / "000000000003.arrow").write_bytes(b"")
+    (spool.directory / "000000000003.arrows").write_bytes(b"")
     with pytest.raises(SegmentDamaged):
         build_direct().run_once()
     assert store.ledger == [("direct", 1), ("direct", 2)]

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from feeds.faultpoints import VARIABLE
-from feeds.spool import Spool
+from feeds.spool import Extract, Spool
 from tests.waiting import PATIENCE
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import Running, code, eventually, ok, token_of
@@ -135,19 +135,20 @@ def test_backups_are_the_operators_and_one_at_a_time(
     assert answers == [200]
 
 
-def test_a_backup_needs_room(running: Running, operator: httpx.Client) -> None:
+def test_a_backup_needs_room(
+    running: Running, operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """There is room for a document, but not for all that there is once more."""
     room = running.service.room
     disk = os.statvfs(running.home.path)
     room.least = disk.f_bavail * disk.f_frsize - (8 << 20)
     try:
-        filler = running.home.spool / "999999999999.arrow"
-        filler.touch()
-        os.truncate(filler, 16 << 20)  # as a segment that waits
-        assert code(operator.post("/v1/backup")) == (503, "disk_full")
+        waiting = [Extract("", running.home.spool, b"", 0, 16 << 20)]
+        with monkeypatch.context() as patch:
+            patch.setattr(Spool, "extracts", lambda *_: waiting)
+            assert code(operator.post("/v1/backup")) == (503, "disk_full")
     finally:
         room.least = LEAST
-        filler.unlink()
     assert not running.home.backups.exists()
     assert operator.post("/v1/backup").status_code == 200
 

@@ -144,7 +144,7 @@ def test_c7_too_little_is_free(running: Running, operator: httpx.Client) -> None
     assert "refused" not in known(operator)
 
 
-@pytest.mark.parametrize("point", ["spool_written", "spool_renamed", "latest_written"])
+@pytest.mark.parametrize("point", ["spool_written", "spool_synced", "latest_written"])
 def test_c7_the_spool_cannot_be_written(
     running: Running, operator: httpx.Client, disk: Disk, point: str
 ) -> None:

@@ -1,0 +1,287 @@
+"""The files of the spool: Arrow IPC streams to which segments are appended.
+
+A file begins with the schema.  Each segment is one message, a record batch, and the custom metadata
+of the message have a text `xscl` that describes it:
+
+    number=000000000007 rows=0000000003 arrived=+0001764386607000000 body=000000000184
+    crc32=1a2b3c4d head=5e6f7081
+
+`crc32` is the checksum of the message's body, `head` that of all before the body, taken with zeros
+in its own place.  So the heads alone say which segments a file has, a torn end is recognised, and
+behind damaged bytes the next segment is found.
+
+The last segment of a full file is followed by Arrow's marker of the end.  Arrow's readers take a
+stream without it, too: any of them reads a file to which segments are still appended.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+
+import pyarrow as pa
+
+from feeds.documents import Document, DocumentColumns
+from feeds.spool_errors import SpoolError
+
+SUFFIX = ".arrows"
+
+MAX_BYTES = 1 << 30
+"""The most text that one segment takes; Arrow's `binary` ends at twice this."""
+
+LAST_SEGMENT = 10**12 - 1
+"""The greatest number of a segment: names of files have twelve digits."""
+
+_TICKS = pa.timestamp("us", "UTC")
+SCHEMA = pa.schema(
+    [
+        pa.field("streams", pa.list_(pa.string())),
+        pa.field("id", pa.string()),
+        pa.field("ts", _TICKS),
+        pa.field("arrived", _TICKS),
+        pa.field("history", pa.bool_()),
+        pa.field("origin", pa.string()),
+        pa.field("xml", pa.binary()),
+    ]
+)
+
+HEADER = SCHEMA.serialize().to_pybytes()
+"""What a file begins with."""
+
+_CONTINUED = b"\xff\xff\xff\xff"
+END = _CONTINUED + bytes(4)
+"""Arrow's marker of the end of a stream."""
+
+_KEY = "xscl"
+_DESCRIPTION = re.compile(
+    rb"number=(\d{12}) rows=(\d{10}) arrived=([+-]\d{19}) body=(\d{12})"
+    rb" crc32=([0-9a-f]{8}) head=([0-9a-f]{8})"
+)
+_LONGEST_HEAD = 4_096
+"""Bytes that are read to find the head of a message, which has some 700."""
+_MAPPED = 1 << 16
+"""Bytes from which a segment is mapped and not copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A segment in a file: its description, and the offsets of its head, its body, its end."""
+
+    number: int
+    rows: int
+    arrived: int
+    begin: int
+    body: int
+    end: int
+    crc32: int
+
+
+@dataclass(slots=True)
+class SpoolFile:
+    """A file of segments, the first of which names it, as far as it was looked through.
+
+    `inode` is that of the file looked through, 0 before; a file may be replaced by another one.
+    """
+
+    first: int
+    path: Path
+    listed: int
+    inode: int = 0
+    entries: dict[int, Entry] = field(default_factory=dict)
+    end: int = 0
+    size: int = 0
+    is_torn: bool = False
+    is_sealed: bool = False
+
+    @property
+    def last(self) -> int:
+        """The number of the last sound segment, that before the first one without any."""
+        return next(reversed(self.entries), self.first - 1)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the heads of all segments up to `last` are sound, and none is torn behind."""
+        return not self.is_torn and len(self.entries) == self.last - self.first + 1
+
+    def is_there(self) -> bool:
+        """Return whether the file that was looked through is in its place."""
+        try:
+            return os.stat(self.path).st_ino == self.inode
+        except FileNotFoundError:
+            return False
+
+    def look(self, last: int, *, beyond: bool = False) -> None:
+        """Find the segments up to number `last`; with `beyond` all whole ones after it, too.
+
+        Afterwards `is_torn` says whether bytes stand where another one of them should.  Raises
+        FileNotFoundError.
+        """
+        if self.last >= last and not beyond:
+            return
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            found = os.fstat(descriptor)
+            if found.st_ino != self.inode or found.st_size < self.end:
+                self.inode, self.end = found.st_ino, _header_end(descriptor)
+                self.entries.clear()
+            self.size = found.st_size
+            while beyond or self.last < last:
+                entry = self._next(descriptor, last) or self._behind_damage(descriptor, last)
+                if entry is None:
+                    break
+                self.entries[entry.number] = entry
+                self.end = entry.end
+            rest = os.pread(descriptor, len(END) + 1, self.end)
+        finally:
+            os.close(descriptor)
+        self.is_sealed = rest == END
+        ended = rest == b"" or self.is_sealed
+        self.is_torn = (beyond or self.last < last) and not (ended and self.entries)
+
+    def image(self, entry: Entry) -> memoryview | None:
+        """Return the message of a segment, None if the file was replaced since.
+
+        Raises FileNotFoundError, and ValueError if it is not what was written.
+        """
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            if os.fstat(descriptor).st_ino != self.inode:
+                return None
+            image = _read(descriptor, entry)
+        finally:
+            os.close(descriptor)
+        if not is_sound(image, entry):
+            raise ValueError("its checksum differs")
+        return image
+
+    def _next(self, descriptor: int, last: int) -> Entry | None:
+        """Return the segment at the end of those found; behind `last` only if it is whole."""
+        entry = _entry(os.pread(descriptor, _LONGEST_HEAD, self.end), self.end)
+        if entry is None or not self._follows(entry):
+            return None
+        if entry.number > last:
+            return entry if is_sound(_read(descriptor, entry), entry) else None
+        return entry
+
+    def _behind_damage(self, descriptor: int, last: int) -> Entry | None:
+        """Return the next segment up to `last` with a sound head, wherever it begins."""
+        if self.last >= last:
+            return None
+        rest = os.pread(descriptor, self.size - self.end, self.end)
+        at = rest.find(_CONTINUED, 1)
+        while at >= 0:
+            entry = _entry(rest[at : at + _LONGEST_HEAD], self.end + at)
+            if entry is not None and entry.number <= last and self._follows(entry):
+                return entry
+            at = rest.find(_CONTINUED, at + 1)
+        return None
+
+    def _follows(self, entry: Entry) -> bool:
+        return self.last < entry.number and entry.end <= self.size
+
+
+def message(batch: pa.RecordBatch, number: int, arrived: int) -> bytearray:
+    """Return the bytes of a segment."""
+    plain = (
+        f"number={number:012d} rows={batch.num_rows:010d} arrived={arrived:+020d}"
+        f" body={0:012d} crc32={0:08x} head={0:08x}"
+    )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, SCHEMA) as writer:
+        writer.write_batch(batch, custom_metadata={_KEY: plain})
+    image = bytearray(memoryview(sink.getvalue())[len(HEADER) : -len(END)])
+    body = _body(image)
+    found = _DESCRIPTION.search(image, 8, body)
+    assert found is not None
+    begin, end = found.start(4), found.end()
+    crc32 = zlib.crc32(memoryview(image)[body:])
+    image[begin:end] = b"%012d crc32=%08x head=%08x" % (len(image) - body, crc32, 0)
+    image[end - 8 : end] = b"%08x" % zlib.crc32(memoryview(image)[:body])
+    return image
+
+
+def _read(descriptor: int, entry: Entry) -> memoryview:
+    """Return the bytes of a segment; raises ValueError if the file ends before."""
+    if entry.end - entry.begin < _MAPPED:
+        return memoryview(os.pread(descriptor, entry.end - entry.begin, entry.begin))
+    return memoryview(mmap(descriptor, entry.end, access=ACCESS_READ))[entry.begin :]
+
+
+def is_sound(image: memoryview, entry: Entry) -> bool:
+    """Return whether bytes are the message that an entry describes."""
+    head, body = bytes(image[:_LONGEST_HEAD]), image[entry.body - entry.begin :]
+    return _entry(head, entry.begin) == entry and zlib.crc32(body) == entry.crc32
+
+
+def read_batch(image: memoryview) -> pa.RecordBatch:
+    """Return the record batch of a sound message."""
+    return pa.ipc.read_record_batch(pa.ipc.read_message(pa.py_buffer(image)), SCHEMA)
+
+
+def batch_of(documents: Sequence[Document], arrived: int) -> pa.RecordBatch:
+    """The documents as columns."""
+    size = sum(len(document.xml) for document in documents)
+    if size > MAX_BYTES:
+        raise SpoolError(
+            f"{len(documents)} documents of {size} bytes are too much for one segment "
+            f"(the limit is {MAX_BYTES} bytes); append them in several parts"
+        )
+    columns = (
+        [list(document.streams) for document in documents],
+        [document.id for document in documents],
+        [document.timestamp for document in documents],
+        [arrived] * len(documents),
+        [document.history for document in documents],
+        [document.origin for document in documents],
+        [document.xml for document in documents],
+    )
+    try:
+        arrays = [pa.array(c, field.type) for c, field in zip(columns, SCHEMA, strict=True)]
+    except (pa.ArrowException, ValueError, OverflowError, TypeError) as error:
+        raise SpoolError(f"a document does not fit the spool's columns: {error}") from error
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def columns_of(batch: pa.RecordBatch) -> DocumentColumns:
+    """The rows as columns of documents."""
+    return DocumentColumns(
+        [tuple(names) for names in batch["streams"].to_pylist()],
+        batch["id"].to_pylist(),
+        batch["ts"].cast(pa.int64()).to_pylist(),
+        batch["xml"].to_pylist(),
+        batch["history"].to_pylist(),
+        batch["origin"].to_pylist(),
+    )
+
+
+def _entry(head: bytes, at: int) -> Entry | None:
+    """Return the segment whose message begins at an offset, None unless its head is sound."""
+    if not head.startswith(_CONTINUED):
+        return None
+    size = _body(head)
+    found = _DESCRIPTION.search(head, 8, size)
+    if found is None or size > len(head):
+        return None
+    zeros = head[: found.start(6)] + b"0" * 8 + head[found.end() : size]
+    if zlib.crc32(zeros) != int(found[6], 16) or abs(int(found[3])) >= 1 << 63:
+        return None
+    body = at + size
+    number, rows, arrived, length = (int(one) for one in found.groups()[:4])
+    return Entry(number, rows, arrived, at, body, body + length, int(found[5], 16))
+
+
+def _body(head: bytes | bytearray) -> int:
+    """Return where the body of a message begins, from its beginning."""
+    return 8 + int.from_bytes(head[4:8], "little")
+
+
+def _header_end(descriptor: int) -> int:
+    """Return where the schema at the beginning of a file ends, 0 if it is damaged."""
+    head = os.pread(descriptor, _LONGEST_HEAD, 0)
+    end = _body(head)
+    return end if head.startswith(_CONTINUED) and end <= len(head) else 0
