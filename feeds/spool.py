@@ -217,6 +217,11 @@ class Spool:
         """The number of the last durable segment ever written, 0 before the first."""
         return self._index.latest()
 
+    def refuse_more(self) -> None:
+        """Raise SpoolError if there are segments behind the latest, as no writer leaves them."""
+        if (last := self._index.last()) > (latest := self.latest()):
+            raise SpoolError(f"it has segment {last} of the spool, and the latest is {latest}")
+
     def numbers(self, after: int, limit: int | None = None) -> list[int]:
         """The numbers of the durable segments above `after`, in order, at most `limit` of them.
 

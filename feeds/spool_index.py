@@ -41,12 +41,15 @@ class SpoolIndex:
         try:
             return int((self._directory / LATEST).read_text("ascii"))
         except (FileNotFoundError, ValueError):
-            # A power cut may lose this small file, never a segment.
-            with self._mutex:
-                for file in self.files()[-1:]:
-                    file.look(0, beyond=True)
-                    return file.last
-            return 0
+            return self.last()  # a power cut may lose this small file, never a segment
+
+    def last(self) -> int:
+        """Return the number of the last whole segment, published or not; 0 without any."""
+        with self._mutex:
+            for file in self.files()[-1:]:
+                file.look(0, beyond=True)
+                return file.last
+        return 0
 
     def absent(self) -> list[Range]:
         """Return the ranges of numbers that need no segment, in order."""

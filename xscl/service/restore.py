@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from feeds.spool import LAST_SEGMENT, SegmentDamaged, SegmentGone, Spool
+from feeds.spool import LAST_SEGMENT, SegmentDamaged, SegmentGone, Spool, SpoolError
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
 from xscl.ingestion.engine_sink import EngineSink
@@ -193,7 +193,10 @@ class _Tried(NamedTuple):
 def _tried(file: Path, staging: DataDirectory, home: DataDirectory, backup: Backup) -> _Tried:
     """Verify the unpacked store by opening it, and mark what lacks its secret in `home`."""
     try:
+        Spool(staging.spool, read_only=True).refuse_more()
         opened = Store(staging.database, keep_old=False)
+    except SpoolError as error:
+        raise damaged(file, error.message) from error
     except WrongVersion as error:
         if backup.version == FIRST:  # an early schema 1, which the manifest does not tell
             raise development_backup(file, backup.version) from error

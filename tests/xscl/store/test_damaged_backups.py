@@ -73,7 +73,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a spool that ends before its segments": (
         lambda p: replaced(p, "spool/latest", b"3\n"),
-        r"it has segment 4 of the spool, and those that wait are 3 to 3",
+        "it has segment 4 of the spool, and the latest is 3",
     ),
     "another database": (
         lambda p: replaced(p, DATABASE, b"dear friend, " * 9_999),
