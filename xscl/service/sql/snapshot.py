@@ -165,12 +165,6 @@ def _seen(tables: Mapping[str, pa.Table], documents: pa.Table, pairs: set[int] |
         for column in visible.keys() & set(table.column_names):
             table = table.filter(pc.is_in(table[column], visible[column]))
         found[name] = table
-    if "value" in found:
-        docs = pc.is_in(found["times"]["doc"], found["binding"]["doc"])
-        found["times"] = found["times"].filter(docs)
-        keys = [found[name].select(["key"]) for name in ("binding", "batch_binding")]
-        known = pc.is_in(found["value"]["key"], pa.concat_tables(keys)["key"])
-        found["value"] = found["value"].filter(known)
     return found
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -17,6 +17,16 @@ class Analysis(NamedTuple):
 
     tables: tuple[str, ...]
     query: str
+
+
+@contextmanager
+def analysing(store: Store, *tables: str) -> Iterator[Callable[[str], pa.Table]]:
+    """Yield what answers queries in the SQL of DuckDB over stored tables, as of one commit."""
+    if isinstance(store, SqliteStore):
+        with closing(store.duck(*tables)) as connection:
+            yield lambda query: connection.sql(query).to_arrow_table()
+    else:
+        yield store.arrow
 
 
 def analysed(

@@ -12,14 +12,16 @@ from collections.abc import Collection
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from xscl.store.queries.analysis import analysing
 from xscl.store.queries.owners import OPERATOR
+from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 TABLES = (
     *("document", "owned_stream", "subscription", "retired", "result", "composite", "rejected"),
-    *("late", "progress", "binding", "times", "value", "template"),
+    *("late", "progress"),
 )
-"""The stored tables that a snapshot is made of."""
+"""The stored tables that visible rows are made of."""
 
 _NOBODYS = "coalesce(stream, '_0.')"
 """The stream of a rejected document; without one, a name that no user can see."""
@@ -45,32 +47,34 @@ def visible_rows(store: Store, number: int) -> dict[str, pa.Table]:
             f" {_own('s.name', number)} AND s.qid = r.qid AND doc1 >= s.since AND doc2 >= s.since"
             " AND r.position > s.after AND r.position <= coalesce(s.until, r.position))"
         )
-    return {
-        "document": store.arrow(
+    asked = {
+        "document": (
             f"SELECT doc, {_called('id', number)} AS id, given, {streams} AS streams, ts, clock,"
             f" first, version, history, origin, rank FROM state.document{where}"
         ),
         **{
-            table: store.arrow(
+            table: (
                 "SELECT number, name, query, template, qid, since, is_distinct, updates, publish,"
                 f" language, version, after, until FROM state.{table}"
                 f" WHERE {_own('name', number)} ORDER BY number"
             )
             for table in ("subscription", "retired")
         },
-        "result": store.arrow(results),
-        "composite": store.arrow(
+        "result": results,
+        "composite": (
             "SELECT doc, docs, bases, ts, first, version FROM state.composite WHERE doc IN"
             f" (SELECT doc1 FROM ({results}) UNION SELECT doc2 FROM ({results}))"
         ),
-        "rejected": store.arrow(
+        "rejected": (
             f"SELECT {_shown('stream', number)} AS stream, id, reason, line,"
             ' "column", message, clock, sha256, beginning FROM state.rejected'
             f" WHERE {_visible(_NOBODYS, number)}"
         ),
-        "late": store.arrow("SELECT doc, missed, watermark, lateness FROM state.late"),
-        "progress": store.arrow("SELECT clock FROM state.progress"),
+        "late": "SELECT doc, missed, watermark, lateness FROM state.late",
+        "progress": "SELECT clock FROM state.progress",
     }
+    with analysing(store, *TABLES) as answer:
+        return {table: answer(query) for table, query in asked.items()}
 
 
 def join_state(
@@ -80,6 +84,8 @@ def join_state(
 
     It is the whole one if `pairs` is None.
     """
+    if isinstance(store, SqliteStore):
+        return _join_state(store, documents, pairs)
     of_pair = of_doc = of_key = ""
     if pairs is not None:
         store.lend("own_pair", pa.table({"pair": pa.array(sorted(pairs), pa.int32())}))
@@ -95,6 +101,20 @@ def join_state(
         "times": store.arrow(f"SELECT doc, ts FROM state.times{of_doc}"),
         "value": store.arrow(f"SELECT key, strVal FROM state.value{of_key}"),
     }
+
+
+def _join_state(
+    store: SqliteStore, documents: pa.Table, pairs: Collection[int] | None
+) -> dict[str, pa.Table]:
+    bindings = store.scan("binding")
+    times = store.scan("times").select(["doc", "ts"])
+    values = store.scan("value")
+    if pairs is not None:
+        of_pairs = bindings.filter(pc.is_in(bindings["pair"], pa.array(sorted(pairs), pa.int32())))
+        bindings = of_pairs.filter(pc.is_in(of_pairs["doc"], documents["doc"]))
+        times = times.filter(pc.is_in(times["doc"], bindings["doc"]))
+        values = values.filter(pc.is_in(values["key"], of_pairs["key"]))
+    return {"binding": bindings, "times": times, "value": values}
 
 
 def template_graphs(store: Store) -> pa.Table:
