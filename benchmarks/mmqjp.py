@@ -176,6 +176,7 @@ class Shared:
         }
         for name, table in relations.items():
             self.connection.register(name, table)
+        self.connection.execute("BEGIN TRANSACTION")  # one for all queries of the baseline
 
     def fan_out(self) -> list[Found]:
         """Return the rows expanded to the queries that share them."""

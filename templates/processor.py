@@ -18,7 +18,7 @@ from templates.model.result_bound import RESULTS, Cut
 from templates.registry.registry import Registry
 from templates.smallbatch.evaluator import SmallBatch
 from templates.sql.algorithm_1 import joined_over_base
-from templates.sql.queries import ConjunctiveQueries
+from templates.sql.queries import ConjunctiveQueries, in_memory
 from templates.state.join_state import ViewCache
 from templates.state.stored_state import StoredState
 from templates.storage import Storage, scan
@@ -47,7 +47,7 @@ class Processor:
     ) -> None:
         self.most = most
         self._registry = registry
-        self._views = views
+        self._base = None if views else in_memory()
         self._state = StoredState(storage, registry, budget)
         self._queries = ConjunctiveQueries()
         self._small_batch = SmallBatch(self._queries)
@@ -116,12 +116,12 @@ class Processor:
         self._state.add(batch.bindings, times)
         batch.filter()
         back = bool(times.num_rows) and self._looks_back(times)
-        if self._views:
+        if self._base is None:
             batch.join(usable, back=back)
         elif witnesses.bindings.num_rows:
             for second in (False, True) if back else (False,):
                 templates = self._registry.members.values()
-                batch.take(joined_over_base(self._base(batch), templates, second))
+                batch.take(joined_over_base(self._base, self._relations(batch), templates, second))
         self._note(times)
         return batch.found()
 
@@ -148,7 +148,7 @@ class Processor:
             apart=apart,
         ), usable
 
-    def _base(self, batch: BatchJoin) -> dict[str, pa.Table]:
+    def _relations(self, batch: BatchJoin) -> dict[str, pa.Table]:
         """Return the kept relations and those of a batch."""
         return {
             **{name: scan(self._state.storage, name) for name in ("binding", "times")},

@@ -18,7 +18,6 @@ from templates.model.conjunctive_query import Atom, ConjunctiveQuery, binding, k
 from templates.model.join_graph import JoinGraph
 from templates.registry.members import Members
 from templates.sql.conjunctive import select
-from templates.sql.queries import in_memory
 
 
 class Base(NamedTuple):
@@ -67,27 +66,30 @@ _TIMES = {
 
 
 def joined_over_base(
-    relations: Mapping[str, pa.Table], templates: Iterable[Members], back: bool
+    connection: duckdb.DuckDBPyConnection,
+    relations: Mapping[str, pa.Table],
+    templates: Iterable[Members],
+    back: bool,
 ) -> list[tuple[Members, Columns]]:
     """Return R_out of the templates with two sides, for one pass of a batch (line 2).
 
-    `relations` are `binding` and `times`, kept and of the batch (`batch_binding`, `batch_times`).
-    `back`: the batch is the left side.
+    `relations` are `binding` and `times`, kept and of the batch (`batch_binding`, `batch_times`);
+    they are copied to a database in memory.  `back`: the batch is the left side.
     """
     sides = (_BATCH, _OLD) if back else (_KEPT, _BATCH)
-    with in_memory() as connection:
-        for name, table in relations.items():
-            connection.register(name, table)
-        connection.execute(_VIEWS)
-        return [(one, _evaluated(connection, one, *sides)) for one in templates if one.two_sided]
-
-
-def _evaluated(
-    connection: duckdb.DuckDBPyConnection, members: Members, left: Base, right: Base
-) -> Columns:
-    connection.register("r_t", pa.table(dict(members.registered.every())))
-    query = over_base(members.template.graph, "r_t", left, right)
-    return connection.execute(query).fetchnumpy()
+    two_sided = [one for one in templates if one.two_sided]
+    r_t = {f"r_t_{one.template.number}": one.registered.every() for one in two_sided}
+    for name, table in {
+        **relations,
+        **{n: pa.table(dict(rows)) for n, rows in r_t.items()},
+    }.items():
+        connection.register("lent", table)
+        connection.execute(f"CREATE OR REPLACE TABLE {name} AS FROM lent")
+    connection.execute(_VIEWS)
+    return [
+        (one, connection.execute(over_base(one.template.graph, name, *sides)).fetchnumpy())
+        for name, one in zip(r_t, two_sided, strict=True)
+    ]
 
 
 _KEPT = Base("binding", "base_node", "times")
@@ -95,11 +97,11 @@ _OLD = Base("old_binding", "base_node", "times")
 _BATCH = Base("batch_binding", "batch_node", "batch_times")
 
 _VIEWS = """
-CREATE VIEW base_node AS
+CREATE OR REPLACE VIEW base_node AS
     SELECT DISTINCT doc, node2 AS node, key FROM binding WHERE key IS NOT NULL;
-CREATE VIEW batch_node AS
+CREATE OR REPLACE VIEW batch_node AS
     SELECT DISTINCT doc, node2 AS node, key FROM batch_binding WHERE key IS NOT NULL;
-CREATE VIEW old_binding AS
+CREATE OR REPLACE VIEW old_binding AS
     SELECT doc, pair, node1, node2, key FROM binding ANTI JOIN batch_times USING (doc);
 """
 """R_doc of compared nodes."""
