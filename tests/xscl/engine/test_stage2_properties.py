@@ -76,13 +76,14 @@ def test_joining_by_what_drives_and_in_parts() -> None:
 
 
 @pytest.mark.hypothesis
-def test_joining_by_either_evaluator() -> None:
+@pytest.mark.parametrize("limit", ["MOST", "SMALL_BATCH"])
+def test_joining_by_either_evaluator(limit: str) -> None:
     """Batches of several documents go to DuckDB, and what would be too much in memory."""
     seen = Counter[str]()
 
-    @examples(10)
-    @given(case=cases(), cuts=CUTS, limit=st.sampled_from(("MOST", "SMALL_BATCH")))
-    def property_holds(case: Case, cuts: list[bool], limit: str) -> None:
+    @examples(12)
+    @given(case=cases(), cuts=CUTS)
+    def property_holds(case: Case, cuts: list[bool]) -> None:
         def by_database(*_: Any) -> None:
             seen[limit] += 1
 
@@ -97,7 +98,7 @@ def test_joining_by_either_evaluator() -> None:
             agrees(case, cuts, seen)
 
     property_holds()
-    enough(seen, "MOST", "SMALL_BATCH")
+    enough(seen, limit)
 
 
 @pytest.mark.hypothesis
