@@ -4,9 +4,9 @@ A join of a handful of rows takes DuckDB about a millisecond for each relation,
 nearly all of it for planning.  Here it takes some microseconds, and time grows
 with the rows alone.
 
-`SortedRuns` and `HashFilter` are an index and a set that only grow.  Both are sorted runs, each
-less than half as long as the one before: a new run is merged with those before it until that
-holds.  Adding costs the logarithm of the size; a search is one binary search in each run.
+`SortedRuns` is an index of sorted runs, each less than half as long as the one before: a new run is
+merged with those before it until that holds.  Adding costs the logarithm of the size; a search is
+one binary search in each run.
 """
 
 from __future__ import annotations
@@ -324,35 +324,3 @@ class SortedRuns:
             places.append(which)
             found.append(rows[at])
         return np.concatenate(places), np.concatenate(found)
-
-
-Keys = npt.NDArray[np.uint64]
-
-
-class HashFilter:
-    """A set of 64-bit numbers that only grows, 8 bytes each.
-
-    It saves queries: a number that is not in it was never stored.
-    """
-
-    def __init__(self, numbers: Keys) -> None:
-        self._runs = [np.sort(numbers)]
-
-    def add(self, numbers: Keys) -> None:
-        """Add numbers."""
-        run = np.unique(numbers[~self.among(numbers)])
-        if not len(run):
-            return
-        while self._runs and len(self._runs[-1]) < 2 * len(run):
-            run = np.sort(np.concatenate((self._runs.pop(), run)), kind="stable")
-        self._runs.append(run)
-
-    def among(self, numbers: Keys) -> npt.NDArray[np.bool_]:
-        """Return a mask of the numbers that were seen."""
-        found = np.zeros(len(numbers), dtype=np.bool_)
-        for run in self._runs:
-            if len(run):
-                place = run.searchsorted(numbers)
-                place[place == len(run)] = 0
-                found |= run[place] == numbers
-        return found

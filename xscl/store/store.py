@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -279,11 +279,6 @@ class Store:
         self.expect_open()
         assert self._connection is not None
         return self._connection
-
-    @property
-    def current(self) -> duckdb.DuckDBPyConnection:
-        """The connection for parts that keep it: each use is one of `connection`."""
-        return cast(duckdb.DuckDBPyConnection, CurrentConnection(self))
 
     def expect_open(self) -> None:
         """Connect again if the database was opened again; raise what `connection` raises."""
@@ -725,16 +720,6 @@ class _AppendingLender(Lender):
             self._store._appends.insert(table, rows)
         else:
             super().insert(table, rows)
-
-
-class CurrentConnection:
-    """The connection of a store for parts that keep it: each use is one of `Store.connection`."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store.connection, name)
 
 
 _NEVER = -2
