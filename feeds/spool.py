@@ -53,6 +53,7 @@ from feeds.spool_files import (
     SpoolFile,
     batch_of,
     columns_of,
+    erased,
     message,
     read_batch,
 )
@@ -402,6 +403,36 @@ class Spool:
                     last = ends[len(old) - 1]
                     self._write_absent([*self._index.absent(), (1, last)], durable=False)
             return sum(self._delete(file.path) for file in old)
+
+    def erase(self, prefix: str) -> int:
+        """Erase the documents on streams with a prefix in all files; return how many changed.
+
+        Segments keep their numbers, rows and times, so that nobody who reads them meanwhile takes
+        a document for another one.  What is left of segments that were given up goes, too.  Raises
+        SegmentDamaged for one that was not: nobody knows whose documents it has.
+        """
+        with self._mutex:
+            self._refuse_unless_writing("erased")
+            self._close_file()
+            files = list(self._index.spans(0, self.latest()))
+            return sum(self._erase_in(file, last, prefix) for file, last in files)
+
+    def _erase_in(self, file: SpoolFile, last: int, prefix: str) -> int:
+        """Erase documents in a file, which is replaced if that changes it."""
+        pieces: list[bytes | memoryview] = [HEADER]
+        changes = 0
+        for number in self._index.present(file.first - 1, last):
+            image, arrived = self._index.image(number), self.segment(number).arrived
+            documents, count = erased(read_batch(image), prefix)
+            if count:
+                image = memoryview(message(batch_of(documents, arrived), number, arrived))
+            pieces.append(image)
+            changes += count
+        if file.is_sealed:
+            pieces.append(END)
+        if changes or file.path.stat().st_size != sum(map(len, pieces)):
+            self._replace(file.path.name, pieces, durable=True)
+        return changes
 
     def close(self) -> None:
         """Release the lock; segments can still be read."""

@@ -20,7 +20,7 @@ import os
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
@@ -56,6 +56,9 @@ HEADER = SCHEMA.serialize().to_pybytes()
 _CONTINUED = b"\xff\xff\xff\xff"
 END = _CONTINUED + bytes(4)
 """Arrow's marker of the end of a stream."""
+
+ERASED = b"<erased/>"
+"""The text of an erased document."""
 
 _KEY = "xscl"
 _DESCRIPTION = re.compile(
@@ -257,6 +260,23 @@ def columns_of(batch: pa.RecordBatch) -> DocumentColumns:
         batch["history"].to_pylist(),
         batch["origin"].to_pylist(),
     )
+
+
+def erased(batch: pa.RecordBatch, prefix: str) -> tuple[list[Document], int]:
+    """Return the documents of a batch without streams that have a prefix, and how many changed.
+
+    One that was on such streams only has its time left, and `ERASED`; so it keeps its row.
+    """
+    documents, count = list(columns_of(batch)), 0
+    for place, one in enumerate(documents):
+        left = tuple(name for name in one.streams if not name.startswith(prefix))
+        if left == one.streams:
+            continue
+        count += 1
+        documents[place] = (
+            replace(one, stream=left) if left else Document((), "", one.timestamp, ERASED)
+        )
+    return documents, count
 
 
 def _entry(head: bytes, at: int) -> Entry | None:

@@ -854,3 +854,80 @@ def test_the_name_of_a_lost_file_is_known_even_if_it_was_consumed_in_part(
     assert caught.value.path == path
     path.write_bytes(image)
     assert spool.consecutive(4, 9) == [5, 6, 7, 8, 9]
+
+
+# -- Erasing ---------------------------------------------------------------------------------
+
+
+def mixed(number: int) -> list[Document]:
+    return [
+        Document("_1.own", f"mine{number}", number, b"<secret/>", True, "secret"),
+        Document(("S", "_1.own"), f"both{number}", number, b"<b/>"),
+        Document("_12.own", f"other{number}", number, b"<c/>"),
+    ]
+
+
+def test_erased_documents_leave_no_byte_and_all_others_stay(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("feeds.spool._MOST", 2)
+    for number in range(1, 4):
+        spool.append(mixed(number), number)
+    spool.beat(4)
+    spool.append([document(5)], 5)
+    reader = Spool(spool.directory, read_only=True)
+    before = reader.segments(0)
+    assert [len(reader.read(number)) for number in (1, 2, 3)] == [3, 3, 3]
+    untouched = spool.segment(5).path.stat().st_ino
+    assert spool.erase("_1.") == 6
+    images = b"".join(path.read_bytes() for path in spool.directory.glob("*.arrows"))
+    assert b"secret" not in images
+    assert b"_1." not in images
+    assert b"mine" not in images
+    for number in (1, 2, 3):
+        assert reader.read(number) == [
+            Document((), "", number, b"<erased/>"),
+            Document("S", f"both{number}", number, b"<b/>"),
+            mixed(number)[2],
+        ]
+    after = reader.segments(0)
+    assert [(one.number, one.rows, one.arrived) for one in after] == [
+        (one.number, one.rows, one.arrived) for one in before
+    ]
+    assert spool.segment(5).path.stat().st_ino == untouched
+    assert spool.erase("_1.") == 0
+    spool.close()
+    with Spool(spool.directory) as again:
+        assert again.append([document(6)], 6) == 6
+        assert again.expect(0, 6) == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_nobody_can_read_is_given_up_before_it_is_erased(spool: Spool) -> None:
+    for number in range(1, 4):
+        spool.append(mixed(number), number)
+    path = spool.segment(2).path
+    image = path.read_bytes()
+    at = image.index(b"<secret/>", image.index(b"mine2"))
+    path.write_bytes(image[:at] + b"<SECRET/>" + image[at + 9 :])
+    with pytest.raises(SegmentDamaged, match="xscl spool skip 2 "):
+        spool.erase("_1.")
+    spool.skip(2, 2)
+    assert spool.erase("_1.") == 4
+    assert b"SECRET" not in path.read_bytes()
+    assert spool.expect(0, 3) == [1, 3]
+    assert len(stored(spool, [1, 3])) == 2
+
+
+def test_a_torn_remainder_is_erased_too(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool.append([document(1)], 1)
+    with monkeypatch.context() as patch:
+        failing(patch, "os.fsync", 1)
+        failing(patch, "os.truncate", 1)
+        with pytest.raises(SpoolError):
+            spool.append(mixed(2), 2)
+    path = spool.segment(1).path
+    assert b"secret" in path.read_bytes()
+    spool.append([document(2)], 2)
+    assert spool.erase("_1.") == 0
+    assert b"secret" not in path.read_bytes()
+    assert stored(spool, spool.expect(0, 2)) == [[document(1)], [document(2)]]

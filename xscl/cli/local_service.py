@@ -501,8 +501,8 @@ class LocalService:
 
     def erase_user(self, name: str) -> None:
         """Erase a user with all data."""
-        with self._data_of(name) as data:
-            data.erase(self.unsubscribe)
+        with self._data_of(name) as data, Spool(self.home.spool) as spool:
+            data.erase(self.unsubscribe, spool)
 
     @contextmanager
     def _data_of(self, name: str) -> Iterator[UserData]:

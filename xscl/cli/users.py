@@ -40,8 +40,7 @@ def erase(
 ) -> None:
     """Erase a user with all data, for good.
 
-    Backups, and segments of the spool until they are deleted, still have what
-    the user sent.
+    Backups still have what the user sent.
 
     \b
     Example:

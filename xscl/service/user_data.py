@@ -8,17 +8,20 @@ and matches.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
+from feeds.spool import Spool
 from xscl.delivery.message import row_of
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.delivery.syndication.secret_addresses import SecretAddresses
 from xscl.documents.document_ids import number_in
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
+from xscl.errors import XsclError
 from xscl.polling.feed_repository import FeedRepository
 from xscl.service.accounts import Account, Accounts
 from xscl.service.saved_statements import saved_statements
@@ -30,6 +33,15 @@ from xscl.store.queries.user_rows import documents_of
 from xscl.time_format import written
 
 Row: TypeAlias = dict[str, Any]
+
+_PATIENCE = 30.0
+"""Seconds for which an erasure waits for what was taken before."""
+
+
+class ErasureWaits(XsclError):
+    """Documents of the user may be on their way from the spool to the store."""
+
+    code = "busy"
 
 
 class UserData:
@@ -136,10 +148,14 @@ class UserData:
 
     # -- Erasure ---------------------------------------------------------------------------
 
-    def erase(self, unsubscribe: Callable[..., object]) -> None:
+    def erase(
+        self, unsubscribe: Callable[..., object], spool: Spool, *, is_consumed: bool = False
+    ) -> None:
         """Delete everything; `unsubscribe` is that of the engine or of its deliveries.
 
-        Tokens go first, so that no request of the user comes between.
+        Tokens go first, so that no request of the user comes between.  With `is_consumed` somebody
+        consumes the spool meanwhile, and has taken what it may have read before the documents are
+        deleted.  Raises ErasureWaits if that takes too long; the erasure is to be repeated then.
         """
         who = self._who
         self._tokens.revoke_all(who)
@@ -147,5 +163,19 @@ class UserData:
             unsubscribe(names[0], cascade=True, purge=True)
         for feed in self._feeds.owned(who.qualify("")):
             self._feeds.remove(feed)
+        spool.erase(who.qualify(""))
+        if is_consumed:
+            self._await(spool.latest())
         self._engine.host.catalog.erase(who.qualify(""))
         self._accounts.erase(who)
+
+    def _await(self, segment: int) -> None:
+        """Wait until a segment is consumed."""
+        until = time.monotonic() + _PATIENCE
+        while self._engine.host.ingest.segment < segment:
+            if time.monotonic() > until:
+                raise ErasureWaits(
+                    f"documents that were taken before are not consumed after {_PATIENCE:g} s",
+                    hint="erase the user again when the service consumes documents",
+                )
+            time.sleep(0.02)

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from typing import Any
 
 import httpx
+import pytest
 
+from feeds.documents import Document
+from feeds.spool import Spool
+from tests.xscl.commandline import called
 from tests.xscl.service.conftest import eventually, ok, serving
 from tests.xscl.web.test_stars import star_newest
 from xscl.engine.facade import Engine
+from xscl.service.accounts import Accounts
+from xscl.service.user_data import ErasureWaits, UserData
 from xscl.store.data_directory import DataDirectory
 
 
@@ -54,6 +61,10 @@ def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
         assert operator.get("/v1/accounts/alice/data").status_code == 404
         again = ok(operator.post("/v1/tokens", json={"user": "bob"}))
         assert again["user"] == "bob"
+    assert Spool(place.spool, read_only=True).numbers(0)
+    files = [path.read_bytes() for path in place.spool.iterdir() if path.is_file()]
+    for word in (b"alice", b"secret-order", b"private", b"_1."):
+        assert not [image for image in files if word in image], word
     with Engine(place.database) as engine, closing(engine.host.connect()) as store:
         tables = store.fetch(
             "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'state'"
@@ -61,6 +72,37 @@ def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
         )
         for (table,) in tables:
             text = json.dumps(store.fetch(f"SELECT * FROM state.{table}"), default=repr)
-            for word in ("alice", "secret-order", "private", "_1."):
-                assert word not in text, (table, word)
+            for own in ("alice", "secret-order", "private", "_1."):
+                assert own not in text, (table, own)
         assert store.fetch("SELECT number FROM state.account") == [(2,)]
+
+
+def test_documents_that_wait_are_erased_before_they_are_consumed(place: DataDirectory) -> None:
+    """Without a service, nobody consumes them until then."""
+    place.create()
+    with Engine(place.database) as engine, closing(engine.host.connect()) as store:
+        Accounts(store).make("alice")
+    waiting = [
+        Document("_1.orders", "secret-order", 1, b"<a>private</a>"),
+        Document("S", "public", 2, b"<a>known</a>"),
+    ]
+    with Spool(place.spool) as spool:
+        spool.append(waiting, 3)
+    data = ("--data", str(place.path))
+    assert called("user", "erase", "alice", "--yes", *data).exit_code == 0
+    assert called("serve", "--once", "--no-spark", *data).exit_code == 0
+    assert not [path for path in place.spool.iterdir() if b"private" in path.read_bytes()]
+    with Engine(place.database) as engine:
+        assert engine.sql("SELECT id FROM documents").to_pylist() == [{"id": "public"}]
+        rejected = engine.sql("SELECT reason, beginning FROM rejected").to_pylist()
+    assert rejected == [{"reason": "no_stream", "beginning": "<erased/>"}]
+
+
+def test_an_erasure_waits_for_what_was_read_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.service.user_data._PATIENCE", 0.1)
+    nothing: Any = None
+    with Engine() as engine:
+        data = UserData(engine, nothing, nothing, nothing, nothing)
+        data._await(0)
+        with pytest.raises(ErasureWaits, match=r"not consumed after 0\.1 s"):
+            data._await(1)

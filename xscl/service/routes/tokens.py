@@ -189,10 +189,10 @@ def data(name: User, here: Here, _: TheOperator) -> StreamingResponse:
 @router.delete("/accounts/{name}", summary="Erase a user", status_code=HTTPStatus.NO_CONTENT)
 def erase(name: User, here: Here, _: TheOperator) -> None:
     """Erases a user with all data: tokens, subscriptions, matches, endpoints, feeds, streams and
-    documents. Backups and segments of the spool that are kept still have some of it."""
+    documents, in the spool, too. Backups still have some of it."""
     who = _existing(here, name)
     with here.feeds_lock:
-        _data_of(here, who).erase(here.outbox.unsubscribe)
+        _data_of(here, who).erase(here.outbox.unsubscribe, here.spool, is_consumed=True)
 
 
 def _existing(here: Installation, name: str) -> Account:
