@@ -49,6 +49,7 @@ from xscl.service.sql.errors import Busy as SqlBusy
 from xscl.service.sql.errors import Unavailable
 from xscl.service.tags import WrongTag
 from xscl.service.tokens import UnknownToken
+from xscl.service.user_data import ErasureWaits
 from xscl.store.disk_guard import DiskFull
 from xscl.subscriptions.import_rows import RowError
 
@@ -184,7 +185,7 @@ _STATUS: Mapping[int, tuple[type[XsclError], ...]] = {
     404: (UnknownSubscription, UnknownToken, UnknownEndpoint),
     409: (NameTaken, StreamCycle, StreamsTooDeep, StreamInUse),
     422: (QueryError, BadName, WrongTag, WrongLabel, WrongStreamName, RowError, TooLong, SqlError),
-    429: (SqlBusy, IntakeFull, TooManyConcurrent, RateExceeded, BackupInProgress),
+    429: (SqlBusy, IntakeFull, TooManyConcurrent, RateExceeded, BackupInProgress, ErasureWaits),
     503: (Unavailable, DiskFull, Stopping, StoreError, EvaluationFailed),
 }
 
