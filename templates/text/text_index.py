@@ -172,7 +172,8 @@ class TextIndexes:
             self._storage, "value", where=lambda rows: among(rows["key"].to_numpy(), asked)
         )
         texts = dict(zip(*(column.to_pylist() for column in stored.columns), strict=True))
-        found = ((key, texts[key], doc) for key, doc in latest.items())
+        # A row that has expired may be there still, without its text.
+        found = ((key, texts[key], doc) for key, doc in latest.items() if key in texts)
         yield from sorted(found, key=lambda row: (row[2], row[0]))
 
     def _rows(self, pairs: Iterable[int]) -> pa.Table:
