@@ -29,8 +29,8 @@ def count_items(store: Store, keys: Collection[str] | None = None) -> Iterator[d
     among = "" if keys is None else f" WHERE key IN {TEXTS}"
     return store.rows(
         "SELECT key, count(*) AS items, sum(versions) AS versions,"
-        " coalesce(sum(skipped), 0) AS skipped, count(*) FILTER (clipped) AS clipped,"
-        " count(*) FILTER (time_from = 'seen_at') AS undated"
+        " coalesce(sum(skipped), 0) AS skipped, count(*) FILTER (WHERE clipped) AS clipped,"
+        " count(*) FILTER (WHERE time_from = 'seen_at') AS undated"
         f" FROM state.feed_item{among} GROUP BY key",
         [] if keys is None else [list(keys)],
     )

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from xscl.store.queries.lists import TEXTS, contains
 from xscl.store.queries.owners import OPERATOR, own_condition
+from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 _POLLED = (
@@ -60,22 +61,28 @@ def feeds_of(
 
 def due_feeds(store: Store, now: int) -> Iterator[dict[str, Any]]:
     """Return the due feeds, the longest waiting first."""
-    return _feeds(store, "WHERE NOT gone AND next_poll <= ? ORDER BY next_poll, key", now)
+    return _feeds(store, "WHERE gone = false AND next_poll <= ? ORDER BY next_poll, key", now)
 
 
 def next_due(store: Store, now: int, *, busy: Collection[str], most: int) -> list[str]:
     """Return the key of the next feed of each domain that is not busy, the longest waiting first.
 
-    Three columns are read only: with 36,000 feeds due this takes a tenth of what a window over
-    whole rows took.
+    As few as possible are read, in the order of an index: 36,000 may be due after a pause.
     """
-    rows = store.rows(
-        "SELECT arg_min(key, (next_poll, key)) AS key, min(next_poll) AS waiting FROM state.feed"
-        f" WHERE NOT gone AND next_poll <= ? AND domain NOT IN {TEXTS}"
-        " GROUP BY domain ORDER BY waiting, key LIMIT ?",
-        [now, sorted(busy), most],
-    )
-    return [row["key"] for row in rows]
+    limit = most
+    while True:
+        rows = store.fetch(
+            "SELECT key, domain FROM state.feed WHERE gone = false AND next_poll <= ?"
+            " ORDER BY next_poll, key LIMIT ?",
+            [now, limit],
+        )
+        first: dict[str, str] = {}
+        for key, domain in rows:
+            if domain not in busy:
+                first.setdefault(domain, key)
+        if len(first) >= most or len(rows) < limit:
+            return list(first.values())[:most]
+        limit *= 8
 
 
 def has_feeds_on(store: Store, stream: str) -> bool:
@@ -136,6 +143,16 @@ def update_polled(
     `was_due` is when each feed was due as its poll began: if that has changed since, it is polled
     `again` at a time, or when it is due now if that is later.
     """
+    if isinstance(store, SqliteStore):
+        changes = ", ".join(f"{name} = ?" for name in _POLLED)
+        for row, due, later in zip(rows, was_due, again, strict=True):
+            store.fetch(
+                f"UPDATE state.feed SET {changes}, next_poll = CASE WHEN next_poll <> ?"
+                " THEN min(?, max(next_poll, ?)) ELSE ? END WHERE key = ?",
+                [*map(row.__getitem__, _POLLED), due, row["next_poll"], later, row["next_poll"]]
+                + [row["key"]],
+            )
+        return
     if not rows:
         return
     columns = {name: [row[name] for row in rows] for name in rows[0]}
