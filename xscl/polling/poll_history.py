@@ -1,7 +1,6 @@
 """The last polls of each feed: outcome, duration, number of items, redirects and errors.
 
-A poll appends a row.  Rows beyond the newest ones of each feed are deleted all at once, when the
-table has a tenth more than all feeds may have: a scan for each poll would cost more than the poll
+A poll appends a row; rows beyond the newest ones of its feed are deleted
 (`docs/decisions/092-a-feed-keeps-its-last-polls.md`).
 """
 
@@ -17,7 +16,6 @@ MOST = 100
 """Polls of a feed that are kept."""
 LONGEST = 300
 """Characters of a note that are kept."""
-_SLACK, _FEW = 1.1, 1_000  # rows beyond these, as a factor and as a number, are deleted
 
 OK, UNCHANGED, DEFERRED = "ok", "unchanged", "deferred"
 """Outcomes of polls that did not fail; others are the codes of errors."""
@@ -48,9 +46,7 @@ def save_polls(store: Store, polls: Mapping[str, PollRecord]) -> None:
     if not polls:
         return
     stored.insert_polls(store, ({"key": key, **asdict(one)} for key, one in polls.items()))
-    polled, feeds = stored.count_polls(store)
-    if polled > MOST * feeds * _SLACK + _FEW:
-        stored.trim_polls(store, MOST)
+    stored.trim_polls(store, polls.keys(), MOST)
 
 
 def polls_of(store: Store, key: str) -> Sequence[PollRecord]:

@@ -115,7 +115,7 @@ _INDEXES = (
     *("token(account)", "owned_stream(account)", "endpoint(subscription)", "dead_letter(endpoint)"),
     *("secret_address(hash)", "star(account, match)", "subscription_tag(subscription)"),
     *("saved_statement(account, name)", "subscription(name)", "account(name)"),
-    "feed(gone, next_poll, key, domain)",
+    *("feed(gone, next_poll, key, domain)", "feed(url)"),
 )
 _UNIQUE = ("feed_item(key, identity)", "ledger(query_id, batch_id)")
 

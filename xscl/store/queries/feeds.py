@@ -38,6 +38,8 @@ def feeds(store: Store) -> Iterator[dict[str, Any]]:
 
 def feeds_among(store: Store, keys: Collection[str], url: str = "") -> Iterator[dict[str, Any]]:
     """Return the feeds of some keys, and those of an address."""
+    if isinstance(store, SqliteStore):
+        return _feeds(store, f"WHERE url = ? OR key IN {TEXTS}", url, list(keys))
     marks = ", ".join("?" * len(keys)) or "NULL"  # a list that is unnested takes a ms longer
     return _feeds(store, f"WHERE url = ? OR key IN ({marks})", url, *keys)
 
@@ -146,11 +148,11 @@ def update_polled(
     if isinstance(store, SqliteStore):
         changes = ", ".join(f"{name} = ?" for name in _POLLED)
         for row, due, later in zip(rows, was_due, again, strict=True):
+            values, then = map(row.__getitem__, _POLLED), row["next_poll"]
             store.fetch(
                 f"UPDATE state.feed SET {changes}, next_poll = CASE WHEN next_poll <> ?"
                 " THEN min(?, max(next_poll, ?)) ELSE ? END WHERE key = ?",
-                [*map(row.__getitem__, _POLLED), due, row["next_poll"], later, row["next_poll"]]
-                + [row["key"]],
+                [*values, due, then, later, then, row["key"]],
             )
         return
     if not rows:

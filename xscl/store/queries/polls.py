@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
+_SLACK, _FEW = 1.1, 1_000  # rows beyond these, as a factor and as a number, are deleted
 _NEWEST = "polled DESC, rowid DESC"
 
 
@@ -24,19 +26,24 @@ def insert_polls(store: Store, rows: Iterable[Mapping[str, object]]) -> None:
     store.insert_rows("state.feed_poll", rows)
 
 
-def count_polls(store: Store) -> tuple[int, int]:
-    """Return the numbers of kept polls and of feeds."""
+def trim_polls(store: Store, keys: Collection[str], most: int) -> None:
+    """Delete the polls of feeds beyond the newest ones, now or some polls later."""
+    if isinstance(store, SqliteStore):
+        beyond = (
+            "SELECT rowid FROM state.feed_poll WHERE key = ? ORDER BY rowid DESC LIMIT 1 OFFSET ?"
+        )
+        for key in keys:
+            store.fetch(
+                f"DELETE FROM state.feed_poll WHERE key = ? AND rowid <= ({beyond})",
+                [key, key, most],
+            )
+        return
     ((polls, feeds),) = store.fetch(
         "SELECT (SELECT count(*) FROM state.feed_poll), (SELECT count(*) FROM state.feed)"
     )
-    return polls, feeds
-
-
-def trim_polls(store: Store, most: int) -> None:
-    """Delete the polls of each feed beyond the newest ones.
-
-    By time and not by row number (decision 030): polls of one feed have different times.
-    """
+    if polls <= most * feeds * _SLACK + _FEW:
+        return
+    # By time and not by row number (decision 030): polls of one feed have different times.
     store.fetch(
         "DELETE FROM state.feed_poll WHERE (key, polled) NOT IN (SELECT key, polled FROM"
         f" (SELECT key, polled, row_number() OVER (PARTITION BY key ORDER BY {_NEWEST}) AS place"
