@@ -145,8 +145,7 @@ class ChunkWriter(Chunks):
         schema = self._schemas[relation]
         if not rows.schema.equals(schema):
             rows = rows.select(schema.names).cast(schema)
-        if rows.column(0).num_chunks > 1:
-            rows = rows.combine_chunks()
+        rows = rows.combine_chunks()
         for batch in rows.to_batches(max_chunksize=MOST_ROWS):
             body, small = batch.serialize(), self._newest(relation)
             if len(body) >= LARGE and len(small) > 1:

@@ -190,3 +190,11 @@ def test_columns_are_stored_by_their_names_and_types(store: SqliteStore) -> None
     store.append("value", pa.table(row))
     assert store.scan("value").schema == VALUE
     assert store.scan("value").to_pylist() == [{"key": 5, "strVal": "a"}]
+
+
+def test_columns_may_be_in_other_pieces(store: SqliteStore) -> None:
+    keys, texts = pa.array([1, 2], pa.uint64()), pa.array(["a", "b"])
+    pieces = pa.chunked_array([texts[:0], texts])
+    store.append("value", pa.table([pa.chunked_array([keys]), pieces], schema=VALUE))
+    store.append("value", VALUE.empty_table())
+    assert store.scan("value").to_pydict() == {"key": [1, 2], "strVal": ["a", "b"]}
