@@ -12,6 +12,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -30,9 +31,13 @@ from xscl.polling.feed_repository import ticks
 from xscl.store.commit_watermark import NEW, read_watermark
 from xscl.store.data_directory import DataDirectory
 from xscl.store.migrations import current_version
+from xscl.store.opening import IS_SQLITE
 from xscl.store.queries.status import without_secrets
+from xscl.store.sqlite_store import SqliteStore
+from xscl.store.sqlite_tables import VERSION
 from xscl.store.store_errors import restoring
 from xscl.store.store_file import remaining
+from xscl.store.store_lock import marked
 from xscl.store.verification import inspect, read_only
 from xscl.time_format import ticks_of_time
 
@@ -203,8 +208,12 @@ def _secrets(path: Path) -> Finding:
 
 def _without_secrets(home: DataDirectory) -> Iterator[Finding]:
     """Yield a finding if endpoints or feeds wait for a secret that is not on this machine."""
-    with read_only(home.database) as fetch:
-        endpoints, feeds = without_secrets(fetch)
+    if IS_SQLITE:
+        with closing(SqliteStore(home.database)) as store:
+            endpoints, feeds = without_secrets(store.fetch)
+    else:
+        with read_only(home.database) as fetch:
+            endpoints, feeds = without_secrets(fetch)
     for names, kind, remedy in (
         (endpoints, "webhook", "xscl rotate NAME"),
         (feeds, "feed", "'xscl feeds show FEED' says how to give it again"),
@@ -229,7 +238,7 @@ def _spool(home: DataDirectory) -> Finding:
 
 
 def _store(home: DataDirectory) -> Finding:
-    mark = read_watermark(home.database)
+    mark = marked(home.database) if IS_SQLITE else read_watermark(home.database)
     restore = f"'xscl restore FILE --force --data {home.path}' puts a backup back"
     if not home.database.exists():
         remains = remaining(home.database)
@@ -239,6 +248,10 @@ def _store(home: DataDirectory) -> Finding:
         if mark is None or mark.commits == NEW:
             return Finding("store", "ok", "none yet")
         return Finding("store", "bad", f"{home.database} is missing", restore)
+    if IS_SQLITE:
+        with closing(SqliteStore(home.database)) as store:
+            found = f"version {VERSION}, {counted(store.read_all().commits, 'commit')}"
+            return Finding("store", "ok", found)
     schema, seen = inspect(home.database)
     if mark is not None and (seen.store != mark.store or seen.commits < mark.commits):
         return Finding("store", "bad", "it is older than its mark says", restore)

@@ -36,6 +36,7 @@ from xscl.service.name_bounds import unfit_names
 from xscl.store.atomic_files import write_durably
 from xscl.store.backup import read_backup, unpack
 from xscl.store.data_directory import DataDirectory
+from xscl.store.opening import open_store
 from xscl.store.queries.accounts import account_numbers
 from xscl.store.queries.endpoints import endpoints
 from xscl.store.queries.registrations import insert_missing
@@ -189,7 +190,7 @@ def register(home: DataDirectory, wanted: Registrations) -> tuple[dict[str, int]
     """
     with home.hold("import"):
         secrets = secrets_in(home.path / NAME)
-        with closing(Store(home.database)) as store:
+        with closing(open_store(home.database)) as store:
             _refuse_other_accounts(store, wanted.rows["account"])
             with store.transaction():
                 new = {

@@ -28,8 +28,10 @@ from xscl.polling.feed_repository import ticks
 from xscl.store.commit_watermark import CommitPoint, read_watermark
 from xscl.store.consumed_offsets import DIRECT, ConsumedOffsets
 from xscl.store.data_directory import DataDirectory
+from xscl.store.opening import IS_SQLITE
 from xscl.store.queries.status import status_counts
 from xscl.store.store import Store
+from xscl.store.store_lock import StoreMark
 from xscl.time_format import moment, ticks_of_time, written
 
 _TIMES = ("clock", "texts_since")
@@ -232,7 +234,7 @@ class StatusReader:
         self._clock = clock
         self._counted: dict[str, Any] = {}
         self._until = 0.0  # cached counts are valid until then
-        self._mark: CommitPoint | None = None
+        self._mark: CommitPoint | StoreMark | None = None
         self._backlog = _Backlog()
 
     def now(self, *, whole: bool = False) -> ServiceStatus:
@@ -240,7 +242,7 @@ class StatusReader:
         began = self._clock()
         if whole or self._is_due(began):
             # Later commits are counted the next time.
-            self._mark = read_watermark(self._home.database)
+            self._mark = self._marked()
             self._counted = _counted(self._store)
             if self._engine is not None:
                 found = self._engine.host.queries.state_by_window(self._store)
@@ -273,8 +275,12 @@ class StatusReader:
             return True
         if now < self._until:
             return False
-        mark = read_watermark(self._home.database)
+        mark = self._marked()
         return mark is None or mark != self._mark
+
+    def _marked(self) -> CommitPoint | StoreMark | None:
+        """Return something that changes with each commit."""
+        return self._store.seen() if IS_SQLITE else read_watermark(self._home.database)
 
 
 def _counted(store: Store) -> dict[str, Any]:

@@ -34,7 +34,10 @@ from typing import Any
 
 from xscl.errors import XsclError
 from xscl.store.commit_watermark import watermark_path
+from xscl.store.opening import IS_SQLITE
+from xscl.store.store_errors import DATABASE
 from xscl.store.store_file import remaining
+from xscl.store.store_lock import marked
 
 SERVICE = "serve"
 """What a service calls itself in the lock."""
@@ -93,7 +96,7 @@ class DataDirectory:
 
     path: Path
 
-    database = _Part("state.duckdb")
+    database = _Part(DATABASE)
     spool = _Part("spool")
     checkpoint = _Part("checkpoint")
     patterns = _Part("patterns")
@@ -111,7 +114,11 @@ class DataDirectory:
 
         If the mark is lost, too, the spool or the checkpoint shows it.
         """
-        known = self.database.exists() or watermark_path(self.database).exists()
+        known = self.database.exists() or (
+            marked(self.database) is not None
+            if IS_SQLITE
+            else watermark_path(self.database).exists()
+        )
         return known or remaining(self.database) is not None
 
     def expect(self) -> None:

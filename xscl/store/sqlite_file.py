@@ -183,11 +183,11 @@ class StoreFile:
                     _set(self.connection, WRITING)
             except BaseException:
                 self.connection.close()
-                if log_path(path).exists() and not log_path(path).stat().st_size:
-                    log_path(path).unlink()  # SQLite has made it
                 raise
             self.note(now._replace(base=0 if mark is None else mark.base), durably=True)
         except BaseException:
+            if log_path(path).exists() and not log_path(path).stat().st_size:
+                log_path(path).unlink()  # SQLite has made it
             self._lock.release()
             raise
 

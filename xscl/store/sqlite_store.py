@@ -395,6 +395,13 @@ class SqliteStore:
         with self._connected() as connection:
             return seen(connection)
 
+    def read_all(self) -> StoreMark:
+        """Return what the store has, after comparing all rows of relations with their checksums."""
+        with self.reading(unlimited=True):
+            for _ in chain.from_iterable(map(self.batches, RELATIONS)):
+                pass
+            return self.seen()
+
     # -- Errors, copied, closed ------------------------------------------------------------
 
     def translate_errors(self) -> AbstractContextManager[None]:

@@ -14,13 +14,14 @@ StoreError             the state of an engine cannot be opened or read
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 
 from xscl.errors import StoreError
 from xscl.store.migrations import DEVELOPMENT, FIRST, current_version
 
-DATABASE = "state.duckdb"
+DATABASE = "state.sqlite" if os.environ.get("XSCL_STORE") == "sqlite" else "state.duckdb"
 """The name of the database in a data directory and in a backup."""
 
 _DAMAGE = (

@@ -50,8 +50,9 @@ class StoreLock:
     def __init__(self, database: Path) -> None:
         self._database = database
         self._file: tuple[int, int] | None = None
-        path = database.with_name(f"{database.name}.lock")
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._descriptor = os.open(
+            _lock_path(database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
         try:
             self._lock()
             if database.exists():
@@ -89,12 +90,7 @@ class StoreLock:
 
     def mark(self) -> StoreMark | None:
         """Return what the database should have, None if nothing or nothing readable says it."""
-        text = os.pread(self._descriptor, _MARK, _MARK).partition(b"\n")[0]
-        body, _, checksum = text.rpartition(b" ")
-        if checksum != b"%08x" % zlib.crc32(body):
-            return None
-        store, commits, base = body.decode("ascii").split()
-        return StoreMark(store, int(commits), int(base))
+        return _mark_in(self._descriptor)
 
     def note(self, mark: StoreMark, *, durably: bool = False) -> None:
         """Write the mark, which survives a kill of the process; raises OSError.
@@ -115,3 +111,28 @@ class StoreLock:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def marked(database: Path) -> StoreMark | None:
+    """Return what a database should have, as `StoreLock.mark` does, whoever has the lock."""
+    try:
+        descriptor = os.open(_lock_path(database), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return _mark_in(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _lock_path(database: Path) -> Path:
+    return database.with_name(f"{database.name}.lock")
+
+
+def _mark_in(descriptor: int) -> StoreMark | None:
+    text = os.pread(descriptor, _MARK, _MARK).partition(b"\n")[0]
+    body, _, checksum = text.rpartition(b" ")
+    if checksum != b"%08x" % zlib.crc32(body):
+        return None
+    store, commits, base = body.decode("ascii").split()
+    return StoreMark(store, int(commits), int(base))

@@ -7,13 +7,16 @@ are tables that development versions have, too; so their rows can be exported.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from xscl.store.block_copies import put_back
 from xscl.store.commit_watermark import CommitPoint, read_watermark
 from xscl.store.migrations import DEVELOPMENT, is_readable
+from xscl.store.opening import IS_SQLITE
+from xscl.store.sqlite_store import SqliteStore
+from xscl.store.sqlite_tables import TABLES
 from xscl.store.store_errors import StoreDamaged, WrongVersion
 from xscl.store.store_file import StoreFile
 from xscl.store.verification import SEEN, read_only
@@ -33,6 +36,12 @@ def read_tables(path: Path, wanted: Mapping[str, Sequence[str]]) -> dict[str, li
     """
     if not path.exists():
         raise StoreDamaged(path, "the file is missing")
+    if IS_SQLITE:
+        with closing(SqliteStore(path)) as store:
+            return {
+                table: list(store.rows(_query(table, names))) if table in TABLES else []
+                for table, names in wanted.items()
+            }
     with ExitStack() as opened:
         file = StoreFile(path)
         opened.callback(file.release)
@@ -52,6 +61,13 @@ def read_tables(path: Path, wanted: Mapping[str, Sequence[str]]) -> dict[str, li
             table: _rows(fetch, table, names, columns.get(table, frozenset()))
             for table, names in wanted.items()
         }
+
+
+def _query(table: str, names: Sequence[str]) -> str:
+    there = TABLES[table].names
+    listed = ", ".join(name if name in there else f"NULL AS {name}" for name in names)
+    order = ", ".join(str(place) for place, _ in enumerate(names, 1))
+    return f"SELECT {listed} FROM state.{table} ORDER BY {order}"
 
 
 def _columns(fetch: Fetch) -> dict[str, frozenset[str]]:

@@ -179,10 +179,13 @@ def test_many_appends_make_few_chunks(store: SqliteStore) -> None:
 def test_a_changed_chunk_is_found_when_it_is_read(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "state.db")) as store:
         store.append("value", texts(0, 3))
+        assert store.read_all() == store.seen()
         change = "UPDATE state.chunk SET data = CAST(replace(data, 'text 1', 'text 7') AS BLOB)"
         store._database.writer.execute(change)
         with pytest.raises(StoreDamaged, match="chunk 1 of value has another checksum"):
             store.scan("value")
+        with pytest.raises(StoreDamaged, match="chunk 1 of value"):
+            store.read_all()
 
 
 def test_columns_are_stored_by_their_names_and_types(store: SqliteStore) -> None:

@@ -25,6 +25,7 @@ from xscl.store.disk_guard import is_faulty, is_full
 from xscl.store.sqlite_errors import translated
 from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store_errors import (
+    DATABASE,
     OldFormat,
     StoreDamaged,
     StoreInUse,
@@ -32,7 +33,7 @@ from xscl.store.store_errors import (
     StoreWentBack,
     WrongVersion,
 )
-from xscl.store.store_lock import StoreLock, StoreMark
+from xscl.store.store_lock import StoreLock, StoreMark, marked
 
 ROOT = Path(__file__).resolve().parents[3]
 KILLED = """
@@ -154,7 +155,7 @@ def test_another_store_is_noticed(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kept", ["lock", "log", "spool", "none"])
 def test_a_lost_database_is_noticed(path: Path, what: str, kept: str) -> None:
     path.unlink()
-    path = path.rename(path.with_name("state.duckdb")) if path.exists() else path
+    path = path.rename(path.with_name(DATABASE)) if path.exists() else path
     if what == "empty":
         path.touch()
     if kept != "lock":
@@ -164,7 +165,7 @@ def test_a_lost_database_is_noticed(path: Path, what: str, kept: str) -> None:
     if kept == "spool":  # beside the database of a data directory
         path.with_name("spool").mkdir()
         path.with_name("spool").joinpath("000000000001.arrow").touch()
-        path = path.with_name("state.duckdb")
+        path = path.with_name(DATABASE)
     if kept == "none":
         with closing(SqliteStore(path)) as store:
             assert docs(store) == []
@@ -313,8 +314,10 @@ def test_a_mark_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert lock.mark() is None
     for mark in (StoreMark("0" * 16, 0), StoreMark("f" * 16, 12, 7), StoreMark("a" * 16, 2**62)):
         lock.note(mark)
-        assert lock.mark() == mark
+        assert lock.mark() == marked(path) == mark
     lock.release()
+    assert marked(path) == mark
+    assert marked(path.with_name("another.db")) is None
     with path.with_name("state.db.lock").open("r+b") as file:
         file.seek(520)
         file.write(b"\xff")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from xscl.store.opening import IS_SQLITE
 from xscl.store.queries import kept_matches
 from xscl.store.queries.analysis import Analysis, analysed
 from xscl.store.queries.kept_matches import KEPT_MATCHES
@@ -56,7 +57,7 @@ def without_secrets(fetch: Callable[[str], list[tuple[Any, ...]]]) -> tuple[list
     endpoints = fetch(
         "SELECT DISTINCT subscription FROM state.endpoint WHERE state = 'incomplete' ORDER BY 1"
     )
-    has_feeds = fetch(
+    has_feeds = IS_SQLITE or fetch(
         "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database()"
         " AND schema_name = 'state' AND table_name = 'feed'"
     )
