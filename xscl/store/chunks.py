@@ -78,7 +78,7 @@ class Chunks:
         newest_first: bool = False,
     ) -> Iterator[Chunk]:
         """Yield the chunks with rows between two values, in order; raises ChunkDamaged."""
-        bounds = (_LEAST if since is None else since, _MOST if until is None else until)
+        bounds = (_LEAST if since is None else min(since, _MOST), _MOST if until is None else until)
         found = self._execute(_FOUND, (relation, *bounds))
         numbers = sorted((number for (number,) in found), reverse=newest_first)
         yield from map(self._read, numbers)

@@ -17,6 +17,7 @@ from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from tests.examples import examples
 from tests.xscl.engine.test_entries import kept
+from tests.xscl.stored_tables import stored_tables
 from xscl.engine import transactions
 from xscl.engine.facade import Engine
 from xscl.errors import DocumentError, XsclError
@@ -90,12 +91,9 @@ def act(engine: Engine, action: tuple[str, str], number: int) -> None:
 
 def state(engine: Engine) -> dict[str, Any]:
     with closing(engine.host.connect()) as store:
-        tables = store.fetch(
-            "SELECT table_name FROM duckdb_tables()"
-            " WHERE (database_name, schema_name) = (current_database(), 'state')"
-        )
         rows = {
-            name: sorted(map(str, store.fetch(f"SELECT * FROM state.{name}"))) for (name,) in tables
+            name: sorted(map(str, table.to_pylist()))
+            for name, table in stored_tables(store).items()
         }
     del rows["core"]  # which has numbers of its own
     found = [(m.subscription, m.id, m.xml()) for m in engine.matches()]

@@ -19,6 +19,7 @@ from tests.strategies import joins
 from tests.strategies import language as drawn
 from tests.xscl.engine.player import pushed as document_of
 from tests.xscl.inspection.test_why_properties import play
+from tests.xscl.stored_tables import stored_tables
 from xscl import Document, Engine, Match, QueryError, XsclError
 from xscl.errors import Stopping, UnknownSubscription
 from xscl.inspection import replay
@@ -57,13 +58,9 @@ def found(matches: Iterable[Match]) -> Found:
 def tables(engine: Engine) -> Mapping[str, list[Any]]:
     """Return the rows of every table, the engine's and those of its stages."""
     with closing(engine.host.connect()) as store:
-        listed = store.fetch(
-            "SELECT schema_name, table_name FROM duckdb_tables()"
-            " WHERE database_name = current_database() ORDER BY ALL"
-        )
-        names = [f'{schema}."{table}"' for schema, table in listed]
-        assert {'state."document"', 'state."subscription"', 'state."text"'} <= set(names)
-        return {name: sorted(map(str, store.fetch(f"FROM {name}"))) for name in names}
+        found = stored_tables(store)
+    assert {"document", "subscription", "text"} <= found.keys()
+    return {name: sorted(map(str, rows.to_pylist())) for name, rows in found.items()}
 
 
 def text(name: str, day: int, root: str, value: str = "u", **more: Any) -> Document:

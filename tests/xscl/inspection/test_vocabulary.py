@@ -65,7 +65,7 @@ def test_after_the_first_count_only_new_documents_are_read() -> None:
     engine, counts = engine_with("<i/>", "<i/>"), StreamCounts()
     store = engine.host.state.store
     counts.of(store)
-    store.fetch("UPDATE state.document SET streams = ['unread']")
+    store.fetch("UPDATE state.document SET streams = ?", [["unread"]])
     engine.push(Document("T", "t", 9, b"<i/>"))
     assert counts.of(store) == {"S": 2, "T": 1}
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import xscl
+from tests.xscl.stored_tables import stored_tables
 from xscl import Document
 
 MANY = 1_000
@@ -242,15 +243,8 @@ def populate(engine: xscl.Engine) -> list[str]:
 
 def tables(engine: xscl.Engine) -> set[str]:
     """Return the tables of the state that have rows."""
-    found = engine.host.transactions.store.fetch(
-        "SELECT table_name FROM duckdb_tables()"
-        " WHERE (database_name, schema_name) = (current_database(), 'state')"
-    )
-    return {
-        name
-        for (name,) in found
-        if engine.host.transactions.store.fetch(f"SELECT 1 FROM state.{name} LIMIT 1")
-    }
+    found = stored_tables(engine.host.transactions.store)
+    return {name for name, rows in found.items() if rows.num_rows}
 
 
 def emptied() -> xscl.Engine:

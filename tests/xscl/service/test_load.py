@@ -20,6 +20,7 @@ from tests.xscl.polling.scripted import DAY, HOUR, START, Server, reply, rss
 from tests.xscl.polling.scripted import serving as scripted
 from tests.xscl.polling.test_scripted_feeds import USELESS
 from tests.xscl.service.conftest import ANY_PORT, Running, eventually, ok, serving
+from tests.xscl.stored_tables import stored_tables
 from xscl.documents.retention import Retention
 from xscl.engine.facade import Engine
 from xscl.ingestion import pipeline
@@ -214,16 +215,9 @@ def test_l6_a_day_at_a_thousand_times_the_speed_leaves_a_steady_size(
             time.sleep(0.02)
 
         with together(send, 1), closing(engine.host.connect()) as store:
-            tables = [
-                name
-                for (name,) in store.fetch(
-                    "SELECT table_name FROM duckdb_tables()"
-                    " WHERE (database_name, schema_name) = (current_database(), 'state')"
-                )
-            ]
             for hour in range(3, 25, 3):
                 eventually(lambda hour=hour: clock() - START >= hour * HOUR)  # type: ignore[misc]  # mypy infers no type for the default
-                rows = {name: len(store.fetch(f"FROM state.{name}")) for name in tables}
+                rows = {name: rows.num_rows for name, rows in stored_tables(store).items()}
                 rows["spool"] = spooled(place.spool) // 1_000
                 sizes.append(rows)
     assert clock() - START >= DAY

@@ -157,8 +157,13 @@ def test_snapshots_are_kept_of_a_few_users(
     assert list(sql._snapshots) == [11, 14]
 
 
-def test_a_look_does_not_wait_for_a_long_push(engine: Engine) -> None:
+def test_a_look_does_not_wait_for_a_long_push(tmp_path: Path) -> None:
     """While a push holds the engine, a look sees what was before it."""
+    with Engine(tmp_path / "state.duckdb") as engine:
+        look_during_a_push(engine)
+
+
+def look_during_a_push(engine: Engine) -> None:
     engine.subscribe("echo", ECHO)
     engine.push(documents(1, 2))
     store = engine.host.connect()
