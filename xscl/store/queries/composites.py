@@ -6,8 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from xscl.store.queries.lists import first_of, is_empty
 from xscl.store.queries.numbers import Numbers, among, found_numbers
+from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 _COLUMNS = "doc, docs, nodes, vals, start, ts, clock, rank, first, version, bases"
@@ -31,6 +34,8 @@ def composites_of(
 
 def relational_results(store: Store, first: int, last: int) -> Iterator[dict[str, Any]]:
     """Return the relational rows between two times that are results, each with its `qid`."""
+    if isinstance(store, SqliteStore):
+        return _relational_results(store, first, last)
     return store.rows(
         f"SELECT qid, {_COLUMNS} FROM (SELECT qid, doc1 AS doc FROM state.result) AS r"
         " JOIN state.composite USING (doc) WHERE ts BETWEEN ? AND ? AND len(docs) = 0",
@@ -38,11 +43,29 @@ def relational_results(store: Store, first: int, last: int) -> Iterator[dict[str
     )
 
 
+def _relational_results(store: SqliteStore, first: int, last: int) -> Iterator[dict[str, Any]]:
+    composites = {
+        row["doc"]: row
+        for row in store.rows(
+            f"SELECT {_COLUMNS} FROM state.composite"
+            f" WHERE ts BETWEEN ? AND ? AND {is_empty('docs')}",
+            [first, last],
+        )
+    }
+    if composites:
+        numbers = np.fromiter(composites, np.int64)
+        for batch in store.batches("result"):
+            found = batch.filter(pa.array(np.isin(batch["doc1"].to_numpy(), numbers)))
+            for qid, doc in zip(found["qid"].to_pylist(), found["doc1"].to_pylist(), strict=True):
+                yield {"qid": qid, **composites[doc]}
+
+
 def relational_composites(store: Store, bases: Collection[int]) -> list[int]:
     """Return the numbers of the relational rows whose first part is of some documents."""
     listed, parameters = among(store, bases)
     rows = store.fetch(
-        f"SELECT doc FROM state.composite WHERE len(docs) = 0 AND bases[1] IN ({listed})",
+        f"SELECT doc FROM state.composite WHERE {is_empty('docs')}"
+        f" AND {first_of('bases')} IN ({listed})",
         parameters,
     )
     return [number for (number,) in rows]
@@ -51,6 +74,9 @@ def relational_composites(store: Store, bases: Collection[int]) -> list[int]:
 def documents_of_composites(store: Store, *, bases: bool = False) -> Numbers:
     """Return the documents of all composites, or their `bases`."""
     column = "bases" if bases else "docs"
+    if isinstance(store, SqliteStore):
+        query = f"SELECT value FROM state.composite, json_each({column})"
+        return found_numbers(store, query)
     return found_numbers(store, f"SELECT unnest({column}) AS doc FROM state.composite")
 
 

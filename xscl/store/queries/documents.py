@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from hashlib import md5
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from templates.model.relations import INFINITE
-from xscl.store.queries.lists import TEXTS, first_of, has_any
+from xscl.store.queries.lists import TEXTS, any_of, first_of, has_any, is_empty
 from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
+from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 _TABLE = "state.document"
@@ -64,12 +66,9 @@ def identities(
 
 def documents_of_streams(store: Store, prefix: str) -> Numbers:
     """Return the documents of which all streams have names that begin with a prefix."""
-    return found_numbers(
-        store,
-        "SELECT doc FROM state.document WHERE len(streams) > 0"
-        " AND len(list_filter(streams, lambda s: NOT starts_with(s, ?))) = 0",
-        [prefix],
-    )
+    others = any_of("streams", "instr(value, ?) <> 1")
+    query = f"SELECT doc FROM state.document WHERE NOT {is_empty('streams')} AND NOT {others}"
+    return found_numbers(store, query, [prefix])
 
 
 def expired_documents(
@@ -79,19 +78,27 @@ def expired_documents(
 
     Those from the number on are needed, those that are `kept`, and those that `firsts` arrived for.
     """
-    store.lend("kept", pa.table({"doc": kept}))
+    if isinstance(store, SqliteStore):
+        kept_too, numbers = among(store, kept)
+    else:
+        kept_too, numbers = "SELECT doc FROM kept", list[object]()
+        store.lend("kept", pa.table({"doc": kept}))
     listed, parameters = among(store, firsts)
     return found_numbers(
         store,
         "SELECT doc FROM state.document WHERE doc < ? AND given NOT IN (SELECT given"
-        " FROM state.document WHERE doc >= ? OR doc IN (SELECT doc FROM kept)"
-        f" OR first IN ({listed}))",
-        [before, before, *parameters],
+        f" FROM state.document WHERE doc >= ? OR doc IN ({kept_too}) OR first IN ({listed}))",
+        [before, before, *numbers, *parameters],
     )
 
 
 def hashes_of_ids(store: Store) -> tuple[Numbers, npt.NDArray[np.uint64]]:
     """Return the numbers of all documents, and 64 bits of the MD5 of the id of each."""
+    if isinstance(store, SqliteStore):
+        given = store.fetch("SELECT doc, given FROM state.document")
+        docs = np.fromiter((doc for doc, _ in given), np.int64, len(given))
+        digests = (md5(one.encode(), usedforsecurity=False).digest()[8:] for _, one in given)
+        return docs, np.frombuffer(b"".join(digests), np.dtype("<u8"))
     rows = store.arrow("SELECT doc, md5_number_lower(given) AS hash FROM state.document")
     return rows["doc"].to_numpy(), rows["hash"].to_numpy()
 
@@ -127,8 +134,7 @@ def earliest_time(
     """Return the least timestamp of streams' documents, up to `until` and `first` from `since`."""
     return found_number(
         store,
-        "SELECT min(ts) FROM state.document WHERE list_has_any(streams, ?) AND first >= ?"
-        " AND ts <= ?",
+        f"SELECT min(ts) FROM state.document WHERE {has_any('streams')} AND first >= ? AND ts <= ?",
         [list(streams), since, until],
     )
 

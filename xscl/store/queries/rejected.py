@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from xscl.store.queries.numbers import among
 from xscl.store.queries.owners import own_condition
+from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 
@@ -36,6 +37,15 @@ def known_rejected(
     store: Store, ids: Sequence[str], digests: Sequence[str]
 ) -> set[tuple[str | None, str, str]]:
     """Return stream, id and digest of rejected documents with the id and digest of one place."""
+    if isinstance(store, SqliteStore):
+        listed = [[one, digest] for one, digest in zip(ids, digests, strict=True)]
+        return set(
+            store.fetch(
+                "SELECT stream, id, sha256 FROM state.rejected WHERE (id, sha256) IN"
+                " (SELECT value ->> 0, value ->> 1 FROM json_each(?))",
+                [listed],
+            )
+        )
     store.lend("refused", pa.table({"id": ids, "sha256": digests}))
     return set(
         store.fetch(

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from xscl.store.queries.analysis import Analysis, analysed
 from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
 from xscl.store.sqlite_store import SqliteStore
+from xscl.store.sqlite_tables import RELATIONS
 from xscl.store.store import Store
 
 _SCHEMA = pa.schema(
@@ -206,16 +207,25 @@ def insert_results(store: Store, rows: pa.Table) -> None:
 
 def results_since(store: Store, position: int) -> pa.Table:
     """Return the results from a position on, in the order of positions."""
+    if isinstance(store, SqliteStore):
+        return store.scan("result", position).cast(_SCHEMA)
     return store.arrow(f"{_RESULTS} WHERE position >= {int(position)} ORDER BY position")
 
 
 def results_of(store: Store, qid: int) -> pa.Table:
     """Return the results of a stream of results, in the order of positions."""
+    if isinstance(store, SqliteStore):
+        batches = store.batches("result")
+        parts = [batch.filter(pc.equal(batch["qid"], qid)) for batch in batches]
+        return pa.Table.from_batches(parts, RELATIONS["result"].schema).cast(_SCHEMA)
     return store.arrow(f"{_RESULTS} WHERE qid = {int(qid)} ORDER BY position")
 
 
 def documents_of_results(store: Store) -> Numbers:
     """Return the two documents or composites of each result, by their numbers."""
+    if isinstance(store, SqliteStore):
+        columns = [batch[name] for batch in store.batches("result") for name in ("doc1", "doc2")]
+        return np.concatenate([np.zeros(0, np.int64), *(one.to_numpy() for one in columns)])
     return found_numbers(
         store, "SELECT doc1 FROM state.result UNION ALL SELECT doc2 FROM state.result"
     )
@@ -223,6 +233,12 @@ def documents_of_results(store: Store) -> Numbers:
 
 def first_result_of(store: Store, doc: int) -> int | None:
     """Return the first position of a result with a document from a number on, None without one."""
+    if isinstance(store, SqliteStore):
+        for batch in store.batches("result"):
+            newer = np.maximum(batch["doc1"].to_numpy(), batch["doc2"].to_numpy())
+            if (newer >= doc).any():
+                return int(batch["position"][int(np.argmax(newer >= doc))].as_py())
+        return None
     query = "SELECT min(position) FROM state.result WHERE doc1 >= ? OR doc2 >= ?"
     return found_number(store, query, [doc, doc])
 
@@ -232,6 +248,16 @@ def delete_results(store: Store, last: int, *, but_of: Collection[int]) -> int |
 
     Returns the last position up to that one that has had a result, None if none is deleted.
     """
+    if isinstance(store, SqliteStore):
+        newest = next(store.batches("result", until=last, newest_first=True), None)
+        held = pa.array(list(but_of), pa.int64())
+        gone = store.drop(
+            "result",
+            last,
+            (lambda batch: pc.invert(pc.is_in(batch["doc1"], held))) if but_of else None,
+            exact=True,
+        )
+        return int(pc.max(newest["position"]).as_py()) if gone and newest is not None else None
     ((found,),) = store.fetch("SELECT max(position) FROM state.result WHERE position <= ?", [last])
     listed, parameters = among(store, but_of)
     kept = f" AND doc1 NOT IN ({listed})" if but_of else ""
