@@ -142,6 +142,8 @@ class ChunkWriter(Chunks):
 
     def append(self, relation: str, rows: pa.Table) -> None:
         """Append rows, by the names of their columns."""
+        if not rows.num_rows:
+            return
         schema = self._schemas[relation]
         if not rows.schema.equals(schema):
             rows = rows.select(schema.names).cast(schema)
