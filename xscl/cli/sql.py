@@ -70,7 +70,10 @@ def _near_relations(service: Service, message: str) -> str | None:
     unknown = re.search(r"Table with name (\S+) does not exist", message)
     if unknown is None:
         return None
-    found = service.sql("SELECT view_name AS name FROM duckdb_views() WHERE NOT internal")
+    found = service.sql(
+        "SELECT view_name AS name FROM duckdb_views()"
+        " WHERE NOT internal AND schema_name <> 'state' AND NOT starts_with(view_name, 'kept_')"
+    )
     names = {str(row["name"]).lower(): str(row["name"]) for row in found.to_pylist()}
     near = difflib.get_close_matches(unknown[1].lower(), names, n=3)
     if near:

@@ -53,14 +53,14 @@ class Relations:
         store, members = self._store, self._registry.members
         if isinstance(store, SqliteStore):
             graphs = {number: one.template.graph for number, one in members.items()}
-            return relations.answer(store, query, lambda name: self._lent(name, values), graphs)
+            return relations.answer(store, query, lambda name: self.lent(name, values), graphs)
         with store.translate_errors():
             self.refresh(values)
         with store.reading():
             return store.answer(query)
 
-    def _lent(self, name: str, values: pa.Table | None) -> pa.Table:
-        """Return the table in memory that relations read under a name."""
+    def lent(self, name: str, values: pa.Table | None = None) -> pa.Table:
+        """Return the table in memory that relations read under a name; `values` as in `answer`."""
         pushed = self._processor.pushed
         match name:
             case "match_values":

@@ -173,10 +173,11 @@ def test_wrong_arguments_are_2_and_what_fails_is_1(folder: Path) -> None:
 
 def test_the_status_counts_what_is_published_and_late_apart(folder: Path) -> None:
     from xscl import Document
+    from xscl.store.data_directory import DataDirectory
 
     place = folder / "xscl-data"
     answered("subscribe", "p", "SELECT <c/> FROM S//a PUBLISH made")
-    with Engine(place / "state.duckdb") as engine:
+    with Engine(DataDirectory(place).database) as engine:
         for id_, time in (("1", 1_700_000_000_000_000), ("2", 1_700_000_001_000_000), ("3", 5)):
             engine.push(Document("S", id_, time, b"<a/>"))
         ranks = engine.sql("SELECT rank FROM state.document WHERE doc % 2 = 1").to_pylist()

@@ -105,9 +105,11 @@ def test_what_is_in_memory_stays_when_a_query_leaves() -> None:
         engine.unsubscribe("left")
         assert cache(engine) is kept
         assert kept._documents["doc"].tolist() == here
-        ((links,),) = engine.host.transactions.store.fetch(
-            "SELECT count(DISTINCT (doc, node1, node2)) FROM state.binding WHERE key IS NOT NULL"
-        )
+        (row,) = engine.sql(
+            "SELECT count(DISTINCT (doc, node1, node2)) AS links FROM state.binding"
+            " WHERE key IS NOT NULL"
+        ).to_pylist()
+        links = row["links"]
         in_memory = int(kept._links["valued"].sum())
         assert 0 < in_memory < links
         assert kept._dropped._counts.sum() == links - in_memory
@@ -128,14 +130,9 @@ def chained(budget: int | None) -> xscl.Engine:
 
 def test_a_composite_of_several_streams_has_its_times_once() -> None:
     with chained(None) as engine:
-        documents = engine.host.transactions.store.fetch(
-            "SELECT DISTINCT doc FROM state.binding ORDER BY ALL"
-        )
-        assert len(documents) == 10
-        assert (
-            engine.host.transactions.store.fetch("SELECT doc FROM state.times ORDER BY ALL")
-            == documents
-        )
+        documents = engine.sql("SELECT DISTINCT doc FROM state.binding ORDER BY ALL")
+        assert documents.num_rows == 10
+        assert engine.sql("SELECT doc FROM state.times ORDER BY ALL") == documents
 
 
 def test_what_comes_in_several_rounds_is_met_whole() -> None:
@@ -158,7 +155,7 @@ def matched(engine: xscl.Engine) -> list[tuple[str, ...]]:
 
 def counted(engine: xscl.Engine) -> tuple[int, int]:
     """Return the numbers of links and rows in the database."""
-    (found,) = engine.host.transactions.store.fetch(
-        "SELECT count(DISTINCT (doc, node1, node2, key)), count(*) FROM state.binding"
+    found = engine.sql(
+        "SELECT count(DISTINCT (doc, node1, node2, key)) AS links, count(*) AS n FROM state.binding"
     )
-    return found
+    return found["links"][0].as_py(), found["n"][0].as_py()

@@ -161,7 +161,9 @@ def everything(engine: Engine) -> str:
     ]
     names = engine.sql(
         "SELECT schema_name || '.' || table_name AS name FROM duckdb_tables()"
-        " WHERE schema_name = 'state' UNION SELECT view_name FROM duckdb_views() WHERE NOT internal"
+        " WHERE schema_name = 'state' UNION"
+        " SELECT CASE schema_name WHEN 'state' THEN 'state.' ELSE '' END || view_name"
+        " FROM duckdb_views() WHERE NOT internal AND NOT starts_with(view_name, 'kept_')"
     ).to_pylist()
     asked += [f"query_table('{row['name']}')" for row in names if "." not in row["name"]]
     asked += [row["name"] for row in names]

@@ -480,7 +480,7 @@ def no_output(graph: JoinGraph) -> pa.Table:
 _STORED = frozenset({*TABLES, *CHUNKED} - {"chunk", "relation"})
 _WORD = re.compile(r"\w+")
 _OF_STATE = re.compile(r'\bstate"?\s*\.\s*"?(\w+)')
-_OF_TEMPLATE = re.compile(r"\br_(?:t|out)_([1-9][0-9]*)\b")
+_OF_TEMPLATE = re.compile(r"\b(?:r_t|r_out|out)_([1-9][0-9]*)\b")
 _OF_ALL = re.compile(r"\b(duckdb_\w+|pragma_\w+|pg_\w+|sqlite_\w+|information_schema|show)\b")
 """What tells of relations without naming them."""
 
@@ -503,12 +503,12 @@ def answer(
     chosen = graphs.keys() if tells_of_all else graphs.keys() & named
     templates = (relations_of_template(number, graphs[number]) for number in sorted(chosen))
     known = [*RELATIONS, *chain.from_iterable(templates)]
+    in_memory = {name for one in known for name in one.over} - {one.name for one in known}
     read = relations_for(words, known)
     shown = known if tells_of_all else read
     stored = _STORED.intersection(_OF_STATE.findall(text)).union(*(one.tables for one in read))
     with closing(store.duck(*stored, empty=_STORED - stored if tells_of_all else ())) as connection:
-        over = {name for one in shown for name in one.over}
-        for name in over.difference(one.name for one in shown):
+        for name in (words | {name for one in shown for name in one.over}) & in_memory:
             connection.register(name, lent(name))
         for one in shown:
             connection.execute(one.view)

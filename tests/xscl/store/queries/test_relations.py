@@ -1,15 +1,23 @@
-"""Declarations of the relations."""
+"""Declarations of the relations, and users' queries over them."""
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import duckdb
+import pyarrow as pa
+import pytest
 
 from xscl import Engine
 from xscl.store.queries.relations import (
     LENT,
     PUBLIC,
     RELATIONS,
+    answer,
     relations_for,
     relations_of_template,
 )
+from xscl.store.sqlite_store import SqliteStore
 
 
 def test_a_relation_names_what_its_query_reads() -> None:
@@ -35,3 +43,69 @@ def test_the_relations_for_a_query_are_those_that_it_needs() -> None:
     assert [one.name for one in relations_for({"r_l"})] == ["named_pair", "value_join", "R_L"]
     assert relations_for({"relations"}) == []
     assert len(relations_for({name.lower() for name in PUBLIC})) == len(RELATIONS)
+
+
+# -- A user's query ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Callable[[str], pa.Table], set[str]]]:
+    """What answers a query in a store in SQLite, and the tables that were read for queries."""
+    read: set[str] = set()
+    mirror = SqliteStore.mirror
+
+    def noted(store: SqliteStore, table: str) -> pa.Table:
+        read.add(table)
+        return mirror(store, table)
+
+    monkeypatch.setattr(SqliteStore, "mirror", noted)
+    with Engine() as engine, closing(SqliteStore(None)) as store:
+        engine.subscribe("q", "S//a[./x->x] FOLLOWED BY{x = y, 1 d} S//b[./y->y]")
+        state = engine.host.state
+        graphs = {1: state.registry.members[1].template.graph}
+        yield (
+            lambda query: answer(store, query, state.relations.lent, graphs),
+            read,
+        )
+
+
+@pytest.mark.parametrize(
+    ("query", "tables"),
+    [
+        ("SELECT 1 AS documents", "document"),
+        ("SELECT name, 'it''s' AS text FROM Subscriptions", "subscription"),
+        ('SELECT count(*) FROM "State"."Document" JOIN state . late USING (doc)', "document late"),
+        ("SELECT * FROM query_table('documents')", "document"),
+        ("WITH w AS (FROM R_BINW) SELECT (SELECT count(*) FROM w)", "document pair variable"),
+        ("SELECT * FROM R_T_1", "r_t pair variable"),
+        ("SELECT * FROM R_out_1", "document"),
+        ("SELECT count(*) FROM state.value", "value"),
+        ("SELECT count(*) FROM batch_binding", ""),
+        ("SELECT view_name FROM duckdb_views()", ""),
+        ("SHOW ALL TABLES", ""),
+        ("DESCRIBE late", "document late"),
+    ],
+)
+def test_a_query_reads_the_tables_of_what_it_names(
+    asked: tuple[Callable[[str], pa.Table], set[str]], query: str, tables: str
+) -> None:
+    ask, read = asked
+    ask(query)
+    assert read == set(tables.split())
+
+
+def test_what_tells_of_relations_tells_of_all(
+    asked: tuple[Callable[[str], pa.Table], set[str]],
+) -> None:
+    ask, read = asked
+    found = ask("SELECT view_name AS name FROM duckdb_views() WHERE NOT internal")
+    assert {*PUBLIC, "R_T_1", "R_out_1", "document", "binding"} <= set(found["name"].to_pylist())
+    assert not read
+
+
+@pytest.mark.parametrize("query", ["FROM R_T_2", "FROM document", "FROM state.chunk", "FROM read"])
+def test_there_is_nothing_else(
+    asked: tuple[Callable[[str], pa.Table], set[str]], query: str
+) -> None:
+    with pytest.raises(duckdb.Error, match="does not exist"):
+        asked[0](query)
