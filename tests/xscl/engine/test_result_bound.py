@@ -26,6 +26,7 @@ from tests.examples import examples, usually
 from xscl.engine.ingest import AIM, FIRST, MOST, PushSize
 from xscl.errors import StoreError
 from xscl.store.consumed_offsets import BatchKey, Beat
+from xscl.store.queries.results import results_since
 
 Answer = tuple[int, int, int, tuple[int, ...]]
 """Of a result: its row of R_T, both documents, the output nodes."""
@@ -64,8 +65,8 @@ def documents_of(
 
 
 def answers(engine: xscl.Engine) -> list[Answer]:
-    rows = engine.host.transactions.store.fetch("SELECT qid, doc1, doc2, nodes FROM state.result")
-    return [(qid, one, other, tuple(nodes)) for qid, one, other, nodes in rows]
+    rows = results_since(engine.host.transactions.store, 0).to_pylist()
+    return [(row["qid"], row["doc1"], row["doc2"], tuple(row["nodes"])) for row in rows]
 
 
 def bounded(found: Sequence[Answer], most: int) -> tuple[Counter[Answer], set[tuple[int, int]]]:
