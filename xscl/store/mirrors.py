@@ -9,17 +9,19 @@ no mirror misses a change.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from xscl.store.chunks import Execute
 from xscl.store.sqlite_tables import TABLES, column_of, schema_of
 
 MOST_BYTES = 256 << 20
-"""Bytes of a mirror that is kept."""
+"""Bytes of the mirrors of a table that are kept."""
+_NUMBER = "rowid"  # the column of a mirror with the internal numbers of rows
 _PARTS = 64  # of a mirror, after which they become one
 _SETTINGS = (
     "enable_external_access = false",
@@ -30,54 +32,111 @@ _SETTINGS = (
 
 
 class Mirror(NamedTuple):
-    """The content of a table as of a commit; `last` is the largest of its internal row numbers."""
+    """Columns of a table as of a commit, after the internal numbers of its rows."""
 
     rows: pa.Table
     commits: int
-    last: int
 
 
 class Mirrors:
     """The kept mirrors of a database; thread-safe.
 
-    `changed` has, by table, the last commit that changed or removed rows.
+    `changed` has, by table, the last commit that changed rows, or removed them from a table that is
+    not in `removed`.
     """
 
-    def __init__(self, changed: Mapping[str, int]) -> None:
+    def __init__(self, changed: Mapping[str, int], removed: Mapping[str, int]) -> None:
         self._changed = changed
-        self._kept: dict[str, Mirror] = {}
+        self._removed = removed
+        self._kept: dict[str, dict[frozenset[str], Mirror]] = {}  # the last one was used last
         self._mutex = threading.Lock()
 
-    def table(self, execute: Execute, name: str) -> pa.Table:
-        """Return the rows of a table that a snapshot has; `execute` reads it."""
+    def table(
+        self, execute: Execute, name: str, columns: Collection[str] | None = None
+    ) -> pa.Table:
+        """Return the rows of a table that a snapshot has; `execute` reads it.
+
+        Only the `columns` are read, if these are given; all others are null.
+        """
+        schema = TABLES[name]
+        asked = frozenset(one for one in schema.names if columns is None or one in columns)
         ((commits,),) = execute("SELECT commits FROM state.progress", ())
-        kept = self._kept.get(name)
-        if kept is None or not self._changed[name] <= kept.commits <= commits:
-            kept = Mirror(TABLES[name].empty_table(), commits, -(1 << 63))
+        kept = self._kept_for(name, asked, commits)
+        if self._removed.get(name, 0) > kept.commits:
+            kept = _left(execute, name, kept)
         found = _read(execute, name, kept, commits)
+        self._keep(name, found)
+        rows = found.rows
+        if len(asked) == len(schema):
+            return rows.drop_columns(_NUMBER)
+        zeros = pa.py_buffer(np.zeros(8 * (rows.num_rows + 1), np.uint8))
+        arrays = (
+            rows[one.name] if one.name in asked else _nulls(one.type, rows.num_rows, zeros)
+            for one in schema
+        )
+        return pa.table(list(arrays), schema=schema)
+
+    def _kept_for(self, name: str, asked: frozenset[str], commits: int) -> Mirror:
+        """Return the best mirror for some columns."""
         with self._mutex:
-            newest = self._kept.get(name)
-            if newest is None or newest.commits <= commits:
-                self._kept.pop(name, None)
-                if found.rows.nbytes <= MOST_BYTES:
-                    self._kept[name] = found
-        return found.rows
+            for columns, mirror in self._kept.get(name, {}).items():
+                if asked <= columns and self._changed[name] <= mirror.commits <= commits:
+                    return mirror
+        fields = [one for one in TABLES[name] if one.name in asked]
+        return Mirror(pa.schema([(_NUMBER, pa.int64()), *fields]).empty_table(), 0)
+
+    def _keep(self, name: str, found: Mirror) -> None:
+        """Keep a mirror, and of a table those used last."""
+        columns = frozenset(found.rows.column_names[1:])
+        with self._mutex:
+            kept = self._kept.setdefault(name, {})
+            newest = kept.pop(columns, found)
+            kept[columns] = max(newest, found, key=lambda mirror: mirror.commits)
+            size = 0
+            for one in reversed(list(kept)):
+                size += kept[one].rows.nbytes
+                if size > MOST_BYTES or kept[one].commits < self._changed[name]:
+                    del kept[one]
+
+
+def _nulls(kind: pa.DataType, number: int, zeros: pa.Buffer) -> pa.Array:
+    """Return an array of nulls, which `pa.nulls` would write: one on enough zeros."""
+    children = [pa.array([], kind.value_type)] if pa.types.is_list(kind) else []
+    buffers = [zeros] * kind.num_buffers
+    return pa.Array.from_buffers(kind, number, buffers, number, children=children)
+
+
+def _left(execute: Execute, name: str, kept: Mirror) -> Mirror:
+    """Return a mirror without the rows that were removed since."""
+    numbers = kept.rows[_NUMBER]
+    left = execute(f"SELECT rowid FROM state.{name} WHERE rowid <= ?", (_last(kept),))
+    there = np.fromiter((number for (number,) in left), np.int64, len(left))
+    return kept._replace(rows=kept.rows.filter(pa.array(np.isin(numbers.to_numpy(), there))))
+
+
+def _last(kept: Mirror) -> int:
+    numbers = kept.rows[_NUMBER]
+    return numbers[-1].as_py() if len(numbers) else -(1 << 63)
 
 
 def _read(execute: Execute, name: str, kept: Mirror, commits: int) -> Mirror:
     """Return a mirror with the rows that follow those of another one."""
-    schema = TABLES[name]
+    schema = kept.rows.schema
     columns = ", ".join(f'"{column}"' for column in schema.names)
-    sql = f"SELECT rowid, {columns} FROM state.{name} WHERE rowid > ? ORDER BY rowid"
-    rows = execute(sql, (kept.last,))
+    sql = f"SELECT {columns} FROM state.{name} WHERE rowid > ? ORDER BY rowid"
+    rows = execute(sql, (_last(kept),))
     if not rows:
         return kept._replace(commits=commits)
     numbers, *values = zip(*rows, strict=True)
-    arrays = [column_of(column, one.type) for column, one in zip(values, schema, strict=True)]
-    table = pa.concat_tables([kept.rows, pa.table(arrays, schema=schema)])
+    arrays = [
+        column_of(column, one.type) for column, one in zip(values, list(schema)[1:], strict=True)
+    ]
+    table = pa.concat_tables(
+        [kept.rows, pa.table([pa.array(numbers, pa.int64()), *arrays], schema=schema)]
+    )
     if table.column(0).num_chunks > _PARTS:
         table = table.combine_chunks()
-    return Mirror(table, commits, numbers[-1])
+    return Mirror(table, commits)
 
 
 class Analysis:

@@ -31,7 +31,7 @@ from xscl.errors import StoreError
 from xscl.store.chunks import ChunkDamaged, Chunks, ChunkWriter, schemas_of
 from xscl.store.sqlite_errors import translated
 from xscl.store.sqlite_file import StoreFile, connect, seen
-from xscl.store.sqlite_tables import TABLES
+from xscl.store.sqlite_tables import ASCENDING, TABLES
 from xscl.store.store_errors import ReadTooLong, StoreClosed, StoreDamaged, first_line
 
 READING = 30.0
@@ -54,13 +54,10 @@ _log = logging.getLogger(__name__)
 
 
 @lru_cache(1_000)
-def changes_of(sql: str) -> tuple[tuple[str, bool], ...]:
-    """Return the tables that a statement changes, each with whether it only appends to it."""
-    is_plain = not _REPLACES.search(sql)
-    return tuple(
-        (table.lower(), is_plain and verb.upper() == "INSERT")
-        for verb, table in _CHANGE.findall(sql)
-    )
+def changes_of(sql: str) -> tuple[tuple[str, str], ...]:
+    """Return the tables that a statement changes, each with how: INSERT, UPDATE or DELETE."""
+    replaces = "UPDATE" if _REPLACES.search(sql) else ""
+    return tuple((table.lower(), replaces or verb.upper()) for verb, table in _CHANGE.findall(sql))
 
 
 class Reader:
@@ -165,6 +162,7 @@ class Database:
             self.close()
             raise
         self.changed: dict[str, int] = dict.fromkeys(TABLES, self.commits)
+        self.removed: dict[str, int] = dict.fromkeys(ASCENDING, self.commits)
         self.chunks = ChunkWriter(self.writer, self.schemas)
 
     def expect_open(self) -> None:
@@ -221,9 +219,10 @@ class Database:
 
     def note_changes(self, sql: str) -> None:
         """Note which tables a statement of this transaction changes."""
-        for table, is_append in changes_of(sql):
-            if not is_append:
-                self.changed[table] = self.commits + 1
+        for table, how in changes_of(sql):
+            if how != "INSERT":
+                noted = self.removed if how == "DELETE" and table in self.removed else self.changed
+                noted[table] = self.commits + 1
 
     def _other_commits(self) -> int:
         """Return a number that changes with commits of other connections only."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
@@ -97,7 +97,7 @@ class SqliteStore:
     def __init__(self, path: str | Path | None, *, accept: bool = False) -> None:
         self.path = None if path is None else Path(path).resolve()
         self._database = Database(self.path, accept=accept)
-        self._mirrors = Mirrors(self._database.changed)
+        self._mirrors = self._new_mirrors()
         self._analysis = Analysis()
         self._shapes: dict[str, _Shape] = {}
         self._is_first = True
@@ -298,21 +298,32 @@ class SqliteStore:
             assert self._chunks is not None
             yield self._chunks
 
-    def mirror(self, table: str) -> pa.Table:
-        """Return a table `state.*` or a relation in Arrow, with the types that users see."""
-        name = table.removeprefix("state.")
-        mirrors = Mirrors(self._database.changed) if self._is_within else self._mirrors
-        with self._reading_chunks() as chunks:
-            return chunks.scan(name) if name in RELATIONS else mirrors.table(self._raw, name)
+    def mirror(self, table: str, columns: Collection[str] | None = None) -> pa.Table:
+        """Return a table `state.*` or a relation in Arrow, with the types that users see.
 
-    def duck(self, *names: str, empty: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:
+        Of a table only the `columns` are read, if these are given; all others are null.
+        """
+        name = table.removeprefix("state.")
+        with self._reading_chunks() as chunks:
+            if name in RELATIONS:
+                return chunks.scan(name)
+            mirrors = self._new_mirrors() if self._is_within else self._mirrors
+            return mirrors.table(self._raw, name, columns)
+
+    def _new_mirrors(self) -> Mirrors:
+        return Mirrors(self._database.changed, self._database.removed)
+
+    def duck(
+        self, *names: str, empty: Iterable[str] = (), columns: Collection[str] | None = None
+    ) -> duckdb.DuckDBPyConnection:
         """Return a connection of DuckDB with tables and relations as `state.NAME`, of one commit.
 
-        Those of `empty` have no rows there.  The caller closes it.
+        Those of `empty` have no rows there.  If `columns` are given, all others of tables are null.
+        The caller closes it.
         """
         tables = {name: schema_of(name).empty_table() for name in empty}
         with self.reading():
-            tables |= {name: self.mirror(name) for name in names}
+            tables |= {name: self.mirror(name, columns) for name in names}
         return self._analysis.connect(tables)
 
     def _raw(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -324,11 +335,11 @@ class SqliteStore:
     def _answer(self, sql: str, parameters: Sequence[object]) -> tuple[_Shape, list[Any]]:
         """Return the columns and the rows of a statement with stored values."""
         bound = [encoded(one) for one in parameters]
-        if changed := changes_of(sql):
-            self._database.note_changes(sql)
+        changed = changes_of(sql)
         # Within a reading the connection refuses it.
         changing = self._changing() if changed and self._chunks is None else nullcontext()
         with changing, self._connected() as connection:
+            self._database.note_changes(sql)
             shape = self._shapes.get(sql)
             if shape is not None:
                 return shape, connection.execute(sql, bound).fetchall()

@@ -110,6 +110,9 @@ _TABLES = {
     "relation": "name VARCHAR PRIMARY KEY, schema BLOB",
 }
 
+ASCENDING = ("document",)
+"""Tables in which the number of a removed row is never that of another one."""
+
 _INDEXES = (
     *("chunk(relation, last, first)", "late(doc)", "cut(qid)", "retired(key)", "feed_poll(key)"),
     *("token(account)", "owned_stream(account)", "endpoint(subscription)", "dead_letter(endpoint)"),
@@ -278,6 +281,9 @@ def column_of(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array:
     if kind is None:
         return pa.array(values)
     if pa.types.is_list(kind):
+        if 2 * len(set(values)) < len(values):  # equal ones are read once, in a tenth of the time
+            texts = pa.array(values, pa.string()).dictionary_encode()
+            return column_of(texts.dictionary.to_pylist(), kind).take(texts.indices)
         read = json.loads(f"[{','.join('null' if one is None else one for one in values)}]")
         return pa.array(read, kind)
     if kind == pa.uint64():

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -23,9 +27,14 @@ def late(store: SqliteStore, doc: int) -> None:
     store.insert_rows("state.late", [{"doc": doc, "missed": f"m{doc}", **ROW}])
 
 
+def document(store: SqliteStore, doc: int) -> None:
+    row = dict.fromkeys(TABLES["document"].names) | {"doc": doc, "given": f"d{doc}"}
+    store.insert_rows("state.document", [row])
+
+
 OPERATIONS = st.lists(
     st.sampled_from(
-        ["insert", "insert", "insert", "change", "remove", "read", "read", "roll back"]
+        ["insert", "insert", "insert", "change", "remove", "read", "read", "part", "roll back"]
     ),
     min_size=10,
     max_size=40,
@@ -34,28 +43,40 @@ OPERATIONS = st.lists(
 
 @examples(100)
 @given(operations=OPERATIONS)
-def test_a_mirror_has_what_the_table_has(operations: list[str]) -> None:
+@pytest.mark.parametrize(("insert", "text"), [(late, "missed"), (document, "given")])
+def test_a_mirror_has_what_the_table_has(
+    insert: Callable[[SqliteStore, int], None], text: str, operations: list[str]
+) -> None:
+    table = insert.__name__
     with closing(SqliteStore(None)) as store:
         for number, operation in enumerate(operations):
-            chosen = store.fetch("SELECT doc FROM state.late ORDER BY doc % 3, doc LIMIT 1") or [
-                (0,)
-            ]
+            chosen = store.fetch(
+                f"SELECT doc FROM state.{table} ORDER BY doc % 3, doc LIMIT 1"
+            ) or [(0,)]
             match operation:
                 case "insert":
-                    late(store, number)
+                    insert(store, number)
                 case "change":
-                    store.fetch("UPDATE state.late SET missed = 'new' WHERE doc = ?", *chosen)
+                    store.fetch(f"UPDATE state.{table} SET {text} = 'new' WHERE doc = ?", *chosen)
                 case "remove":
-                    store.fetch("DELETE FROM state.late WHERE doc = ?", *chosen)
+                    store.fetch(f"DELETE FROM state.{table} WHERE doc = ?", *chosen)
                 case "roll back":
                     with pytest.raises(KeyError), store.transaction():  # noqa: PT012
-                        late(store, -1)
-                        assert store.mirror("late")["doc"].to_pylist()[-1] == -1
+                        insert(store, 1_000)
+                        assert store.mirror(table)["doc"].to_pylist()[-1] == 1_000
                         raise KeyError
                 case _:
-                    found = store.mirror("late").to_pylist()
-                    columns = "doc, missed, watermark, lateness"
-                    assert found == list(store.rows(f"SELECT {columns} FROM state.late"))
+                    columns = TABLES[table].names
+                    rows = list(store.rows(f"SELECT {', '.join(columns)} FROM state.{table}"))
+                    if operation == "part":
+                        found = store.mirror(table, ["doc", text, "nix"])
+                        rows = [
+                            dict.fromkeys(row) | {one: row[one] for one in ("doc", text)}
+                            for row in rows
+                        ]
+                    else:
+                        found = store.mirror(table)
+                    assert found.to_pylist() == rows
 
 
 def test_a_mirror_reads_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +94,31 @@ def test_a_mirror_reads_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> Non
         assert set(read) == {1}
         store.fetch("DELETE FROM state.late WHERE doc = 5")
         assert store.mirror("late").num_rows == read[-1] == 99
+
+
+def test_a_mirror_reads_only_the_columns_of_a_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    raw = SqliteStore._raw
+
+    def noted(store: SqliteStore, sql: str, *rest: Any) -> Any:
+        read.append(sql)
+        return raw(store, sql, *rest)
+
+    monkeypatch.setattr(SqliteStore, "_raw", noted)
+    with closing(SqliteStore(None)) as store:
+        for doc in range(3):
+            document(store, doc)
+        store.mirror("document", ["doc", "ts"])
+        store.fetch("DELETE FROM state.document WHERE doc = 1")
+        document(store, 3)
+        assert store.mirror("document", ["doc"])["doc"].to_pylist() == [0, 2, 3]
+        with closing(store.duck("document", columns={"doc"})) as connection:
+            found = connection.sql("SELECT doc, hash, streams FROM state.document")
+            assert found.fetchall() == [(doc, None, None) for doc in (0, 2, 3)]
+            assert list(map(str, found.types)) == ["BIGINT", "BLOB", "VARCHAR[]"]
+        store.mirror("document", ["doc", "given"])
+    columns = [re.findall('"(\\w+)"', one) for one in read if "rowid >" in one]
+    assert columns == [["rowid", "doc", "ts"]] * 3 + [["rowid", "doc", "given"]]
 
 
 def test_a_mirror_is_as_old_as_its_snapshot(tmp_path: Path) -> None:
@@ -151,3 +197,10 @@ def test_connections_to_duckdb_see_what_they_asked_for() -> None:
         first.close()
         assert second.sql("SELECT count(*) FROM state.late").fetchall() == [(2,)]
         second.close()
+
+
+@pytest.mark.parametrize("texts", [['["a"]', None, '["a"]', "[]", '["a"]', '["a"]'], [None] * 3])
+def test_equal_lists_are_what_others_are(texts: list[str | None]) -> None:
+    kind = pa.list_(pa.string())
+    expected = [None if one is None else json.loads(one) for one in texts]
+    assert column_of(texts, kind) == pa.array(expected, kind)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
+
+_WORD = re.compile(r"\w+")
 
 
 class Analysis(NamedTuple):
@@ -19,14 +24,18 @@ class Analysis(NamedTuple):
     query: str
 
 
-@contextmanager
-def analysing(store: Store, *tables: str) -> Iterator[Callable[[str], pa.Table]]:
-    """Yield what answers queries in the SQL of DuckDB over stored tables, as of one commit."""
+@lru_cache(100)
+def words(*queries: str) -> frozenset[str]:
+    """Return the words of queries, which have the names of all columns that they read."""
+    return frozenset(chain.from_iterable(map(_WORD.findall, queries)))
+
+
+def answers(store: Store, tables: Sequence[str], queries: Mapping[str, str]) -> dict[str, pa.Table]:
+    """Return the answers of queries in the SQL of DuckDB over stored tables, as of one commit."""
     if isinstance(store, SqliteStore):
-        with closing(store.duck(*tables)) as connection:
-            yield lambda query: connection.sql(query).to_arrow_table()
-    else:
-        yield store.arrow
+        with closing(store.duck(*tables, columns=words(*queries.values()))) as connection:
+            return {name: connection.sql(query).to_arrow_table() for name, query in queries.items()}
+    return {name: store.arrow(query) for name, query in queries.items()}
 
 
 def analysed(
@@ -41,7 +50,7 @@ def analysed(
     """
     lent = lent or {}
     if isinstance(store, SqliteStore):
-        with closing(store.duck(*asked.tables)) as connection:
+        with closing(store.duck(*asked.tables, columns=words(asked.query))) as connection:
             for name, table in lent.items():
                 connection.register(name, table)
             answer = connection.execute(asked.query, list(parameters))

@@ -18,6 +18,7 @@ import pyarrow as pa
 from templates.model.join_graph import JoinGraph
 from xscl.store.queries import kept_matches
 from xscl.store.queries.analysis import Analysis, analysed
+from xscl.store.queries.analysis import words as words_of
 from xscl.store.queries.kept_matches import KEPT_MATCHES
 from xscl.store.queries.lateness import ARRIVAL, LATE, MISSED
 from xscl.store.schema import EARLIEST, LEVELS
@@ -478,7 +479,6 @@ def no_output(graph: JoinGraph) -> pa.Table:
 # -- A user's query ------------------------------------------------------------------------
 
 _STORED = frozenset({*TABLES, *CHUNKED} - {"chunk", "relation"})
-_WORD = re.compile(r"\w+")
 _OF_STATE = re.compile(r'\bstate"?\s*\.\s*"?(\w+)')
 _OF_TEMPLATE = re.compile(r"\b(?:r_t|r_out|out)_([1-9][0-9]*)\b")
 _OF_ALL = re.compile(r"\b(duckdb_\w+|pragma_\w+|pg_\w+|sqlite_\w+|information_schema|show)\b")
@@ -497,7 +497,7 @@ def answer(
     `out_n`.  `graphs` are those of all templates.  Raises duckdb.Error, as the query is wrong.
     """
     text = query.lower()
-    words = set(_WORD.findall(text))
+    words = words_of(text)
     tells_of_all = _OF_ALL.search(text) is not None
     named = {int(number) for number in _OF_TEMPLATE.findall(text)}
     chosen = graphs.keys() if tells_of_all else graphs.keys() & named
@@ -506,8 +506,11 @@ def answer(
     in_memory = {name for one in known for name in one.over} - {one.name for one in known}
     read = relations_for(words, known)
     shown = known if tells_of_all else read
-    stored = _STORED.intersection(_OF_STATE.findall(text)).union(*(one.tables for one in read))
-    with closing(store.duck(*stored, empty=_STORED - stored if tells_of_all else ())) as connection:
+    given = _STORED.intersection(_OF_STATE.findall(text))
+    stored = given.union(*(one.tables for one in read))
+    columns = None if given else words_of(*(one.query for one in read))
+    empty = _STORED - stored if tells_of_all else ()
+    with closing(store.duck(*stored, empty=empty, columns=columns)) as connection:
         for name in (words | {name for one in shown for name in one.over}) & in_memory:
             connection.register(name, lent(name))
         for one in shown:

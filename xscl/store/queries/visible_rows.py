@@ -12,7 +12,7 @@ from collections.abc import Collection
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.store.queries.analysis import analysing
+from xscl.store.queries.analysis import answers
 from xscl.store.queries.owners import OPERATOR
 from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
@@ -73,8 +73,7 @@ def visible_rows(store: Store, number: int) -> dict[str, pa.Table]:
         "late": "SELECT doc, missed, watermark, lateness FROM state.late",
         "progress": "SELECT clock FROM state.progress",
     }
-    with analysing(store, *TABLES) as answer:
-        return {table: answer(query) for table, query in asked.items()}
+    return answers(store, TABLES, asked)
 
 
 def join_state(

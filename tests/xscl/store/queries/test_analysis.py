@@ -14,6 +14,7 @@ import pytest
 from xscl.store import queries
 from xscl.store.queries import visible_rows
 from xscl.store.queries.analysis import Analysis, analysed
+from xscl.store.queries.relations import RELATIONS
 from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
@@ -22,18 +23,26 @@ def _read(text: str) -> set[str]:
     return set(re.findall(r"\bstate\.(\w+)", text))
 
 
-def test_an_analysis_names_the_tables_that_it_reads() -> None:
+def _analyses() -> list[Analysis]:
     names = [one.name for one in pkgutil.iter_modules(queries.__path__)]
     modules = [import_module(f"{queries.__name__}.{name}") for name in names]
-    found = {
-        id(value): value
-        for module in modules
-        for value in vars(module).values()
-        if isinstance(value, Analysis)
-    }
+    values = [value for module in modules for value in vars(module).values()]
+    return list({id(one): one for one in values if isinstance(one, Analysis)}.values())
+
+
+def test_an_analysis_names_the_tables_that_it_reads() -> None:
+    found = _analyses()
     assert found
-    for one in found.values():
+    for one in found:
         assert set(one.tables) == _read(one.query), one.query
+
+
+def test_columns_that_are_read_are_named() -> None:
+    """Else they are null in a store in SQLite (`xscl.store.queries.analysis.words`)."""
+    texts = [one.query for one in _analyses()] + [one.query for one in RELATIONS]
+    for query in (*texts, inspect.getsource(visible_rows.visible_rows)):
+        named = re.sub(r"count\(\*\)", "", query)
+        assert re.search(r"\bSELECT (DISTINCT )?\*|\.\*|COLUMNS\(|\(FROM\b", named) is None, query
 
 
 def test_a_snapshot_names_the_tables_that_it_reads() -> None:

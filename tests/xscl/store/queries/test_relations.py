@@ -1,7 +1,7 @@
 """Declarations of the relations, and users' queries over them."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 
 import duckdb
@@ -54,9 +54,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Callable[[str], pa.
     read: set[str] = set()
     mirror = SqliteStore.mirror
 
-    def noted(store: SqliteStore, table: str) -> pa.Table:
+    def noted(store: SqliteStore, table: str, columns: Collection[str] | None = None) -> pa.Table:
         read.add(table)
-        return mirror(store, table)
+        return mirror(store, table, columns)
 
     monkeypatch.setattr(SqliteStore, "mirror", noted)
     with Engine() as engine, closing(SqliteStore(None)) as store:
