@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import apsw
 import duckdb
 import pytest
 
@@ -15,7 +16,19 @@ from tests.waiting import eventually
 from xscl.errors import StoreError
 from xscl.store.commits import Commits
 from xscl.store.journal import Record
+from xscl.store.opening import IS_SQLITE
 from xscl.store.store import Store
+
+BEFORE = "xscl.store.sqlite_database.reached" if IS_SQLITE else "xscl.store.store.reached"
+AFTER = "xscl.store.sqlite_database.reached" if IS_SQLITE else "xscl.store.commits.reached"
+"""What is called at the points of a commit, before it and after it."""
+
+
+def full_disk() -> Exception:
+    """Return the error of a database whose disk is full."""
+    if IS_SQLITE:
+        return apsw.FullError("database or disk is full")
+    return duckdb.IOException('Could not write file "wal": No space left on device')
 
 
 @contextmanager
@@ -30,7 +43,7 @@ def failing_commit(beside: Callable[[], object] = lambda: None) -> Iterator[None
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("xscl.store.store.reached", fail)
+        patched.setattr(BEFORE, fail)
         yield
     assert failed
 
@@ -41,6 +54,8 @@ def lost_in_commit(engine: xscl.Engine) -> Iterator[None]:
 
     Until then the state in memory is that of the change that has failed.
     """
+    if IS_SQLITE:
+        pytest.skip("no error of SQLite makes a database unusable")
 
     def fail(point: str) -> None:
         if point == "before_commit":

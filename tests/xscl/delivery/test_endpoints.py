@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-import duckdb
 import pytest
 
 import xscl
-import xscl.store.commits
-import xscl.store.store
+from tests.xscl.failing_commits import AFTER, BEFORE, full_disk
 from xscl.delivery.endpoint import Endpoint, File, Webhook
 from xscl.delivery.outbox.endpoints import Endpoints, secrets_key
 from xscl.errors import StoreError
@@ -65,7 +63,7 @@ def test_a_change_that_cannot_be_stored_changes_nothing(
 
     def full(reached: str) -> None:
         if reached == point:
-            raise duckdb.IOException("No space left on device")
+            raise full_disk()
 
     def stored() -> list[Endpoint]:
         with closing(Endpoints(engine.host.connect(), secrets)) as others:
@@ -73,8 +71,8 @@ def test_a_change_that_cannot_be_stored_changes_nothing(
 
     before = endpoints.of("q")
     with monkeypatch.context() as patch:
-        patch.setattr(xscl.store.store, "reached", full)
-        patch.setattr(xscl.store.commits, "reached", full)
+        patch.setattr(BEFORE, full)
+        patch.setattr(AFTER, full)
         with pytest.raises(StoreError, match="No space left"):
             change(endpoints)
         assert endpoints.of("q") == before

@@ -20,10 +20,9 @@ import pytest
 
 import feeds.spool
 import xscl.ingestion.engine_sink
-import xscl.store.commits
-import xscl.store.store
 from feeds.documents import Document
 from tests.waiting import PATIENCE
+from tests.xscl.failing_commits import AFTER, BEFORE, full_disk
 from tests.xscl.polling.scripted import Server, reply, rss
 from tests.xscl.polling.scripted import serving as scripted
 from tests.xscl.service.conftest import Running, eventually, serving
@@ -53,8 +52,8 @@ class Disk:
         self.failed: list[str] = []
         self.thread = ""  # only there; anywhere if empty
         monkeypatch.setattr(feeds.spool, "reached", self.reached)
-        monkeypatch.setattr(xscl.store.store, "reached", self.reached)
-        monkeypatch.setattr(xscl.store.commits, "reached", self.reached)
+        monkeypatch.setattr(BEFORE, self.reached)
+        monkeypatch.setattr(AFTER, self.reached)
         monkeypatch.setattr(disk_guard, "AGAIN", 0.2)
 
     def reached(self, point: str) -> None:
@@ -64,7 +63,7 @@ class Disk:
         if point in self.full and threading.current_thread().name.startswith(self.thread):
             self.failed.append(point)
             if point == "before_commit":
-                raise duckdb.IOException('Could not write file "wal": No space left on device')
+                raise full_disk()
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

@@ -13,6 +13,7 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import eventually, ok, serving
+from tests.xscl.stored_tables import stored_tables
 from tests.xscl.web.test_stars import star_newest
 from xscl.engine.facade import Engine
 from xscl.service.accounts import Accounts
@@ -66,12 +67,8 @@ def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
     for word in (b"alice", b"secret-order", b"private", b"_1."):
         assert not [image for image in files if word in image], word
     with Engine(place.database) as engine, closing(engine.host.connect()) as store:
-        tables = store.fetch(
-            "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'state'"
-            " AND table_name NOT LIKE 't\\_%' ESCAPE '\\'"
-        )
-        for (table,) in tables:
-            text = json.dumps(store.fetch(f"SELECT * FROM state.{table}"), default=repr)
+        for table, rows in stored_tables(store).items():
+            text = json.dumps(rows.to_pylist(), default=repr)
             for own in ("alice", "secret-order", "private", "_1."):
                 assert own not in text, (table, own)
         assert store.fetch("SELECT number FROM state.account") == [(2,)]

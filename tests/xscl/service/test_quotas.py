@@ -10,6 +10,7 @@ from threading import Barrier
 import httpx
 import pytest
 
+from tests.xscl.failing_commits import AFTER
 from tests.xscl.polling.scripted import Clock
 from tests.xscl.service.conftest import Running, code, ok, token_of
 from tests.xscl.service.test_events import subscribed
@@ -18,6 +19,7 @@ from xscl.errors import StoreError
 from xscl.service import tokens
 from xscl.service.accounts import Accounts, QuotaExceeded
 from xscl.service.tokens import SESSION, Tokens
+from xscl.store.queries.accounts import account_numbers
 
 
 def test_a_user_has_so_many_tokens(
@@ -71,15 +73,12 @@ def test_nobody_has_the_number_of_a_user_whose_creation_was_stored_and_failed(
     with Engine() as engine, closing(engine.host.connect()) as store:
         accounts = Accounts(store)
         with monkeypatch.context() as patch:
-            patch.setattr("xscl.store.commits.reached", fails)
+            patch.setattr(AFTER, fails)
             with pytest.raises(StoreError):
                 accounts.make("alice")
         assert accounts.make("bob").number == 2
         assert accounts.make("alice").number == 1
-        assert store.fetch("SELECT number, name FROM state.account ORDER BY ALL") == [
-            (1, "alice"),
-            (2, "bob"),
-        ]
+        assert account_numbers(store) == {"alice": 1, "bob": 2}
 
 
 def test_tokens_made_at_the_same_time_do_not_exceed_the_bound() -> None:

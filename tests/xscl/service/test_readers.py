@@ -9,6 +9,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import httpx
+import numpy as np
+import pyarrow as pa
 import pytest
 from lxml import etree
 
@@ -26,17 +28,22 @@ ATOM = "{http://www.w3.org/2005/Atom}"
 
 
 def _make_witnesses(store: Store, witnesses: int) -> None:
-    store.fetch(
-        "INSERT INTO state.binding SELECT 1000 + i // 10, 0, i % 10, i % 10,"
-        f" 1000000000 + i::UBIGINT FROM range({witnesses}) t(i)"
-    )
-    store.fetch(
-        f"INSERT INTO state.times SELECT 1000 + i, i, i, i, i, i FROM range({witnesses // 10}) t(i)"
-    )
-    store.fetch(
-        "INSERT INTO state.value SELECT 1000000000 + i::UBIGINT, 'a ' || i"
-        f" FROM range({witnesses}) t(i)"
-    )
+    each, docs = np.arange(witnesses), np.arange(witnesses // 10)
+    keys = pa.array(1_000_000_000 + each, pa.uint64())
+    node = pa.array(each % 10, pa.int32())
+    columns = {"doc": 1_000 + each // 10, "pair": pa.array(each * 0, pa.int32())}
+    store.insert("state.binding", pa.table({**columns, "node1": node, "node2": node, "key": keys}))
+    times = ("start", "ts", "clock", "rank", "base")
+    store.insert("state.times", pa.table({"doc": 1_000 + docs, **dict.fromkeys(times, docs)}))
+    texts = [f"a {number}" for number in range(witnesses)]
+    store.insert("state.value", pa.table({"key": keys, "strVal": texts}))
+
+
+def _document(number: int) -> dict[str, object]:
+    times = dict.fromkeys(("ts", "clock", "base", "first", "arrived"), number)
+    names = {"id": f"item/{number}", "given": "x", "version": 1, "streams": ["S", EVERYTHING]}
+    rest = {"rank": number * 64, "hash": b"x", "history": False, "origin": ""}
+    return {"doc": 1_000 + number, **names, **times, **rest}
 
 
 def filled(path: Path, witnesses: int, subscriptions: int) -> DataDirectory:
@@ -49,11 +56,7 @@ def filled(path: Path, witnesses: int, subscriptions: int) -> DataDirectory:
         engine.subscribe_many(rows)
         with closing(engine.host.connect()) as store, store.transaction():
             _make_witnesses(store, witnesses)
-            store.fetch(
-                "INSERT INTO state.document SELECT 1000 + i, 'item/' || i, 'x', 1,"
-                f" ['S', '{EVERYTHING}'], i, i, i * 64, i, i, 'x'::BLOB, false, '', i"
-                f" FROM range({witnesses // 10}) t(i)"
-            )
+            store.insert_rows("state.document", map(_document, range(witnesses // 10)))
             store.set_progress(next_doc=1000 + witnesses)
     return home
 
