@@ -16,7 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from feeds.java import JavaNotFound, find_java
 from feeds.spool import SegmentDamaged, SegmentsMissing, Spool, SpoolError
@@ -28,16 +28,19 @@ from xscl.polling.credentials import NAME as SECRETS
 from xscl.polling.credentials import Credentials
 from xscl.polling.feed import FeedsError
 from xscl.polling.feed_repository import ticks
-from xscl.store.commit_watermark import NEW, read_watermark
+from xscl.store.commit_watermark import NEW
+from xscl.store.consumed_note import expect_consumed
+from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.data_directory import DataDirectory
 from xscl.store.migrations import current_version
-from xscl.store.opening import IS_SQLITE
+from xscl.store.opening import IS_SQLITE, read_mark
 from xscl.store.queries.status import without_secrets
+from xscl.store.sqlite_file import refuse_former
 from xscl.store.sqlite_store import SqliteStore
 from xscl.store.sqlite_tables import VERSION
+from xscl.store.store import Store
 from xscl.store.store_errors import restoring
 from xscl.store.store_file import remaining
-from xscl.store.store_lock import marked
 from xscl.store.verification import inspect, read_only
 from xscl.time_format import ticks_of_time
 
@@ -238,7 +241,8 @@ def _spool(home: DataDirectory) -> Finding:
 
 
 def _store(home: DataDirectory) -> Finding:
-    mark = marked(home.database) if IS_SQLITE else read_watermark(home.database)
+    refuse_former(home.database)
+    mark = read_mark(home.database)
     restore = f"'xscl restore FILE --force --data {home.path}' puts a backup back"
     if not home.database.exists():
         remains = remaining(home.database)
@@ -251,6 +255,7 @@ def _store(home: DataDirectory) -> Finding:
     if IS_SQLITE:
         with closing(SqliteStore(home.database)) as store:
             found = f"version {VERSION}, {counted(store.read_all().commits, 'commit')}"
+            expect_consumed(home.database, ConsumedOffsets(cast(Store, store)).segment)
             return Finding("store", "ok", found)
     schema, seen = inspect(home.database)
     if mark is not None and (seen.store != mark.store or seen.commits < mark.commits):

@@ -21,8 +21,8 @@ from xscl.store.backup import back_up
 from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.data_directory import DataDirectory
 from xscl.store.disk_guard import DiskGuard
+from xscl.store.opening import IS_SQLITE, paths_beside
 from xscl.store.store import Store
-from xscl.store.store_file import log_path
 
 
 class BackupInProgress(XsclError):
@@ -75,8 +75,11 @@ class Backups:
 
 
 def _size(home: DataDirectory, consumed: int) -> int:
-    """Estimate the size of a backup: the store and the segments that are not consumed yet."""
-    store = home.database, log_path(home.database)
+    """Estimate the size of a backup: the store and the segments that are not consumed yet.
+
+    While it is written there is a copy of the database, too.
+    """
+    store = (home.database, *paths_beside(home.database)[:1]) * (2 if IS_SQLITE else 1)
     waiting = Spool(home.spool, read_only=True).extracts(consumed)
     return sum(map(_bytes, store)) + sum(one.end - one.begin for one in waiting)
 

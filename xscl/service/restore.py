@@ -36,22 +36,24 @@ from xscl.service.lacking import Lacking, find_lacking
 from xscl.service.name_bounds import long_names
 from xscl.store.atomic_files import synchronise
 from xscl.store.backup import read_backup, unpack
-from xscl.store.block_copies import copies_path
-from xscl.store.commit_watermark import (
-    NEW,
-    UNFINISHED,
-    CommitPoint,
-    read_watermark,
-    watermark_path,
-    write_watermark,
-)
+from xscl.store.commit_watermark import NEW
 from xscl.store.consumed_note import drop_note, noted
 from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.data_directory import DataDirectory
-from xscl.store.journal import journal_path
 from xscl.store.manifest import MANIFEST, Backup, damaged
-from xscl.store.migrations import FIRST, current_version
+from xscl.store.migrations import FIRST
+from xscl.store.opening import (
+    IS_SQLITE,
+    has_mark,
+    mark_path,
+    open_store,
+    paths_beside,
+    read_mark,
+    schema_version,
+    set_mark,
+)
 from xscl.store.queries.feed_spool import last_appended
+from xscl.store.sqlite_file import commits_in_file, refuse_former
 from xscl.store.store import Store
 from xscl.store.store_epochs import begin_epoch
 from xscl.store.store_errors import (
@@ -61,7 +63,8 @@ from xscl.store.store_errors import (
     WrongVersion,
     development_backup,
 )
-from xscl.store.store_file import log_path, new_id
+from xscl.store.store_file import new_id
+from xscl.store.store_lock import UNFINISHED, StoreMark
 
 _STAGING = "restoring"
 
@@ -154,6 +157,7 @@ def restore(file: Path, home: DataDirectory, *, force: bool = False) -> Restored
 
 def _restored(file: Path, home: DataDirectory, backup: Backup, *, force: bool) -> Restored:
     with home.hold("restore"):
+        refuse_former(home.database)
         if not force:
             _refuse_kept(home)
         staging = home.path / _STAGING
@@ -169,9 +173,12 @@ def _restored(file: Path, home: DataDirectory, backup: Backup, *, force: bool) -
 
 def _refuse_kept(home: DataDirectory) -> None:
     database = home.database
-    files = (database, log_path(database), journal_path(database), watermark_path(database))
-    parts = (*files, home.checkpoint)
-    kept = [path.name for path in parts if path.exists()]
+    log, *others = paths_beside(database)
+    kept = [path.name for path in (database, log, *others[:1]) if path.exists()]
+    if has_mark(database):
+        kept.append(mark_path(database).name)
+    if home.checkpoint.exists():
+        kept.append(home.checkpoint.name)
     if home.spool.is_dir() and Spool(home.spool, read_only=True).latest():
         kept.append(home.spool.name)
     if kept:
@@ -185,7 +192,7 @@ def _refuse_kept(home: DataDirectory) -> None:
 class _Tried(NamedTuple):
     """An unpacked store: its watermark, the last spool segment that it knows, what it lacks."""
 
-    seen: CommitPoint
+    seen: StoreMark
     segment: int
     lacking: Lacking
 
@@ -194,7 +201,7 @@ def _tried(file: Path, staging: DataDirectory, home: DataDirectory, backup: Back
     """Verify the unpacked store by opening it, and mark what lacks its secret in `home`."""
     try:
         Spool(staging.spool, read_only=True).refuse_more()
-        opened = Store(staging.database, keep_old=False)
+        opened = open_store(staging.database, keep_old=False)
     except SpoolError as error:
         raise damaged(file, error.message) from error
     except WrongVersion as error:
@@ -209,9 +216,9 @@ def _tried(file: Path, staging: DataDirectory, home: DataDirectory, backup: Back
             raise BackupError(f"the backup is refused: {wrong}", hint="restore another backup")
         begin_epoch(store)
         lacking = find_lacking(store, home)
-        seen = store.seen()
+        seen = StoreMark(store.seen().store, store.seen().commits)
         segment = max(backup.position, last_appended(store))
-    if log_path(staging.database).exists():
+    if paths_beside(staging.database)[0].exists():
         raise BackupError(f"the store cannot be unpacked in {staging.path}", hint="make room there")
     return _Tried(seen, segment, lacking)
 
@@ -232,7 +239,7 @@ def _compare(file: Path, store: Store, backup: Backup) -> None:
 
     A migration is a commit of its own.
     """
-    seen, upgraded = store.seen(), backup.version < current_version()
+    seen, upgraded = store.seen(), backup.version < schema_version()
     for name, stated, found in (
         ("store", backup.store, seen.store),
         (
@@ -250,18 +257,14 @@ def _compare(file: Path, store: Store, backup: Backup) -> None:
 
 def _put(staging: DataDirectory, home: DataDirectory, backup: Backup, tried: _Tried) -> Restored:
     """Rename all parts into place; new segments get numbers after those that the store knows."""
-    before = read_watermark(home.database)
+    before = read_mark(home.database)
     ours = _is_ours(staging, home, backup, before)
     aside = SetAside(home)
     if before is None or before.commits != UNFINISHED:
-        aside.copy(watermark_path(home.database))
-    write_watermark(
-        home.database, CommitPoint(backup.store if before is None else before.store, UNFINISHED)
-    )
-    aside.take(log_path(home.database))
-    aside.take(journal_path(home.database))
-    aside.take(copies_path(home.database))
-    aside.take(home.database)
+        aside.copy(mark_path(home.database))
+    set_mark(home.database, backup.store if before is None else before.store, UNFINISHED)
+    for path in (*paths_beside(home.database), home.database):
+        aside.take(path)
     aside.take(home.checkpoint)
     aside.take(home.patterns)
     if not ours:
@@ -275,13 +278,13 @@ def _put(staging: DataDirectory, home: DataDirectory, backup: Backup, tried: _Tr
         missing = max(0, spool.latest() - backup.position - waiting)
     staging.database.rename(home.database)
     synchronise(home.path)
-    write_watermark(home.database, tried.seen)
+    set_mark(home.database, tried.seen.store, tried.seen.commits)
     kept = tuple(aside.kept)
     return Restored(backup, aside.directory, kept, waiting, missing, unsound, tried.lacking)
 
 
 def _is_ours(
-    staging: DataDirectory, home: DataDirectory, backup: Backup, before: CommitPoint | None
+    staging: DataDirectory, home: DataDirectory, backup: Backup, before: StoreMark | None
 ) -> bool:
     """Return whether the existing spool is the one of the backup, or a later state of it."""
     if not home.spool.is_dir():
@@ -325,8 +328,9 @@ def accept(home: DataDirectory) -> AcceptedStore:
     An unreadable log is set aside, with the commits in it.
     """
     with home.hold("restore"):
+        refuse_former(home.database)
         database, aside = home.database, SetAside(home)
-        seen = read_watermark(database)
+        seen = read_mark(database)
         if not database.exists() or not database.stat().st_size:
             return _accept_nothing(home, aside, seen)
         now, lost = _accepted(database, aside, seen)
@@ -334,43 +338,40 @@ def accept(home: DataDirectory) -> AcceptedStore:
         return AcceptedStore(now.commits, lost, aside.directory, tuple(aside.kept))
 
 
-def _accept_nothing(
-    home: DataDirectory, aside: SetAside, seen: CommitPoint | None
-) -> AcceptedStore:
-    if not log_path(home.database).exists():
+def _accept_nothing(home: DataDirectory, aside: SetAside, seen: StoreMark | None) -> AcceptedStore:
+    beside = paths_beside(home.database)
+    if not beside[0].exists():
         home.expect()
-    for path in (
-        home.checkpoint,
-        home.database,
-        log_path(home.database),
-        journal_path(home.database),
-        copies_path(home.database),
-        watermark_path(home.database),
-    ):
+    for path in (home.checkpoint, home.database, *beside):
         aside.take(path)
+    if has_mark(home.database):
+        aside.copy(mark_path(home.database))
     drop_note(home.spool)
-    write_watermark(home.database, CommitPoint(new_id(), NEW))
+    set_mark(home.database, new_id(), NEW)
     lost = None if seen is None else seen.commits
     return AcceptedStore(0, lost, aside.directory, tuple(aside.kept))
 
 
 def _accepted(
-    database: Path, aside: SetAside, before: CommitPoint | None
-) -> tuple[CommitPoint, int | None]:
+    database: Path, aside: SetAside, before: StoreMark | None
+) -> tuple[StoreMark, int | None]:
     """Open the store in its current state, without its log if that is damaged.
 
     Returns its watermark and the number of lost commits; None if that is unknown.
     """
+    log = paths_beside(database)[0]
+    is_older = IS_SQLITE and before is not None and commits_in_file(database) < before.base
+    if is_older:  # the log is of later pages
+        aside.take(log)
     try:
-        store = Store(database, accept=True)
+        store = open_store(database, accept=True)
     except StoreDamaged as error:
-        log = log_path(database)
         if log.name not in error.message:
             raise
         aside.take(log)
-        store = Store(database, accept=True)
+        store = open_store(database, accept=True)
     with closing(store):
-        seen = store.seen()
+        seen = StoreMark(store.seen().store, store.seen().commits)
         if before is None or before.store != seen.store or before.commits == UNFINISHED:
             lost = None
         else:

@@ -1,13 +1,14 @@
 """Backups: a store and its waiting segments of the spool, in one file.
 
-    state.duckdb, state.duckdb.wal    the database and its log, between two commits
+    state.sqlite                      the database, as of one commit
+                                      (of DuckDB: state.duckdb, state.duckdb.wal)
     spool/000000000007.arrows, ...    the segments that the store has not consumed
     spool/latest                      the number of the last segment
     manifest.json                     the list of parts, with the SHA-256 of each and of itself
 
-The file is a tar archive without compression: DuckDB and Arrow compress already.
-The manifest is the last member, so a truncated archive has none.  The engine may
-continue while it is written (`Store.frozen_files`); later commits are not in it.
+The file is a tar archive without compression.  The manifest is the last member, so a
+truncated archive has none.  The engine may continue while it is written; later commits
+are not in it.  Beside the file stands a copy of the database until it is written.
 
 The checkpoint of Spark is not in it: it would have to be of the same instant.
 The manifest records the last consumed segment instead, where a restored store
@@ -42,17 +43,19 @@ from xscl.store.manifest import (
     read_manifest_of,
     written_manifest,
 )
-from xscl.store.migrations import current_version
+from xscl.store.opening import schema_version
 from xscl.store.queries.feed_spool import last_appended
+from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 from xscl.store.store_errors import DATABASE, BackupError
 from xscl.store.store_file import FilePart
+from xscl.store.store_lock import StoreMark
 
 SPOOL = "spool"
 
 _STORE = (DATABASE, f"{DATABASE}.wal")  # whatever the names of the files are
 _LATEST = f"{SPOOL}/latest"
-_NAME = re.compile(r"state\.duckdb(\.wal)?|spool/(latest|[0-9]{12}\.arrows)")
+_NAME = re.compile(rf"{re.escape(DATABASE)}(\.wal)?|spool/(latest|[0-9]{{12}}\.arrows)")
 _NUMBER = re.compile(rb"[0-9]{1,12}\n?")
 _LONGEST_LATEST = 20
 _PIECE = 1 << 20
@@ -73,13 +76,13 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
     with (
         _replacing(target) as file,
         closing(waiting),
-        store.frozen_files(waiting.begin) as (seen, parts),
+        _frozen(store, target, waiting) as (seen, parts),
         tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         members = [*_add_store(archive, parts), *waiting.add(archive)]
         backup = Backup(
             _release(),
-            current_version(),
+            schema_version(),
             seen.store,
             seen.commits,
             waiting.position,
@@ -89,6 +92,25 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
         manifest = written_manifest(backup)
         _add(archive, MANIFEST, io.BytesIO(manifest), len(manifest))
     return backup
+
+
+@contextmanager
+def _frozen(
+    store: Store, target: Path, waiting: _Waiting
+) -> Iterator[tuple[StoreMark, Sequence[FilePart]]]:
+    """Yield what a store has, and its files, which do not change in the block."""
+    if not isinstance(store, SqliteStore):
+        with store.frozen_files(waiting.begin) as (point, parts):
+            yield StoreMark(point.store, point.commits), parts
+        return
+    copy = target.with_name(f".{target.name}.database.{os.getpid()}.tmp")
+    try:
+        with store.reading(unlimited=True, begin=lambda: waiting.begin(store)):
+            seen = store.backup(copy)
+        with copy.open("rb") as file:
+            yield seen, (FilePart(copy.name, file.fileno(), copy.stat().st_size),)
+    finally:
+        copy.unlink(missing_ok=True)
 
 
 def receive(pieces: Iterable[bytes], target: Path) -> Backup:

@@ -28,7 +28,6 @@ from pathlib import Path
 from xscl.store.atomic_files import write_durably
 
 NEW = 0
-UNFINISHED = (1 << 63) - 1
 
 _PLACE = 512  # bytes: what a disk writes whole
 _FORMAT = "xscl-mark 1"

@@ -1,9 +1,9 @@
 """A note in the spool of the last segment that its store has consumed.
 
 Whoever puts an older copy of all files of the database beside today's spool replaces the count of
-commits (`xscl.store.commit_watermark`), too.  Then only the spool knows that there was a later
-state.  A consumer writes the note after the commit of each batch, without synchronising it: after a
-crash of the machine it is an earlier one, never one that is ahead of the store.
+commits, too.  Then only the spool knows that there was a later state.  A consumer writes the note
+after the commit of each batch, without synchronising it: after a crash of the machine it is an
+earlier one, never one that is ahead of the store.
 """
 
 from __future__ import annotations

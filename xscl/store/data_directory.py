@@ -33,11 +33,9 @@ from pathlib import Path
 from typing import Any
 
 from xscl.errors import XsclError
-from xscl.store.commit_watermark import watermark_path
-from xscl.store.opening import IS_SQLITE
-from xscl.store.store_errors import DATABASE
+from xscl.store.opening import has_mark
+from xscl.store.store_errors import DATABASE, FORMER_DATABASE
 from xscl.store.store_file import remaining
-from xscl.store.store_lock import marked
 
 SERVICE = "serve"
 """What a service calls itself in the lock."""
@@ -114,12 +112,8 @@ class DataDirectory:
 
         If the mark is lost, too, the spool or the checkpoint shows it.
         """
-        known = self.database.exists() or (
-            marked(self.database) is not None
-            if IS_SQLITE
-            else watermark_path(self.database).exists()
-        )
-        return known or remaining(self.database) is not None
+        known = has_mark(self.database) or (self.path / FORMER_DATABASE).exists()
+        return known or self.database.exists() or remaining(self.database) is not None
 
     def expect(self) -> None:
         """Raise if the directory has no state yet."""

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from feeds.spool import LAST_SEGMENT
-from xscl.store.commit_watermark import UNFINISHED
-from xscl.store.migrations import DEVELOPMENT, current_version, is_readable
-from xscl.store.store_errors import BackupError, development_backup
+from xscl.store.migrations import DEVELOPMENT, is_readable
+from xscl.store.opening import IS_SQLITE, schema_version
+from xscl.store.store_errors import BackupError, development_backup, old_backup
+from xscl.store.store_lock import UNFINISHED
 
 MANIFEST = "manifest.json"
 
-_FORMAT = 1
+_FORMAT = 2 if IS_SQLITE else 1
 _SUM = "sha256"
 _SHOWN = 60  # characters of a wrong value in a message
 
@@ -95,16 +96,18 @@ def read_manifest_of(path: Path, text: bytes, *, any_version: bool = False) -> B
     if not isinstance(read, dict):
         raise damaged(path, f"its manifest cannot be read: it is {_short(read)}, and no object")
     form, version = read.pop("format", -1), read.get("version", -1)
-    is_known = type(form) is int and type(version) is int and form >= _FORMAT
-    if is_known and (form > _FORMAT or version > current_version()):
+    is_known = type(form) is int and type(version) is int and form >= 1
+    if is_known and form < _FORMAT:
+        raise old_backup(path)
+    if is_known and (form > _FORMAT or version > schema_version()):
         raise BackupError(
             f"the backup {path} was made by a later release, {_short(read.get('xscl'))}",
             hint="install that release, or a later one",
         )
-    is_development = is_known and version in DEVELOPMENT
+    is_development = is_known and version in DEVELOPMENT and not IS_SQLITE
     if is_development and not any_version:
         raise development_backup(path, version)
-    if not is_known or not (is_development or is_readable(version)):
+    if not is_known or not (is_development or _is_readable(version)):
         raise damaged(
             path,
             f"{MANIFEST} says format {_short(form)} and version {_short(version)},"
@@ -117,6 +120,10 @@ def read_manifest_of(path: Path, text: bytes, *, any_version: bool = False) -> B
     for number, part in enumerate(read["parts"], 1):
         _check(path, f"{MANIFEST}, part {number},", part, _PART)
     return Backup(**{**read, "parts": tuple(BackupMember(**part) for part in read["parts"])})
+
+
+def _is_readable(version: int) -> bool:
+    return version == schema_version() if IS_SQLITE else is_readable(version)
 
 
 def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -13,20 +13,71 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from xscl.store import sqlite_file, store_file
+from xscl.store.block_copies import copies_path
+from xscl.store.commit_watermark import (
+    CommitPoint,
+    read_watermark,
+    watermark_path,
+    write_watermark,
+)
+from xscl.store.journal import journal_path
 from xscl.store.lent_tables import named
+from xscl.store.migrations import current_version
 from xscl.store.sqlite_store import SqliteStore
-from xscl.store.sqlite_tables import schema_of
+from xscl.store.sqlite_tables import VERSION, schema_of
 from xscl.store.store import Store
+from xscl.store.store_lock import StoreMark, lock_path, marked, write_mark
 
 IS_SQLITE = os.environ.get("XSCL_STORE", "") == "sqlite"
 """Whether a store is one in SQLite."""
 
 
-def open_store(path: str | Path | None, *, journalled: bool = True) -> Store:
-    """Open the store of an engine."""
+def schema_version() -> int:
+    """Return the version of the tables that this program writes."""
+    return VERSION if IS_SQLITE else current_version()
+
+
+def open_store(
+    path: str | Path | None, *, journalled: bool = True, accept: bool = False, keep_old: bool = True
+) -> Store:
+    """Open the store of an engine; with `accept` whatever its mark says."""
     if not IS_SQLITE:
-        return Store(path, journalled=journalled)
-    return cast(Store, SwitchedStore(path))
+        return Store(path, journalled=journalled, accept=accept, keep_old=keep_old)
+    return cast(Store, SwitchedStore(path, accept=accept))
+
+
+def read_mark(database: Path) -> StoreMark | None:
+    """Return what a database should have, None if nothing or nothing readable says it."""
+    if IS_SQLITE:
+        return marked(database)
+    found = read_watermark(database)
+    return None if found is None else StoreMark(found.store, found.commits)
+
+
+def has_mark(database: Path) -> bool:
+    """Return whether a database has a mark, a readable one in SQLite."""
+    return marked(database) is not None if IS_SQLITE else watermark_path(database).exists()
+
+
+def set_mark(database: Path, store: str, commits: int) -> None:
+    """Write durably what a database that is not open should have."""
+    if IS_SQLITE:
+        write_mark(database, StoreMark(store, commits))
+    else:
+        write_watermark(database, CommitPoint(store, commits))
+
+
+def mark_path(database: Path) -> Path:
+    """Return the path of the file with the mark."""
+    return lock_path(database) if IS_SQLITE else watermark_path(database)
+
+
+def paths_beside(database: Path) -> tuple[Path, ...]:
+    """Return the paths of what belongs to a database, but for its mark; the log is the first."""
+    if IS_SQLITE:
+        return (sqlite_file.log_path(database),)
+    return store_file.log_path(database), journal_path(database), copies_path(database)
 
 
 class SwitchedStore(SqliteStore):

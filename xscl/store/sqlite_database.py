@@ -18,8 +18,8 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -288,14 +288,22 @@ class Database:
             return made
 
     @contextmanager
-    def snapshot(self, reader: Reader | None, *, unlimited: bool = False) -> Iterator[Chunks]:
+    def snapshot(
+        self,
+        reader: Reader | None,
+        *,
+        unlimited: bool = False,
+        begin: Callable[[], None] | None = None,
+    ) -> Iterator[Chunks]:
         """Keep one snapshot of a reader during the block.
 
         An `unlimited` one waits for others.  In memory there is one connection, which nobody else
-        uses meanwhile.
+        uses meanwhile.  `begin` is called when the snapshot was taken, before the next commit.
         """
         if reader is None:
             with self.lock, self.translated():
+                if begin is not None:
+                    begin()
                 self.writer.execute("PRAGMA state.query_only = ON")
                 try:
                     yield self.chunks
@@ -305,8 +313,12 @@ class Database:
         with (
             self._unlimited if unlimited else nullcontext(),
             self.translated(),
-            reader.snapshot(unlimited=unlimited),
+            ExitStack() as kept,
         ):
+            with nullcontext() if begin is None else self.lock:
+                kept.enter_context(reader.snapshot(unlimited=unlimited))
+                if begin is not None:
+                    begin()
             yield Chunks(reader.execute, self.schemas)
 
     def close(self) -> None:

@@ -32,21 +32,23 @@ from xscl.store.atomic_files import synchronise
 from xscl.store.sqlite_errors import translated
 from xscl.store.sqlite_tables import APPLICATION, VERSION, create_statements, unsigned
 from xscl.store.store_errors import (
+    DATABASE,
+    FORMER_DATABASE,
     OldFormat,
     StoreDamaged,
     StoreWentBack,
     WrongVersion,
 )
 from xscl.store.store_file import new_id, remaining
-from xscl.store.store_lock import StoreLock, StoreMark
+from xscl.store.store_lock import UNFINISHED, StoreLock, StoreMark
 
 _SQLITE, _DUCKDB = b"SQLite format 3\0", b"DUCK"
 _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
 _STATEMENTS = 256  # that a connection keeps prepared
 _OPENING = (apsw.Error, OSError)
 _CHECKSUM = 8  # bytes of a page
+_NEW = ("auto_vacuum = INCREMENTAL",)  # each time it is set it is written
 WRITING = (
-    "auto_vacuum = INCREMENTAL",
     "journal_mode = WAL",
     "synchronous = FULL",
     "secure_delete = OFF",
@@ -172,6 +174,8 @@ class StoreFile:
             self._lock = StoreLock(path)
         try:
             mark = None if accept else self._lock.mark()
+            if mark is not None and mark.commits == UNFINISHED:
+                raise StoreWentBack(path, "a restore was broken off; run it again")
             with translated(path, kinds=_OPENING):
                 self._expect_there(mark, accept)
                 self.connection = connect(path, ())
@@ -194,6 +198,7 @@ class StoreFile:
     def _expect_there(self, mark: StoreMark | None, accept: bool) -> None:
         """Refuse a file of something else, and one that is not what was here."""
         path, log = self.path, log_path(self.path)
+        refuse_former(path)
         has_log = log.exists() and log.stat().st_size > 0
         if path.exists() and path.stat().st_size:
             with path.open("rb") as file:
@@ -202,7 +207,7 @@ class StoreFile:
                 raise OldFormat(path)
             if head != _SQLITE:
                 raise StoreDamaged(path, "it is no database of SQLite")
-            if mark is not None and has_log and _commits_in_file(path) < mark.base:
+            if mark is not None and has_log and commits_in_file(path) < mark.base:
                 raise StoreWentBack(path, "it is an older copy, beside a newer log")
             return
         if not accept:
@@ -211,7 +216,7 @@ class StoreFile:
                 raise StoreWentBack(path, f"the file is missing or empty, and {lost}")
             if has_log:
                 raise StoreWentBack(path, f"the file is missing or empty, and its log {log} is not")
-            if (remains := remaining(path)) is not None:
+            if mark is None and (remains := remaining(path)) is not None:
                 raise StoreWentBack(path, f"the file and its mark are missing, and {remains}")
         for name in (path, log, path.with_name(f"{path.name}-shm")):
             name.unlink(missing_ok=True)
@@ -236,10 +241,11 @@ class StoreFile:
             if mark is not None and mark.commits:
                 raise StoreWentBack(path, f"it is empty, and had {mark.commits} commits")
             _reserve(connection, "state")
-            _set(connection, WRITING)
+            _set(connection, (*_NEW, *WRITING))
             with connection:
                 _create(connection)
             synchronise(path.parent)
+            mark = None
         now = seen(connection)
         if mark is not None and now.store != mark.store:
             raise StoreWentBack(path, f"it is the store {now.store}, and {mark.store} was there")
@@ -262,12 +268,19 @@ class StoreFile:
         self._lock.release()
 
 
+def refuse_former(path: Path) -> None:
+    """Raise OldFormat for the database of a data directory that has one of version 0.2."""
+    former = path.with_name(FORMER_DATABASE)
+    if path.name == DATABASE != FORMER_DATABASE and former.exists():
+        raise OldFormat(former)
+
+
 def log_path(path: Path) -> Path:
     """Return the path of the log of a database."""
     return path.with_name(f"{path.name}-wal")
 
 
-def _commits_in_file(path: Path) -> int:
+def commits_in_file(path: Path) -> int:
     """Return the number of commits that the file has without its log; many if it is unknown.
 
     It is unknown after a checkpoint that was broken off, which the log repeats.

@@ -11,6 +11,7 @@ transaction the first one reads on the connection that writes, all others on the
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +25,6 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from xscl.store.atomic_files import synchronise
 from xscl.store.chunks import Chunks, Dead
 from xscl.store.mirrors import Analysis, Mirrors
 from xscl.store.sqlite_database import Database, Reader, changes_of
@@ -45,6 +45,7 @@ from xscl.store.store_lock import StoreMark
 
 _FEW = 8  # numbers that a query names
 _SHAPES = 1_000  # statements of which the columns are known
+_UNWRITTEN = (apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_TRUNCATE)
 
 
 def among(numbers: Sequence[int]) -> tuple[str, list[object]]:
@@ -244,17 +245,20 @@ class SqliteStore:
         return self._reader
 
     @contextmanager
-    def reading(self, *, unlimited: bool = False) -> Iterator[None]:
+    def reading(
+        self, *, unlimited: bool = False, begin: Callable[[], None] | None = None
+    ) -> Iterator[None]:
         """See one snapshot in the block, and refuse every change.
 
         It is ended after `xscl.store.sqlite_database.READING` seconds (ReadTooLong), unless it is
         `unlimited`: then it waits until no other such one runs, and ends when the log is large.
+        `begin` is called at the instant of the snapshot, while nothing is committed.
         """
         if self._chunks is not None or self._is_within:
             yield
             return
         reader = None if self.path is None else self._reader_here()
-        with self._database.snapshot(reader, unlimited=unlimited) as self._chunks:
+        with self._database.snapshot(reader, unlimited=unlimited, begin=begin) as self._chunks:
             try:
                 yield
             finally:
@@ -424,32 +428,23 @@ class SqliteStore:
         self._database.expect_open()
 
     def backup(self, to: Path) -> StoreMark:
-        """Write a verified copy of the database to a file, and return what it has.
+        """Write a verified copy of the database to a new file, and return what it has.
 
-        Commits go on meanwhile; the copy has those before.  Its owner alone can read it.
+        Commits go on meanwhile; the copy has those before, or those of a reading around it.  Its
+        owner alone can read it.  Raises OSError, and leaves a part of it, if it cannot be written.
         """
         if self.path is None:
             raise BackupError("a store in memory has no files that could be copied")
-        written = to.with_name(f".{to.name}.tmp")
-        try:
-            written.unlink(missing_ok=True)
-            os.close(os.open(written, os.O_CREAT | os.O_EXCL, 0o600))
-            with (
-                self.reading(unlimited=True),
-                self._connected() as source,
-                closing(copy_target(written)) as target,
-                target.backup("main", source, "state") as copying,
-            ):
-                had = seen(source)
-                copying.step()
-            _verify(written, had)
-            synchronise(written)
-            written.replace(to)
-            synchronise(to.parent)
-        except OSError as error:
-            raise BackupError(f"the backup {to} cannot be written: {error.strerror}") from error
-        finally:
-            written.unlink(missing_ok=True)
+        os.close(os.open(to, os.O_CREAT | os.O_EXCL, 0o600))
+        with (
+            self.reading(unlimited=True),
+            self._connected() as source,
+            _written(to) as target,
+            target.backup("main", source, "state") as copying,
+        ):
+            had = seen(source)
+            copying.step()
+        _verify(to, had)
         return had
 
     def close(self) -> None:
@@ -468,6 +463,21 @@ def _insertion(table: str, columns: Iterable[str], schema: str = "state") -> str
     names = [f'"{column}"' for column in columns]
     places = ", ".join("?" * len(names))
     return f'INSERT INTO {schema}."{table}" ({", ".join(names)}) VALUES ({places})'
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[apsw.Connection]:
+    """Yield a connection to a copy; raises OSError where it cannot be written."""
+    with closing(copy_target(path)) as target:
+        try:
+            yield target
+        except apsw.FullError as error:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+        except apsw.IOError as error:
+            if getattr(error, "extendedresult", 0) not in _UNWRITTEN:
+                raise
+            number = target.system_errno or errno.EIO
+            raise OSError(number, os.strerror(number)) from error
 
 
 def _verify(path: Path, had: StoreMark) -> None:

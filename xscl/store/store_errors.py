@@ -23,6 +23,8 @@ from xscl.store.migrations import DEVELOPMENT, FIRST, current_version
 
 DATABASE = "state.sqlite" if os.environ.get("XSCL_STORE") == "sqlite" else "state.duckdb"
 """The name of the database in a data directory and in a backup."""
+FORMER_DATABASE = "state.duckdb"
+"""The name of the database in a data directory of version 0.2."""
 
 _DAMAGE = (
     "Corrupt",
@@ -114,13 +116,12 @@ class OldFormat(StoreError):
     code = "store_version"
 
     def __init__(self, path: Path) -> None:
-        home = path.parent
         super().__init__(
             f"the store {path} was written by version 0.2, whose format this version does not read",
-            hint="write its users, subscriptions, feeds and endpoints to a file with version 0.2:"
-            f" xscl export registrations.json --data {shlex.quote(str(home))}; register them in a"
-            " new data directory with this version: xscl import registrations.json --data"
-            f" {shlex.quote(f'{home}-new')}; documents and matches stay behind",
+            hint=_moving_from_old(f"--data {shlex.quote(str(path.parent))}", f"{path.parent}-new")
+            if path.name == FORMER_DATABASE
+            else f"copy it to a directory of its own, as {FORMER_DATABASE}; any command there says"
+            " how to go on",
         )
 
 
@@ -164,6 +165,15 @@ class BackupError(StoreError):
     code = "backup"
 
 
+def old_backup(path: Path) -> BackupError:
+    """Return the error for a backup of version 0.2, with the way to its data."""
+    return BackupError(
+        f"the backup {path} was made by version 0.2, whose format this version does not read",
+        hint=_moving_from_old(f"--backup {shlex.quote(str(path))}", f"{path.with_suffix('')}-new")
+        + "; headers and secrets are in no backup: --data DIR reads those of a data directory",
+    )
+
+
 def development_backup(path: Path, version: int) -> BackupError:
     """Return the error for a backup of a development version, with the way to its data."""
     return BackupError(
@@ -186,6 +196,15 @@ def _moving(source: str, target: Path) -> str:
         f"write its users, subscriptions, feeds and endpoints to a file: xscl export"
         f" registrations.json {source}; register them in a new data directory: xscl import"
         f" registrations.json --data {shlex.quote(str(target))}; documents and matches stay behind"
+    )
+
+
+def _moving_from_old(source: str, target: str) -> str:
+    return (
+        "write its users, subscriptions, feeds and endpoints to a file with version 0.2:"
+        f" pip install xscl==0.2.0; xscl export registrations.json {source}; register them in a"
+        " new data directory with this version: pip install --upgrade xscl; xscl import"
+        f" registrations.json --data {shlex.quote(target)}; documents and matches stay behind"
     )
 
 

@@ -30,16 +30,17 @@ from xscl.store.atomic_files import rewrite, synchronise
 from xscl.store.block_copies import HEADERS, copies_path, copy_blocks
 from xscl.store.commit_watermark import (
     NEW,
-    UNFINISHED,
     CommitPoint,
     CommitWatermark,
     read_watermark,
     watermark_path,
     write_watermark,
 )
+from xscl.store.consumed_note import NAME as NOTE
+from xscl.store.consumed_note import noted
 from xscl.store.journal import journal_path
 from xscl.store.store_errors import DATABASE, BackupError, StoreWentBack
-from xscl.store.store_lock import StoreLock
+from xscl.store.store_lock import UNFINISHED, StoreLock
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +224,8 @@ def remaining(database: Path) -> str | None:
         return None
     if next(spool.glob("*.arrow*"), None) is not None:
         return f"the spool {spool} has documents that were acknowledged"
+    if noted(spool):
+        return f"{spool / NOTE} says that documents were consumed"
     if (checkpoint / "metadata").exists():
         return f"the checkpoint {checkpoint} says that documents were consumed"
     return None

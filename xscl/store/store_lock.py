@@ -19,7 +19,11 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
+from xscl.store.atomic_files import synchronise
 from xscl.store.store_errors import StoreInUse
+
+UNFINISHED = (1 << 63) - 1
+"""The number of commits in the mark of a store that is being restored; none opens with it."""
 
 _LENGTH = 80  # bytes of a mark
 _SIGNED = 20  # bytes of the number of the holder
@@ -51,7 +55,7 @@ class StoreLock:
         self._database = database
         self._file: tuple[int, int] | None = None
         self._descriptor = os.open(
-            _lock_path(database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+            lock_path(database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
         try:
             self._lock()
@@ -97,9 +101,7 @@ class StoreLock:
 
         It may survive a crash of the machine only if it is written `durably`.
         """
-        body = b"%s %d %d" % (mark.store.encode(), mark.commits, mark.base)
-        text = b"%s %08x\n" % (body, zlib.crc32(body))
-        os.pwrite(self._descriptor, text.ljust(_LENGTH, b" "), _MARK)
+        _write_mark(self._descriptor, mark)
         if durably:
             os.fdatasync(self._descriptor)
 
@@ -116,7 +118,7 @@ class StoreLock:
 def marked(database: Path) -> StoreMark | None:
     """Return what a database should have, as `StoreLock.mark` does, whoever has the lock."""
     try:
-        descriptor = os.open(_lock_path(database), os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(lock_path(database), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
@@ -125,8 +127,26 @@ def marked(database: Path) -> StoreMark | None:
         os.close(descriptor)
 
 
-def _lock_path(database: Path) -> Path:
+def write_mark(database: Path, mark: StoreMark) -> None:
+    """Write durably what a database that is not open should have."""
+    descriptor = os.open(lock_path(database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _write_mark(descriptor, mark)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    synchronise(database.parent)
+
+
+def lock_path(database: Path) -> Path:
+    """Return the path of the file with the lock and the mark of a database."""
     return database.with_name(f"{database.name}.lock")
+
+
+def _write_mark(descriptor: int, mark: StoreMark) -> None:
+    body = b"%s %d %d" % (mark.store.encode(), mark.commits, mark.base)
+    text = b"%s %08x\n" % (body, zlib.crc32(body))
+    os.pwrite(descriptor, text.ljust(_LENGTH, b" "), _MARK)
 
 
 def _mark_in(descriptor: int) -> StoreMark | None:

@@ -15,6 +15,7 @@ from xscl.store.block_copies import put_back
 from xscl.store.commit_watermark import CommitPoint, read_watermark
 from xscl.store.migrations import DEVELOPMENT, is_readable
 from xscl.store.opening import IS_SQLITE
+from xscl.store.sqlite_file import refuse_former
 from xscl.store.sqlite_store import SqliteStore
 from xscl.store.sqlite_tables import TABLES
 from xscl.store.store_errors import StoreDamaged, WrongVersion
@@ -34,6 +35,7 @@ def read_tables(path: Path, wanted: Mapping[str, Sequence[str]]) -> dict[str, li
     StoreInUse if another process has the database open, WrongVersion for a later release's,
     StoreWentBack if its mark has more commits, and another StoreError if it cannot be read.
     """
+    refuse_former(path)
     if not path.exists():
         raise StoreDamaged(path, "the file is missing")
     if IS_SQLITE:

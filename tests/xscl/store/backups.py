@@ -59,9 +59,14 @@ def append(home: DataDirectory, *numbers: int) -> None:
 
 
 def everything(home: DataDirectory) -> dict[str, bytes]:
-    """All files of a data directory, but for locks."""
-    files = (path for path in home.path.rglob("*") if path.is_file() and "lock" not in path.name)
-    return {str(path.relative_to(home.path)): path.read_bytes() for path in files}
+    """All files of a data directory, but for locks and the index of a log."""
+    files = (path for path in home.path.rglob("*") if path.is_file())
+    named = {str(path.relative_to(home.path)): path for path in files}
+    return {
+        name: path.read_bytes()
+        for name, path in named.items()
+        if "lock" not in path.name and not name.endswith("-shm")
+    }
 
 
 def rewritten(path: Path, change: Callable[[dict[str, bytes]], object]) -> None:

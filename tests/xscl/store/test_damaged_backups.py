@@ -25,13 +25,14 @@ from tests.xscl.store.backups import (
     summed,
 )
 from xscl.service.restore import restore
-from xscl.store.commit_watermark import UNFINISHED
 from xscl.store.data_directory import DataDirectory
 from xscl.store.manifest import MANIFEST
+from xscl.store.opening import IS_SQLITE
 from xscl.store.store_errors import DATABASE, BackupError
+from xscl.store.store_lock import UNFINISHED
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a byte of the database": (lambda p: flipped(p, 512 + 5_000), "checksum of state.duckdb"),
+    "a byte of the database": (lambda p: flipped(p, 512 + 5_000), f"checksum of {DATABASE}"),
     "a byte of a header": (lambda p: flipped(p, 100), "no backup of xscl, or it is damaged"),
     "cut in half": (lambda p: os.truncate(p, p.stat().st_size // 2), "damaged"),
     "without its end": (lambda p: rewritten(p, lambda m: m.pop(MANIFEST)), "its end"),
@@ -55,12 +56,14 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "more commits": (
         lambda p: edited(p, commits=999),
-        r"manifest.json says commits 999, and the database has 3$",
+        r"manifest.json says commits 999, and the database has [23]$",
     ),
     "fewer commits": (lambda p: edited(p, commits=1), "says commits 1, and the database has"),
     "an earlier version": (
         lambda p: edited(p, version=18),
-        "says version 18 with commits 3, and the database has 2",
+        "version 18, which no release writes"
+        if IS_SQLITE
+        else "says version 18 with commits 3, and the database has 2",
     ),
     "an earlier position": (
         lambda p: edited(p, position=1),
@@ -77,11 +80,11 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "another database": (
         lambda p: replaced(p, DATABASE, b"dear friend, " * 9_999),
-        "the store state.duckdb is damaged, or it is no xscl store",
+        f"the store {DATABASE} is damaged, or it is no xscl store",
     ),
     "half a database": (
         lambda p: replaced(p, DATABASE, part_of(p, DATABASE)[:9_999]),
-        "the store state.duckdb is damaged, or it is no xscl store",
+        f"the store {DATABASE} is damaged, or it is no xscl store",
     ),
     "a member without a sum": (
         lambda p: rewritten(p, lambda m: m.update({MANIFEST: m[MANIFEST].replace(b"sha", b"shb")})),
@@ -90,9 +93,11 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a later release": (lambda p: edited(p, version=99), "made by a later release"),
     "a development version": (
         lambda p: edited(p, version=9),
-        r"made by a development version \(schema 9\)",
+        "version 9, which no release writes"
+        if IS_SQLITE
+        else r"made by a development version \(schema 9\)",
     ),
-    "a later format": (lambda p: edited(p, format=2), "made by a later release"),
+    "a later format": (lambda p: edited(p, format=3), "made by a later release"),
     "a path out of it": (
         lambda p: rewritten(p, renamed("spool/latest", "../../latest")),
         "which no backup does",
@@ -133,7 +138,7 @@ WRONG: dict[str, tuple[object, ...]] = {
     "parts": (2, None, {}, [2], [{}], "parts"),
 }
 WRONG_OF_PARTS: dict[str, tuple[object, ...]] = {
-    "name": ("", 2, None, "state.duckdb\n", "/etc/passwd", "spool/../x", "spool/1.arrows"),
+    "name": ("", 2, None, f"{DATABASE}\n", "/etc/passwd", "spool/../x", "spool/1.arrows"),
     "size": (*NO_NUMBERS, 0),
     "sha256": ("", 2, None, "0" * 63, "F" * 64),
 }

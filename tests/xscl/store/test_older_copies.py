@@ -19,25 +19,23 @@ from tests.xscl.commandline import called
 from tests.xscl.store.backups import append, everything, subscribed
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
-from xscl.store.commit_watermark import watermark_path
 from xscl.store.data_directory import DataDirectory
-from xscl.store.journal import journal_path
-from xscl.store.store_file import log_path
+from xscl.store.opening import mark_path, paths_beside
 
 YESTERDAY, TODAY = 3, 4
 """Segments that were consumed by then, and since then."""
 
 
 def files_of(home: DataDirectory) -> Iterator[Path]:
-    """Yield the files of the database, whatever they are, without locks."""
+    """Yield the files of the database, whatever they are, without a lock that has no mark."""
     for path in sorted(home.path.glob(f"{home.database.name}*")):
-        if not path.name.endswith(".lock"):
+        if not path.name.endswith(".lock") or path == mark_path(home.database):
             yield path
 
 
 def logs_of(home: DataDirectory) -> list[Path]:
     """Return the files with commits that the database itself may lack."""
-    return [path(home.database) for path in (log_path, journal_path)]
+    return list(paths_beside(home.database)[:2])
 
 
 def consume(home: DataDirectory, engine: xscl.Engine, *numbers: int) -> None:
@@ -124,10 +122,10 @@ def without_the_logs(yesterday: DataDirectory, today: DataDirectory) -> None:
 def all_but_the_count(yesterday: DataDirectory, today: DataDirectory) -> None:
     """Copy all files of the database in place of today's; the count of commits stays."""
     for path in files_of(today):
-        if path != watermark_path(today.database):
+        if path != mark_path(today.database):
             path.unlink()
     for path in files_of(yesterday):
-        if path != watermark_path(yesterday.database):
+        if path != mark_path(yesterday.database):
             shutil.copy(path, today.path)
 
 

@@ -493,8 +493,34 @@ def test_a_backup_while_threads_write(filed: SqliteStore, tmp_path: Path) -> Non
 
 
 def test_a_backup_that_cannot_be_written_says_so(filed: SqliteStore, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"the backup .* cannot be written: No such file"):
+    with pytest.raises(FileNotFoundError):
         filed.backup(tmp_path / "none" / "copy.db")
+    (tmp_path / "there.db").touch()
+    with pytest.raises(FileExistsError):
+        filed.backup(tmp_path / "there.db")
+
+
+def test_a_copy_begins_at_the_instant_of_a_call(filed: SqliteStore, tmp_path: Path) -> None:
+    """Nothing is committed during the call; what comes afterwards is not in the copy."""
+    add(filed, 1)
+    reader, writer = filed.connect_again(), filed.connect_again()
+    begun = threading.Event()
+
+    def write() -> None:
+        assert begun.wait(10)
+        add(writer, 2)
+
+    def begin() -> None:
+        begun.set()
+        time.sleep(0.1)
+        assert count(reader) == 1
+
+    with running(write), reader.reading(unlimited=True, begin=begin):
+        while count(writer) == 1:
+            time.sleep(0.01)
+        reader.backup(tmp_path / "copy.db")
+    with closing(SqliteStore(tmp_path / "copy.db")) as copy:
+        assert count(copy) == 1
 
 
 def test_a_rewritten_store_has_no_removed_bytes(filed: SqliteStore) -> None:

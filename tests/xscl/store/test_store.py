@@ -24,7 +24,6 @@ from xscl.errors import StoreError
 from xscl.store import commits, store_lock, verification
 from xscl.store.commit_watermark import (
     NEW,
-    UNFINISHED,
     CommitPoint,
     CommitWatermark,
     read_watermark,
@@ -40,6 +39,7 @@ from xscl.store.store_errors import (
     WrongVersion,
     store_error,
 )
+from xscl.store.store_lock import UNFINISHED
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 1 h} S//a->y"
 ROOT = Path(__file__).resolve().parents[3]
