@@ -15,15 +15,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 
 MEASURES = ("push 1", "push 10", "push 1, read", "push 10, read", "made")
 SUBSCRIPTIONS = 1_000
 KEPT = 500
-RUN, RUNS = 20, 12
-"""Actions of a measurement, and measurements of which the first two do not count."""
+RUN, RUNS = 64, 8
+"""Actions of a measurement (as many as bring a journal to its database, or small chunks together),
+and measurements, of which the first two do not count."""
 
 
 def serve(place: Path) -> None:
@@ -67,33 +68,36 @@ def serve(place: Path) -> None:
 
 
 def compared(trees: tuple[Path, Path]) -> Iterator[tuple[str, list[float]]]:
-    """Yield for each measure the median milliseconds of each checkout."""
+    """Yield for each measure the median milliseconds of a run of each checkout."""
     with ExitStack() as stack:
-        served = []
-        for tree in trees:
-            place = stack.enter_context(tempfile.TemporaryDirectory())
-            command = [tree / ".venv/bin/python", "-c", _START, Path(__file__).parent, place]
-            served.append(
-                stack.enter_context(
-                    subprocess.Popen(
-                        list(map(str, command)),
-                        cwd=tree,
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        text=True,
-                    )
-                )
-            )
-            stack.callback(served[-1].stdin.close)  # type: ignore[union-attr]
+        asks = [stack.enter_context(_served(tree)) for tree in trees]
         for measure in MEASURES:
-            spent: list[list[float]] = [[], []]
-            for _ in range(RUNS):
-                for one, found in zip(served, spent, strict=True):
-                    assert one.stdin is not None and one.stdout is not None
-                    one.stdin.write(f"{measure}\n")
-                    one.stdin.flush()
-                    found.append(float(one.stdout.readline()))
-            yield measure, [median(found[2:]) for found in spent]
+            spent = [[ask(measure) for ask in asks] for _ in range(RUNS)]
+            yield measure, list(map(median, zip(*spent[2:], strict=True)))
+
+
+@contextmanager
+def _served(tree: Path) -> Iterator[Callable[[str], float]]:
+    """Start the process of a checkout; what is yielded measures in it."""
+    with tempfile.TemporaryDirectory() as place:
+        command = [tree / ".venv/bin/python", "-c", _START, Path(__file__).parent, place]
+        with subprocess.Popen(
+            list(map(str, command)),
+            cwd=tree,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            given, answers = process.stdin, process.stdout
+            assert given is not None
+            assert answers is not None
+
+            def ask(measure: str) -> float:
+                print(measure, file=given, flush=True)
+                return float(answers.readline())
+
+            yield ask
+            given.close()
 
 
 # The other checkout may lack this module, so it is loaded from its file.

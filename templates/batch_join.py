@@ -21,6 +21,7 @@ from templates.columns.columns import (
     distinct,
     together,
     unpack,
+    with_valued,
 )
 from templates.model.join_graph import LEFT, RIGHT, JoinGraph
 from templates.model.result_bound import Cut, bounded
@@ -132,7 +133,7 @@ class BatchJoin:
         reached = self._registry.firing.reached(pairs, two_sided=False)
         touched = _touched([m for m in reached if m.can_fire(pairs, pairs)], arrived)
         if touched:
-            valued = {**columns_of(bindings), "valued": bindings["key"].is_valid().to_numpy()}
+            valued = with_valued(bindings)
             self.take(self._bounded.filtered(self._evaluator, touched, valued))
 
     # -- Two sides: R_vj -------------------------------------------------------------------

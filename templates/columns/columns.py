@@ -50,6 +50,13 @@ def columns_of(table: pa.Table) -> Columns:
     }
 
 
+def with_valued(bindings: pa.Table) -> Columns:
+    """Return the columns of bindings, and in `valued` a mask of those with a key."""
+    key = bindings["key"]
+    valued = key.is_valid().to_numpy() if key.null_count else np.ones(len(key), np.bool_)
+    return {**columns_of(bindings), "valued": valued}
+
+
 def table_of(rows: Sequence[Sequence[object]], schema: pa.Schema) -> pa.Table:
     """Return rows of Python values as an Arrow table."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
@@ -320,7 +327,8 @@ class SortedRuns:
         for values, rows in self._runs:
             first = values.searchsorted(low, "left")
             last = values.searchsorted(high, "right")
-            which, at = spread(first, last)
-            places.append(which)
-            found.append(rows[at])
+            if (first < last).any():  # few runs have what few are asked for
+                which, at = spread(first, last)
+                places.append(which)
+                found.append(rows[at])
         return np.concatenate(places), np.concatenate(found)

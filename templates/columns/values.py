@@ -101,7 +101,10 @@ class Values:
             columns = [pa.array(fresh), pa.array([texts[row] for row in chosen], pa.string())]
             self._storage.append("value", pa.table(columns, RELATIONS["value"]))
             stored.add(fresh, checks[chosen])
-        return np.concatenate((rows[there & ~known[rows]], np.delete(new, first)))
+        taken = rows[there & ~known[rows]]
+        if len(fresh) == len(new):
+            return taken
+        return np.concatenate((taken, np.delete(new, first)))
 
     def _stored(self) -> SortedRuns:
         """Return the checks of the stored texts by their keys."""

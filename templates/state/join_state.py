@@ -43,6 +43,7 @@ from templates.columns.columns import (
     spread,
     steps,
     together,
+    with_valued,
 )
 from templates.model.relations import INFINITE
 from templates.storage import Mask, Storage, scan
@@ -105,7 +106,7 @@ class JoinState:
         """
         if not bindings.num_rows:
             return
-        columns: Columns = {**columns_of(bindings), "valued": bindings["key"].is_valid().to_numpy()}
+        columns = with_valued(bindings)
         documents = columns_of(times)
         _, slots = self._by_doc.rows(documents["doc"], documents["doc"])
         if len(slots):

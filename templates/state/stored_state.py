@@ -93,9 +93,13 @@ class StoredState:
         if self._registry.texts is not None:
             self._batch_texts = dict(zip(interned.keys.tolist(), texts, strict=True))
         rows = bindings["value"].combine_chunks()
-        keys = pa.array(interned.keys, pa.uint64()).take(rows)
-        shared = pa.array(interned.known | (values["docs"].to_numpy() > 1))
-        met = shared.take(rows).fill_null(False).to_numpy(zero_copy_only=False)
+        shared = interned.known | (values["docs"].to_numpy() > 1)
+        if rows.null_count:
+            keys = pa.array(interned.keys).take(rows)
+            met = pa.array(shared).take(rows).fill_null(False).to_numpy(zero_copy_only=False)
+        else:  # the same, a fifth of a small push faster
+            at = rows.to_numpy()
+            keys, met = pa.array(interned.keys[at]), shared[at]
         return bindings.drop_columns("value").append_column("key", keys), met
 
     def add(self, bindings: pa.Table, times: pa.Table) -> None:

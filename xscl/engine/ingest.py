@@ -198,7 +198,7 @@ class Ingest:
         whole = given.without(poison)
         if strict:
             expect_valid(whole.documents)
-        outcome = _Outcome([_RESULTS.empty_table()])
+        outcome = _Outcome([])
         with self._transactions.lock:
             if batch is not None and self._transactions.state.ledger.has(batch):
                 return self._result(outcome, len(documents))
@@ -230,9 +230,10 @@ class Ingest:
                 state = self._transactions.state
                 return count_late(state.store, state.readings.table(), outcome.behind)
 
+        first, *others = outcome.results or [_RESULTS.empty_table()]
         with self._transactions.lock:
             return PushResult(
-                self._log.expand(pa.concat_tables(outcome.results)),
+                self._log.expand(pa.concat_tables((first, *others)) if others else first),
                 outcome.accepted,
                 given - outcome.accepted - outcome.rejected,
                 outcome.rejected,

@@ -42,7 +42,7 @@ class MatchLog:
         """Return rows of `state.result` as matches.  The caller holds the engine's lock."""
         subscriptions = self._transactions.state.subscriptions
         by_qid, earlier = subscriptions.by_qid, subscriptions.retired.by_qid
-        qids = pc.unique(rows["qid"]).to_pylist()
+        qids = pc.unique(rows["qid"]).to_pylist() if rows.num_rows else []
         if earlier.keys().isdisjoint(qids):
             subscribers = {qid: by_qid[qid] for qid in qids if qid in by_qid}
         else:

@@ -83,7 +83,7 @@ class ResultCollector:
             arrays = [pa.array(c, f.type) for c, f in zip(columns, FOUND, strict=True)]
             found.append(pa.table(arrays, schema=FOUND))
             self._rows.clear()
-        return pa.concat_tables([FOUND.empty_table(), *found])
+        return pa.concat_tables(found) if found else FOUND.empty_table()
 
     def _sorted(self, found: pa.Table) -> pa.Table:
         """Return results sorted by their documents."""

@@ -183,7 +183,7 @@ def shred(automaton: Automaton, arrivals: Iterable[Arrival]) -> Witnesses:
     for batch, place in arrivals:
         places.setdefault(id(batch), (batch, []))[1].append(place)
     columns = WitnessColumns(automaton)
-    times = [TIMES.empty_table()]
+    times: list[pa.Table] = []
     elsewhere: list[tuple[RemoteBindings, Numbers, Numbers]] = []
     for batch, listed in places.values():
         some = np.array(listed)
@@ -198,4 +198,5 @@ def shred(automaton: Automaton, arrivals: Iterable[Arrival]) -> Witnesses:
     bindings, values = (
         merge_bindings(columns.tables(), elsewhere) if elsewhere else columns.tables()
     )
-    return Witnesses(bindings, pa.concat_tables(times), values)
+    first, *others = times or [TIMES.empty_table()]
+    return Witnesses(bindings, pa.concat_tables((first, *others)) if others else first, values)

@@ -251,8 +251,11 @@ class ChunkWriter(Chunks):
         if order is not None:
             column = batch.column(order).to_numpy()  # 4 µs; pyarrow's min_max takes 25
             return int(column.min()), int(column.max())
-        sql = "SELECT max(last) FROM state.chunk WHERE relation = ?"
-        last = self._connection.execute(sql, (relation,)).get or 0
+        if small := self._small.get(relation):
+            last = small[-1].last
+        else:
+            sql = "SELECT max(last) FROM state.chunk WHERE relation = ?"
+            last = self._connection.execute(sql, (relation,)).get or 0
         return last + 1, last + batch.num_rows
 
     def _insert(

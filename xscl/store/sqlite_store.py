@@ -16,6 +16,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -31,12 +32,15 @@ from xscl.store.sqlite_database import Database, Reader, changes_of
 from xscl.store.sqlite_errors import translated
 from xscl.store.sqlite_file import connect, copy_target, seen
 from xscl.store.sqlite_tables import (
+    ENCODED,
     RELATIONS,
     TABLES,
+    Column,
     column_of,
     decoder,
     encoded,
     schema_of,
+    stored_column,
     stored_rows,
     stored_values,
 )
@@ -157,7 +161,15 @@ class SqliteStore:
             self.append(name, rows)
         elif rows.num_rows:
             values = zip(*map(stored_values, rows.columns), strict=True)
-            self.execute_many(_insertion(name, rows.column_names), values)
+            self.execute_many(_insertion(name, tuple(rows.column_names)), values)
+
+    def insert_columns(self, table: str, columns: Mapping[str, Column]) -> None:
+        """Append rows to a table: columns of Python values or of NumPy, by their names."""
+        name = table.removeprefix("state.")
+        values = (
+            stored_column(one, encode=column in ENCODED[name]) for column, one in columns.items()
+        )
+        self.execute_many(_insertion(name, tuple(columns)), zip(*values, strict=True))
 
     def insert_rows(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:
         """Append rows of Python values by the names of columns, all of the table."""
@@ -167,7 +179,7 @@ class SqliteStore:
             columns = [pa.array([row[one.name] for row in listed], one.type) for one in schema]
             self.append(name, pa.table(columns, schema=schema))
             return
-        self.execute_many(_insertion(name, TABLES[name].names), stored_rows(name, rows))
+        self.execute_many(_insertion(name, tuple(TABLES[name].names)), stored_rows(name, rows))
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
         """Execute a statement with each of some rows of parameters."""
@@ -178,7 +190,7 @@ class SqliteStore:
     def set_progress(self, **values: int) -> None:
         """Write some numbers of a push: columns of the single row of `progress`."""
         written = ", ".join(f"{name} = ?" for name in values)
-        self.fetch(f"UPDATE state.progress SET {written}", list(map(int, values.values())))
+        self.execute_many(f"UPDATE state.progress SET {written}", [[*map(int, values.values())]])
 
     def set_meta(self, **values: int) -> None:
         """Write named numbers that rarely change."""
@@ -189,7 +201,7 @@ class SqliteStore:
         """Make the rows of an Arrow table a temporary table for later queries of this thread."""
         columns = ", ".join(f'"{column}"' for column in rows.column_names)
         made = f'CREATE TABLE "{name}" ({columns})'
-        insertion = _insertion(name, rows.column_names, "temp")
+        insertion = _insertion(name, tuple(rows.column_names), "temp")
         with self._connected() as connection:
             settings = [f"PRAGMA query_only = {state}" for state in ("OFF", "ON")]
             if self._is_on_writer:
@@ -459,7 +471,8 @@ class SqliteStore:
 _COUNT = _Shape(("Count",), (None,), ())
 
 
-def _insertion(table: str, columns: Iterable[str], schema: str = "state") -> str:
+@lru_cache
+def _insertion(table: str, columns: tuple[str, ...], schema: str = "state") -> str:
     names = [f'"{column}"' for column in columns]
     places = ", ".join("?" * len(names))
     return f'INSERT INTO {schema}."{table}" ({", ".join(names)}) VALUES ({places})'

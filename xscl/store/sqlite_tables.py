@@ -14,8 +14,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.store.schema import EARLIEST
@@ -24,6 +26,8 @@ VERSION = 20
 """The version of these tables."""
 APPLICATION = 0x7873636C
 """What marks a file of SQLite as a store: `xscl`."""
+
+Column: TypeAlias = Sequence[object] | npt.NDArray[Any]
 
 _TYPES = {
     "BIGINT": pa.int64(),
@@ -247,6 +251,13 @@ def is_encoded(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind)) or kind == pa.uint64()
 
 
+ENCODED = {
+    name: frozenset(one.name for one in schema if is_encoded(one.type))
+    for name, schema in TABLES.items()
+}
+"""The columns of tables whose values are stored as others."""
+
+
 def stored_rows(
     table: str, rows: Iterable[Mapping[str, object]]
 ) -> Iterator[tuple[object, ...] | list[object]]:
@@ -274,6 +285,14 @@ def stored_values(column: pa.ChunkedArray) -> Sequence[object]:
         return listed
     values: list[object] = column.to_pylist()
     return [encoded(value) for value in values] if pa.types.is_list(kind) else values
+
+
+def stored_column(values: Column, *, encode: bool) -> Sequence[object]:
+    """Return Python values, or those of NumPy, as SQLite stores them."""
+    if isinstance(values, np.ndarray):
+        listed: list[object] = values.tolist()
+        values = listed
+    return [*map(encoded, values)] if encode else values
 
 
 def column_of(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array:

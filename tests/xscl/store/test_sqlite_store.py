@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from xscl.errors import StoreError
 from xscl.store import sqlite_database, sqlite_file
 from xscl.store.sqlite_store import SqliteStore, among
+from xscl.store.sqlite_tables import Column
 from xscl.store.store_errors import ReadTooLong, StoreClosed
 
 COUNT = "SELECT count(*) FROM state.late"
@@ -40,6 +42,20 @@ def filed(tmp_path: Path) -> Iterator[SqliteStore]:
 def add(store: SqliteStore, doc: int, size: int = 0) -> None:
     row = {"doc": doc, "missed": "x" * size, "watermark": 0, "lateness": 0}
     store.insert_rows("state.late", [row])
+
+
+def test_columns_of_python_and_of_numpy_become_rows(store: SqliteStore) -> None:
+    columns: dict[str, Column] = {
+        "key": ["a", "b"],
+        "first_name": np.array([1, (1 << 64) - 1], np.uint64),
+        "skipped": np.array([2, 3]),
+        "clipped": [True, None],
+    }
+    store.insert_columns("state.feed_item", columns)
+    found = store.fetch("SELECT key, first_name, skipped, clipped FROM state.feed_item")
+    assert found == [("a", 1, 2, True), ("b", (1 << 64) - 1, 3, None)]
+    store.insert_columns("state.composite", {"doc": [1], "docs": [(2, 3)]})
+    assert store.fetch("SELECT docs FROM state.composite") == [([2, 3],)]
 
 
 def count(store: SqliteStore) -> int:

@@ -230,10 +230,11 @@ class Joins:
             ) from error
         found = self._bounded(found, cuts)
         kept = self._processor.are_stored(witnesses.bindings["pair"].to_numpy())
-        columns = (witnesses.bindings["doc"].filter(pa.array(kept)), found["doc1"], found["doc2"])
-        self.documents.update(doc for column in columns for doc in pc.unique(column).to_pylist())
-        self._found(found)
+        self.documents.update(np.unique(witnesses.bindings["doc"].to_numpy()[kept]).tolist())
         if found.num_rows:
+            for name in ("doc1", "doc2"):
+                self.documents.update(pc.unique(found[name]).to_pylist())
+            self._found(found)
             self._hand_on(found)
 
     def _bounded(self, found: pa.Table, cuts: Sequence[Cut]) -> pa.Table:

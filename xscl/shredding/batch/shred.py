@@ -97,13 +97,16 @@ class WitnessColumns:
     def tables(self) -> tuple[pa.Table, pa.Table]:
         """Return bindings and values (see `templates.model.relations.Witnesses`)."""
         self._flush()
-        self._join()
-        one_by_one = [np.array(column) for column in self._rows]
-        self._record_values(one_by_one[0], one_by_one[-1])
-        parts = zip(one_by_one, *self._parts, strict=True)
-        which, *united = [np.concatenate(column) for column in parts]
+        if self._apart.lines:
+            self._join()
+        if len(self._rows[0]) or not self._parts:
+            one_by_one = [np.array(column) for column in self._rows]
+            self._record_values(one_by_one[0], one_by_one[-1])
+            self._parts.insert(0, one_by_one)
+        which, *united = map(np.concatenate, zip(*self._parts, strict=True))
         docs = np.array(self._docs, np.int64)[which]
-        without = [None, None, None, None, united[-1] < 0]  # rows without a value
+        absent = united[-1] < 0  # rows without a value
+        without = [None, None, None, None, absent if absent.any() else None]
         arrays = [
             pa.array(column, field.type, mask=mask)
             for column, field, mask in zip((docs, *united), BINDINGS, without, strict=True)

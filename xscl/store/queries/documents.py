@@ -28,7 +28,12 @@ _STORED = (
 
 def insert_documents(store: Store, rows: pa.Table | Mapping[str, Any]) -> None:
     """Append documents: a table of all columns, or their values by the names of columns."""
-    store.insert(_TABLE, rows if isinstance(rows, pa.Table) else store.typed(_TABLE, rows))
+    if isinstance(rows, pa.Table):
+        store.insert(_TABLE, rows)
+    elif isinstance(store, SqliteStore):
+        store.insert_columns(_TABLE, rows)
+    else:
+        store.insert(_TABLE, store.typed(_TABLE, rows))
 
 
 def delete_documents(store: Store, docs: Numbers) -> None:

@@ -8,11 +8,15 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
+from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 
 def insert_texts(store: Store, docs: Sequence[int], texts: Sequence[bytes]) -> None:
     """Append the texts of documents."""
+    if isinstance(store, SqliteStore):
+        store.insert_columns("state.text", {"doc": docs, "xml": texts})
+        return
     table = pa.table({"doc": pa.array(docs, pa.int64()), "xml": pa.array(texts, pa.binary())})
     store.insert("state.text", table)
 
