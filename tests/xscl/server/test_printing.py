@@ -276,7 +276,9 @@ def test_a_cut_over_that_fails_hides_no_later_match(
             def fail_beside_the_tail(point: str) -> None:
                 if point == "before_commit" and engine.host.log.acknowledged > 3:
                     following.notify()
-                    following.finish(threading.Event())
+                    finishing = threading.Thread(target=following.finish, args=(threading.Event(),))
+                    finishing.start()  # this thread would see what is not committed
+                    finishing.join()
                     raise OSError(errno.EIO, os.strerror(errno.EIO))
 
             with monkeypatch.context() as patched:
