@@ -271,6 +271,17 @@ class Database:
                 self._file.note(self._file.mark._replace(base=self.commits), durably=True)
             return bool(frames == written)
 
+    def clear_log(self) -> bool:
+        """Write the log to the database, and empty it; return False if a reader does not end."""
+        until = time.monotonic() + READING
+        with self.translated():
+            while not self.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE):
+                if time.monotonic() > until:
+                    self._end_readers(every=True)
+                    return self.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                time.sleep(WAITING / 1_000)
+        return True
+
     def _end_readers(self, *, every: bool) -> None:
         with self._mutex:
             readers = list(self._readers)

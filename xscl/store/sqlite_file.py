@@ -28,6 +28,7 @@ import apsw
 import apsw.sqlite_extra
 
 from xscl.errors import StoreError
+from xscl.plurals import counted
 from xscl.store.atomic_files import synchronise
 from xscl.store.sqlite_errors import translated
 from xscl.store.sqlite_tables import APPLICATION, VERSION, create_statements, unsigned
@@ -252,8 +253,8 @@ class StoreFile:
         if mark is not None and now.commits < mark.commits:
             raise StoreWentBack(
                 path,
-                f"it has {now.commits} commits, and {mark.commits} were acknowledged; the last"
-                f" {mark.commits - now.commits} are missing",
+                f"it has {counted(now.commits, 'commit')}, and {mark.commits} were acknowledged;"
+                f" the last {mark.commits - now.commits} are missing",
             )
         return now
 

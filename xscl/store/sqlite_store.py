@@ -223,12 +223,13 @@ class SqliteStore:
     def rewrite(self) -> bool:
         """Rewrite the file, so that no byte of removed rows is left in it, or in its log.
 
-        Return False if a reader still needs the log; the next checkpoint clears it.
+        It waits for readers, which are ended after `xscl.store.sqlite_database.READING` seconds.
+        Return False if one still needs the log then.
         """
         database = self._database
         with database.lock, database.translated():
             database.writer.execute("VACUUM state")
-            return self.path is None or database.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        return self.path is None or database.clear_log()
 
     # -- Reading ---------------------------------------------------------------------------
 

@@ -12,12 +12,17 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.commandline import called
+from tests.xscl.store.backups import MADE
 from xscl.cli import service as service_of_commands
 from xscl.engine.facade import Engine
-from xscl.store.commit_watermark import read_watermark, watermark_path
+from xscl.plurals import counted
 from xscl.store.data_directory import DataDirectory
-from xscl.store.migrations import current_version
+from xscl.store.opening import IS_SQLITE, mark_path, read_mark, schema_version
+from xscl.store.store_errors import DATABASE
 
+BEFORE = MADE + 1
+"""The number of commits of `place`."""
+COMMITS = counted(BEFORE, "commit")
 TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
 
 
@@ -36,7 +41,7 @@ def place(tmp_path: Path) -> DataDirectory:
 def backup(place: DataDirectory, tmp_path: Path) -> Path:
     done = called("backup", str(tmp_path / "backup.tar"), "--data", str(place.path))
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"wrote {tmp_path}/backup.tar: 2 commits, 1 waiting segment")
+    assert done.stdout.startswith(f"wrote {tmp_path}/backup.tar: {COMMITS}, 1 waiting segment")
     return tmp_path / "backup.tar"
 
 
@@ -50,9 +55,9 @@ def test_what_a_backup_is_in_json(place: DataDirectory, backup: Path) -> None:
     done = called("backup", str(backup), "--json", "--data", str(place.path))
     told = json.loads(done.stdout)
     assert told["file"] == str(backup)
-    assert (told["commits"], told["position"], told["version"]) == (2, 0, current_version())
+    assert (told["commits"], told["position"], told["version"]) == (BEFORE, 0, schema_version())
     names = [part["name"] for part in told["parts"]]
-    assert names == ["state.duckdb", "spool/000000000001.arrows", "spool/latest"]
+    assert names == [DATABASE, "spool/000000000001.arrows", "spool/latest"]
     assert backup.stat().st_mode & 0o777 == 0o600
 
 
@@ -61,30 +66,30 @@ def test_restored_into_an_empty_directory(backup: Path, tmp_path: Path) -> None:
     done = called("restore", str(backup), *data)
     assert (done.exit_code, done.stderr) == (0, "")
     first, waiting, apart = done.stdout.splitlines()
-    assert first.startswith(f"restored {tmp_path}/elsewhere: 2 commits, 1 waiting segment")
+    assert first.startswith(f"restored {tmp_path}/elsewhere: {COMMITS}, 1 waiting segment")
     assert waiting == "1 segment of the spool will be consumed by 'xscl serve'"
     assert apart == "not in a backup, copy it if there is one: secrets.json, xscl.toml"
     assert "twice" in called("subscriptions", *data).stdout
 
 
 def test_data_is_replaced_by_force_only(place: DataDirectory, backup: Path) -> None:
-    data = ("--data", str(place.path))
+    data, mark = ("--data", str(place.path)), mark_path(place.database).name
     done = called("restore", str(backup), *data)
     assert done.exit_code == 1
     assert done.stderr == (
-        f"xscl: there is data in {place.path} already: state.duckdb, state.duckdb.mark, spool\n"
+        f"xscl: there is data in {place.path} already: {DATABASE}, {mark}, spool\n"
         "hint: --force keeps this data aside and puts the backup in its place; "
         "--data names another directory\n"
     )
     done = called("restore", str(backup), "--force", *data)
     assert done.exit_code == 0
     (kept,) = place.path.glob("before-*")
-    parts = ("state.duckdb.mark", "state.duckdb.blocks", "state.duckdb")
+    parts = (mark, *(() if IS_SQLITE else ("state.duckdb.blocks",)), DATABASE)
     assert f"kept aside in {kept}: {', '.join(parts)}\n" in done.stdout
     told = json.loads(called("restore", str(backup), "--force", "--json", *data).stdout)
-    assert (told["waiting"], told["missing"], told["commits"]) == (1, 0, 2)
+    assert (told["waiting"], told["missing"], told["commits"]) == (1, 0, BEFORE)
     assert Path(told["aside"]).is_dir()
-    assert told["kept"] == ["state.duckdb.mark", "state.duckdb"]
+    assert told["kept"] == [mark, DATABASE]
 
 
 @pytest.mark.usefixtures("apart")
@@ -111,29 +116,29 @@ def test_a_store_that_went_backwards(place: DataDirectory, backup: Path) -> None
     older = place.database.read_bytes()
     assert called("subscribe", "again", TWICE, *data).exit_code == 0
     place.database.write_bytes(older)
-    seen = read_watermark(place.database)
+    seen = read_mark(place.database)
     assert seen is not None
+    says = "" if IS_SQLITE else f"{mark_path(place.database)} says that "
     done = called("subscriptions", *data)
     assert done.exit_code == 1
     assert done.stderr == (
-        f"xscl: the store {place.database} has gone backwards: it has 2 commits, and "
-        f"{watermark_path(place.database)} says that {seen.commits} were acknowledged; "
-        f"the last {seen.commits - 2} are missing\n"
+        f"xscl: the store {place.database} has gone backwards: it has {COMMITS}, and "
+        f"{says}{seen.commits} were acknowledged; the last {seen.commits - BEFORE} are missing\n"
         "hint: put the newer file back if you have it, or a backup: "
         f"xscl restore FILE --force --data {place.path}; or accept the store as it is, "
         f"without what is missing: xscl restore --accept --data {place.path}\n"
     )
     done = called("restore", "--accept", *data)
     assert done.stdout.splitlines() == [
-        f"accepted the store in {place.path} as it is, at commit 2",
-        f"lost: the last {seen.commits - 2} commits, with the documents, matches and "
-        "subscriptions that they brought; documents that are still in the spool will be "
+        f"accepted the store in {place.path} as it is, at commit {BEFORE}",
+        f"lost: the last {counted(seen.commits - BEFORE, 'commit')}, with the documents, matches"
+        " and subscriptions that they brought; documents that are still in the spool will be "
         "consumed again",
     ]
     assert "again" not in called("subscriptions", *data).stdout
     told = json.loads(called("restore", "--accept", "--json", *data).stdout)
     # that something was given up is a commit of its own
-    assert (told["commits"], told["lost"], told["kept"]) == (3, 0, [])
+    assert (told["commits"], told["lost"], told["kept"]) == (BEFORE + 1, 0, [])
 
 
 def test_a_store_that_is_gone(place: DataDirectory) -> None:

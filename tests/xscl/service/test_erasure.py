@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import secrets
+import subprocess
+from collections.abc import Iterable
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -16,9 +19,11 @@ from tests.xscl.service.conftest import eventually, ok, serving
 from tests.xscl.stored_tables import stored_tables
 from tests.xscl.web.test_stars import star_newest
 from xscl.engine.facade import Engine
+from xscl.polling.feed_poller import PollSettings
 from xscl.service.accounts import Accounts
 from xscl.service.user_data import ErasureWaits, UserData
 from xscl.store.data_directory import DataDirectory
+from xscl.store.opening import IS_SQLITE, open_store
 
 
 def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
@@ -72,6 +77,104 @@ def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
             for own in ("alice", "secret-order", "private", "_1."):
                 assert own not in text, (table, own)
         assert store.fetch("SELECT number FROM state.account") == [(2,)]
+
+
+class Own(NamedTuple):
+    """What a user has, each with a text that stands nowhere else."""
+
+    user: str
+    stream: str
+    subscription: str
+    past: str
+    tag: str
+    label: str
+    hook: str
+    constant: str
+    pattern: str
+    statement: str
+    id: str
+    text: str
+    rejected: str
+    waiting: str
+
+    @classmethod
+    def random(cls) -> Own:
+        return cls(*(f"t{secrets.token_hex(8)}" for _ in cls._fields))
+
+
+def has_all(operator: httpx.Client, own: Own) -> None:
+    """Give a user all that a user may have."""
+    made = ok(operator.post("/v1/tokens", json={"user": own.user, "label": own.label}))
+    headers = {"Authorization": f"Bearer {made['token']}"}
+    with httpx.Client(base_url=operator.base_url, headers=headers) as user:
+        ok(user.put(f"/v1/streams/{own.stream}", json={"live": True}))
+        queries = {
+            own.subscription: f"{own.stream}//a->x FOLLOWED BY{{x=y, 9 d}} {own.stream}//a->y",
+            own.past: f"{own.stream}//a[./{own.pattern}]->x",
+            "gone": f"{own.stream}//a[./b = '{own.constant}']->x",
+        }
+        for name, query in queries.items():
+            ok(user.put(f"/v1/subscriptions/{name}", json={"query": query, "tags": [own.tag]}))
+        edited = {"query": f"{own.stream}//a->x"}
+        ok(user.patch(f"/v1/subscriptions/{own.past}", json=edited))
+        hook = {"kind": "webhook", "url": f"https://127.0.0.1:9/{own.hook}"}
+        ok(user.post(f"/v1/subscriptions/{own.past}/endpoints", json=hook))
+        ok(user.post("/v1/addresses", json={}))
+        documents = f"/v1/documents/{own.stream}"
+        for number in range(30):
+            text = f"<a>{own.text}<b>{number % 3}</b></a>"
+            ok(user.post(f"{documents}?id={own.id}-{number}", content=text))
+        eventually(lambda: len(ok(user.get("/v1/matches?limit=100"))["matches"]) > 30)
+        star_newest(user)
+        user.post(f"{documents}?id=wrong", content=f"<{own.rejected}>")
+        statement = {"query": f"SELECT '{own.statement}'"}
+        ok(user.put("/v1/sql/saved/one", json=statement))
+        ok(user.post("/v1/sql", json=statement))
+        assert user.delete("/v1/subscriptions/gone").status_code == 204
+
+
+def found_in(place: DataDirectory, texts: Iterable[str]) -> set[tuple[str, str]]:
+    """Return which of some texts stand where: in a raw file, a table or a document that waits."""
+    places = {
+        str(path.relative_to(place.path)): path.read_bytes()
+        for path in place.path.rglob("*")
+        if path.is_file()
+    }
+    spool = Spool(place.spool, read_only=True)
+    for number in spool.numbers(0):
+        places[f"segment {number}"] = repr(list(spool.read(number))).encode()
+    with closing(open_store(place.database)) as store:
+        for table, rows in stored_tables(store).items():
+            places[f"state.{table}"] = repr(rows.to_pylist()).encode()
+    return {
+        (text, where) for text in texts for where, image in places.items() if text.encode() in image
+    }
+
+
+@pytest.mark.skipif(not IS_SQLITE, reason="what DuckDB has removed stays in its file")
+def test_no_byte_of_an_erased_user_is_left(place: DataDirectory) -> None:
+    """Neither in a file as it is, nor in what its compressed parts say."""
+    own = Own.random()
+    fetching = PollSettings(("127.0.0.1:9",))  # where nobody listens
+    with serving(place, fetching=fetching) as running, running.client() as operator:
+        ok(operator.put("/v1/subscriptions/mine", json={"query": "S//a->x"}))
+        has_all(operator, own)
+    with Spool(place.spool) as spool:
+        name = f"_1.{own.stream}"
+        spool.append([Document(name, "x", 1, f"<a>{own.waiting}</a>".encode())], 1)
+    there = found_in(place, own)
+    texts = {text for text, _ in there}
+    assert [name for name, text in own._asdict().items() if text not in texts] == []
+    assert {where for _, where in there} >= {place.database.name, "state.value", "state.text"}
+    with serving(place) as running, running.client() as operator:
+        assert operator.delete(f"/v1/accounts/{own.user}").status_code == 204
+        for path in place.path.glob("state.sqlite*"):
+            # of another process: closing the file here would drop the locks of the store
+            image = subprocess.check_output(["cat", str(path)])
+            assert not [text for text in own if text.encode() in image], path
+        ok(operator.post("/v1/documents/S?id=later", content="<a>later</a>"))
+        eventually(lambda: ok(operator.get("/v1/matches"))["matches"])
+    assert found_in(place, own) == set()
 
 
 def test_documents_that_wait_are_erased_before_they_are_consumed(place: DataDirectory) -> None:

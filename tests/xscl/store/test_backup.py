@@ -18,6 +18,7 @@ import xscl
 from feeds.spool import Spool
 from tests.examples import usually
 from tests.xscl.store.backups import (
+    MADE,
     SUBSCRIPTIONS,
     append,
     batch,
@@ -51,8 +52,6 @@ from xscl.store.store_lock import UNFINISHED
 
 ROOT = Path(__file__).resolve().parents[3]
 PUSHES = 8
-MADE = 0 if IS_SQLITE else 1
-"""The commits of a new store."""
 of_duckdb = pytest.mark.skipif(IS_SQLITE, reason="this is of the store in DuckDB")
 
 
