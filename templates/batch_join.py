@@ -49,6 +49,7 @@ FOUND = pa.schema(
         ("nodes", pa.list_(pa.int32())),
     ]
 )
+NOTHING_FOUND = FOUND.empty_table()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class BatchJoin:
             _project(rows, self._registry.members[number].template.graph)
             for number, rows in self.out.items()
         ]
-        every = pa.concat_tables(parts) if parts else FOUND.empty_table()
+        every = pa.concat_tables(parts) if parts else NOTHING_FOUND
         most, cuts = self._bounded.most, self._bounded.cuts
         if every.num_rows > most:
             every, more = bounded(every, self.documents.ranks, most)

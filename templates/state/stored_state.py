@@ -100,7 +100,8 @@ class StoredState:
         else:  # the same, a fifth of a small push faster
             at = rows.to_numpy()
             keys, met = pa.array(interned.keys[at]), shared[at]
-        return bindings.drop_columns("value").append_column("key", keys), met
+        place = bindings.column_names.index("value")  # `drop_columns` takes 12 µs
+        return bindings.set_column(place, "key", keys), met
 
     def add(self, bindings: pa.Table, times: pa.Table) -> None:
         """Maintain the join state (Algorithm 2); witnesses of filters need not be kept."""
@@ -111,7 +112,7 @@ class StoredState:
             present = among(times["doc"].to_numpy(), distinct(bindings["doc"].to_numpy()))
             if not present.all():
                 times = times.filter(pa.array(present))
-            times = times.drop_columns("first")
+            times = times.remove_column(times.column_names.index("first"))
             docs = times["doc"].to_numpy()
             known = self._known(docs)
             if self._memory is not None:

@@ -230,7 +230,7 @@ class Ingest:
                 state = self._transactions.state
                 return count_late(state.store, state.readings.table(), outcome.behind)
 
-        first, *others = outcome.results or [_RESULTS.empty_table()]
+        first, *others = outcome.results or [_NO_RESULTS]
         with self._transactions.lock:
             return PushResult(
                 self._log.expand(pa.concat_tables((first, *others)) if others else first),
@@ -248,7 +248,7 @@ class Ingest:
             dataflow = state.dataflow
             state.flow.look(dataflow.passed)
             if batch is not None and not state.ledger.enter(batch):
-                return _RESULTS.empty_table()
+                return _NO_RESULTS
             dataflow.begin(several=len(portion.documents) > 1)
             accepted = self._accept(state, portion)
             laps.end("accept")
@@ -428,6 +428,8 @@ class Ingest:
 
 def append_results(state: EngineState, found: pa.Table) -> pa.Table:
     """Store results at the end of the log, and return them with their positions."""
+    if not found.num_rows:
+        return _NO_RESULTS
     first, state.position = state.position + 1, state.position + found.num_rows
     positions = np.arange(first, first + found.num_rows, dtype=np.int64)
     results = found.add_column(0, "position", pa.array(positions))
@@ -444,3 +446,4 @@ _RESULTS = pa.schema(
         ("nodes", pa.list_(pa.int32())),
     ]
 )
+_NO_RESULTS = _RESULTS.empty_table()

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cep_core.plan import Members, Operator, Row
-from templates.batch_join import FOUND
+from templates.batch_join import FOUND, NOTHING_FOUND
 from templates.processor import Processor
 from xscl.documents.composite_events import Composite, CompositeEvents
 from xscl.planning.operators.leaves import Leaves
@@ -83,7 +83,7 @@ class ResultCollector:
             arrays = [pa.array(c, f.type) for c, f in zip(columns, FOUND, strict=True)]
             found.append(pa.table(arrays, schema=FOUND))
             self._rows.clear()
-        return pa.concat_tables(found) if found else FOUND.empty_table()
+        return pa.concat_tables(found) if found else NOTHING_FOUND
 
     def _sorted(self, found: pa.Table) -> pa.Table:
         """Return results sorted by their documents."""
