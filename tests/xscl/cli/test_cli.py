@@ -26,6 +26,7 @@ from xscl.engine.facade import Engine
 from xscl.server.demo import publishing
 from xscl.service.showing import MatchShown
 from xscl.store.data_directory import DataDirectory
+from xscl.store.store_errors import DATABASE
 
 ROOT = Path(__file__).resolve().parents[3]
 PAIR = "S//book->b[./title->t] JOIN{t=u, 30 d} S//blog->c[./title->u]"
@@ -385,7 +386,7 @@ def test_reading_makes_no_data_directory(folder: Path, arguments: list[str]) -> 
 def test_the_data_directory_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XSCL_DATA", "elsewhere")
     answered("subscribe", "q", "S//a->x")
-    assert Path("elsewhere/state.duckdb").exists()
+    assert Path("elsewhere", DATABASE).exists()
     assert json_rows(answered("subscriptions", "--json", "--data", "elsewhere"))
 
 

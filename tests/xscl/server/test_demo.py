@@ -17,6 +17,7 @@ import pytest
 from feeds.formats.parse import parse_feed
 from tests.foreign import write_foreign_packages
 from xscl.server.demo import SHOWN
+from xscl.store.store_errors import DATABASE
 from xscl.web import samples
 from xscl.web.gallery import cases
 
@@ -109,7 +110,7 @@ def test_spark_runs_without_an_installed_java_and_says_nothing(
 
 
 def test_a_directory_with_data_is_not_used(tmp_path: Path) -> None:
-    (tmp_path / "state.duckdb").write_bytes(b"")
+    (tmp_path / DATABASE).write_bytes(b"")
     done = run_demo("--no-spark", "--data", str(tmp_path))
     assert done.returncode == 1
     assert done.stderr == (
