@@ -47,7 +47,8 @@ _MODE = 0o700
 SETTINGS = "xscl.toml"
 """The file with defaults of options."""
 
-_FILES = frozenset({"secrets.json", SETTINGS})  # of the directory, read by name elsewhere
+# of the directory, read by name elsewhere
+_FILES = frozenset({"secrets.json", SETTINGS, FORMER_DATABASE})
 
 
 class DataDirectoryError(XsclError):

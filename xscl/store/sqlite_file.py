@@ -230,7 +230,7 @@ class StoreFile:
         if connection.pragma("application_id", schema="state") != APPLICATION:
             raise StoreDamaged(path, "it is a database of something else")
         if (version := connection.pragma("user_version", schema="state")) != VERSION:
-            raise WrongVersion(path, version)
+            raise WrongVersion(path, version, VERSION)
         found = connection.execute("PRAGMA state.quick_check(1)").get
         if found != "ok":
             raise StoreDamaged(path, str(found))

@@ -96,7 +96,7 @@ class WrongVersion(StoreError):
 
     code = "store_version"
 
-    def __init__(self, path: Path, found: int) -> None:
+    def __init__(self, path: Path, found: int, reads: int | None = None) -> None:
         if found == FIRST or found in DEVELOPMENT:
             super().__init__(
                 f"the store {path} was written by a development version (schema {found})",
@@ -105,7 +105,7 @@ class WrongVersion(StoreError):
         else:
             super().__init__(
                 f"the store {path} has version {found}, this program reads version"
-                f" {current_version()}",
+                f" {reads or current_version()}",
                 hint="install the release that wrote it, or a later one",
             )
 
@@ -120,8 +120,8 @@ class OldFormat(StoreError):
             f"the store {path} was written by version 0.2, whose format this version does not read",
             hint=_moving_from_old(f"--data {shlex.quote(str(path.parent))}", f"{path.parent}-new")
             if path.name == FORMER_DATABASE
-            else f"copy it to a directory of its own, as {FORMER_DATABASE}; any command there says"
-            " how to go on",
+            else f"copy it to a directory of its own as {FORMER_DATABASE}, and its log, if there is"
+            f" one, as {FORMER_DATABASE}.wal; any command on that directory says how to go on",
         )
 
 

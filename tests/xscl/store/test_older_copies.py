@@ -20,7 +20,7 @@ from tests.xscl.store.backups import append, everything, subscribed
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.store.data_directory import DataDirectory
-from xscl.store.opening import mark_path, paths_beside
+from xscl.store.opening import IS_SQLITE, mark_path, paths_beside
 
 YESTERDAY, TODAY = 3, 4
 """Segments that were consumed by then, and since then."""
@@ -159,6 +159,27 @@ def test_deleted_logs_beside_a_killed_store(today: DataDirectory) -> None:
     is_told(today, f"the last {TODAY} are missing")
     is_told_by_doctor(today)
     is_accepted(today, YESTERDAY + TODAY)
+
+
+@pytest.mark.skipif(not IS_SQLITE, reason="the store in DuckDB makes its count again")
+def test_deleted_logs_and_count(today: DataDirectory) -> None:
+    """Nothing but the note in the spool says that there was more."""
+    for path in (*logs_of(today), mark_path(today.database)):
+        path.unlink(missing_ok=True)
+    is_told(today, f"it has consumed the spool up to segment {YESTERDAY}")
+    is_told_by_doctor(today)
+    is_accepted(today, YESTERDAY + TODAY)
+
+
+@pytest.mark.parametrize("has_segments", [True, False])
+def test_deleted_files_beside_an_emptied_spool(today: DataDirectory, has_segments: bool) -> None:
+    for path in files_of(today):
+        path.unlink()
+    if not has_segments:
+        for path in today.spool.glob("*.arrow*"):
+            path.unlink()
+    is_told(today, "the file and its mark are missing")
+    is_told_by_doctor(today)
 
 
 def test_a_deleted_database(today: DataDirectory) -> None:
