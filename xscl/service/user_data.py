@@ -168,8 +168,10 @@ class UserData:
         if is_consumed:
             self._await(spool.latest())
         self._engine.host.catalog.erase(who.qualify(""))
-        self._accounts.erase(who)
         with closing(self._engine.host.connect()) as store:
+            if isinstance(store, SqliteStore):
+                store.plan_rewrite()
+            self._accounts.erase(who)
             if isinstance(store, SqliteStore):
                 store.rewrite()
 

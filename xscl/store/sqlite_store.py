@@ -12,6 +12,7 @@ transaction the first one reads on the connection that writes, all others on the
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from xscl.errors import StoreError
 from xscl.store.chunks import Chunks, Dead
 from xscl.store.mirrors import Analysis, Mirrors
 from xscl.store.sqlite_database import Database, Reader, changes_of
@@ -47,8 +49,10 @@ from xscl.store.sqlite_tables import (
 from xscl.store.store_errors import BackupError
 from xscl.store.store_lock import StoreMark
 
+_log = logging.getLogger(__name__)
 _FEW = 8  # numbers that a query names
 _SHAPES = 1_000  # statements of which the columns are known
+_REWRITE = "rewrite"  # the key in `state.meta` while a rewrite is to be done
 _UNWRITTEN = (apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_TRUNCATE)
 
 
@@ -107,6 +111,11 @@ class SqliteStore:
         self._shapes: dict[str, _Shape] = {}
         self._is_first = True
         self._begin()
+        if self.meta(_REWRITE):  # it was broken off
+            try:
+                self.rewrite()
+            except StoreError as error:  # such as a full disk, which hinders no start
+                _log.warning("removed rows stay in the store %s: %s", self.path, error.message)
 
     def _begin(self) -> None:
         self._chunks: Chunks | None = None  # within a reading
@@ -220,6 +229,10 @@ class SqliteStore:
         with self._database.lock, self._database.translated():
             self._database.writer.execute("PRAGMA state.incremental_vacuum")
 
+    def plan_rewrite(self) -> None:
+        """Note durably that `rewrite` follows: after a kill the next start does it."""
+        self.set_meta(**{_REWRITE: 1})
+
     def rewrite(self) -> bool:
         """Rewrite the file, so that no byte of removed rows is left in it, or in its log.
 
@@ -229,7 +242,10 @@ class SqliteStore:
         database = self._database
         with database.lock, database.translated():
             database.writer.execute("VACUUM state")
-        return self.path is None or database.clear_log()
+        is_done = self.path is None or database.clear_log()
+        if is_done and self.meta(_REWRITE):
+            self.fetch("DELETE FROM state.meta WHERE key = ?", (_REWRITE,))
+        return is_done
 
     # -- Reading ---------------------------------------------------------------------------
 

@@ -161,6 +161,21 @@ def test_deleted_logs_beside_a_killed_store(today: DataDirectory) -> None:
     is_accepted(today, YESTERDAY + TODAY)
 
 
+@pytest.mark.skipif(not IS_SQLITE, reason="the store in DuckDB keeps no number of its file")
+def test_an_older_file_beside_the_logs_of_today(yesterday: DataDirectory, tmp_path: Path) -> None:
+    """The logs begin after a later state of the file, so they do not fit."""
+    home = DataDirectory(shutil.copytree(yesterday.path, tmp_path / "home"))
+    with xscl.Engine(home.database) as engine:
+        consume(home, engine, YESTERDAY)
+    with xscl.Engine(home.database) as engine:
+        consume(home, engine, YESTERDAY + 1)
+        today = DataDirectory(shutil.copytree(home.path, tmp_path / "today"))
+    shutil.copy(yesterday.database, today.database)
+    is_told(today, "it is an older copy, beside a newer log")
+    is_told_by_doctor(today)
+    is_accepted(today, YESTERDAY + 2)
+
+
 @pytest.mark.skipif(not IS_SQLITE, reason="the store in DuckDB makes its count again")
 def test_deleted_logs_and_count(today: DataDirectory) -> None:
     """Nothing but the note in the spool says that there was more."""
