@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from templates.bound.bounded_answers import BoundedAnswers, Touched
 from templates.columns.columns import (
@@ -19,6 +18,7 @@ from templates.columns.columns import (
     chosen,
     columns_of,
     distinct,
+    steps,
     together,
     unpack,
     with_valued,
@@ -152,7 +152,10 @@ class BatchJoin:
         if not usable.any():
             return
         filtered_out = dict(self.out)
-        bindings, first = columns_of(self.bindings), pc.min(self.documents.times["doc"]).as_py()
+        bindings, first = (
+            columns_of(self.bindings),
+            int(self.documents.times["doc"].to_numpy().min()),
+        )
         try:
             for views in (FORWARD, BACKWARD) if back else (FORWARD,):
                 self._pass(views, bindings, usable, first)
@@ -264,21 +267,17 @@ def _project(rows: pa.Table, graph: JoinGraph) -> pa.Table:
     """Return the rows of R_out with the bindings of the output nodes only, without doubles."""
     outputs = [i for i, node in enumerate(graph.nodes) if node.output]
     names = ["qid", "doc1", "doc2", *(f"node{i + 1}" for i in outputs)]
-    table = np.stack([rows[name].to_numpy().astype(np.int64) for name in names], axis=1)
-    table = table[np.lexsort(table.T[::-1])]
+    columns = [rows[name].to_numpy() for name in names]
+    order = np.lexsort(columns[::-1])
+    qids, ones, others, *nodes = (column[order] for column in columns)
     if len(outputs) < len(graph.nodes):
-        repeated = (table[1:] == table[:-1]).all(axis=1)
-        table = table[np.concatenate(([True], ~repeated))]
-    nodes: Column = table[:, 3:]
-    offsets = np.arange(len(table) + 1, dtype=np.int32) * len(outputs)
+        first = steps(qids, ones, others, *nodes)
+        qids, ones, others, *nodes = (column[first] for column in (qids, ones, others, *nodes))
+    listed = np.stack(nodes, axis=1).ravel() if nodes else np.empty(0)
+    offsets = np.arange(len(qids) + 1, dtype=np.int32) * len(outputs)
+    of_nodes = pa.ListArray.from_arrays(offsets, pa.array(listed.astype(np.int32)))
     return pa.table(
-        [
-            pa.array(table[:, 0], pa.int32()),
-            pa.array(table[:, 1]),
-            pa.array(table[:, 2]),
-            pa.ListArray.from_arrays(offsets, pa.array(nodes.ravel(), pa.int32())),
-        ],
-        schema=FOUND,
+        [pa.array(qids, pa.int32()), pa.array(ones), pa.array(others), of_nodes], schema=FOUND
     )
 
 

@@ -96,7 +96,8 @@ class ResultCollector:
             (parts[other].docs, parts[one].docs, qid, other, one)
             for qid, one, other in zip(found["qid"].to_pylist(), ones, others, strict=True)
         ]
-        return found.take(sorted(range(len(keys)), key=keys.__getitem__))
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        return found if order == [*range(len(keys))] else found.take(order)
 
 
 def _in_order(row: tuple[int, Composite]) -> tuple[object, ...]:

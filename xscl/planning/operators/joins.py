@@ -230,10 +230,11 @@ class Joins:
             ) from error
         found = self._bounded(found, cuts)
         kept = self._processor.are_stored(witnesses.bindings["pair"].to_numpy())
-        self.documents.update(np.unique(witnesses.bindings["doc"].to_numpy()[kept]).tolist())
+        docs = [witnesses.bindings["doc"].to_numpy()[kept]]
         if found.num_rows:
-            for name in ("doc1", "doc2"):
-                self.documents.update(pc.unique(found[name]).to_pylist())
+            docs += (found["doc1"].to_numpy(), found["doc2"].to_numpy())
+        self.documents.update(np.unique(np.concatenate(docs)).tolist())
+        if found.num_rows:
             self._found(found)
             self._hand_on(found)
 
