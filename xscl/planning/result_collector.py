@@ -96,8 +96,8 @@ class ResultCollector:
             (parts[other].docs, parts[one].docs, qid, other, one)
             for qid, one, other in zip(found["qid"].to_pylist(), ones, others, strict=True)
         ]
-        order = sorted(range(len(keys)), key=keys.__getitem__)
-        return found if order == [*range(len(keys))] else found.take(order)
+        places = sorted(range(len(keys)), key=keys.__getitem__)
+        return found if places == [*range(len(keys))] else found.take(places)
 
 
 def _in_order(row: tuple[int, Composite]) -> tuple[object, ...]:
