@@ -13,6 +13,8 @@ from xscl.cli.settings import config
 from xscl.polling.arrival_clock import DAY
 from xscl.polling.feed_repository import ticks
 from xscl.store.data_directory import DataDirectory
+from xscl.store.opening import IS_SQLITE
+from xscl.store.store_errors import DATABASE
 from xscl.time_format import written
 
 
@@ -142,24 +144,24 @@ def test_a_doctor_finds_nothing_wrong_with_a_new_directory(folder: Path) -> None
 def test_a_doctor_finds_what_is_wrong_with_a_directory(folder: Path) -> None:
     assert called("subscribe", "a", "S//a").exit_code == 0
     data = folder / "xscl-data"
-    before = (data / "state.duckdb").read_bytes()
+    before = (data / DATABASE).read_bytes()
     found = looked()
     assert {found[what]["sign"] for what in ("data", "store", "spool", "lock")} == {"ok"}
     assert found["store"]["found"].startswith("version ")
-    assert (data / "state.duckdb").read_bytes() == before
+    assert (data / DATABASE).read_bytes() == before
     data.chmod(0o755)
     (data / "secrets.json").write_text("{")
     (data / "secrets.json").chmod(0o644)
-    (data / "state.duckdb").write_bytes(before[: len(before) // 2])
+    (data / DATABASE).write_bytes(before[: len(before) // 2])
     found = looked()
     assert found["data"]["hint"] == f"chmod 700 {data}"
     assert found["secrets"]["hint"] == f"chmod 600 {data / 'secrets.json'}"
     assert {found[what]["sign"] for what in ("data", "store", "secrets")} == {"bad"}
     (data / "secrets.json").chmod(0o600)
     assert "damaged" in looked()["secrets"]["found"]
-    (data / "state.duckdb").unlink()
+    (data / DATABASE).unlink()
     assert "is missing" in looked()["store"]["found"]
-    (data / "state.duckdb.mark").unlink()
+    (data / f"{DATABASE}.{'lock' if IS_SQLITE else 'mark'}").unlink()
     with Spool(data / "spool") as spool:
         for number in range(1, 4):
             spool.append([Document("S", f"d{number}", number, b"<a/>")], number)
