@@ -39,12 +39,11 @@ from xscl.store.backup import read_backup, unpack
 from xscl.store.commit_watermark import NEW
 from xscl.store.consumed_note import drop_note, noted
 from xscl.store.consumed_offsets import ConsumedOffsets
-from xscl.store.data_directory import DataDirectory
+from xscl.store.data_directory import DataDirectory, has_mark
 from xscl.store.manifest import MANIFEST, Backup, damaged
 from xscl.store.migrations import FIRST
 from xscl.store.opening import (
     IS_SQLITE,
-    has_mark,
     mark_path,
     open_store,
     paths_beside,

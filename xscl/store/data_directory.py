@@ -33,9 +33,10 @@ from pathlib import Path
 from typing import Any
 
 from xscl.errors import XsclError
-from xscl.store.opening import has_mark
+from xscl.store.commit_watermark import watermark_path
 from xscl.store.store_errors import DATABASE, FORMER_DATABASE
 from xscl.store.store_file import remaining
+from xscl.store.store_lock import marked
 
 SERVICE = "serve"
 """What a service calls itself in the lock."""
@@ -246,3 +247,10 @@ def _try_lock(descriptor: int, kind: int) -> LockHolder | None:
         pid, _, command = signed.strip().partition(" ")
         return LockHolder(int(pid) if pid.isdigit() else 0, command or "?")
     return None
+
+
+def has_mark(database: Path) -> bool:
+    """Return whether a database has a mark, a readable one in SQLite."""
+    if DATABASE == FORMER_DATABASE:
+        return watermark_path(database).exists()
+    return marked(database) is not None

@@ -55,11 +55,6 @@ def read_mark(database: Path) -> StoreMark | None:
     return None if found is None else StoreMark(found.store, found.commits)
 
 
-def has_mark(database: Path) -> bool:
-    """Return whether a database has a mark, a readable one in SQLite."""
-    return marked(database) is not None if IS_SQLITE else watermark_path(database).exists()
-
-
 def set_mark(database: Path, store: str, commits: int) -> None:
     """Write durably what a database that is not open should have."""
     if IS_SQLITE:

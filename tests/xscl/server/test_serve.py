@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from feeds.documents import Document
-from feeds.spool import Spool
+from feeds.spool import Segment, Spool
 from tests.examples import usually
 from tests.waiting import PATIENCE, eventually
 from tests.xscl.commandline import called
@@ -447,7 +447,15 @@ def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: DataDirectory) -
         assert looks.now(whole=True) == status(store, place)
 
 
-def test_what_waits_is_opened_once(place: DataDirectory) -> None:
+def test_what_waits_is_read_once(place: DataDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    segments = Spool.segments
+
+    def asked_segments(spool: Spool, after: int, limit: int | None = None) -> list[Segment]:
+        asked.append(after)
+        return segments(spool, after, limit)
+
+    monkeypatch.setattr(Spool, "segments", asked_segments)
     with (
         Engine(place.database) as engine,
         Spool(place.spool) as spool,
@@ -456,8 +464,6 @@ def test_what_waits_is_opened_once(place: DataDirectory) -> None:
         looks = StatusReader(store, place)
         spool.append(documents(2), 2)
         assert looks.now().waiting == 3
-        for number in (1, 2):
-            spool.segment(number).path.write_bytes(b"")
         spool.append(documents(3, 4, 5), 10**12)
         assert (looks.now().waiting, looks.now().spool) == (6, 3)
         lag = looks.now().lag
@@ -466,3 +472,4 @@ def test_what_waits_is_opened_once(place: DataDirectory) -> None:
         assert 900_000 < lag - looks.now().lag <= 1_000_000, "seconds since the oldest came"
         engine.push([], source=BatchKey("q", 2, 3))
         assert (looks.now().waiting, looks.now().lag) == (0, 0)
+        assert asked[:3] == [0, 2, 3], "the first look reads two segments, the second one the third"

@@ -36,11 +36,10 @@ from xscl.service.restore import accept, restore
 from xscl.store import backup as backup_module
 from xscl.store import commits, migrations, sqlite_database
 from xscl.store.backup import back_up, read_backup
-from xscl.store.data_directory import DataDirectory
+from xscl.store.data_directory import DataDirectory, has_mark
 from xscl.store.manifest import Backup
 from xscl.store.opening import (
     IS_SQLITE,
-    has_mark,
     mark_path,
     open_store,
     paths_beside,
@@ -361,7 +360,7 @@ def test_a_backup_of_an_earlier_version(
 
 RESTORE = """
 import os, pathlib, random, shutil, signal, sys
-from xscl.store.data_directory import DataDirectory
+from xscl.store.data_directory import DataDirectory, has_mark
 from xscl.service.restore import restore
 
 def put_back(folder, point):
