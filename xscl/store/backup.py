@@ -249,9 +249,10 @@ class _Waiting:
         if self._directory is None:
             return
         spool = Spool(self._directory, read_only=True)
+        latest = spool.latest()  # once: more is appended meanwhile
         # a spool that was lost has forgotten numbers that the store has passed
-        self._latest = max(spool.latest(), self.position, last_appended(store))
-        for one in spool.extracts(self.position):
+        self._latest = max(latest, self.position, last_appended(store))
+        for one in spool.extracts(self.position, latest):
             self._extracts.append((one, self._files.enter_context(one.path.open("rb"))))
 
     def add(self, archive: tarfile.TarFile) -> Iterator[BackupMember]:

@@ -159,6 +159,31 @@ def test_segments_that_are_deleted_while_the_store_is_copied(
     assert read_backup(target) == made
 
 
+def test_a_segment_that_comes_while_the_spool_is_looked_at_is_not_in_the_backup(
+    home: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.create()
+    target = tmp_path / "backup.tar"
+    with xscl.Engine(home.database) as engine, Spool(home.spool) as spool:
+        spool.append(batch(0), 0)
+        looking = Spool.latest
+
+        def append_behind(looked_at: Spool) -> int:
+            latest = looking(looked_at)
+            if looked_at.read_only and latest == 1:
+                spool.append(batch(1), 1)
+            return latest
+
+        monkeypatch.setattr(Spool, "latest", append_behind)
+        with closing(engine.host.connect()) as store:
+            made = back_up(store, target, home.spool)
+        monkeypatch.undo()
+        assert spool.latest() == 2
+    assert [int(Path(name).stem) for name in made.segments] == [1]
+    done = restore(target, DataDirectory(tmp_path / "elsewhere"))
+    assert done.waiting == 1
+
+
 def test_the_file_is_private_and_replaced_as_a_whole(home: DataDirectory, tmp_path: Path) -> None:
     target = tmp_path / "backup.tar"
     home.create()
