@@ -125,7 +125,9 @@ class EngineState:
             shapes,
         )
         self.eviction = Forgetting(
-            *(store, self.documents, self.dataflow.core.plan),
+            store,
+            self.documents,
+            self.dataflow.core.plan,
             self.subscriptions.needed_from,
         )
         self.registration.plan_again()

@@ -158,7 +158,12 @@ def confirm(feeds: FeedRepository, lease: HubLease, seconds: int, now: int) -> N
     with feeds.writing() as store:
         again = now + held * 3 // 4
         stored.confirm_lease(
-            *(store, lease.key, lease.callback), confirmed=now, until=now + held, due=again
+            store,
+            lease.key,
+            lease.callback,
+            confirmed=now,
+            until=now + held,
+            due=again,
         )
 
 

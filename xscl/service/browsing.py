@@ -50,7 +50,8 @@ def browse(
     any capitals; only the newest documents are searched.
     """
     rows = documents_seen(
-        *(store, who.number),
+        store,
+        who.number,
         stream=stream,
         text=text,
         searched=SEARCHED,

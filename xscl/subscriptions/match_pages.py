@@ -106,7 +106,9 @@ class _PageRequest:
             for one in self.versions
         ]
         return results_between(
-            *(store, low, high),
+            store,
+            low,
+            high,
             ranges=ranges,
             prefix=self.prefix,
             newest_first=newest_first,

@@ -172,7 +172,8 @@ def _rows(
     with here.reading() as store:
         total = count_of(store, who.number)
         rows = subscriptions_of(
-            *(store, who.number),
+            store,
+            who.number,
             after=who.qualify(after) if after else "",
             part=q,
             template=template,
