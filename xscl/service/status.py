@@ -300,15 +300,18 @@ class _Backlog:
     """The segments that wait to be consumed; each is opened once."""
 
     def __init__(self) -> None:
+        self._spool: Spool | None = None  # it knows the files that it has looked through
         self._segments: deque[Segment] = deque()
         self._seen = 0
 
     def look(self, home: DataDirectory, position: int) -> tuple[int, int, int]:
         """Return the latest segment, the documents after a position, the oldest one's arrival."""
-        try:
-            spool = Spool(home.spool, read_only=True)
-        except SpoolError:
-            return 0, 0, 0
+        if self._spool is None or not home.spool.is_dir():
+            try:
+                self._spool = Spool(home.spool, read_only=True)
+            except SpoolError:
+                return 0, 0, 0
+        spool = self._spool
         while self._segments and self._segments[0].number <= position:
             self._segments.popleft()
         self._segments.extend(spool.segments(max(position, self._seen)))

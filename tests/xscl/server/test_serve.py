@@ -448,14 +448,19 @@ def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: DataDirectory) -
 
 
 def test_what_waits_is_read_once(place: DataDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+    asked, spools = list[int](), list[Spool]()
     segments = Spool.segments
 
     def asked_segments(spool: Spool, after: int, limit: int | None = None) -> list[Segment]:
         asked.append(after)
         return segments(spool, after, limit)
 
+    def opened(directory: Path, *, read_only: bool) -> Spool:
+        spools.append(Spool(directory, read_only=read_only))
+        return spools[-1]
+
     monkeypatch.setattr(Spool, "segments", asked_segments)
+    monkeypatch.setattr("xscl.service.status.Spool", opened)
     with (
         Engine(place.database) as engine,
         Spool(place.spool) as spool,
@@ -473,3 +478,4 @@ def test_what_waits_is_read_once(place: DataDirectory, monkeypatch: pytest.Monke
         engine.push([], source=BatchKey("q", 2, 3))
         assert (looks.now().waiting, looks.now().lag) == (0, 0)
         assert asked[:3] == [0, 2, 3], "the first look reads two segments, the second one the third"
+        assert len(spools) == 1
