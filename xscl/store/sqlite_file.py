@@ -221,6 +221,8 @@ class StoreFile:
                 raise StoreWentBack(path, f"the file and its mark are missing, and {remains}")
         for name in (path, log, path.with_name(f"{path.name}-shm")):
             name.unlink(missing_ok=True)
+        # Of its owner alone, as the log and its index are then, too: it has users' data.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
 
     def _expect_sound(self) -> None:
         """Refuse a database of something else, of another version, or with a wrong page."""

@@ -110,6 +110,16 @@ def test_a_killed_store_has_all_commits(path: Path) -> None:
 # -- What is not there ---------------------------------------------------------------------
 
 
+def test_its_owner_alone_can_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    with closing(SqliteStore(path)) as store:
+        add(store, 1)
+        store.backup(tmp_path / "state.db.copy")
+        found = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    names = ("", "-shm", "-wal", ".copy", ".lock")
+    assert found == {f"state.db{name}": 0o600 for name in names}
+
+
 def test_a_removed_log_is_noticed(path: Path) -> None:
     log(path).unlink()
     error = refused(path, StoreWentBack, "40 commits, and 60 were acknowledged; the last 20 are m")
