@@ -48,10 +48,12 @@ def export(
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from None
     line = f"wrote {file}: {_counted(written.counts)}"
-    value = {"file": str(file), **written.counts, "left_out": list(written.left_out)}
-    answer(value, [line], as_json=as_json)
+    lost = {"left_out": written.left_out, "without_headers": written.without_headers}
+    answer({"file": str(file), **written.counts, **lost}, [line], as_json=as_json)
     for address in written.left_out:
         warn(f"{address} is left out: its address is secret, and secrets.json lacks it")
+    for address in written.without_headers:
+        warn(f"{address} has lost its headers: secrets.json lacks them")
 
 
 @contextmanager

@@ -74,10 +74,14 @@ class RegistrationsError(XsclError):
 
 @dataclass(frozen=True, slots=True)
 class Registrations:
-    """The rows of an export by table, and the addresses of feeds that it lacks as secret."""
+    """The rows of an export by table, and the addresses of feeds of which secrets are lost.
+
+    Feeds whose address is secret are left out; those without their headers are not.
+    """
 
     rows: Mapping[str, list[StoredRow]]
     left_out: tuple[str, ...] = ()
+    without_headers: tuple[str, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -119,7 +123,7 @@ def export(home: DataDirectory, target: Path, backup: Path | None = None) -> Reg
 
 
 def _registrations(database: Path, secrets: Credentials) -> Registrations:
-    feed = dict.fromkeys((*_TABLES["feed"], *ADDRESSES))
+    feed = dict.fromkeys((*_TABLES["feed"], *ADDRESSES, "header_names"))
     tables = {
         **_TABLES,
         "feed": tuple(feed),
@@ -128,11 +132,19 @@ def _registrations(database: Path, secrets: Credentials) -> Registrations:
     rows = read_tables(database, tables)
     former = {row["key"]: row for row in rows.pop(_FEED_SECRETS)}
     rows["token"] = [row for row in rows["token"] if not row["session"]]
-    feeds = [_with_secrets(row, secrets, former.get(row["key"])) for row in rows["feed"]]
+    known = rows["feed"]
+    feeds = [_with_secrets(row, secrets, former.get(row["key"])) for row in known]
     rows["feed"] = [row for row in feeds if HIDDEN not in row["url"]]
     for row in rows["endpoint"]:
         row["secrets"] = secrets.of(secrets_key(row["id"]))
-    return Registrations(rows, tuple(row["url"] for row in feeds if HIDDEN in row["url"]))
+    named = {row["key"] for row in known if row["header_names"]}
+    return Registrations(
+        rows,
+        left_out=tuple(row["url"] for row in feeds if HIDDEN in row["url"]),
+        without_headers=tuple(
+            row["url"] for row in rows["feed"] if row["key"] in named and not row["headers"]
+        ),
+    )
 
 
 def _with_secrets(row: StoredRow, secrets: Credentials, former: StoredRow | None) -> StoredRow:

@@ -340,12 +340,12 @@ def test_what_was_not_recorded_waits_for_who_writes_the_tables(place: Place, fee
     with ThreadPoolExecutor(1) as pool:
         store = place.feeds.store
         with place.feeds._writing, store.transaction():
-            store.fetch("UPDATE state.feed SET tags = ['late'] WHERE key = ?", [feed.key])
+            store.fetch("UPDATE state.feed SET every = 7777 WHERE key = ?", [feed.key])
             opening = pool.submit(polls)
             with pytest.raises(TimeoutError):
                 opening.result(0.3)
         assert opening.result(10) == 1
-    assert (place.feeds[feed.key].polls, place.feeds[feed.key].tags) == (1, ("late",))
+    assert (place.feeds[feed.key].polls, place.feeds[feed.key].every) == (1, 7777)
 
 
 def test_a_feed_added_again_brings_nothing_twice(place: Place, feed: Feed) -> None:
