@@ -379,7 +379,7 @@ def test_removed_with_its_subscription(at_work: Sending, receiver: Receiver) -> 
 def test_what_is_removed_while_nothing_runs_is_not_delivered(
     tmp_path: Path, receiver: Receiver
 ) -> None:
-    secrets, path = Credentials(), tmp_path / "state.duckdb"
+    secrets, path = Credentials(), tmp_path / "state.db"
     with sending(receiver, secrets, path) as sender:
         sender.engine.subscribe("q", EACH)
         endpoint = hook(sender, "q", receiver.url("/removed"))
@@ -425,7 +425,7 @@ def test_an_old_secret_signs_for_a_day(
 
 def test_w19_secrets_are_in_no_table(tmp_path: Path, receiver: Receiver) -> None:
     secrets = Credentials(tmp_path / "secrets.json")
-    with sending(receiver, secrets, tmp_path / "state.duckdb") as sender:
+    with sending(receiver, secrets, tmp_path / "state.db") as sender:
         sender.engine.subscribe("q", EACH)
         url = f"http://name:pass-w0rd@127.0.0.1:{receiver.port}/w19?token=s3cret"
         endpoint, secret = sender.outbox.deliver("q", Webhook(url))
@@ -443,7 +443,7 @@ def test_w19_secrets_are_in_no_table(tmp_path: Path, receiver: Receiver) -> None
 
 
 def test_a_restart_goes_on_where_the_last_one_was(tmp_path: Path, receiver: Receiver) -> None:
-    secrets, path = Credentials(tmp_path / "secrets.json"), tmp_path / "state.duckdb"
+    secrets, path = Credentials(tmp_path / "secrets.json"), tmp_path / "state.db"
     with sending(receiver, secrets, path) as sender:
         sender.engine.subscribe("q", ITEM)
         endpoint = hook(sender, "q", receiver.url("/restart"))
@@ -459,7 +459,7 @@ def test_a_restart_goes_on_where_the_last_one_was(tmp_path: Path, receiver: Rece
 
 
 def test_what_was_put_back_without_secrets_says_so(tmp_path: Path, receiver: Receiver) -> None:
-    secrets, path = Credentials(tmp_path / "secrets.json"), tmp_path / "state.duckdb"
+    secrets, path = Credentials(tmp_path / "secrets.json"), tmp_path / "state.db"
     with sending(receiver, secrets, path) as sender:
         sender.engine.subscribe("q", EACH)
         plain = hook(sender, "q", receiver.url("/put-back"))

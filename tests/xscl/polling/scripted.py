@@ -213,7 +213,7 @@ def placed(directory: Path, server: Server, **fetching: Any) -> Iterator[Place]:
     allowed = tuple(f"{name}:{server.port}" for name in names)
     clock = Clock()
     with (
-        Engine(directory / "state.duckdb") as engine,
+        Engine(directory / "state.db") as engine,
         FeedRepository(engine, directory / "spool") as feeds,
         Spool(directory / "spool") as spool,
     ):

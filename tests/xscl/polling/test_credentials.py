@@ -23,12 +23,12 @@ SECRET = ("X-Key", "s3cret4711")
 
 
 def opened(directory: Path) -> list[Feed]:
-    with Engine(directory / "state.duckdb") as engine, FeedRepository(engine) as feeds:
+    with Engine(directory / "state.db") as engine, FeedRepository(engine) as feeds:
         return list(feeds)
 
 
 def added(directory: Path) -> Feed:
-    with Engine(directory / "state.duckdb") as engine, FeedRepository(engine) as feeds:
+    with Engine(directory / "state.db") as engine, FeedRepository(engine) as feeds:
         return feeds.add(FeedRequest(URL, stream="s", headers=(SECRET,)))
 
 
@@ -56,7 +56,7 @@ def test_in_memory_they_are_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_what_is_changed_and_removed_goes_from_the_file_too(tmp_path: Path) -> None:
     feed = added(tmp_path)
-    with Engine(tmp_path / "state.duckdb") as engine, FeedRepository(engine) as feeds:
+    with Engine(tmp_path / "state.db") as engine, FeedRepository(engine) as feeds:
         feeds.edit(replace(feed, headers=()))
         assert "s3cret" not in (tmp_path / "secrets.json").read_text()
         assert feeds[URL].url == feeds[ADDRESS].url == feeds[feed.shown_url].url == ADDRESS
@@ -70,7 +70,7 @@ def test_what_is_changed_and_removed_goes_from_the_file_too(tmp_path: Path) -> N
 
 def test_feeds_of_one_process_share_what_they_know(tmp_path: Path) -> None:
     with (
-        Engine(tmp_path / "state.duckdb") as engine,
+        Engine(tmp_path / "state.db") as engine,
         FeedRepository(engine) as one,
         FeedRepository(engine) as other,
     ):
@@ -105,7 +105,7 @@ def test_a_kill_between_file_and_row_leaves_an_orphan_or_the_old_address(
     changes = [replace(feed, url=moved), replace(feed, url="https://a.example/plain", headers=())]
     for changed in changes:
         with (
-            Engine(tmp_path / "state.duckdb") as engine,
+            Engine(tmp_path / "state.db") as engine,
             FeedRepository(engine) as feeds,
             monkeypatch.context() as patched,
         ):
@@ -115,10 +115,10 @@ def test_a_kill_between_file_and_row_leaves_an_orphan_or_the_old_address(
             with pytest.raises(Killed):
                 feeds.add(FeedRequest("https://b.example/?key=orphan"))
         assert [each.url for each in opened(tmp_path)] == [ADDRESS]
-        with Engine(tmp_path / "state.duckdb") as engine, FeedRepository(engine) as feeds:
+        with Engine(tmp_path / "state.db") as engine, FeedRepository(engine) as feeds:
             feeds.record([feed])
             feeds.edit(feed)
-    with Engine(tmp_path / "state.duckdb") as engine, FeedRepository(engine) as feeds:
+    with Engine(tmp_path / "state.db") as engine, FeedRepository(engine) as feeds:
         feeds.record(changes[:1])
         assert [each.url for each in feeds] == [moved]
         feeds.record(changes[1:2])

@@ -47,7 +47,7 @@ def outlines(request: pytest.FixtureRequest) -> tuple[FeedOutline, ...]:
 
 @pytest.fixture
 def feeds(tmp_path: Path, outlines: tuple[FeedOutline, ...]) -> Iterator[FeedRepository]:
-    with Engine(tmp_path / "state.duckdb") as engine, FeedRepository(engine) as made:
+    with Engine(tmp_path / "state.db") as engine, FeedRepository(engine) as made:
         taken = import_outlines(made, outlines)
         assert Counter(line.outcome for line in taken.lines) == {"added": len(outlines)}
         yield made

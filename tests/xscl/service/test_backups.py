@@ -175,7 +175,7 @@ def test_c18_a_backup_that_fails_midway_disturbs_nothing(
 
 def test_a_broken_transfer_leaves_no_backup(tmp_path: Path) -> None:
     """Nor does it touch one that is there."""
-    with Engine(tmp_path / "state.duckdb") as engine:
+    with Engine(tmp_path / "state.db") as engine:
         engine.backup(tmp_path / "whole")
     content = (tmp_path / "whole").read_bytes()
     with pytest.raises(BackupError, match="damaged"):

@@ -128,7 +128,7 @@ def test_a_file_and_a_mail(running: Running, operator: httpx.Client) -> None:
         ({"kind": "mail", "to": "a@b\r\nBcc: c@d"}, "invalid_request"),
         ({"kind": "mail", "to": "a@b", "every": "8 d"}, "invalid_request"),
         ({"kind": "mail", "to": "a@b", "every": "soon"}, "query"),
-        ({"kind": "file", "name": "../state.duckdb"}, "invalid_request"),
+        ({"kind": "file", "name": "../state.sqlite"}, "invalid_request"),
         ({"kind": "pigeon"}, "invalid_request"),
         ({"kind": "file", "name": "x", "other": 1}, "invalid_request"),
         ({"kind": "file", "name": "x", "after": -1}, "invalid_request"),

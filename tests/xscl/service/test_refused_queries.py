@@ -44,7 +44,7 @@ def test_over_http(operator: httpx.Client, language: str, text: str) -> None:
 
 @pytest.mark.parametrize(("language", "text"), REFUSED.values(), ids=list(REFUSED))
 def test_on_the_command_line(tmp_path: Path, language: str, text: str) -> None:
-    with xscl.Engine(tmp_path / "state.duckdb") as engine:
+    with xscl.Engine(DataDirectory(tmp_path).database) as engine:
         engine.stream("E", attributes={"n": int, "s": str})
         engine.stream("F", attributes={"w": int})
     data = ("--data", str(tmp_path))

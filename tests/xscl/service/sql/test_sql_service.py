@@ -159,7 +159,7 @@ def test_snapshots_are_kept_of_a_few_users(
 
 def test_a_look_does_not_wait_for_a_long_push(tmp_path: Path) -> None:
     """While a push holds the engine, a look sees what was before it."""
-    with Engine(tmp_path / "state.duckdb") as engine:
+    with Engine(tmp_path / "state.db") as engine:
         look_during_a_push(engine)
 
 
@@ -286,7 +286,7 @@ def test_c7_without_room_for_a_snapshot_the_one_before_is_shown(
 
 @pytest.mark.slow
 def test_l3_a_million_witnesses_are_published(tmp_path: Path) -> None:
-    with Engine(tmp_path / "store.duckdb") as engine:
+    with Engine(tmp_path / "store.db") as engine:
         for number in range(1_000):
             owner = f"_{number % 10}." if number % 10 else ""
             engine.subscribe(f"{owner}s{number}", ECHO.replace("1000", str(1000 + number)))
