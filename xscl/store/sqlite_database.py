@@ -19,7 +19,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from feeds.faultpoints import reached
 from xscl.errors import StoreError
 from xscl.store.chunks import ChunkDamaged, Chunks, ChunkWriter, schemas_of
 from xscl.store.sqlite_errors import translated
-from xscl.store.sqlite_file import StoreFile, connect, seen
+from xscl.store.sqlite_file import WRITING, StoreFile, connect, seen
 from xscl.store.sqlite_tables import ASCENDING, TABLES
 from xscl.store.store_errors import ReadTooLong, StoreClosed, StoreDamaged, first_line
 
@@ -270,6 +270,19 @@ class Database:
             if frames == written:
                 self._file.note(self._file.mark._replace(base=self.commits), durably=True)
             return bool(frames == written)
+
+    def vacuum(self) -> None:
+        """Write all pages anew, through a file beside it: the store may be larger than memory."""
+        with self.lock, self.translated():
+            if self.path is None:
+                self.writer.execute("VACUUM state")
+                return
+            # A change of this setting drops temporary tables, which the writer may have.
+            with closing(connect(self.path, (*WRITING, "cache_size = -4000"))) as connection:
+                connection.execute("PRAGMA temp_store = FILE")
+                connection.pragma("temp_store_directory", str(self.path.parent))
+                connection.execute("VACUUM state")
+            self._version = self._other_commits()
 
     def clear_log(self) -> bool:
         """Write the log to the database, and empty it; return False if a reader does not end."""

@@ -236,12 +236,12 @@ class SqliteStore:
     def rewrite(self) -> bool:
         """Rewrite the file, so that no byte of removed rows is left in it, or in its log.
 
-        It waits for readers, which are ended after `xscl.store.sqlite_database.READING` seconds.
+        Meanwhile nothing is written (6 s a GB); the log and a temporary file take its size.  It
+        waits for readers, which are ended after `xscl.store.sqlite_database.READING` seconds.
         Return False if one still needs the log then.
         """
         database = self._database
-        with database.lock, database.translated():
-            database.writer.execute("VACUUM state")
+        database.vacuum()
         is_done = self.path is None or database.clear_log()
         if is_done and self.meta(_REWRITE):
             self.fetch("DELETE FROM state.meta WHERE key = ?", (_REWRITE,))

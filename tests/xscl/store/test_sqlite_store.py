@@ -565,3 +565,17 @@ def test_a_rewritten_store_has_no_removed_bytes(filed: SqliteStore, broken_off: 
     with closing(SqliteStore(filed.path)) as store:
         assert not anywhere()
         assert store.meta("rewrite") == 0
+
+
+def test_a_rewrite_takes_little_memory(filed: SqliteStore) -> None:
+    for doc in range(40):
+        filed.insert_rows("state.text", [{"doc": doc, "xml": os.urandom(1_000_000)}])
+    assert filed.path is not None
+    assert filed._database.clear_log()
+    size = filed.path.stat().st_size
+    before = apsw.memory_high_water(True)
+    assert filed.rewrite()
+    assert filed.path.stat().st_size >= size > 40_000_000
+    assert apsw.memory_high_water() < before + 20_000_000
+    filed.insert_rows("state.text", [{"doc": 50, "xml": b"<a/>"}])
+    assert len(filed.fetch("SELECT doc FROM state.text")) == 41
