@@ -56,13 +56,19 @@ NOTHING_FOUND = FOUND.empty_table()
 class Pushed:
     """The input and output of stage 2 for the last batch; immutable.
 
-    `bindings` and `times` are the witnesses, `out` are templates' rows of R_out.
+    `bindings` and `times` are the witnesses, `answers` are the rows of R_out by template.
     """
 
     bindings: pa.Table
     times: pa.Table
-    out: Mapping[int, pa.Table]
+    answers: Mapping[int, Sequence[Columns]]
     made: Mapping[str, Sequence[Columns]]
+
+    @property
+    def out(self) -> dict[int, pa.Table]:
+        """R_out, by template."""
+        found = {number: together(parts) for number, parts in self.answers.items()}
+        return {number: pa.table(dict(columns)) for number, columns in found.items()}
 
     def joins(self, name: str) -> pa.Table:
         """Return R_vj of one pass."""
@@ -89,8 +95,9 @@ class BatchJoin:
         most: int,
         apart: Apart | None = None,
     ) -> None:
-        self.documents = BatchDocuments(times, state)
-        self.out: dict[int, pa.Table] = {}
+        self.documents = BatchDocuments(times, columns_of(times), state)
+        self.columns = with_valued(bindings)
+        self.out: dict[int, list[Columns]] = {}
         self._registry = registry
         self.bindings = bindings
         self._evaluator = evaluator
@@ -107,15 +114,13 @@ class BatchJoin:
             members.seconds += now - before
             before = now
             if len(columns["qid"]):
-                number, rows = members.template.number, pa.table(dict(columns))
-                earlier = self.out.get(number)
-                self.out[number] = rows if earlier is None else pa.concat_tables([earlier, rows])
+                self.out.setdefault(members.template.number, []).append(columns)
 
     def found(self) -> tuple[pa.Table, list[Cut]]:
         """Return the results that stay (`FOUND`), and what is cut."""
         parts = [
-            _project(rows, self._registry.members[number].template.graph)
-            for number, rows in self.out.items()
+            _project(together(found), self._registry.members[number].template.graph)
+            for number, found in self.out.items()
         ]
         every = pa.concat_tables(parts) if parts else NOTHING_FOUND
         most, cuts = self._bounded.most, self._bounded.cuts
@@ -128,14 +133,14 @@ class BatchJoin:
 
     def filter(self) -> None:
         """Evaluate the templates with one side, which see the batch only."""
-        bindings = self.bindings
-        arrived = distinct(bindings["pair"].to_numpy())
+        if not self._registry.firing.filters:
+            return
+        arrived = distinct(self.columns["pair"])
         pairs = set(arrived.tolist())
         reached = self._registry.firing.reached(pairs, two_sided=False)
         touched = _touched([m for m in reached if m.can_fire(pairs, pairs)], arrived)
         if touched:
-            valued = with_valued(bindings)
-            self.take(self._bounded.filtered(self._evaluator, touched, valued))
+            self.take(self._bounded.filtered(self._evaluator, touched, self.columns))
 
     # -- Two sides: R_vj -------------------------------------------------------------------
 
@@ -146,16 +151,13 @@ class BatchJoin:
         """
         texts = self._registry.texts
         if texts is not None:  # which compare with other values, too
-            pairs = self.bindings["pair"].to_numpy()
+            pairs = self.columns["pair"]
             sides = (texts.near(pairs, side) for side in (LEFT, RIGHT))
             usable = np.logical_or.reduce((usable, *sides))
         if not usable.any():
             return
         filtered_out = dict(self.out)
-        bindings, first = (
-            columns_of(self.bindings),
-            int(self.documents.times["doc"].to_numpy().min()),
-        )
+        bindings, first = self.columns, int(self.documents.columns["doc"].min())
         try:
             for views in (FORWARD, BACKWARD) if back else (FORWARD,):
                 self._pass(views, bindings, usable, first)
@@ -174,7 +176,7 @@ class BatchJoin:
         back = views is BACKWARD
         asked = self._registry.retention.joined(LEFT if back else RIGHT)[bindings["pair"]] > 0
         batch = chosen(bindings, np.flatnonzero(usable & asked))
-        memory, times = self.documents.state.memory, columns_of(self.documents.times)
+        memory, times = self.documents.state.memory, self.documents.columns
         half = Pass(memory, self._registry.retention.horizon(), times, back, first, self, older)
         texts = self._registry.texts
         if texts is not None:
@@ -263,13 +265,16 @@ class BatchJoin:
         return gone
 
 
-def _project(rows: pa.Table, graph: JoinGraph) -> pa.Table:
-    """Return the rows of R_out with the bindings of the output nodes only, without doubles."""
+def _project(rows: Columns, graph: JoinGraph) -> pa.Table:
+    """Return the rows of R_out with the bindings of the output nodes only, without doubles.
+
+    They are in the order of results: by doc2, doc1, qid, and then the nodes.
+    """
     outputs = [i for i, node in enumerate(graph.nodes) if node.output]
-    names = ["qid", "doc1", "doc2", *(f"node{i + 1}" for i in outputs)]
-    columns = [rows[name].to_numpy() for name in names]
+    names = ["doc2", "doc1", "qid", *(f"node{i + 1}" for i in outputs)]
+    columns = [rows[name] for name in names]
     order = np.lexsort(columns[::-1])
-    qids, ones, others, *nodes = (column[order] for column in columns)
+    others, ones, qids, *nodes = (column[order] for column in columns)
     if len(outputs) < len(graph.nodes):
         first = steps(qids, ones, others, *nodes)
         qids, ones, others, *nodes = (column[first] for column in (qids, ones, others, *nodes))

@@ -79,11 +79,6 @@ class Processor:
         return {"duckdb": self._queries.made, "smallbatch": self._small_batch.made}
 
     @property
-    def out(self) -> dict[int, pa.Table]:
-        """R_out of the last batch, by template."""
-        return self._batch.out
-
-    @property
     def pushed(self) -> Pushed:
         """The input and output of the last batch; to be read between two pushes."""
         batch = self._batch
@@ -113,7 +108,7 @@ class Processor:
     def _join(self, witnesses: Witnesses, apart: Apart | None) -> tuple[pa.Table, list[Cut]]:
         batch, usable = self._begin(witnesses, apart)
         self._batch, times = batch, witnesses.times
-        self._state.add(batch.bindings, times)
+        self._state.add(batch.bindings, times, batch.columns, batch.documents.columns)
         batch.filter()
         back = bool(times.num_rows) and self._looks_back(times)
         if self._base is None:

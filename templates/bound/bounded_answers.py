@@ -324,8 +324,14 @@ class _MostAnswers:
 
         The largest count of *equal* pairs of two documents, to the power of the equalities, is an
         upper bound of what they can have.  All value joins of two documents in its place were a
-        bound that nearly every batch exceeded, and `expected` took longer than the joins.
+        bound that nearly every batch exceeded, and `expected` took longer than the joins.  It is
+        not computed where all rows together cannot exceed the bound.
         """
+        joins, bindings = self.views.joins["docs"], self.views.bindings
+        free = 0 if bindings is None else len(graph.pairs) - len(graph.equal)
+        others = 1 if bindings is None else len(bindings["doc"])
+        if len(joins) ** len(graph.equalities) * others**free <= most:
+            return False
         bound = self._of_documents[1] ** len(graph.equalities)
         if self._others is not None:
             bound = bound * self._others.largest ** (len(graph.pairs) - len(graph.equal))

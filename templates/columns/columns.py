@@ -129,9 +129,9 @@ class Index:
 def spread(first: Column, last: Column) -> tuple[Column, Column]:
     """Return the numbers of all ranges one after the other, each with the place of its range."""
     counts = last - first
-    which = np.repeat(np.arange(len(counts)), counts)
-    before = np.cumsum(counts) - counts
-    return which, np.arange(len(which)) - before[which] + first[which]
+    which = np.arange(len(counts)).repeat(counts)
+    before = counts.cumsum() - counts
+    return which, np.arange(len(which)) + (first - before)[which]
 
 
 def steps(*columns: Column) -> Column:
@@ -140,7 +140,7 @@ def steps(*columns: Column) -> Column:
     differ[:1] = True
     for column in columns:
         differ[1:] |= column[1:] != column[:-1]
-    return np.flatnonzero(differ)
+    return differ.nonzero()[0]
 
 
 def grouped_counts(columns: Columns, *names: str) -> tuple[Columns, Column]:
@@ -152,12 +152,16 @@ def grouped_counts(columns: Columns, *names: str) -> tuple[Columns, Column]:
 
 def numbered(first: Column, size: int) -> Column:
     """Return for each of `size` rows the number of its group, given the first row of each."""
-    return np.repeat(np.arange(len(first)), np.diff(first, append=size))
+    opens = np.zeros(size, np.int64)
+    opens[first[1:]] = 1
+    return opens.cumsum()
 
 
 def ends(first: Column, size: int) -> Column:
     """Return the row after the last one of each group, given the first row of each."""
-    return np.append(first[1:], size)
+    found = np.empty(len(first), np.int64)
+    found[:-1], found[-1:] = first[1:], size
+    return found
 
 
 def portions(sizes: Column, most: int) -> list[Column]:
@@ -188,7 +192,7 @@ def distinct(values: Column) -> Column:
     if high - low < DENSE * len(values):
         present = np.zeros(high - low + 1, dtype=np.bool_)
         present[values - values.dtype.type(low)] = True
-        dense: Column = np.flatnonzero(present).astype(values.dtype) + values.dtype.type(low)
+        dense: Column = present.nonzero()[0].astype(values.dtype) + values.dtype.type(low)
         return dense
     values = np.sort(values)
     return values[np.concatenate(([True], values[1:] != values[:-1]))]
@@ -244,6 +248,7 @@ class GrowingColumns:
 
     def __init__(self, types: Mapping[str, npt.DTypeLike]) -> None:
         self._columns = {name: np.empty(1024, dtype) for name, dtype in types.items()}
+        self._width = sum(column.itemsize for column in self._columns.values())
         self.size = 0
 
     def __getitem__(self, name: str) -> Column:
@@ -252,7 +257,7 @@ class GrowingColumns:
     @property
     def nbytes(self) -> int:
         """The bytes of the rows."""
-        return sum(self[name].nbytes for name in self._columns)
+        return self._width * self.size
 
     def extend(self, rows: Mapping[str, Column | Sequence[int]]) -> None:
         """Append rows."""
@@ -270,6 +275,10 @@ class GrowingColumns:
         """Keep some rows only."""
         self._columns = {name: self[name][rows] for name in self._columns}
         self.size = len(next(iter(self._columns.values())))
+
+
+SHORT = 256
+"""Entries of a sorted run up to which it is merged with the next one, whatever the size of that."""
 
 
 class SortedRuns:
@@ -290,7 +299,7 @@ class SortedRuns:
         """Add rows with their values."""
         if not len(values):
             return
-        while self._runs and len(self._runs[-1][0]) < 2 * len(values):
+        while self._runs and len(self._runs[-1][0]) < max(2 * len(values), SHORT):
             before = self._runs.pop()
             values = np.concatenate((before[0], values))
             rows = np.concatenate((before[1], rows))

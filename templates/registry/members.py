@@ -423,6 +423,11 @@ class Firing:
                 else:
                     del templates[pair]
 
+    @property
+    def filters(self) -> bool:
+        """Whether there are templates with one side."""
+        return bool(self._templates[False])
+
     def reached(self, pairs: Iterable[int], *, two_sided: bool) -> list[Members]:
         """Return the templates with a row with one of some pairs, in their order."""
         templates = self._templates[two_sided]

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from templates.columns.columns import Columns
@@ -86,10 +87,11 @@ def joined_over_base(
         connection.register("lent", table)
         connection.execute(f"CREATE OR REPLACE TABLE {name} AS FROM lent")
     connection.execute(_VIEWS)
-    return [
-        (one, connection.execute(over_base(one.template.graph, name, *sides)).fetchnumpy())
-        for name, one in zip(r_t, two_sided, strict=True)
-    ]
+    found: list[tuple[Members, Columns]] = []
+    for name, one in zip(r_t, two_sided, strict=True):
+        rows = connection.execute(over_base(one.template.graph, name, *sides)).fetchnumpy()
+        found.append((one, {column: np.asarray(values) for column, values in rows.items()}))
+    return found
 
 
 _KEPT = Base("binding", "base_node", "times")

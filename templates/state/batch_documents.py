@@ -7,16 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import Column, Columns, among, chosen, columns_of, distinct
+from templates.columns.columns import Column, Columns, among, chosen, distinct
 from templates.state.stored_state import StoredState
 from templates.state.value_joins import times_of
 
 
 @dataclass(frozen=True, slots=True)
 class BatchDocuments:
-    """Documents of a batch, by their times (R_docTSW), beside the join state."""
+    """Documents of a batch, by their times (R_docTSW, with its columns), beside the join state."""
 
     times: pa.Table
+    columns: Columns
     state: StoredState
 
     def ranks(self, docs: Column) -> Column:
@@ -25,7 +26,7 @@ class BatchDocuments:
         It is -1 for documents that are neither in the batch nor kept.
         """
         numbers, place = np.unique(docs, return_inverse=True)
-        times = columns_of(self.times)
+        times = self.columns
         here = among(numbers, times["doc"])
         found = np.full(len(numbers), -1, np.int64)
         found[here] = times["rank"][np.searchsorted(times["doc"], numbers[here])]

@@ -67,6 +67,7 @@ DOCUMENT: Mapping[str, npt.DTypeLike] = {
     "end": np.int64,  # the row after the document's last one
     "touched": np.int32,  # the turn in which it was met last
 }
+TIMES = tuple(name for name in DOCUMENT if name not in ("end", "touched"))
 ROW_BYTES, LINK_BYTES, DOCUMENT_BYTES = 8, 37, 76
 
 LINKED = ("place", "node1", "node2", "valued", "key")
@@ -87,6 +88,7 @@ class JoinState:
         self._documents = GrowingColumns(DOCUMENT)
         self._by_value = SortedRuns()
         self._by_doc = SortedRuns()
+        self._newest = -1  # no document has had a larger number
 
     def __len__(self) -> int:
         return self._rows.size
@@ -97,28 +99,28 @@ class JoinState:
         parts = (self._rows, self._links, self._documents, self._by_value, self._by_doc)
         return sum(part.nbytes for part in parts)
 
-    def add(self, bindings: pa.Table, times: pa.Table) -> None:
+    def add(self, columns: Columns, documents: Columns) -> None:
         """Add rows of the relation `binding`, and of `times` in the order of documents.
 
         A document that is already present is removed and added again with its old and new rows,
         so the rows of a document stay contiguous.  Such documents are composites of this push and
         thus among the last.
         """
-        if not bindings.num_rows:
+        if not len(columns["doc"]):
             return
-        columns = with_valued(bindings)
-        documents = columns_of(times)
-        _, slots = self._by_doc.rows(documents["doc"], documents["doc"])
+        docs = documents["doc"]
+        _, slots = self._by_doc.rows(docs, docs) if docs[0] <= self._newest else (docs, docs[:0])
+        self._newest = max(self._newest, int(docs[-1]))
         if len(slots):
-            there = self._take_from(int(slots.min()), tuple(columns), tuple(documents))
+            there = self._take_from(int(slots.min()), tuple(columns), TIMES)
             columns, documents = (
                 together(parts) for parts in zip(there, (columns, documents), strict=True)
             )
             documents = chosen(documents, np.unique(documents["doc"], return_index=True)[1])
         columns = {**columns, "place": np.searchsorted(documents["doc"], columns["doc"])}
-        columns = chosen(columns, _by_link(columns))
+        order, first = _by_link(columns)
+        columns = chosen(columns, order)
         place = columns["place"]
-        first = steps(*(columns[name] for name in LINKED))
         links = chosen(columns, first)
         opening = steps(place[first])
         before = self._rows.size, self._links.size, self._documents.size
@@ -273,17 +275,22 @@ class JoinState:
         self._by_doc.add(self._documents["doc"][slots], slots)
 
 
-def _by_link(columns: Columns) -> Column:
-    """Return rows in the order of their documents (`place`), and in it of their links."""
+def _by_link(columns: Columns) -> tuple[Column, Column]:
+    """Return rows in the order of their documents (`place`) and links, and the first of each link.
+
+    The latter are places in that order.
+    """
     parts = [columns[name] for name in LINKED]
     sizes = [int(part.max()) + 1 for part in parts[:-1]]
     if math.prod(sizes) < 1 << 63:
         codes = np.ravel_multi_index(parts[:-1], sizes)
         order: Column = np.argsort(codes, kind="stable")
         codes = codes[order]
-        if len(steps(codes)) == len(steps(codes, columns["key"][order])):  # nearly always
-            return order
-    return np.lexsort(parts[::-1])
+        first = steps(codes, columns["key"][order])
+        if len(steps(codes)) == len(first):  # nearly always
+            return order, first
+    order = np.lexsort(parts[::-1])
+    return order, steps(*(part[order] for part in parts))
 
 
 def _within(ends: Column, numbers: Column) -> tuple[Column, Column]:
@@ -341,9 +348,11 @@ class Expiry:
     def note(self, keeps: Column, ts: int) -> None:
         """Count added rows, by their retention and the latest time of all."""
         self._kept += len(keeps)
-        lengths, counts = np.unique(keeps[keeps < INFINITE], return_counts=True)
+        keeps = np.sort(keeps[keeps < INFINITE])
+        first = steps(keeps)
+        counts = ends(first, len(keeps)) - first
         classes: Counter[int] = Counter()
-        for length, count in zip(lengths.tolist(), counts.tolist(), strict=True):
+        for length, count in zip(keeps[first].tolist(), counts.tolist(), strict=True):
             classes[_rounded(length)] += count
         for length, count in classes.items():
             heappush(self._leave, (ts + length, count))
@@ -458,7 +467,8 @@ class ViewCache(JoinState):
         def usable(rows: pa.Table) -> Column:
             return among(rows["doc"].to_numpy(), there)
 
-        self.add(scan(self._storage, "binding", docs=docs, where=usable), times)
+        bindings = scan(self._storage, "binding", docs=docs, where=usable)
+        self.add(with_valued(bindings), columns_of(times))
 
     def _count_dropped(self, where: Mask) -> None:
         """Count the links of some documents by their values.

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import Column, among, chosen, columns_of, distinct
+from templates.columns.columns import (
+    Column,
+    Columns,
+    among,
+    chosen,
+    columns_of,
+    distinct,
+    with_valued,
+)
 from templates.columns.values import Values
 from templates.model.relations import INFINITE, Witnesses
 from templates.registry.registry import Registry
@@ -103,32 +111,36 @@ class StoredState:
         place = bindings.column_names.index("value")  # `drop_columns` takes 12 µs
         return bindings.set_column(place, "key", keys), met
 
-    def add(self, bindings: pa.Table, times: pa.Table) -> None:
-        """Maintain the join state (Algorithm 2); witnesses of filters need not be kept."""
-        kept = self._registry.retention.kept(bindings["pair"].to_numpy())
+    def add(
+        self, bindings: pa.Table, times: pa.Table, columns: Columns, documents: Columns
+    ) -> None:
+        """Maintain the join state (Algorithm 2); witnesses of filters need not be kept.
+
+        `columns` are those of the bindings (`with_valued`), `documents` those of the times.
+        """
+        kept = self._registry.retention.kept(columns["pair"])
         if not kept.all():
-            bindings = bindings.filter(pa.array(kept))
+            bindings, columns = bindings.filter(pa.array(kept)), chosen(columns, kept)
         if bindings.num_rows:
-            present = among(times["doc"].to_numpy(), distinct(bindings["doc"].to_numpy()))
+            present = among(documents["doc"], distinct(columns["doc"]))
             if not present.all():
-                times = times.filter(pa.array(present))
+                times, documents = times.filter(pa.array(present)), chosen(documents, present)
             times = times.remove_column(times.column_names.index("first"))
-            docs = times["doc"].to_numpy()
+            docs = documents["doc"]
             known = self._known(docs)
             if self._memory is not None:
                 self._memory.bring(known)
-                self._memory.add(bindings, times)
+                self._memory.add(columns, documents)
             self.storage.append("binding", bindings)
             if self._texts is not None:
-                columns = columns_of(bindings)
                 self._texts.add(columns["pair"], columns["key"], columns["doc"], self._batch_texts)
             self._added += bindings.num_rows
             new = times.filter(pa.array(~np.isin(docs, known))) if len(known) else times
             self.storage.append("times", new)
             self._newest = max(self._newest or 0, int(docs.max()))
             if self._expiry is not None:
-                keeps = self._registry.retention.keeps[bindings["pair"].to_numpy()]
-                self._expiry.note(keeps, int(times["ts"].to_numpy().max()))
+                keeps = self._registry.retention.keeps[columns["pair"]]
+                self._expiry.note(keeps, int(documents["ts"].max()))
 
     def replace(self, witnesses: Witnesses) -> None:
         """Replace the bindings of earlier documents.
@@ -138,7 +150,8 @@ class StoredState:
         bindings, _ = self.intern(witnesses)
         self.storage.discard("binding", bindings.select(["doc", "pair"]))
         self._drop_rows()  # these have only rows that are added
-        self.add(bindings, witnesses.times)
+        times = witnesses.times
+        self.add(bindings, times, with_valued(bindings), columns_of(times))
 
     def _known(self, docs: Column) -> Column:
         """Return those of the documents that are kept already.

@@ -37,9 +37,8 @@ def _expand(log: MatchLog, rows: pa.Table) -> Matches:
     by_qid = state.subscriptions.by_qid
     qids = pc.unique(rows["qid"]).to_pylist()
     subscribers = {qid: by_qid[qid] for qid in qids if qid in by_qid}
-    splits = {qid: sharers[0].split for qid, sharers in subscribers.items()}
     return Matches(
-        Results(rows, splits, read),
+        Results(rows, subscribers, read),
         subscribers,
         MatchSource(transactions.compiled, state.documents.tree),
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from templates.columns.columns import Column, Columns, columns_of
+from templates.columns.columns import Column, Columns, columns_of, with_valued
 from templates.model.relations import Horizon
 from templates.registry.members import Driving
 from templates.state.join_state import JoinState
@@ -55,7 +55,7 @@ def joined(
 ) -> list[tuple[int, int]]:
     """Return the pairs of documents that one pass joins, the left one first."""
     state = JoinState()
-    state.add(kept.bindings, kept.times)
+    state.add(with_valued(kept.bindings), columns_of(kept.times))
     before = came.doc if first is None else first
     one = Pass(state, bounds, columns_of(came.times), back, before, Everything())
     return list(pairs_of(one.joins(columns_of(came.bindings), driving)))

@@ -187,7 +187,8 @@ def evicted() -> StoreError:
 class Results(Sequence[Result]):
     """Rows of the table of results, converted to objects as they are read.
 
-    `rows` has the columns position, qid, doc1, doc2, nodes; `read` returns
+    `rows` has the columns position, qid, doc1, doc2, nodes; `subscribers` are those of a qid, which
+    bind the same outputs; `read` returns
     what numbers stand for, as far as it is kept: composites, and the documents of these.  It is
     called once, on first use, in the thread that reads.  A result that is one composite or one
     document has doc1 = doc2.
@@ -196,11 +197,11 @@ class Results(Sequence[Result]):
     def __init__(
         self,
         rows: pa.Table,
-        splits: Mapping[int, int],
+        subscribers: Mapping[int, Sequence[Subscription]],
         read: Callable[[set[int]], tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]],
     ) -> None:
         self._rows = rows
-        self._splits = splits
+        self._subscribers = subscribers
         self._read = read
 
     def __len__(self) -> int:
@@ -214,7 +215,8 @@ class Results(Sequence[Result]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         row = {name: column[index] for name, column in self._columns.items()}
-        split = self._splits.get(row["qid"], 0)
+        sharers = self._subscribers.get(row["qid"])
+        split = sharers[0].split if sharers else 0
         composite = joined(self._parts, row["doc1"], row["doc2"], row["nodes"], split)
         return Result(
             row["position"],

@@ -8,7 +8,6 @@ with the next push, or at once.
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from xscl.documents.results import Results
 from xscl.engine.transactions import Transactions
@@ -42,14 +41,13 @@ class MatchLog:
         """Return rows of `state.result` as matches.  The caller holds the engine's lock."""
         subscriptions = self._transactions.state.subscriptions
         by_qid, earlier = subscriptions.by_qid, subscriptions.retired.by_qid
-        qids = pc.unique(rows["qid"]).to_pylist() if rows.num_rows else []
+        qids = set(rows["qid"].to_numpy().tolist())
         if earlier.keys().isdisjoint(qids):
             subscribers = {qid: by_qid[qid] for qid in qids if qid in by_qid}
         else:
             found = {qid: [*by_qid.get(qid, ()), *earlier.get(qid, ())] for qid in qids}
             subscribers = {qid: sharers for qid, sharers in found.items() if sharers}
-        splits = {qid: sharers[0].split for qid, sharers in subscribers.items()}
-        results = Results(rows, splits, self._reader.read)
+        results = Results(rows, subscribers, self._reader.read)
         return Matches(
             results, subscribers, MatchSource(self._transactions.compiled, self._reader.tree)
         )

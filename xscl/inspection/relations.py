@@ -101,9 +101,10 @@ class Relations:
         else:
             gone = self._shown - current.keys()
         relations.hide_templates(self._store, gone)
+        out = pushed.out
         for number, members in current.items():
             graph = members.template.graph
-            rows = pushed.out.get(number, relations.no_output(graph))
+            rows = out.get(number, relations.no_output(graph))
             self._store.lend(f"out_{number}", rows)
             if number not in self._shown:
                 relations.show_template(self._store, number, graph)

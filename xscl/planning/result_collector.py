@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -53,12 +54,11 @@ class ResultCollector:
 
     def collect(self, found: pa.Table) -> None:
         """Keep the rows of joins that subscriptions read; the others are inputs of joins only."""
-        counts = pc.value_counts(found["qid"])
-        qids = counts.field("values").to_pylist()
-        for qid, rows in zip(qids, counts.field("counts").to_pylist(), strict=True):
+        counts = Counter(found["qid"].to_numpy().tolist())
+        for qid, rows in counts.items():
             self.by_template[self._processor.template_of(qid)] += rows
-        wanted = [qid for qid in qids if self.readers[qid]]
-        if len(wanted) < len(qids):
+        wanted = [qid for qid in counts if self.readers[qid]]
+        if len(wanted) < len(counts):
             found = found.filter(pc.is_in(found["qid"], pa.array(wanted, pa.int32())))
         if found.num_rows:
             self._tables.append(found)
@@ -87,17 +87,19 @@ class ResultCollector:
 
     def _sorted(self, found: pa.Table) -> pa.Table:
         """Return results sorted by their documents."""
+        columns = [found[name].to_numpy() for name in ("qid", "doc1", "doc2")]
         if not self._leaves.streams:
-            order = [("doc2", "ascending"), ("doc1", "ascending"), ("qid", "ascending")]
-            return found.sort_by(order)
-        ones, others = found["doc1"].to_pylist(), found["doc2"].to_pylist()
-        parts = self._composites.of({*ones, *others})
-        keys = [
-            (parts[other].docs, parts[one].docs, qid, other, one)
-            for qid, one, other in zip(found["qid"].to_pylist(), ones, others, strict=True)
-        ]
-        places = sorted(range(len(keys)), key=keys.__getitem__)
-        return found if places == [*range(len(keys))] else found.take(places)
+            places = np.lexsort(columns)
+        else:
+            qids, ones, others = (column.tolist() for column in columns)
+            parts = self._composites.of({*ones, *others})
+            keys = [
+                (parts[other].docs, parts[one].docs, qid, other, one)
+                for qid, one, other in zip(qids, ones, others, strict=True)
+            ]
+            places = np.array(sorted(range(len(keys)), key=keys.__getitem__))
+        is_sorted = (places == np.arange(len(places))).all()
+        return found if is_sorted else found.take(pa.array(places))
 
 
 def _in_order(row: tuple[int, Composite]) -> tuple[object, ...]:

@@ -284,9 +284,8 @@ class MatchPages:
         A group that is cut at the end of the results is incomplete; one match more than requested
         means that others follow.
         """
-        splits = {qid: sharers[0].split for qid, sharers in subscribers.items()}
         own = pc.is_in(rows.table["qid"], pa.array(list(subscribers), pa.int32()))
-        results = Results(rows.table.filter(own), splits, self._kept.read_within)
+        results = Results(rows.table.filter(own), subscribers, self._kept.read_within)
         matches = Matches(results, subscribers, self._reader)
         positions = rows.table["position"]
         first, last = (0, LAST) if rows.whole else (positions[0].as_py(), positions[-1].as_py())

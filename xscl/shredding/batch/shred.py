@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from templates.columns.columns import distinct
 from templates.model.relations import BINDINGS, VALUES
 from xscl.shredding.automaton.automaton_states import PairEntry, PatternPlace
 from xscl.shredding.automaton.lineage import WIDTH, Column, Lineage, bindings, columns_of
@@ -111,7 +112,7 @@ class WitnessColumns:
             pa.array(column, field.type, mask=mask)
             for column, field, mask in zip((docs, *united), BINDINGS, without, strict=True)
         ]
-        occurring = np.unique(np.concatenate(self._valued)) & 0xFFFFFFFF
+        occurring = distinct(np.concatenate(self._valued)) & 0xFFFFFFFF
         documents = np.bincount(occurring, minlength=len(self._numbers))
         values = [pa.array(list(self._numbers), pa.string()), pa.array(documents, pa.int32())]
         return pa.table(arrays, schema=BINDINGS), pa.table(values, schema=VALUES)
