@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from feeds.documents import Document
@@ -284,6 +285,19 @@ def test_c7_without_room_for_a_snapshot_the_one_before_is_shown(
     assert list(tmp_path.iterdir()) == []
 
 
+MANY = {
+    "binding": "SELECT 1000 + i // 10 AS doc, 1::INTEGER AS pair, (i % 10)::INTEGER AS node1,"
+    " (i % 10)::INTEGER AS node2, i::UBIGINT AS key FROM range(1000000) t(i)",
+    "times": "SELECT 1000 + i AS doc, i AS start, i AS ts, i AS clock, i AS rank, i AS base"
+    " FROM range(100000) t(i)",
+    "value": "SELECT i::UBIGINT AS key, 'a ' || i AS strVal FROM range(1000000) t(i)",
+    "document": "SELECT 1000 + i AS doc, 'item/' || i AS id, 'x' AS given, 1::INTEGER AS version,"
+    " ['S', 'feeds'] AS streams, i AS ts, i AS clock, i * 64 AS rank, i AS base, i AS first,"
+    " 'x'::BLOB AS hash, false AS history, '' AS origin, i AS arrived FROM range(100000) t(i)",
+}
+"""SQL for the rows of tables that have a million witnesses."""
+
+
 @pytest.mark.slow
 def test_l3_a_million_witnesses_are_published(tmp_path: Path) -> None:
     with Engine(tmp_path / "store.db") as engine:
@@ -292,18 +306,9 @@ def test_l3_a_million_witnesses_are_published(tmp_path: Path) -> None:
             engine.subscribe(f"{owner}s{number}", ECHO.replace("1000", str(1000 + number)))
         engine.push(documents(1, 2))
         store = engine.host.connect()
-        store.fetch(
-            "INSERT INTO state.binding SELECT 1000 + i // 10, 1, i % 10, i % 10, i::UBIGINT"
-            " FROM range(1000000) t(i)"
-        )
-        store.fetch(
-            "INSERT INTO state.times SELECT 1000 + i, i, i, i, i, i FROM range(100000) t(i)"
-        )
-        store.fetch("INSERT INTO state.value SELECT i::UBIGINT, 'a ' || i FROM range(1000000) t(i)")
-        store.fetch(
-            "INSERT INTO state.document SELECT 1000 + i, 'item/' || i, 'x', 1, ['S', 'feeds'],"
-            " i, i, i * 64, i, i, 'x'::BLOB, false, '', i FROM range(100000) t(i)"
-        )
+        with store.transaction(), duckdb.connect() as made:
+            for table, rows in MANY.items():
+                store.insert(f"state.{table}", made.sql(rows).to_arrow_table())
         for viewer in (Viewer(), Viewer(7)):
             publish(engine, store, viewer, tmp_path, 1).close()
         with UserSql(engine, tmp_path) as sql:
