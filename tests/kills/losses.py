@@ -3,14 +3,13 @@
 For each N, the Nth change to a file and some after it fail, with ENOSPC or EIO.  What has failed
 is done again until it succeeds, in the same process.  Then the store has each document and match
 of the model once, on every connection, and so has what a loss of power leaves.  With `--power` no
-change fails, and the power is cut at each point of pushes.
+change fails, and the power is cut behind each Nth change.
 """
 
 from __future__ import annotations
 
 import argparse
 import errno
-import itertools
 import random
 import shutil
 import sys
@@ -23,19 +22,16 @@ from functools import partial
 from pathlib import Path
 
 import xscl
-import xscl.store.commits
-import xscl.store.journal
-import xscl.store.store
 from feeds.documents import Document
 from tests.simulation import disk
-from xscl.engine import transactions
-from xscl.store import commits
+from xscl.store import sqlite_database
 from xscl.store.consumed_offsets import DIRECT, BatchKey
+from xscl.store.data_directory import DataDirectory
+from xscl.store.store import Store
 
 QUERY = "S//a[./k->x] FOLLOWED BY{x=y, 30 d} S//a[./k->y]"
 BATCHES = 4
 PATIENCE = 60.0
-MODULES = (xscl.store.store, xscl.store.commits, xscl.store.journal)  # with points of a push
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO}
 
 
@@ -85,6 +81,8 @@ def expected(batches: int) -> Counter[tuple[str, ...]]:
 
 def differences(engine: xscl.Engine, batches: int) -> list[str]:
     """Return in what an engine differs from the model."""
+    if engine.subscription("pairs") is None:
+        return ["the subscription is not there"]
     documents = Counter(engine.sql("SELECT id FROM documents")["id"].to_pylist())
     every = [document for number in range(batches) for document in batch(number)]
     wanted = Counter(document.id for document in every)
@@ -102,7 +100,8 @@ def differences(engine: xscl.Engine, batches: int) -> list[str]:
 
 def lose(place: Path, log: Path, fault: Fault) -> tuple[int, list[str]]:
     """Run an engine on a failing disk; return the number of failures and the violations."""
-    path, recorded = place / "data" / "state.duckdb", disk.Disk(place / "data", log)
+    path = DataDirectory(place / "data").database
+    recorded = disk.Disk(path.parent, log)
     path.parent.mkdir(parents=True)
     crashed: list[tuple[Path, int]] = []  # what losses of power have left, with so many batches
 
@@ -140,35 +139,26 @@ def lose(place: Path, log: Path, fault: Fault) -> tuple[int, list[str]]:
 
 
 def lose_power(place: Path, log: Path, every: int) -> list[str]:
-    """Cut the power at each Nth point of pushes, and return the violations of what is left.
+    """Cut the power behind each Nth change of pushes, and return the violations of what is left.
 
     Each batch that was pushed is there once, and of the one under way all or nothing.
     """
-    path, recorded = place / "data" / "state.duckdb", disk.Disk(place / "data", log)
+    path = DataDirectory(place / "data").database
     path.parent.mkdir(parents=True)
-    crashed: list[tuple[Path, int]] = []  # what is left, with so many batches pushed
-    draw, pushed, points = random.Random(7), 0, itertools.count()
-
-    def cut(point: str) -> None:
-        if next(points) % every:
-            return
-        crashed.append((place.parent.parent / f"crashed{len(crashed)}-{point}", pushed))
-        recorded.crash(crashed[-1][0], draw)
-
+    pushed = []  # the sizes of the record, after each push
     with xscl.Engine(path) as engine:
         engine.subscribe("pairs", QUERY)
-        for module in MODULES:
-            vars(module)["reached"] = cut
+        begun = log.stat().st_size
         for number in range(3 * BATCHES):
             engine.push(batch(number), source=BatchKey(DIRECT, number, number))
-            pushed = number + 1
-            if number % BATCHES == 1:
-                engine.matches_of("pairs")  # brings what the journal has
-            cut("acknowledged")
-    for module in MODULES:
-        vars(module)["reached"] = lambda _: None
-    wrong = []
-    for directory, batches in crashed:
+            pushed.append(log.stat().st_size)
+    draw, wrong = random.Random(7), list[str]()
+    recorded = disk.Disk(place / "data", log, is_replayed=True)
+    for size in [end for end in recorded.ends() if end >= begun][::every]:
+        recorded.update(size)
+        directory = place.parent.parent / f"crashed{size}"
+        recorded.crash(directory, draw, is_scattered=draw.random() < 0.5)
+        batches = sum(done <= size for done in pushed)
         try:
             with xscl.Engine(directory / path.name) as engine:
                 of_both = (differences(engine, batches), differences(engine, batches + 1))
@@ -176,10 +166,11 @@ def lose_power(place: Path, log: Path, every: int) -> list[str]:
             wrong.append(f"{directory.name}: {error}")
         else:
             wrong += [f"{directory.name}: {one}" for one in min(of_both, key=len)]
+        shutil.rmtree(directory)
     return wrong
 
 
-def _write(store: xscl.store.store.Store) -> None:
+def _write(store: Store) -> None:
     with store.transaction():
         store.set_meta(beside=1)
 
@@ -205,8 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(*wrong, sep="\n", flush=True)
         return int(bool(wrong))
     if asked.checkpoints:
-        vars(commits)["LOG_BYTES"] = 1_024
-    vars(transactions).update(FIRST_PAUSE=0.01, LONGEST_PAUSE=0.02)
+        vars(sqlite_database)["CHECKPOINT"] = 1
     code, runs, failed = 0, 0, 0
     for name in ERRORS:
         for count in asked.counts:

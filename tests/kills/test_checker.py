@@ -1,10 +1,12 @@
 """The checker finds what is planted: each kind of loss, of doubles, of halves, of inventions."""
 
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from feeds.documents import Document
@@ -13,6 +15,9 @@ from tests.kills.log import Batch, Log, Sent, at_work, batches, delivered
 from tests.kills.victim import set_up
 from tests.kills.workload import answer, documents, guid, known, title
 from xscl.engine.facade import Engine
+from xscl.store.opening import IS_SQLITE
+from xscl.store.sqlite_store import SqliteStore
+from xscl.store.store_errors import DATABASE
 
 BASE = 1_700_000_000_000_000
 FEED = "sample"
@@ -44,7 +49,7 @@ GIVEN = Input(tuple(sent(number) for number in range(8)), LAST, FEED)
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store that has taken in what was sent."""
-    path = tmp_path_factory.mktemp("kept") / "state.duckdb"
+    path = tmp_path_factory.mktemp("kept") / DATABASE
     with Engine(path) as engine:
         set_up(engine, URL)
         for number in range(4):
@@ -187,27 +192,45 @@ def test_what_was_never_sent_is_unexplained(
     assert judged(plant(found)).unexplained == (said,)
 
 
+def without_a_result(store: SqliteStore) -> None:
+    def is_fifth(rows: pa.RecordBatch) -> pa.Array:
+        return pc.equal(rows["position"], 5)
+
+    assert store.drop("result", dead=is_fifth, exact=True) == 1
+
+
+def with_a_result_twice(store: SqliteStore) -> None:
+    (again,) = store.scan("result").slice(0, 1).to_pylist()
+    store.insert_rows("state.result", [again | {"position": 999}])
+
+
+def changed(statement: str) -> Callable[[SqliteStore], None]:
+    """Return what changes one row by a statement."""
+
+    def change(store: SqliteStore) -> None:
+        assert store.fetch(statement) == [(1,)]
+
+    return change
+
+
+@pytest.mark.skipif(not IS_SQLITE, reason="the faults are planted in SQLite")
 @pytest.mark.parametrize(
-    ("statement", "kind"),
+    ("plant", "kind"),
     [
-        ("DELETE FROM state.result WHERE position = 5", 0),
-        (
-            "INSERT INTO state.result SELECT * REPLACE (999 AS position) FROM state.result LIMIT 1",
-            1,
-        ),
-        ("UPDATE state.document SET given = 'else' WHERE id = 'd31'", 0),
-        ("DELETE FROM state.rejected WHERE id = 'd18'", 2),
-        ("UPDATE state.rejected SET id = 'else' WHERE id = 'd18'", 3),
+        (without_a_result, 0),
+        (with_a_result_twice, 1),
+        (changed("UPDATE state.document SET given = 'else' WHERE id = 'd31'"), 0),
+        (changed("DELETE FROM state.rejected WHERE id = 'd18'"), 2),
+        (changed("UPDATE state.rejected SET id = 'else' WHERE id = 'd18'"), 3),
     ],
 )
 def test_faults_planted_in_a_store_are_found(
-    database: Path, statement: str, kind: int, tmp_path: Path
+    database: Path, plant: Callable[[SqliteStore], None], kind: int, tmp_path: Path
 ) -> None:
-    copy = tmp_path / "state.duckdb"
+    copy = tmp_path / database.name
     copy.write_bytes(database.read_bytes())
-    with duckdb.connect(":memory:") as connection:
-        connection.execute(f"ATTACH '{copy}' AS store; USE store")
-        assert connection.execute(statement).fetchall() == [(1,)]
+    with closing(SqliteStore(copy)) as store:
+        plant(store)
     assert judged(read(copy)).counts[kind] > 0
 
 

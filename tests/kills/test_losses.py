@@ -1,12 +1,12 @@
 """Any write or sync of an engine's files fails: it is done again, and nothing is lost or doubled.
 
-Row C17 of the plan for reliability, within one process: DuckDB invalidates the database after some
-of these failures, and the engine opens it again.
+Row C17 of the plan for reliability, within one process.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,13 +16,17 @@ import pytest
 
 from tests.examples import usually
 from tests.simulation import disk
+from xscl.store.opening import IS_SQLITE
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or shutil.which("gcc") is None,
-    reason="the recorder of the simulated disk is compiled, and loaded by LD_PRELOAD",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        sys.platform != "linux" or shutil.which("gcc") is None,
+        reason="the recorder of the simulated disk is compiled, and loaded by LD_PRELOAD",
+    ),
+    pytest.mark.skipif(not IS_SQLITE, reason="the disk fails under the store in SQLite"),
+]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +47,9 @@ def test_c17_a_change_fails_and_the_engine_goes_on(
 ) -> None:
     run = losses(tmp_path, *options)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "is open again, at commit" in run.stderr
+    failed = re.search(r"(\d+) with failures", run.stdout)
+    assert failed is not None
+    assert int(failed[1]) > 5
 
 
 def losses(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -63,14 +69,14 @@ def losses(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("every", usually(["15", "7", "1"], "15"))
-def test_the_power_fails_at_each_point_of_a_push(tmp_path: Path, every: str) -> None:
+def test_the_power_fails_behind_changes_to_files(tmp_path: Path, every: str) -> None:
     """Unsynchronised writes are lost in part; acknowledged pushes lose nothing."""
     run = losses(tmp_path, "--power", "--every", every)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("defect", ["missing_fsync_of_journal", "torn_record"])
+@pytest.mark.parametrize("defect", ["missing_fsync_of_log", "early_mark"])
 def test_a_planted_defect_is_found(tmp_path: Path, defect: str) -> None:
     run = losses(tmp_path, "--power", "--plant", defect)
     assert run.returncode == 1, run.stdout + run.stderr

@@ -1,75 +1,104 @@
-"""Connections to DuckDB as scheduling points, and the rule of who may use them.
+"""Connections to SQLite as scheduling points, and the rule of who may use them.
 
 A transaction belongs to the task that began it: until its end, no other task may use the
-connection.  Each statement is a scheduling point, before and after.
+connection that writes.  Each statement is a scheduling point, before and after.
 """
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
 
-import xscl.store.commits
-import xscl.store.store
-from tests.simulation.files import CHECKPOINTED, Pace
+import apsw
+
+import xscl.store.sqlite_database
+import xscl.store.sqlite_file
+from tests.simulation.files import CHECKPOINTED, COMMITTED, Pace
 from tests.simulation.scheduler import Scheduler, Task
-from xscl.store.database import connect
 
-LOG_BYTES = 1 << 14
-"""Bytes of the log at which a checkpoint is due: an hour has some of them."""
+CHECKPOINT, RESTART = 1 << 18, 1 << 20
+"""Bytes of the log from which on checkpoints are made, and wait: an hour has some of both."""
+WAITING = 1
+"""Milliseconds for which a checkpoint waits for readers, in which nothing else runs."""
 
 WRONG: list[str] = []
 """Uses of a connection within a transaction of another task."""
 
 
-class Connection:
-    """A connection that checks its user; everything else is DuckDB's."""
+class Cursor(apsw.Cursor):
+    """A cursor whose statements are scheduling points."""
+
+    def execute(self, statements: str, bindings: Any = None, **named: Any) -> apsw.Cursor:
+        """Execute statements; return this cursor."""
+        return self._scheduled(super().execute, statements, bindings, **named)
+
+    def executemany(self, statements: str, sequenceofbindings: Any, **named: Any) -> apsw.Cursor:
+        """Execute statements with several rows; return this cursor."""
+        return self._scheduled(super().executemany, statements, sequenceofbindings, **named)
+
+    def _scheduled(
+        self, real: Callable[..., apsw.Cursor], statement: str, *parameters: Any, **named: Any
+    ) -> apsw.Cursor:
+        connection = cast(Connection, self.connection)
+        scheduler, pace = connection.scheduler, connection.pace
+        if not scheduler.is_task():
+            return real(statement, *parameters, **named)
+        text = statement.lstrip().upper()
+        connection.check(text)
+        scheduler.switch("before a statement")
+        ends = text.startswith(("COMMIT", "ROLLBACK"))
+        if pace is not None and text.startswith("COMMIT"):
+            pace.point("commit")
+        if text.startswith("BEGIN IMMEDIATE"):
+            connection.owner = scheduler.current
+        before = _recorded()
+        try:
+            found = real(statement, *parameters, **named)
+        finally:
+            if ends:
+                connection.owner = None
+        if pace is not None and text.startswith("COMMIT"):
+            pace.written(COMMITTED, before, _recorded())
+        scheduler.switch("after a statement")
+        return found
+
+
+class Connection(apsw.Connection):
+    """A connection that checks its user."""
 
     scheduler: Scheduler
     pace: Pace | None = None
-    """The pace of the disk, which delays a commit before it begins."""
+    """The pace of the disk, which delays a commit and a checkpoint before it begins."""
+    owner: Task | None = None
+    """The task of the open transaction."""
 
-    def __init__(self, real: Any) -> None:
-        self._real = real
-        self._owner: Task | None = None  # of the open transaction
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.cursor_factory = Cursor
 
-    def execute(self, statement: Any, *parameters: Any, **named: Any) -> Connection:
-        """Execute a statement; return this connection."""
-        text = str(getattr(statement, "query", statement)).lstrip().upper()
-        if not self.scheduler.is_task():
-            self._real.execute(statement, *parameters, **named)
-            return self
-        self._check(text)
-        self.scheduler.switch("before a statement")
-        if self.pace is not None and text.startswith(("COMMIT", "CHECKPOINT")):
-            self.pace.point("commit")
-        if text.startswith("BEGIN"):
-            self._owner = self.scheduler.current
-        before = _recorded() if text == "CHECKPOINT" else 0
-        try:
-            self._real.execute(statement, *parameters, **named)
-        finally:
-            if text.startswith(("COMMIT", "ROLLBACK")):
-                self._owner = None
-        if before and self.pace is not None:
-            self.pace.checkpoint = before, _recorded()
-            self.pace.point(CHECKPOINTED)
-        self.scheduler.switch("after a statement")
-        return self
+    def wal_checkpoint(self, *arguments: Any, **named: Any) -> tuple[int, int]:
+        """Write the log to the database."""
+        if not self.scheduler.is_task() or self.pace is None:
+            return self._checkpoint(*arguments, **named)
+        self.check("CHECKPOINT")
+        self.pace.point("checkpoint")
+        before = _recorded()
+        frames = self._checkpoint(*arguments, **named)
+        self.pace.written(CHECKPOINTED, before, _recorded())
+        return frames
 
-    def cursor(self) -> Connection:
-        """Return another connection to the database."""
-        return Connection(self._real.cursor())
+    def _checkpoint(self, *arguments: Any, **named: Any) -> tuple[int, int]:
+        frames: tuple[int, int] = super().wal_checkpoint(*arguments, **named)
+        return frames
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
-
-    def _check(self, text: str) -> None:
+    def check(self, text: str) -> None:
+        """Note a use within a transaction of another task."""
         user = self.scheduler.current
-        if self._owner is not None and not self._owner.killed and user is not self._owner:
+        if self.owner is not None and not self.owner.killed and user is not self.owner:
             WRONG.append(
-                f"{user.name} uses a connection in a transaction of {self._owner.name}: {text[:80]}"
+                f"{user.name} uses a connection in a transaction of {self.owner.name}: {text[:80]}"
             )
 
 
@@ -79,11 +108,10 @@ def _recorded() -> int:
 
 
 def install(scheduler: Scheduler) -> None:
-    """Make stores connect so."""
+    """Make stores connect so, with more checkpoints."""
     Connection.scheduler = scheduler
-
-    def connected(path: Path) -> Any:
-        return Connection(connect(path))
-
-    vars(xscl.store.store)["connect"] = connected
-    vars(xscl.store.commits)["LOG_BYTES"] = LOG_BYTES
+    vars(xscl.store.sqlite_file)["apsw"] = SimpleNamespace(
+        **vars(apsw) | {"Connection": Connection}
+    )
+    thresholds = {"CHECKPOINT": CHECKPOINT, "RESTART": RESTART, "WAITING": WAITING}
+    vars(xscl.store.sqlite_database).update(thresholds)

@@ -148,14 +148,11 @@ class Disk:
     ) -> None:
         """Write the files that survive a crash at this moment into a new directory.
 
-        Without random numbers everything survives, as after the end of a process.  If the process
-        ends `within` two sizes of the record, and nothing has been recorded since, what it had
-        written by a drawn size survives.
+        Without random numbers everything survives, as after the end of a process.  If nothing has
+        been recorded since, the power fails `within` two sizes of the record, at a drawn one.
         """
         if draw is not None and within is not None and self._log.stat().st_size == within[1]:
-            # Late, where a checkpoint writes what refers to all the rest.
-            until, draw = max(draw.randint(*within) for _ in range(3)), None
-            self.update(until)
+            self.update(draw.randint(*within))
         elif not self._is_replayed:
             self.update()
         names = dict(self._durable)

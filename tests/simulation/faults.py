@@ -13,7 +13,7 @@ from feeds.spool import Spool
 from tests.simulation import disk
 from tests.simulation.bounds import exceeded
 from tests.simulation.clients import Act
-from tests.simulation.files import CHECKPOINTED, WRITTEN, Pace
+from tests.simulation.files import CHECKPOINTED, COMMITTED, Pace
 from tests.simulation.host import Host, LostSegment
 from tests.simulation.model import Model
 from tests.simulation.scheduler import NS
@@ -24,7 +24,7 @@ from xscl.store.data_directory import DataDirectory
 FAULTS = 2.5
 """Faults of the machine an hour."""
 TEARS = 4
-"""Crashes within a record, and within a checkpoint, after one at any moment."""
+"""Crashes within a commit, and within a checkpoint, after one at any moment."""
 
 
 class Faults:
@@ -61,22 +61,15 @@ class Faults:
     # The process
 
     def _lose_power(self) -> None:
-        """Cut the power now, then within records of the journal, and kill within checkpoints.
-
-        The records are written, and not synchronised.
-        """
+        """Cut the power now, then within commits and checkpoints of SQLite."""
         self._host.crash(self._draw.uniform(0.1, 20), power=True)
-        for _ in range(TEARS):
-            self._pace.catch(WRITTEN)
-            if self._pace.caught.wait(300):
-                self._model.counts["records cut"] += 1
-                self._host.crash(self._draw.uniform(0.1, 5), power=True)
-        for _ in range(TEARS):
-            self._pace.catch(CHECKPOINTED)
-            if self._pace.caught.wait(300):
-                self._model.counts["checkpoints cut"] += 1
-                within = self._pace.checkpoint
-                self._host.crash(self._draw.uniform(0.1, 5), power=True, within=within)
+        for operation, cut in ((COMMITTED, "commits cut"), (CHECKPOINTED, "checkpoints cut")):
+            for _ in range(TEARS):
+                self._pace.catch(operation)
+                if self._pace.caught.wait(300):
+                    self._model.counts[cut] += 1
+                    within = self._pace.within
+                    self._host.crash(self._draw.uniform(0.1, 5), power=True, within=within)
 
     def _kill(self) -> None:
         self._host.crash(self._draw.uniform(0.1, 20), power=False)

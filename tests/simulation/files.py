@@ -1,6 +1,6 @@
 """File operations as scheduling points, and a disk that is slow or hangs.
 
-The operations are those that the product calls in Python.  What DuckDB does inside of a statement
+The operations are those that the product calls in Python.  What SQLite does inside of a statement
 cannot wait, as it holds locks of its own; a slow disk delays its commits before they begin.
 """
 
@@ -12,13 +12,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import xscl.store.journal
+import xscl.store.sqlite_database
 from tests.simulation.scheduler import Scheduler
 
-WRITTEN = "record_written"
-"""The point between the write of a record of the journal and its synchronisation."""
-CHECKPOINTED = "checkpointed"
-"""The point after a checkpoint of DuckDB, whose writes cannot be interrupted."""
+COMMITTED, CHECKPOINTED = "committed", "checkpointed"
+"""The points after a commit and a checkpoint of SQLite, whose writes cannot be interrupted."""
 CAUGHT = 5.0
 """Virtual seconds for which an operation waits that a fault has caught."""
 OPERATIONS = ("fsync", "fdatasync", "replace", "rename", "unlink", "ftruncate")
@@ -34,13 +32,19 @@ class Pace:
         self.caught = threading.Event()
         """Set when a task is about to do the operation that `catch` names, and waits there."""
         self._awaited = ""
-        self.checkpoint = (0, 0)
-        """The sizes of the record of the disk before and after the last checkpoint."""
+        self.within = (0, 0)
+        """The sizes of the record of the disk before and after what a task was caught behind."""
 
     def catch(self, operation: str) -> None:
         """Make the next task that does an operation wait before it, for a while."""
         self._awaited = operation
         self.caught.clear()
+
+    def written(self, operation: str, before: int, after: int) -> None:
+        """Block a task that is caught after an operation of SQLite, which made these records."""
+        if operation == self._awaited and after > before:
+            self.within = before, after
+            self.point(operation)
 
     def point(self, operation: str) -> None:
         """Yield to other tasks, and block for the duration of the operation."""
@@ -67,7 +71,7 @@ def install(scheduler: Scheduler) -> Pace:
 
         return call
 
-    vars(xscl.store.journal)["reached"] = pace.point
+    vars(xscl.store.sqlite_database)["reached"] = pace.point
     for operation in OPERATIONS:
         setattr(os, operation, paced(operation, getattr(os, operation)))
     return pace

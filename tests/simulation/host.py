@@ -164,7 +164,7 @@ class Host:
         process.crash()
         into = self._root / f"life{self.lives}"
         draw = random.Random(f"crash {self.scheduler.seed} {self.lives}")
-        old.crash(into, draw if power else None, within)
+        old.crash(into, draw if power else None, within, is_scattered=power and draw.random() < 0.5)
         if harm is not None:
             harm(into)
         time.sleep(seconds)

@@ -13,11 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 import feeds.spool
-import xscl.store.journal
-import xscl.store.store_file
+import xscl.store.sqlite_file
 from feeds.documents import Document
 from feeds.spool import Spool
-from templates.model.relations import INFINITE
 from xscl.delivery.endpoint import Endpoint, Outcome
 from xscl.delivery.outbox.deliveries import Deliveries
 from xscl.documents.document_ids import DocumentIds, Hashes, Numbers
@@ -27,7 +25,7 @@ from xscl.service.accounts import Account
 from xscl.service.group_commit import GroupCommit
 from xscl.service.intake import Intake
 from xscl.service.usage import Owned, Usage
-from xscl.store.journal import Record
+from xscl.store.sqlite_database import Database
 
 
 class Unsynchronised:
@@ -46,19 +44,38 @@ def missing_fsync() -> None:
     vars(feeds.spool)["os"] = Unsynchronised("fsync")
 
 
-def missing_fsync_of_journal() -> None:
-    """A push is acknowledged, and its record is not synchronised."""
-    vars(xscl.store.journal)["os"] = Unsynchronised("fdatasync")
+def missing_fsync_of_log() -> None:
+    """A push is acknowledged, and its part of the log of SQLite is not synchronised."""
+    settings = xscl.store.sqlite_file.WRITING
+    unsynchronised = [one.replace("synchronous = FULL", "synchronous = OFF") for one in settings]
+    vars(xscl.store.sqlite_file)["WRITING"] = unsynchronised
 
 
-def torn_record() -> None:
-    """A record that a crash has torn is read as if it were whole."""
-    whole = xscl.store.journal.records_of
+def early_mark() -> None:
+    """The mark of a store says that it has a commit, before that is durable."""
+    transaction = Database.transaction
 
-    def records_of(image: bytes, store: str) -> Iterator[tuple[Record, int]]:
-        return whole(image + bytes(1 << 22), store)
+    @contextmanager
+    def _transaction(self: Database) -> Iterator[None]:
+        with transaction(self):
+            yield
+            if self._file is not None:
+                mark = self._file.mark._replace(commits=self.commits + 1)
+                self._file.note(mark, durably=True)
 
-    vars(xscl.store.journal).update(_checksum=lambda *_: 0, records_of=records_of)
+    Database.transaction = _transaction  # type: ignore[method-assign]  # the planted defect
+
+
+def early_base() -> None:
+    """The mark of a store says what the file has without its log, before a checkpoint is made."""
+    checkpoint = Database.checkpoint
+
+    def _checkpoint(self: Database, mode: int) -> bool:
+        if self._file is not None:
+            self._file.note(self._file.mark._replace(base=self.commits), durably=True)
+        return checkpoint(self, mode)
+
+    Database.checkpoint = _checkpoint  # type: ignore[method-assign]  # the planted defect
 
 
 def lost_wake_up() -> None:
@@ -166,26 +183,23 @@ def skipped_gap() -> None:
 
 
 def forgotten_ids() -> None:
-    """Duplicate detection misses document versions that the journal has and the database lacks."""
+    """Duplicate detection misses the documents of the last push."""
     add = DocumentIds.add
+    last: dict[DocumentIds, tuple[Hashes, Numbers]] = {}
 
     def _add(self: DocumentIds, hashes: Hashes, docs: Numbers) -> None:
-        add(self, hashes, docs)
-        self._unsaved_from = INFINITE
+        if self in last:
+            add(self, *last[self])
+        last[self] = hashes, docs
 
     DocumentIds.add = _add  # type: ignore[method-assign]  # the planted defect
-
-
-def missing_copies() -> None:
-    """A checkpoint overwrites blocks of which there are no copies."""
-    vars(xscl.store.store_file)["copy_blocks"] = lambda *_: None
 
 
 DEFECTS: dict[str, Callable[[], None]] = {
     function.__name__: function
     for function in (
         *(missing_fsync, lost_wake_up, cursor_before_answer, early_stamp, early_unlock),
-        *(shared_connection, quota_before, skipped_gap, missing_fsync_of_journal, torn_record),
-        *(forgotten_ids, missing_copies),
+        *(shared_connection, quota_before, skipped_gap, missing_fsync_of_log, early_mark),
+        *(early_base, forgotten_ids),
     )
 }

@@ -29,6 +29,7 @@ from tests.simulation.service import Refused
 from tests.simulation.service_log import ServiceLog
 from tests.simulation.sites import FEED, HOOK, ODD, FeedServer, OddFeedServer, Receiver
 from tests.simulation.users import Users
+from xscl.store.data_directory import DataDirectory
 
 HOUR = 3600.0
 CALM = 900.0
@@ -136,4 +137,4 @@ class World:
             self.journal.wrong(f"the service connects to {address}")
         ended = self.host.stop()
         if ended is not None:
-            self.journal.record(compare_store(ended.data / "state.duckdb", self.model))
+            self.journal.record(compare_store(DataDirectory(ended.data).database, self.model))

@@ -28,7 +28,7 @@ from tests.oracle.queries import Subscription as Drawn
 from tests.strategies.language import KINDS
 from tests.waiting import PATIENCE, eventually
 from tests.xscl.engine.player import pushed
-from tests.xscl.failing_commits import failing_commit, lost_in_commit
+from tests.xscl.failing_commits import AFTER, failing_commit, lost_in_commit
 from tests.xscl.planning.test_event_languages import QUERIES
 from tests.xscl.planning.test_event_queries import FLAT, flat
 from xscl.documents.results import WITHOUT_PAST
@@ -652,7 +652,7 @@ def _commit_and_fail(engine: xscl.Engine, may_run: threading.Event) -> None:
             raise StoreError("planted")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("xscl.store.commits.reached", fail)
+        patched.setattr(AFTER, fail)
         with pytest.raises(StoreError, match="planted"):
             engine.host.catalog.subscribe_from("q", NEXT, since=LONG)
 

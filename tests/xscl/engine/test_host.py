@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import duckdb
 import pytest
 
 import xscl
 from feeds.faultpoints import FaultSpec, armed
+from tests.xscl.failing_commits import BEFORE, full_disk
 from xscl.engine.transactions import Transactions
 from xscl.errors import StoreError
 from xscl.store.store import Store
@@ -18,12 +18,12 @@ def test_a_component_that_fails_closes_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: Transactions) -> Store:
-        raise duckdb.IOException("no connection")
+        raise full_disk()
 
     path = tmp_path / "x.duckdb"
     with monkeypatch.context() as patched:
         patched.setattr(Transactions, "connect", fail)
-        with pytest.raises(StoreError, match="no connection"):
+        with pytest.raises(StoreError, match="cannot be written"):
             xscl.Engine(path)
     xscl.Engine(path).close()
 
@@ -35,7 +35,7 @@ def test_a_retention_that_fails_closes_the_store(
     xscl.Engine(path).close()
     keep = xscl.Retention(matches=7)
     with monkeypatch.context() as patched:
-        patched.setattr("xscl.store.store.reached", armed(FaultSpec("before_commit", 1, "EIO")))
+        patched.setattr(BEFORE, armed(FaultSpec("before_commit", 1, "EIO")))
         with pytest.raises(OSError, match="Input/output"):
             xscl.Engine(path, retention=keep)
     with xscl.Engine(path) as engine:
