@@ -29,8 +29,7 @@ from xscl.store.opening import IS_SQLITE, open_store
 def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
     with serving(place) as running, running.client() as operator:
         token = ok(operator.post("/v1/tokens", json={"user": "alice", "label": "laptop"}))["token"]
-        headers = {"Authorization": f"Bearer {token}"}
-        with httpx.Client(base_url=operator.base_url, headers=headers) as alice:
+        with running.client(token) as alice:
             ok(alice.put("/v1/streams/orders", json={"live": True}))
             for name in ("kept", "gone"):
                 ok(
@@ -106,7 +105,9 @@ def has_all(operator: httpx.Client, own: Own) -> None:
     """Give a user all that a user may have."""
     made = ok(operator.post("/v1/tokens", json={"user": own.user, "label": own.label}))
     headers = {"Authorization": f"Bearer {made['token']}"}
-    with httpx.Client(base_url=operator.base_url, headers=headers) as user:
+    with httpx.Client(
+        base_url=operator.base_url, headers=headers, timeout=operator.timeout
+    ) as user:
         ok(user.put(f"/v1/streams/{own.stream}", json={"live": True}))
         queries = {
             own.subscription: f"{own.stream}//a->x FOLLOWED BY{{x=y, 9 d}} {own.stream}//a->y",
