@@ -274,6 +274,7 @@ class Database:
     def vacuum(self) -> None:
         """Write all pages anew, through a file beside it: the store may be larger than memory."""
         with self.lock, self.translated():
+            self.changed |= dict.fromkeys(TABLES, self.commits + 1)  # rows get other numbers
             if self.path is None:
                 self.writer.execute("VACUUM state")
                 return

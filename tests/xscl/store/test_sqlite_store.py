@@ -579,3 +579,22 @@ def test_a_rewrite_takes_little_memory(filed: SqliteStore) -> None:
     assert apsw.memory_high_water() < before + 20_000_000
     filed.insert_rows("state.text", [{"doc": 50, "xml": b"<a/>"}])
     assert len(filed.fetch("SELECT doc FROM state.text")) == 41
+
+
+def test_a_rewrite_numbers_rows_anew_and_no_mirror_misses_one(filed: SqliteStore) -> None:
+    def add(number: int) -> None:
+        filed.insert_rows("state.composite_stream", [{"number": number, "definition": "x"}])
+
+    def mirrored() -> list[int]:
+        found: list[int] = filed.mirror("composite_stream")["number"].to_pylist()
+        return found
+
+    for number in range(10):
+        add(number)
+    filed.fetch("DELETE FROM state.composite_stream WHERE number < 5")
+    assert mirrored() == [5, 6, 7, 8, 9]
+    assert filed.rewrite()
+    add(10)
+    assert mirrored() == [5, 6, 7, 8, 9, 10]
+    add(11)
+    assert mirrored() == [5, 6, 7, 8, 9, 10, 11]
