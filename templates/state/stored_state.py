@@ -100,9 +100,10 @@ class StoredState:
         interned = self._values.intern(texts)
         if self._registry.texts is not None:
             self._batch_texts = dict(zip(interned.keys.tolist(), texts, strict=True))
-        rows = bindings["value"].combine_chunks()
+        rows = bindings["value"]
         shared = interned.known | (values["docs"].to_numpy() > 1)
         if rows.null_count:
+            rows = rows.combine_chunks()
             keys = pa.array(interned.keys).take(rows)
             met = pa.array(shared).take(rows).fill_null(False).to_numpy(zero_copy_only=False)
         else:  # the same, a fifth of a small push faster

@@ -249,21 +249,23 @@ class DocumentLog:
 
     def _remember(self, batch: _Batch, rows: Numbers, arrivals: Arrivals) -> None:
         """Cache the part of new documents that matches need."""
-        for place, at in enumerate(rows.tolist()):
-            one = StoredDocument(
-                doc=int(arrivals.docs[place]),
+        found = (arrivals.docs, arrivals.ts, arrivals.firsts, arrivals.versions)
+        columns = (*found, arrivals.clocks, arrivals.ranks, arrivals.bases)
+        each = zip(rows.tolist(), *(column.tolist() for column in columns), strict=True)
+        for at, doc, ts, first, version, clock, rank, base in each:
+            self._recent[doc] = StoredDocument(
+                doc=doc,
                 id=batch.names[at],
-                ts=int(arrivals.ts[place]),
-                first=int(arrivals.firsts[place]),
-                version=int(arrivals.versions[place]),
+                ts=ts,
+                first=first,
+                version=version,
                 history=batch.given.history[at],
-                clock=int(arrivals.clocks[place]),
-                rank=int(arrivals.ranks[place]),
-                base=int(arrivals.bases[place]),
+                clock=clock,
+                rank=rank,
+                base=base,
                 given=batch.given.ids[at],
                 stream=batch.given.streams[at][0],
             )
-            self._recent[one.doc] = one
         while len(self._recent) > RECENT:
             self._recent.popitem(last=False)
 

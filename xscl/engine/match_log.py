@@ -41,7 +41,7 @@ class MatchLog:
         """Return rows of `state.result` as matches.  The caller holds the engine's lock."""
         subscriptions = self._transactions.state.subscriptions
         by_qid, earlier = subscriptions.by_qid, subscriptions.retired.by_qid
-        qids = set(rows["qid"].to_numpy().tolist())
+        qids = set(rows["qid"].to_numpy().tolist()) if rows.num_rows else set()
         if earlier.keys().isdisjoint(qids):
             subscribers = {qid: by_qid[qid] for qid in qids if qid in by_qid}
         else:

@@ -147,8 +147,10 @@ class ChunkWriter(Chunks):
         schema = self._schemas[relation]
         if not rows.schema.equals(schema):
             rows = rows.select(schema.names).cast(schema)
-        rows = rows.combine_chunks()
-        for batch in rows.to_batches(max_chunksize=MOST_ROWS):
+        batches = rows.to_batches(max_chunksize=MOST_ROWS)
+        if len(batches) > 1:
+            batches = rows.combine_chunks().to_batches(max_chunksize=MOST_ROWS)
+        for batch in batches:
             body, small = batch.serialize(), self._newest(relation)
             if len(body) >= LARGE and len(small) > 1:
                 self._merge(relation)

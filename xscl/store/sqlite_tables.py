@@ -41,6 +41,7 @@ _TYPES = {
 }
 _KINDS = {"VARCHAR": "TEXT", "BLOB": "BLOB", "FLOAT": "REAL"}
 _text_of = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_text_of_equal = lru_cache(1_000)(_text_of)  # of tuples of numbers or of texts, many of them equal
 _SIGN, _SPAN = 1 << 63, 1 << 64
 _SUBSCRIPTION = """
     name VARCHAR, query VARCHAR, template INTEGER, qid INTEGER, outputs VARCHAR[],
@@ -219,7 +220,9 @@ def encoded(value: Any) -> Any:
     match value:
         case int():
             return signed(value)
-        case list() | tuple():
+        case tuple():
+            return _text_of_equal(value)
+        case list():
             return _text_of(value)
         case _:
             return value

@@ -31,6 +31,7 @@ from xscl.shredding.batch.shape import DocumentShape, ShapeRows, shape_of
 from xscl.shredding.batch.shape_batch import ShapeBatch
 from xscl.shredding.batch.walk import DocumentWalk
 
+_TYPES = tuple(BINDINGS.types)
 FEW = 1_000  # documents that are looked at together, as far as they have one shape
 NODES = 100_000  # of documents that come alone, whose rows are put together
 
@@ -109,8 +110,8 @@ class WitnessColumns:
         absent = united[-1] < 0  # rows without a value
         without = [None, None, None, None, absent if absent.any() else None]
         arrays = [
-            pa.array(column, field.type, mask=mask)
-            for column, field, mask in zip((docs, *united), BINDINGS, without, strict=True)
+            pa.array(column, kind, mask=mask)
+            for column, kind, mask in zip((docs, *united), _TYPES, without, strict=True)
         ]
         occurring = distinct(np.concatenate(self._valued)) & 0xFFFFFFFF
         documents = np.bincount(occurring, minlength=len(self._numbers))
