@@ -35,7 +35,8 @@ _TAB = {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
 _FOCUSED = """
 const outer = document.activeElement;
 const focused = outer.shadowRoot?.activeElement ?? outer;
-return [focused.matches(":focus-visible"), outer.matches(arguments[0])];
+const isNowhere = focused === document.body;  // before the page is laid out
+return [isNowhere || focused.matches(":focus-visible"), outer.matches(arguments[0])];
 """
 _EDIT = """
 const view = document.getElementById("query-editor")?.shadowRoot.querySelector(".cm-content");
