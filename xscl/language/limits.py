@@ -52,8 +52,8 @@ def admit(text: str) -> None:
     Whatever reads the text of a query in XSCL calls it first.
     """
     _refuse_characters(text)
-    # A text with few signs cannot be over a limit, and nearly all texts are such.
-    if len(text) > MAX_DEPTH:
+    # Nearly all texts are such: registrations would take half as long again.
+    if not has_few_signs(text):
         _scan(text)
 
 
@@ -66,6 +66,21 @@ def _refuse_characters(text: str) -> None:
     if found is not None:
         message = f"the character U+{ord(found[0]):04X} cannot stand in a query"
         raise QueryError.at(found.start(), message, text)
+
+
+def has_few_signs(text: str) -> bool:
+    """Return whether a text is within the limits, judged by some of its characters alone.
+
+    An operator is a sign, or a word of at least three letters with something before the next one.
+    Within the bound of operators no text has a word that is too long, or too many tokens.
+    """
+    operators = sum(map(text.count, "+-*")) + (len(text) + 1) // 4
+    return (
+        operators <= MAX_OPERATORS
+        and text.count("/") <= MAX_STEPS
+        and sum(map(text.count, "([{<")) <= MAX_DEPTH
+        and sum(map(text.count, _REPLACING)) <= MOST_REPLACING
+    )
 
 
 def _scan(text: str) -> None:

@@ -40,8 +40,8 @@ _TYPES = {
     "BLOB": pa.binary(),
 }
 _KINDS = {"VARCHAR": "TEXT", "BLOB": "BLOB", "FLOAT": "REAL"}
-_text_of = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_text_of_equal = lru_cache(1_000)(_text_of)  # of tuples of numbers or of texts, many of them equal
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_text_of = lru_cache(1_000)(_encoder.encode)  # of numbers or texts: many lists are equal
 _SIGN, _SPAN = 1 << 63, 1 << 64
 _SUBSCRIPTION = """
     name VARCHAR, query VARCHAR, template INTEGER, qid INTEGER, outputs VARCHAR[],
@@ -220,10 +220,8 @@ def encoded(value: Any) -> Any:
     match value:
         case int():
             return signed(value)
-        case tuple():
-            return _text_of_equal(value)
-        case list():
-            return _text_of(value)
+        case list() | tuple():
+            return _text_of(tuple(value))
         case _:
             return value
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import cep_core
 from cep_core.languages.tokens import MOST_REPLACING as MOST_OF_EVENTS
@@ -23,6 +25,28 @@ LONG = {
     "calls": f"S//k[{REPLACES}]->x",
     "nesting": f"S//k[{'(' * 200}1{')' * 200}]->x",
 }
+
+
+PIECES = ("not", "join", "replace", "tokenize", "(", ")", "<a", "</", "/", "//", "+", "-", "*")
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from((*PIECES, " ", "x", "1", ".", "'")), min_size=60, max_size=250))
+def test_a_text_with_few_signs_is_within_the_limits(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    if limits.has_few_signs(text):
+        limits._scan(text)
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_few_signs_are_judged_alike_of_one_piece_alone(piece: str) -> None:
+    """The largest count that passes without a look at the tokens passes with it, too."""
+    for gap in ("", " ", ")", "+"):
+        for count in range(1, 450):
+            text = (piece + gap) * count
+            if not limits.has_few_signs(text):
+                break
+            limits._scan(text)
 
 
 @pytest.mark.parametrize("what", LONG)
