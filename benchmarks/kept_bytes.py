@@ -115,7 +115,7 @@ def measure(thing: str, count: int) -> Sizes:
     """Return the memory of `count` more objects; `rss_bytes` is the process's growth."""
     with (
         TemporaryDirectory() as folder,
-        Engine(Path(folder, "state.duckdb"), owns_process=True) as engine,
+        Engine(Path(folder, "state.sqlite"), owns_process=True) as engine,
     ):
         found = []
         for first in (0, count):

@@ -134,7 +134,7 @@ def hours(day: Day) -> Iterator[Sizes]:
     """Yield the state at the end of each hour, and after six more hours with two items."""
     with (
         TemporaryDirectory() as folder,
-        Engine(Path(folder, "state.duckdb"), owns_process=True) as engine,
+        Engine(Path(folder, "state.sqlite"), owns_process=True) as engine,
     ):
         engine.retain(RETENTION)
         engine.subscribe_many(QUERIES.items())

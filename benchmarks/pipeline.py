@@ -151,7 +151,7 @@ def _sides(folder: Path, plan: Plan) -> Iterator[tuple[Side, Side]]:
 
         def side(name: str, consumer: Callable[[Spool, EngineSink], Consumer], look: float) -> Side:
             spool = stack.enter_context(Spool(folder / name))
-            engine = stack.enter_context(Engine(folder / f"{name}.duckdb", owns_process=True))
+            engine = stack.enter_context(Engine(folder / f"{name}.sqlite", owns_process=True))
             engine.subscribe_many(asked)
             return Side(name, spool, engine, lambda sink: consumer(spool, sink), look)
 

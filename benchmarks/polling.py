@@ -40,7 +40,7 @@ def polled(count: int) -> Iterator[Row]:
     with (
         tempfile.TemporaryDirectory() as place,
         _serving(count) as port,
-        Engine(Path(place) / "state.duckdb", owns_process=True) as engine,
+        Engine(Path(place) / "state.sqlite", owns_process=True) as engine,
         Spool(Path(place) / "spool") as spool,
         FeedRepository(engine) as feeds,
     ):

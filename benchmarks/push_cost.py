@@ -1,8 +1,8 @@
 """CPU time of the engines of two checkouts, in turns: `python -m benchmarks.push_cost OTHER`.
 
-Each checkout has an engine in a process of its own, with the same subscriptions and items
-(`benchmarks.small_pushes`), and its environment in `.venv`.  A measurement is a run of actions in
-one of them, then in the other.  `read` asks for the newest page of matches after each push, on a
+Each checkout has an engine in a process of its own, with the same subscriptions and items, and its
+environment in `.venv`.  A measurement is a run of actions in one of them, then in the other.
+`read` asks for the newest page of matches after each push, on a
 connection of its own, as the service does; `made` opens and closes an engine in memory; `register`
 adds subscriptions one by one, `start` closes and opens the store.
 """
@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 
 RUN = 64
-"""Small pushes of a measurement: as many as bring a journal to its database, or chunks together."""
+"""Small pushes of a measurement: so many chunks are merged."""
 MEASURES = {
     "push 1": RUN,
     "push 10": RUN,
@@ -35,13 +35,14 @@ MEASURES = {
 """What is measured, and the number of actions of a measurement."""
 RUNS, UNCOUNTED = 8, 2
 """Measurements, and those at the beginning that do not count."""
-KEPT = 500
+SEED, KEPT = 103, 500
+JOINS = 30
+"""Subscriptions that join titles; the others have a constant that no item has."""
 
 
 def serve(place: Path, subscriptions: int) -> None:
     """Measure what lines of the standard input say; answer with milliseconds of CPU."""
     import xscl
-    from benchmarks import small_pushes
     from benchmarks.feed_items import items
 
     def opened() -> xscl.Engine:
@@ -51,8 +52,8 @@ def serve(place: Path, subscriptions: int) -> None:
             return xscl.Engine(place / "store")
 
     count = KEPT + RUNS * (22 * RUN + 10_000)
-    given = (item.document() for item in items(count, small_pushes.SEED))
-    queries = small_pushes._queries(subscriptions + RUNS * MEASURES["register"])
+    given = (item.document() for item in items(count, SEED))
+    queries = _queries(subscriptions + RUNS * MEASURES["register"])
     engine = opened()
     engine.subscribe_many(islice(queries, subscriptions))
     engine.push(list(islice(given, KEPT)))
@@ -90,6 +91,19 @@ def serve(place: Path, subscriptions: int) -> None:
             action()
         print(1e3 * (time.process_time() - began) / MEASURES[asked], flush=True)
     engine.close()
+
+
+def _queries(count: int) -> Iterator[tuple[str, str]]:
+    for number in range(count):
+        first = (
+            f"[./channel_url->c{number}][./title->t]"
+            if number < JOINS
+            else f'[./title->t][contains(title, "w{number}a")]'
+        )
+        yield (
+            f"s{number}",
+            f"feed//item{first} FOLLOWED BY{{t=u, {number % JOINS + 1} d}} feed//item[./title->u]",
+        )
 
 
 def compared(

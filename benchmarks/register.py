@@ -143,7 +143,7 @@ def verify(kind: Kind, subscriptions: int = 150, count: int = 200) -> int:
     found = []
     with TemporaryDirectory() as folder:
         for way in ("bulk", "one by one", "among others"):
-            path = Path(folder, f"{way}.duckdb")
+            path = Path(folder, f"{way}.sqlite")
             with Engine(path, owns_process=True) as engine:
                 if way == "among others":
                     engine.subscribe_many(others)
@@ -228,7 +228,7 @@ class Side:
 
 def _points(plan: Plan, options: Options) -> Iterator[Row]:
     with TemporaryDirectory() as folder:
-        sides = [Side(Path(folder, f"{present}.duckdb"), plan, present) for present in plan.present]
+        sides = [Side(Path(folder, f"{present}.sqlite"), plan, present) for present in plan.present]
         for action in (Side.turn, Side.start_again):
             for _ in range(REPEATS):
                 for side in sides:

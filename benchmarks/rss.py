@@ -49,7 +49,7 @@ from xscl.documents.document_log import DocumentLog
 from xscl.engine.facade import Engine
 from xscl.planning.operators import scan
 from xscl.shredding.batch.known_markup import MarkupCache
-from xscl.store.schema import LEVELS
+from xscl.store.queries.tables import LEVELS
 from xscl.store.store import Store
 from xscl.subscriptions.matches import Matches
 
@@ -142,7 +142,7 @@ class Side:
     def __init__(self, folder: str, plan: Plan, subscriptions: int) -> None:
         self.batch = plan.batch
         self.asked = wishes(plan.variant, subscriptions, SEED)
-        self.engine = Engine(Path(folder, f"{subscriptions}.duckdb"), owns_process=True)
+        self.engine = Engine(Path(folder, f"{subscriptions}.sqlite"), owns_process=True)
         self.registering = seconds(lambda: _subscribe(self.engine, self.asked, plan.window))
         self.spent: dict[str, list[float]] = {"end_to_end": [], "stage1": [], "stage2": []}
         self.small: dict[tuple[int, str], list[float]] = {}  # seconds, by size of batch and when

@@ -258,9 +258,9 @@ def over_stream(stream: Stream) -> Iterator[Row]:
     asked = wishes("a", stream.subscriptions, SEED)
     with TemporaryDirectory() as folder:
         sides = {
-            "warm": Side(Path(folder, "warm.duckdb"), views=True, reopened=False),
-            "cold": Side(Path(folder, "cold.duckdb"), views=True, reopened=True),
-            "off": Side(Path(folder, "off.duckdb"), views=False, reopened=False),
+            "warm": Side(Path(folder, "warm.sqlite"), views=True, reopened=False),
+            "cold": Side(Path(folder, "cold.sqlite"), views=True, reopened=True),
+            "off": Side(Path(folder, "off.sqlite"), views=False, reopened=False),
         }
         untimed = [one for batch in batches[: -stream.timed] for one in batch]
         for side in sides.values():

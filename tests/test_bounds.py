@@ -105,7 +105,7 @@ from xscl.service.connection_limit import CONNECTIONS
 from xscl.service.installation import ServiceSettings
 from xscl.service.routes.events import Patience
 from xscl.service.sql.limits import Limits
-from xscl.store.schema import LEVELS
+from xscl.store.queries.tables import LEVELS
 from xscl.time_format import LATEST
 
 PAGE = Path(__file__).parents[1] / "SECURITY.md"

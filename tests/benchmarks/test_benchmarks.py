@@ -20,7 +20,6 @@ from benchmarks import (
     peers,
     polling,
     rss,
-    small_pushes,
     stage1,
     text_joins,
     window_joins,
@@ -253,7 +252,6 @@ def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> N
         "rss",
         "stage1",
         "pipeline",
-        "small-pushes",
         "cayuga",
         "double-top",
         "feed-patterns",
@@ -277,11 +275,6 @@ def test_all_readers_of_feeds_find_the_same_entries() -> None:
     measured = [row for row in rows if "failure" not in row.figures]
     assert [row.parameters["variant"] for row in measured] == list(feed_readers.readers())
     assert measured[0].figures["ratio"] == 1
-
-
-def test_pushes_with_and_without_a_journal_find_the_same() -> None:
-    rows = list(small_pushes.compared(1, 40, 3))
-    assert [row.parameters["side"] for row in rows] == list(small_pushes.SIDES)
 
 
 def test_a_second_poll_of_the_same_feeds_finds_nothing_new() -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 import xscl
 from feeds.documents import Document
 from tests.simulation import disk
-from xscl.store import sqlite_database
+from xscl.store import database
 from xscl.store.consumed_offsets import DIRECT, BatchKey
 from xscl.store.data_directory import DataDirectory
 from xscl.store.store import Store
@@ -196,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(*wrong, sep="\n", flush=True)
         return int(bool(wrong))
     if asked.checkpoints:
-        vars(sqlite_database)["CHECKPOINT"] = 1
+        vars(database)["CHECKPOINT"] = 1
     code, runs, failed = 0, 0, 0
     for name in ERRORS:
         for count in asked.counts:

@@ -15,8 +15,7 @@ from tests.kills.log import Batch, Log, Sent, at_work, batches, delivered
 from tests.kills.victim import set_up
 from tests.kills.workload import answer, documents, guid, known, title
 from xscl.engine.facade import Engine
-from xscl.store.opening import IS_SQLITE
-from xscl.store.sqlite_store import SqliteStore
+from xscl.store.store import Store
 from xscl.store.store_errors import DATABASE
 
 BASE = 1_700_000_000_000_000
@@ -192,28 +191,27 @@ def test_what_was_never_sent_is_unexplained(
     assert judged(plant(found)).unexplained == (said,)
 
 
-def without_a_result(store: SqliteStore) -> None:
+def without_a_result(store: Store) -> None:
     def is_fifth(rows: pa.RecordBatch) -> pa.Array:
         return pc.equal(rows["position"], 5)
 
     assert store.drop("result", dead=is_fifth, exact=True) == 1
 
 
-def with_a_result_twice(store: SqliteStore) -> None:
+def with_a_result_twice(store: Store) -> None:
     (again,) = store.scan("result").slice(0, 1).to_pylist()
     store.insert_rows("state.result", [again | {"position": 999}])
 
 
-def changed(statement: str) -> Callable[[SqliteStore], None]:
+def changed(statement: str) -> Callable[[Store], None]:
     """Return what changes one row by a statement."""
 
-    def change(store: SqliteStore) -> None:
+    def change(store: Store) -> None:
         assert store.fetch(statement) == [(1,)]
 
     return change
 
 
-@pytest.mark.skipif(not IS_SQLITE, reason="the faults are planted in SQLite")
 @pytest.mark.parametrize(
     ("plant", "kind"),
     [
@@ -225,11 +223,11 @@ def changed(statement: str) -> Callable[[SqliteStore], None]:
     ],
 )
 def test_faults_planted_in_a_store_are_found(
-    database: Path, plant: Callable[[SqliteStore], None], kind: int, tmp_path: Path
+    database: Path, plant: Callable[[Store], None], kind: int, tmp_path: Path
 ) -> None:
     copy = tmp_path / database.name
     copy.write_bytes(database.read_bytes())
-    with closing(SqliteStore(copy)) as store:
+    with closing(Store(copy)) as store:
         plant(store)
     assert judged(read(copy)).counts[kind] > 0
 

@@ -16,7 +16,6 @@ import pytest
 
 from tests.examples import usually
 from tests.simulation import disk
-from xscl.store.opening import IS_SQLITE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,7 +24,6 @@ pytestmark = [
         sys.platform != "linux" or shutil.which("gcc") is None,
         reason="the recorder of the simulated disk is compiled, and loaded by LD_PRELOAD",
     ),
-    pytest.mark.skipif(not IS_SQLITE, reason="the disk fails under the store in SQLite"),
 ]
 
 

@@ -9,13 +9,11 @@ import sys
 from pathlib import Path
 
 import apsw
-import pytest
 
 from tests.kills.processes import ROOT
-from xscl.store.opening import IS_SQLITE
-from xscl.store.sqlite_errors import sqlite_error
-from xscl.store.sqlite_file import log_path
+from xscl.store.database import sqlite_error
 from xscl.store.store_errors import DATABASE, StoreNeedsMemory
+from xscl.store.store_file import log_path
 
 MB = 1 << 20
 LOG = 60
@@ -25,9 +23,9 @@ LEAVE = f"""
 import os, secrets, signal, sys
 from pathlib import Path
 import xscl
-from xscl.store import sqlite_database
-from xscl.store.sqlite_file import log_path
-sqlite_database.CHECKPOINT = 1 << 40
+from xscl.store import database
+from xscl.store.store_file import log_path
+database.CHECKPOINT = 1 << 40
 engine = xscl.Engine(sys.argv[1])
 engine.subscribe("q", "S//a->x FOLLOWED BY{{x=y, 1 d}} S//a->y")
 log, number = log_path(Path(sys.argv[1])), 0
@@ -67,7 +65,6 @@ def started(store: Path) -> tuple[int, float]:
     return matches, memory / 1_024
 
 
-@pytest.mark.skipif(not IS_SQLITE, reason="DuckDB reads a log into memory")
 def test_c19_a_large_log_is_read_in_little_memory(tmp_path: Path) -> None:
     store = tmp_path / DATABASE
     assert run(LEAVE, str(store)).returncode == -signal.SIGKILL

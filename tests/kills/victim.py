@@ -35,7 +35,7 @@ from xscl.polling.feed_poller import PollSettings, follow, prepare
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import stopped_by_signals
-from xscl.store import sqlite_database
+from xscl.store import database
 from xscl.store.data_directory import DataDirectory
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches
@@ -105,7 +105,7 @@ class Victim(Service):
         if self._setting.spark:
             _few(engine.host.ingest.segment % 2 * 250)
         if self._setting.checkpoints:
-            vars(sqlite_database)["CHECKPOINT"] = 1
+            vars(database)["CHECKPOINT"] = 1
         set_up(engine, self._setting.url)
         self._thread("writer", lambda: self._write(spool))
         if self._setting.edits:

@@ -13,8 +13,8 @@ from typing import Any, cast
 
 import apsw
 
-import xscl.store.sqlite_database
-import xscl.store.sqlite_file
+import xscl.store.database
+import xscl.store.store_file
 from tests.simulation.files import CHECKPOINTED, COMMITTED, Pace
 from tests.simulation.scheduler import Scheduler, Task
 
@@ -110,8 +110,6 @@ def _recorded() -> int:
 def install(scheduler: Scheduler) -> None:
     """Make stores connect so, with more checkpoints."""
     Connection.scheduler = scheduler
-    vars(xscl.store.sqlite_file)["apsw"] = SimpleNamespace(
-        **vars(apsw) | {"Connection": Connection}
-    )
+    vars(xscl.store.store_file)["apsw"] = SimpleNamespace(**vars(apsw) | {"Connection": Connection})
     thresholds = {"CHECKPOINT": CHECKPOINT, "RESTART": RESTART, "WAITING": WAITING}
-    vars(xscl.store.sqlite_database).update(thresholds)
+    vars(xscl.store.database).update(thresholds)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import xscl.store.sqlite_database
+import xscl.store.database
 from tests.simulation.scheduler import Scheduler
 
 COMMITTED, CHECKPOINTED = "committed", "checkpointed"
@@ -71,7 +71,7 @@ def install(scheduler: Scheduler) -> Pace:
 
         return call
 
-    vars(xscl.store.sqlite_database)["reached"] = pace.point
+    vars(xscl.store.database)["reached"] = pace.point
     for operation in OPERATIONS:
         setattr(os, operation, paced(operation, getattr(os, operation)))
     return pace

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import feeds.spool
-import xscl.store.sqlite_file
+import xscl.store.store_file
 from feeds.documents import Document
 from feeds.spool import Spool
 from xscl.delivery.endpoint import Endpoint, Outcome
@@ -25,7 +25,7 @@ from xscl.service.accounts import Account
 from xscl.service.group_commit import GroupCommit
 from xscl.service.intake import Intake
 from xscl.service.usage import Owned, Usage
-from xscl.store.sqlite_database import Database
+from xscl.store.database import Database
 
 
 class Unsynchronised:
@@ -46,9 +46,9 @@ def missing_fsync() -> None:
 
 def missing_fsync_of_log() -> None:
     """A push is acknowledged, and its part of the log of SQLite is not synchronised."""
-    settings = xscl.store.sqlite_file.WRITING
+    settings = xscl.store.store_file.WRITING
     unsynchronised = [one.replace("synchronous = FULL", "synchronous = OFF") for one in settings]
-    vars(xscl.store.sqlite_file)["WRITING"] = unsynchronised
+    vars(xscl.store.store_file)["WRITING"] = unsynchronised
 
 
 def early_mark() -> None:

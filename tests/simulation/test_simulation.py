@@ -15,7 +15,6 @@ import pytest
 from tests.examples import usually
 from tests.simulation import disk
 from tests.simulation.schedule import Schedule
-from xscl.store.opening import IS_SQLITE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,7 +23,6 @@ pytestmark = pytest.mark.skipif(
     reason="the recorder of the simulated disk is compiled, and loaded by LD_PRELOAD",
 )
 
-of_sqlite = pytest.mark.skipif(not IS_SQLITE, reason="the simulation has the store in SQLite")
 
 DEFECTS = (
     *("missing_fsync", "lost_wake_up", "cursor_before_answer", "early_stamp", "early_unlock"),
@@ -39,7 +37,6 @@ def simulated(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
-@of_sqlite
 @pytest.mark.parametrize("minutes", usually([3, 10], 3))
 def test_some_minutes_are_clean(minutes: int) -> None:
     run = simulated("--seed", "7", "--hours", str(minutes / 60))
@@ -50,7 +47,6 @@ def test_some_minutes_are_clean(minutes: int) -> None:
     assert counts["faults"] >= 1
 
 
-@of_sqlite
 @pytest.mark.slow
 def test_equal_seeds_are_equal_runs_step_by_step() -> None:
     runs = [simulated("--seed", "8") for _ in range(2)]
@@ -58,7 +54,6 @@ def test_equal_seeds_are_equal_runs_step_by_step() -> None:
     assert "trace" in runs[0].stdout
 
 
-@of_sqlite
 @pytest.mark.slow
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_planted_defect_is_found_within_ten_hours(defect: str) -> None:
@@ -66,7 +61,6 @@ def test_a_planted_defect_is_found_within_ten_hours(defect: str) -> None:
     assert run.returncode == 1, run.stdout
 
 
-@of_sqlite
 @pytest.mark.slow
 def test_a_failure_is_shrunk_to_a_schedule_that_fails_too(tmp_path: Path) -> None:
     run = simulated("--seed", "41", "--plant", "early_stamp", "--shrink")
@@ -77,14 +71,12 @@ def test_a_failure_is_shrunk_to_a_schedule_that_fails_too(tmp_path: Path) -> Non
     assert simulated("--replay", str(replayed)).returncode == 1
 
 
-@of_sqlite
 @pytest.mark.slow
 def test_many_hours_are_clean() -> None:
     run = simulated("--seed", "100", "--runs", os.environ.get("XSCL_SEEDS", "20"))
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-@of_sqlite
 @pytest.mark.slow
 def test_schedules_that_once_failed_are_clean() -> None:
     run = simulated("--replay", str(Path(__file__).with_name("corpus.txt")))

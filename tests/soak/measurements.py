@@ -22,7 +22,7 @@ import httpx
 
 from tests.soak import memory
 from xscl.store.data_directory import DataDirectory
-from xscl.store.sqlite_file import log_path
+from xscl.store.store_file import log_path
 
 MB = 1_000_000
 _PAGE, _TICK = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")

@@ -1,6 +1,6 @@
 """Names of code in the docstrings of the product that do not exist.
 
-Checked are what is said to be raised (`Raises StoreError`), full names (`xscl.store.journal`), and
+Checked are what is said to be raised (`Raises StoreError`), full names (`xscl.store.chunks`), and
 names of classes in backticks, also with a member (`DataDirectory.hold`).  Words of one capital
 letter, such as `Host`, are names of other things too often.
 """

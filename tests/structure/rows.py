@@ -18,9 +18,7 @@ _OF_USERS = re.compile(
 _ALL = re.compile(r"(?:^|[(;]|\bUNION\s|\bALL\s)FROM\s(?!.*\bLIMIT 0\b)", re.DOTALL)
 """A query of DuckDB without SELECT: of all columns; with LIMIT 0 it asks for their names."""
 _VALUES = re.compile(r"\bINSERT\s+(?:OR\s+\w+\s+)?INTO\s+\S+\s+VALUES\b", re.IGNORECASE)
-_FETCHES = frozenset({"fetch", "peek", "fetchall", "fetchmany", "fetchone"})
-_SCHEMAS = ("xscl/store/schema.py", "xscl/store/migrations.py")
-"""Modules that fill or copy tables of their own making."""
+_FETCHES = frozenset({"fetch", "fetchall", "fetchmany", "fetchone"})
 
 _IN_TEMPLATE = re.compile(r"{[{%].*?[%}]}", re.DOTALL)
 _PLACE = re.compile(r"[\w\])]\[\d+\]|\bfor\s+\w+\s*,\s*\w+\s*,")
@@ -33,7 +31,7 @@ class Position(NamedTuple):
     what: str
 
 
-def positions_in(source: str, path: str = "") -> list[Position]:
+def positions_in(source: str) -> list[Position]:
     """Return the uses of positions in a module of the product."""
     tree = ast.parse(source)
     found = list(_of_rows(tree))
@@ -41,11 +39,10 @@ def positions_in(source: str, path: str = "") -> list[Position]:
         stars = [one for one in _STAR.finditer(text) if not _OF_USERS.match(text, one.end())]
         if stars:
             found.append(Position(line, "SELECT *: name the columns"))
-        if path not in _SCHEMAS:
-            if _ALL.search(text):
-                found.append(Position(line, "FROM without SELECT: name the columns"))
-            if _VALUES.search(text):
-                found.append(Position(line, "INSERT without the names of columns"))
+        if _ALL.search(text):
+            found.append(Position(line, "FROM without SELECT: name the columns"))
+        if _VALUES.search(text):
+            found.append(Position(line, "INSERT without the names of columns"))
     return sorted(found)
 
 

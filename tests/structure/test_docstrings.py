@@ -26,7 +26,7 @@ def test_docstrings_name_what_exists(names: Names) -> None:
         ("Raises StoreError, and StoreMissing after `close`.", "StoreMissing"),
         ("What ``DataDirectory.holds`` does.", "DataDirectory.holds"),
         ("See `Directory.hold`.", "Directory.hold"),
-        ("See `xscl.store.journals`.", "xscl.store.journals"),
+        ("See `xscl.store.chunk`.", "xscl.store.chunk"),
         ("See `xscl.store.store.Store.fetches()`.", "xscl.store.store.Store.fetches"),
         ("A `StoreErrors`.", "StoreErrors"),
         ("See `operators.joins.Interlaced3Way`.", "operators.joins.Interlaced3Way"),

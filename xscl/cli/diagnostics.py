@@ -16,7 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 from feeds.java import JavaNotFound, find_java
 from feeds.spool import SegmentDamaged, SegmentsMissing, Spool, SpoolError
@@ -28,20 +28,15 @@ from xscl.polling.credentials import NAME as SECRETS
 from xscl.polling.credentials import Credentials
 from xscl.polling.feed import FeedsError
 from xscl.polling.feed_repository import ticks
-from xscl.store.commit_watermark import NEW
-from xscl.store.consumed_note import expect_consumed
+from xscl.store.consumed_note import expect_consumed, remaining
 from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.data_directory import DataDirectory
-from xscl.store.migrations import current_version
-from xscl.store.opening import IS_SQLITE, read_mark
 from xscl.store.queries.status import without_secrets
-from xscl.store.sqlite_file import refuse_former
-from xscl.store.sqlite_store import SqliteStore
-from xscl.store.sqlite_tables import VERSION
+from xscl.store.queries.tables import VERSION
 from xscl.store.store import Store
 from xscl.store.store_errors import restoring
-from xscl.store.store_file import remaining
-from xscl.store.verification import inspect, read_only
+from xscl.store.store_file import refuse_former
+from xscl.store.store_lock import marked
 from xscl.time_format import ticks_of_time
 
 Sign: TypeAlias = Literal["ok", "warn", "bad"]
@@ -211,12 +206,8 @@ def _secrets(path: Path) -> Finding:
 
 def _without_secrets(home: DataDirectory) -> Iterator[Finding]:
     """Yield a finding if endpoints or feeds wait for a secret that is not on this machine."""
-    if IS_SQLITE:
-        with closing(SqliteStore(home.database)) as store:
-            endpoints, feeds = without_secrets(store.fetch)
-    else:
-        with read_only(home.database) as fetch:
-            endpoints, feeds = without_secrets(fetch)
+    with closing(Store(home.database)) as store:
+        endpoints, feeds = without_secrets(store)
     for names, kind, remedy in (
         (endpoints, "webhook", "xscl rotate NAME"),
         (feeds, "feed", "'xscl feeds show FEED' says how to give it again"),
@@ -242,26 +233,17 @@ def _spool(home: DataDirectory) -> Finding:
 
 def _store(home: DataDirectory) -> Finding:
     refuse_former(home.database)
-    mark = read_mark(home.database)
+    mark = marked(home.database)
     restore = f"'xscl restore FILE --force --data {home.path}' puts a backup back"
     if not home.database.exists():
         remains = remaining(home.database)
         if mark is None and remains is not None:
             found = f"{home.database} and its mark are missing, and {remains}"
             return Finding("store", "bad", found, restore)
-        if mark is None or mark.commits == NEW:
+        if mark is None or not mark.commits:
             return Finding("store", "ok", "none yet")
         return Finding("store", "bad", f"{home.database} is missing", restore)
-    if IS_SQLITE:
-        with closing(SqliteStore(home.database)) as store:
-            found = f"version {VERSION}, {counted(store.read_all().commits, 'commit')}"
-            expect_consumed(home.database, ConsumedOffsets(cast(Store, store)).segment)
-            return Finding("store", "ok", found)
-    schema, seen = inspect(home.database)
-    if mark is not None and (seen.store != mark.store or seen.commits < mark.commits):
-        return Finding("store", "bad", "it is older than its mark says", restore)
-    said = f"version {schema}, {counted(seen.commits, 'commit')}"
-    if schema < current_version():
-        hint = f"the next command migrates it to version {current_version()} and keeps a copy"
-        return Finding("store", "warn", said, hint)
-    return Finding("store", "ok", said)
+    with closing(Store(home.database)) as store:
+        found = f"version {VERSION}, {counted(store.read_all().commits, 'commit')}"
+        expect_consumed(home.database, ConsumedOffsets(store).segment)
+        return Finding("store", "ok", found)

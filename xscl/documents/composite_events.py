@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from xscl.documents.document_log import DocumentLog, StoredDocument
 from xscl.shredding.nodes.tree import DocumentTree, Item
 from xscl.store.queries.composites import composites_of, insert_composites, relational_results
-from xscl.store.schema import EARLIEST
+from xscl.store.queries.tables import EARLIEST
 from xscl.store.store import Store
 
 ABSENT = 0

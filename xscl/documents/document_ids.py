@@ -26,7 +26,6 @@ import numpy as np
 import numpy.typing as npt
 
 from templates.columns.columns import SortedRuns
-from templates.model.relations import INFINITE
 from xscl.store.queries.documents import hashes_of_ids, identities
 from xscl.store.store import Store
 
@@ -97,12 +96,6 @@ class DocumentIds:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._unsaved_from = INFINITE  # the first document that only the journal may have
-
-    def begin(self) -> None:
-        """Begin with a batch."""
-        if not self._store.lender.is_behind:
-            self._unsaved_from = INFINITE
 
     def known(self, ids: Collection[str], hashes: Hashes) -> dict[str, Versions]:
         """Return the documents with some ids, whose `hashes_of` are given."""
@@ -110,20 +103,16 @@ class DocumentIds:
         if not self._numbers.counts(hashes, hashes).any():
             return found
         _, docs = self._numbers.rows(hashes, hashes)
-        asked, newest = set(ids), bool(docs.max() >= self._unsaved_from)
-        for row in identities(self._store, np.unique(docs).tolist(), newest=newest):
+        asked = set(ids)
+        for row in identities(self._store, np.unique(docs).tolist()):
             if row["given"] in asked:
                 versions = found.setdefault(row["given"], Versions())
                 versions.add(tuple(row["streams"]), row["hash"], number_in(row["id"]), row["base"])
-        if newest:  # the journal has been brought to the database
-            self._unsaved_from = INFINITE
         return found
 
     def add(self, hashes: Hashes, docs: Numbers) -> None:
         """Add documents, by the hashes of their ids."""
         self._numbers.add(hashes, docs.astype(np.uint32))
-        if len(docs):
-            self._unsaved_from = min(self._unsaved_from, int(docs[0]))
 
     @cached_property
     def _numbers(self) -> SortedRuns:
@@ -138,6 +127,6 @@ class DocumentIds:
 
 
 def hashes_of(ids: Collection[str]) -> Hashes:
-    """Return 32 bits of the MD5 of each id, the lower half of the database's md5_number_lower."""
+    """Return 32 bits of the MD5 of each id, as `hashes_of_ids` has them."""
     digests = (hashlib.md5(id.encode(), usedforsecurity=False).digest()[8:12] for id in ids)
     return np.frombuffer(b"".join(digests), np.dtype("<u4"))

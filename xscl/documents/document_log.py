@@ -43,8 +43,8 @@ from xscl.shredding.remote.remote_bindings import Numbers
 from xscl.store.consumed_offsets import Beat
 from xscl.store.queries.documents import insert_documents, latest_arrival, stored_documents
 from xscl.store.queries.rejected import insert_rejected, known_rejected
+from xscl.store.queries.tables import EARLIEST, LEVELS
 from xscl.store.queries.texts import insert_texts, text_of, texts_of
-from xscl.store.schema import EARLIEST, LEVELS
 from xscl.store.store import Store
 
 RECENT = 4096  # documents of small batches that matches are read of without asking the store
@@ -132,7 +132,6 @@ class DocumentLog:
         given, refused = separate_invalid(documents)
         elsewhere = RemoteWitnesses.of(parts, len(given))
         batch = _Batch(given, origins, elsewhere, refused)
-        self._ids.begin()
         self._identify(batch)
         rows = np.flatnonzero(batch.taken)
         clocks = self._advance_clock(batch, beats)
@@ -345,9 +344,7 @@ class DocumentLog:
         found = {doc: stored for doc, stored in recent if stored is not None}
         asked = sorted(docs - found.keys())
         if asked:
-            rows = list(stored_documents(self._store, asked, newest=False))
-            if len(rows) < len(asked):
-                rows = list(stored_documents(self._store, asked))
+            rows = stored_documents(self._store, asked)
             found.update((row["doc"], StoredDocument(**row)) for row in rows)
         return found
 

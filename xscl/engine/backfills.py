@@ -305,7 +305,6 @@ class _Run:
         while start < len(kept):
             if self._ending.is_set():
                 raise Stopping
-            store.flush()  # what was pushed during the pause is no cost of the slice
             began, pushes = time.monotonic(), self._transactions.state.pushes
             self._refuse_long(began)
             following = kept.end_of_slice(start, self._size)

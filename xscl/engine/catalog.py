@@ -117,8 +117,7 @@ class Catalog:
     def committed(self, name: str) -> Subscription | None:
         """Return the subscription of a name as of the last commit, None if there is none.
 
-        Unlike `Engine.subscription` it waits for a change that is under way.  Raises StoreError;
-        StoreUnavailable while the database is being opened again.
+        Unlike `Engine.subscription` it waits for a change that is under way.  Raises StoreError.
         """
         with self._transactions.committed() as state:
             return state.subscriptions.get(name)
@@ -264,7 +263,7 @@ class Catalog:
         removed = self._removed(name, cascade=cascade, purge=purge)
         if purge:  # matches of large documents leave much memory behind
             with self._transactions.lock:
-                self._transactions.store.release_purged()
+                self._transactions.store.shrink()
             trim_heap()
         return removed
 

@@ -47,11 +47,11 @@ __all__ = ["Engine"]
 class Engine:
     """A set of subscriptions over streams of documents (Hong 2009, chapter 6).
 
-    With a path all state is in that DuckDB file, and the next engine continues exactly where this
-    one stopped; without one it is in memory.  Times and durations are integers, *ticks*,
-    of microseconds where dates are meant.  Any thread may call any method; one that changes
-    something waits for the one before it.  All methods raise StoreError if the store cannot be
-    read or written, and after `close`.
+    With a path all state is in that file, a database of SQLite, and the next engine continues
+    exactly where this one stopped; without one it is in memory.  Times and durations are integers,
+    *ticks*, of microseconds where dates are meant.  Any thread may call any method; one that
+    changes something waits for the one before it.  All methods raise StoreError if the store cannot
+    be read or written, and after `close`.
     """
 
     def __init__(
@@ -63,7 +63,6 @@ class Engine:
         workers: int | None = None,
         kept_memory: int | None = None,
         result_bound: int = RESULTS,
-        journalled: bool = True,
         owns_process: bool = False,
     ) -> None:
         """Open the engine of a file, or a new one.
@@ -72,17 +71,16 @@ class Engine:
         the join state in memory, in bytes (the rest is read from the store when it is met); None:
         a quarter of the machine's.  `result_bound` is the largest number of results of one
         arriving document with one join, the newest partners first; it belongs to a store as its
-        queries do, so open it with the same one.  `journalled` commits small pushes to a journal
-        beside the file, which is faster; readers see no difference.  `owns_process` says that the
-        process runs for this engine: it may then control the garbage collector.  `views` and
-        `workers` have no effect.
+        queries do, so open it with the same one.  `owns_process` says that the process runs for
+        this engine: it may then control the garbage collector.  `views` and `workers` have no
+        effect.
 
         Raises StoreInUse if another process has the file open, and another StoreError if it is
         damaged, of another version, or older than its mark.
         """
         _warn_of_removed(views=views, workers=workers)
         self._path = path or "in memory"
-        self.host = EngineHost(path, Settings(kept_memory, result_bound, journalled, owns_process))
+        self.host = EngineHost(path, Settings(kept_memory, result_bound, owns_process))
         self.host.catalog.drop_unacknowledged()
         if retention is not None:
             with ExitStack() as opened:

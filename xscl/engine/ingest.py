@@ -409,7 +409,7 @@ class Ingest:
     def consumed(self, query_id: str) -> int | None:
         """Return the last batch that was consumed under a query id."""
         with self._transactions.lock:
-            self._transactions.store.expect_open()
+            self._transactions.expect_current()
             return self._transactions.state.ledger.last(query_id)
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections import Counter
@@ -41,14 +40,11 @@ from xscl.planning.plan_state import instances
 from xscl.shredding.conditions.unevaluated import Tally
 from xscl.store.backup import back_up
 from xscl.store.manifest import Backup
-from xscl.store.queries.relations import syntax_tree
 from xscl.store.queries.texts import text_named
 from xscl.store.queries.witnesses import witnesses_by_pair
 from xscl.store.store import Store
 from xscl.subscriptions.match_tables import values_table
 from xscl.subscriptions.matches import Matches
-
-_CHECKPOINT = re.compile(r'"function_name":"(force_)?checkpoint"', re.IGNORECASE)
 
 
 class Queries:
@@ -70,12 +66,10 @@ class Queries:
         """Return the answer of one SELECT over the relations."""
         values = self._values() if may_read_values(query) else None
         with self._transactions.lock:
-            state, store = self._state, self._transactions.store
-            store.expect_open()
+            self._transactions.expect_current()
             _refuse_all_but_select(query)
-            _refuse_checkpoint(store, query)
             try:
-                return state.relations.answer(query, values)
+                return self._state.relations.answer(query, values)
             except duckdb.Error as error:
                 raise SqlError(str(error)) from None
 
@@ -412,12 +406,6 @@ class Queries:
 
 def _ticks(keep: int | None) -> int:
     return INFINITE if keep is None else keep
-
-
-def _refuse_checkpoint(store: Store, query: str) -> None:
-    """Refuse a checkpoint by a table function; only the store makes one (decision 144)."""
-    if "checkpoint" in query.lower() and _CHECKPOINT.search(syntax_tree(store, query)):
-        raise SqlError("a query cannot make a checkpoint", hint="the tables are read-only")
 
 
 def _refuse_all_but_select(query: str) -> None:

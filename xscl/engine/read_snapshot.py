@@ -58,7 +58,7 @@ def read_snapshot(transactions: Transactions, store: Store) -> Iterator[ReadSnap
         locked = transactions.lock.acquire(timeout=patience)
         try:
             if locked:
-                transactions.store.expect_open()
+                transactions.expect_current()
             before = transactions.state.pushed
             with store.reading():
                 store.progress("position")  # from here on the transaction has its snapshot

@@ -32,7 +32,7 @@ from xscl.shredding.arrivals import Arrivals
 from xscl.shredding.remote.image import AutomatonImage
 from xscl.store.consumed_note import expect_consumed
 from xscl.store.consumed_offsets import ConsumedOffsets
-from xscl.store.queries.join_storage import join_storage
+from xscl.store.queries.join_storage import JoinStorage
 from xscl.store.store import Store
 from xscl.subscriptions.construct import TooLarge
 from xscl.subscriptions.lateness import LatenessBounds
@@ -50,13 +50,11 @@ class Settings:
 
     `kept_memory` bounds the join state in memory, in bytes; None: a quarter of the machine's.
     `result_bound` is the largest number of results of one arriving document with one join.
-    `journalled`: pushes are committed to the journal of the store (`xscl.store.journal`).
     `owns_process`: the process is the engine's own, whose garbage collector it controls.
     """
 
     kept_memory: int | None = None
     result_bound: int = RESULTS
-    journalled: bool = True
     owns_process: bool = False
 
     @property
@@ -81,7 +79,7 @@ class EngineState:
         """Build the state; `compiled` returns the compiled query of a text."""
         memory = settings.kept_memory
         self.store = store
-        storage = join_storage(store)
+        storage = JoinStorage(store)
         self.registry = Registry(storage)
         self.processor = Processor(
             storage,
@@ -94,7 +92,9 @@ class EngineState:
         self.subscriptions = Subscriptions(store, self.registry)
         self.ledger = ConsumedOffsets(store)
         expect_consumed(store.path, self.ledger.segment)
-        self.image = AutomatonImage(store.image_path)
+        path = store.path
+        image = None if path is None else path.with_name(f"{path.name}.image")
+        self.image = AutomatonImage(image)
         self.arrived: list[Arrivals] = []
         self.pushes = 0
         self.flow = Flow()

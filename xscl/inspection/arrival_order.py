@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from templates.model.relations import INFINITE
 from xscl.store.queries.past import places_of_kept
-from xscl.store.schema import LEVELS
+from xscl.store.queries.tables import LEVELS
 from xscl.store.store import Store
 
 Numbers = npt.NDArray[np.int64]

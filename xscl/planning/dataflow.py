@@ -62,7 +62,7 @@ from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrival, Arrivals
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.remote.image import AutomatonImage
-from xscl.store.schema import LEVELS
+from xscl.store.queries.tables import LEVELS
 
 
 class _AwaitedBy(NamedTuple):

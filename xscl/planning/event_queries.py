@@ -26,7 +26,7 @@ from xscl.language.functions import text_of
 from xscl.language.syntax import Element, Embedded
 from xscl.planning.compile import CompiledQuery
 from xscl.planning.operators.record import READERS, Records
-from xscl.store.schema import EARLIEST
+from xscl.store.queries.tables import EARLIEST
 
 LANGUAGES = ("cel", "sase", "eql")
 """The relational query languages; the other one is XSCL."""

@@ -16,7 +16,7 @@ from cep_core.plan import Operator
 from templates.model.result_bound import RESULTS, Cut
 from xscl.documents.document_log import StoredDocument
 from xscl.store.queries.cuts import cut_results, delete_cuts, insert_cuts
-from xscl.store.schema import LEVELS
+from xscl.store.queries.tables import LEVELS
 from xscl.store.store import Store
 
 KEPT = 1_000

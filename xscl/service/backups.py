@@ -1,7 +1,7 @@
 """Online backups of the running service.
 
-A backup is written to a file of the data directory first and sent from there: the store makes no
-checkpoint while it is copied, and the client may be slow.  The file is unlinked before it is sent,
+A backup is written to a file of the data directory first and sent from there: the log of the store
+grows while it is copied, and the client may be slow.  The file is unlinked before it is sent,
 so that it disappears with the connection.
 """
 
@@ -21,8 +21,8 @@ from xscl.store.backup import back_up
 from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.data_directory import DataDirectory
 from xscl.store.disk_guard import DiskGuard
-from xscl.store.opening import IS_SQLITE, paths_beside
 from xscl.store.store import Store
+from xscl.store.store_file import log_path
 
 
 class BackupInProgress(XsclError):
@@ -79,7 +79,7 @@ def _size(home: DataDirectory, consumed: int) -> int:
 
     While it is written there is a copy of the database, too.
     """
-    store = (home.database, *paths_beside(home.database)[:1]) * (2 if IS_SQLITE else 1)
+    store = (home.database, log_path(home.database)) * 2
     waiting = Spool(home.spool, read_only=True).extracts(consumed)
     return sum(map(_bytes, store)) + sum(one.end - one.begin for one in waiting)
 

@@ -6,8 +6,7 @@
      "subscription_tag": [...], "saved_statement": [...]}
 
 Each list has the rows of one table, named as in the store.  A feed has its full address and its
-headers besides, an endpoint its secrets, so the file is as private as the data directory.  Stores
-of any version can be exported, also those of development versions, which the engine refuses.
+headers besides, an endpoint its secrets, so the file is as private as the data directory.
 
 An import adds what is not there.  Accounts keep their numbers, because these are part of the names
 of users' objects.  Subscriptions see the documents that arrive from then on, and endpoints begin
@@ -36,12 +35,10 @@ from xscl.service.name_bounds import unfit_names
 from xscl.store.atomic_files import write_durably
 from xscl.store.backup import read_backup, unpack
 from xscl.store.data_directory import DataDirectory
-from xscl.store.opening import open_store
 from xscl.store.queries.accounts import account_numbers
 from xscl.store.queries.endpoints import endpoints
-from xscl.store.queries.registrations import insert_missing
+from xscl.store.queries.registrations import StoredRow, insert_missing, rows_of
 from xscl.store.store import Store
-from xscl.store.stored_tables import StoredRow, read_tables
 
 FORMAT = "xscl registrations 1"
 
@@ -62,7 +59,6 @@ _TABLES: Mapping[str, tuple[str, ...]] = {
 }
 _LATER = ("subscription_tag", "saved_statement")  # exports of earlier releases lack them
 _MORE = {"feed": ("headers", "given_for"), "endpoint": ("secrets",)}  # from the secrets file
-_FEED_SECRETS = "feed_secret"  # a table of development versions
 _TOGETHER = 2_000  # subscriptions in one transaction
 
 
@@ -112,7 +108,7 @@ def export(home: DataDirectory, target: Path, backup: Path | None = None) -> Reg
         with home.hold("export"):
             found = _registrations(home.database, secrets_in(home.path / NAME))
     else:
-        read_backup(backup, any_version=True)
+        read_backup(backup)
         with TemporaryDirectory(prefix=".export-", dir=target.absolute().parent) as place:
             unpack(backup, Path(place))
             found = _registrations(
@@ -124,16 +120,12 @@ def export(home: DataDirectory, target: Path, backup: Path | None = None) -> Reg
 
 def _registrations(database: Path, secrets: Credentials) -> Registrations:
     feed = dict.fromkeys((*_TABLES["feed"], *ADDRESSES, "header_names"))
-    tables = {
-        **_TABLES,
-        "feed": tuple(feed),
-        _FEED_SECRETS: ("key", "headers", "given_for"),
-    }
-    rows = read_tables(database, tables)
-    former = {row["key"]: row for row in rows.pop(_FEED_SECRETS)}
+    tables = {**_TABLES, "feed": tuple(feed)}
+    with closing(Store(database)) as store:
+        rows = {table: rows_of(store, table, names) for table, names in tables.items()}
     rows["token"] = [row for row in rows["token"] if not row["session"]]
     known = rows["feed"]
-    feeds = [_with_secrets(row, secrets, former.get(row["key"])) for row in known]
+    feeds = [_with_secrets(row, secrets) for row in known]
     rows["feed"] = [row for row in feeds if HIDDEN not in row["url"]]
     for row in rows["endpoint"]:
         row["secrets"] = secrets.of(secrets_key(row["id"]))
@@ -147,14 +139,11 @@ def _registrations(database: Path, secrets: Credentials) -> Registrations:
     )
 
 
-def _with_secrets(row: StoredRow, secrets: Credentials, former: StoredRow | None) -> StoredRow:
-    """Return the row of a feed with its address and headers; `former` is its old row of these."""
+def _with_secrets(row: StoredRow, secrets: Credentials) -> StoredRow:
+    """Return the row of a feed with its address and headers."""
     filled = secrets.filled({name: value or "" for name, value in row.items()})
     url, user = split_user(filled["url"])
-    headers, origin = filled["headers"], filled["given_for"]
-    if former is not None:
-        headers, origin = (*headers, *json.loads(former["headers"])), former["given_for"]
-    headers = (*headers, *user)
+    headers, origin = (*filled["headers"], *user), filled["given_for"]
     kept = {name: row[name] for name in _TABLES["feed"]}
     return {**kept, "url": url, "headers": headers, "given_for": (origin or url) if headers else ""}
 
@@ -202,7 +191,7 @@ def register(home: DataDirectory, wanted: Registrations) -> tuple[dict[str, int]
     """
     with home.hold("import"):
         secrets = secrets_in(home.path / NAME)
-        with closing(open_store(home.database)) as store:
+        with closing(Store(home.database)) as store:
             _refuse_other_accounts(store, wanted.rows["account"])
             with store.transaction():
                 new = {

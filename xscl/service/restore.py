@@ -36,34 +36,16 @@ from xscl.service.lacking import Lacking, find_lacking
 from xscl.service.name_bounds import long_names
 from xscl.store.atomic_files import synchronise
 from xscl.store.backup import read_backup, unpack
-from xscl.store.commit_watermark import NEW
 from xscl.store.consumed_note import drop_note, noted
 from xscl.store.consumed_offsets import ConsumedOffsets
-from xscl.store.data_directory import DataDirectory, has_mark
+from xscl.store.data_directory import DataDirectory
 from xscl.store.manifest import MANIFEST, Backup, damaged
-from xscl.store.migrations import FIRST
-from xscl.store.opening import (
-    IS_SQLITE,
-    mark_path,
-    open_store,
-    paths_beside,
-    read_mark,
-    schema_version,
-    set_mark,
-)
 from xscl.store.queries.feed_spool import last_appended
-from xscl.store.sqlite_file import commits_in_file, refuse_former
 from xscl.store.store import Store
 from xscl.store.store_epochs import begin_epoch
-from xscl.store.store_errors import (
-    BackupError,
-    StoreDamaged,
-    StoreWentBack,
-    WrongVersion,
-    development_backup,
-)
-from xscl.store.store_file import new_id
-from xscl.store.store_lock import UNFINISHED, StoreMark
+from xscl.store.store_errors import BackupError, StoreDamaged, StoreWentBack, WrongVersion
+from xscl.store.store_file import commits_in_file, log_path, refuse_former
+from xscl.store.store_lock import UNFINISHED, StoreMark, lock_path, marked, write_mark
 
 _STAGING = "restoring"
 
@@ -172,10 +154,9 @@ def _restored(file: Path, home: DataDirectory, backup: Backup, *, force: bool) -
 
 def _refuse_kept(home: DataDirectory) -> None:
     database = home.database
-    log, *others = paths_beside(database)
-    kept = [path.name for path in (database, log, *others[:1]) if path.exists()]
-    if has_mark(database):
-        kept.append(mark_path(database).name)
+    kept = [path.name for path in (database, log_path(database)) if path.exists()]
+    if marked(database) is not None:
+        kept.append(lock_path(database).name)
     if home.checkpoint.exists():
         kept.append(home.checkpoint.name)
     if home.spool.is_dir() and Spool(home.spool, read_only=True).latest():
@@ -200,13 +181,9 @@ def _tried(file: Path, staging: DataDirectory, home: DataDirectory, backup: Back
     """Verify the unpacked store by opening it, and mark what lacks its secret in `home`."""
     try:
         Spool(staging.spool, read_only=True).refuse_more()
-        opened = open_store(staging.database, keep_old=False)
+        opened = Store(staging.database)
     except SpoolError as error:
         raise damaged(file, error.message) from error
-    except WrongVersion as error:
-        if backup.version == FIRST:  # an early schema 1, which the manifest does not tell
-            raise development_backup(file, backup.version) from error
-        raise _unusable(file, staging, error) from error
     except StoreError as error:
         raise _unusable(file, staging, error) from error
     with closing(opened) as store:
@@ -215,9 +192,9 @@ def _tried(file: Path, staging: DataDirectory, home: DataDirectory, backup: Back
             raise BackupError(f"the backup is refused: {wrong}", hint="restore another backup")
         begin_epoch(store)
         lacking = find_lacking(store, home)
-        seen = StoreMark(store.seen().store, store.seen().commits)
+        seen = store.seen()
         segment = max(backup.position, last_appended(store))
-    if paths_beside(staging.database)[0].exists():
+    if log_path(staging.database).exists():
         raise BackupError(f"the store cannot be unpacked in {staging.path}", hint="make room there")
     return _Tried(seen, segment, lacking)
 
@@ -234,18 +211,11 @@ def _unusable(file: Path, staging: DataDirectory, error: StoreError) -> BackupEr
 
 
 def _compare(file: Path, store: Store, backup: Backup) -> None:
-    """Raise BackupError unless a store that was just opened is the one of a manifest.
-
-    A migration is a commit of its own.
-    """
-    seen, upgraded = store.seen(), backup.version < schema_version()
+    """Raise BackupError unless a store that was just opened is the one of a manifest."""
+    seen = store.seen()
     for name, stated, found in (
         ("store", backup.store, seen.store),
-        (
-            f"version {backup.version} with commits" if upgraded else "commits",
-            backup.commits,
-            seen.commits - upgraded,
-        ),
+        ("commits", backup.commits, seen.commits),
         ("position", backup.position, ConsumedOffsets(store).segment),
     ):
         if stated != found:
@@ -256,13 +226,14 @@ def _compare(file: Path, store: Store, backup: Backup) -> None:
 
 def _put(staging: DataDirectory, home: DataDirectory, backup: Backup, tried: _Tried) -> Restored:
     """Rename all parts into place; new segments get numbers after those that the store knows."""
-    before = read_mark(home.database)
+    before = marked(home.database)
     ours = _is_ours(staging, home, backup, before)
     aside = SetAside(home)
     if before is None or before.commits != UNFINISHED:
-        aside.copy(mark_path(home.database))
-    set_mark(home.database, backup.store if before is None else before.store, UNFINISHED)
-    for path in (*paths_beside(home.database), home.database):
+        aside.copy(lock_path(home.database))
+    store = backup.store if before is None else before.store
+    write_mark(home.database, StoreMark(store, UNFINISHED))
+    for path in (log_path(home.database), home.database):
         aside.take(path)
     aside.take(home.checkpoint)
     aside.take(home.patterns)
@@ -277,7 +248,7 @@ def _put(staging: DataDirectory, home: DataDirectory, backup: Backup, tried: _Tr
         missing = max(0, spool.latest() - backup.position - waiting)
     staging.database.rename(home.database)
     synchronise(home.path)
-    set_mark(home.database, tried.seen.store, tried.seen.commits)
+    write_mark(home.database, tried.seen)
     kept = tuple(aside.kept)
     return Restored(backup, aside.directory, kept, waiting, missing, unsound, tried.lacking)
 
@@ -329,7 +300,7 @@ def accept(home: DataDirectory) -> AcceptedStore:
     with home.hold("restore"):
         refuse_former(home.database)
         database, aside = home.database, SetAside(home)
-        seen = read_mark(database)
+        seen = marked(database)
         if not database.exists() or not database.stat().st_size:
             return _accept_nothing(home, aside, seen)
         now, lost = _accepted(database, aside, seen)
@@ -338,15 +309,15 @@ def accept(home: DataDirectory) -> AcceptedStore:
 
 
 def _accept_nothing(home: DataDirectory, aside: SetAside, seen: StoreMark | None) -> AcceptedStore:
-    beside = paths_beside(home.database)
-    if not beside[0].exists():
+    log = log_path(home.database)
+    if not log.exists():
         home.expect()
-    for path in (home.checkpoint, home.database, *beside):
+    for path in (home.checkpoint, home.database, log):
         aside.take(path)
-    if has_mark(home.database):
-        aside.copy(mark_path(home.database))
+    if seen is not None:
+        aside.copy(lock_path(home.database))
     drop_note(home.spool)
-    set_mark(home.database, new_id(), NEW)
+    write_mark(home.database, StoreMark("none", 0))
     lost = None if seen is None else seen.commits
     return AcceptedStore(0, lost, aside.directory, tuple(aside.kept))
 
@@ -358,19 +329,18 @@ def _accepted(
 
     Returns its watermark and the number of lost commits; None if that is unknown.
     """
-    log = paths_beside(database)[0]
-    is_older = IS_SQLITE and before is not None and commits_in_file(database) < before.base
-    if is_older:  # the log is of later pages
+    log = log_path(database)
+    if before is not None and commits_in_file(database) < before.base:  # the log is of later pages
         aside.take(log)
     try:
-        store = open_store(database, accept=True)
+        store = Store(database, accept=True)
     except StoreDamaged as error:
         if log.name not in error.message:
             raise
         aside.take(log)
-        store = open_store(database, accept=True)
+        store = Store(database, accept=True)
     with closing(store):
-        seen = StoreMark(store.seen().store, store.seen().commits)
+        seen = store.seen()
         if before is None or before.store != seen.store or before.commits == UNFINISHED:
             lost = None
         else:

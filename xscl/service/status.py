@@ -25,10 +25,8 @@ from xscl.engine.facade import Engine
 from xscl.engine.throughput import Rates
 from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
-from xscl.store.commit_watermark import CommitPoint, read_watermark
 from xscl.store.consumed_offsets import DIRECT, ConsumedOffsets
 from xscl.store.data_directory import DataDirectory
-from xscl.store.opening import IS_SQLITE
 from xscl.store.queries.status import status_counts
 from xscl.store.store import Store
 from xscl.store.store_lock import StoreMark
@@ -234,7 +232,7 @@ class StatusReader:
         self._clock = clock
         self._counted: dict[str, Any] = {}
         self._until = 0.0  # cached counts are valid until then
-        self._mark: CommitPoint | StoreMark | None = None
+        self._mark: StoreMark | None = None
         self._backlog = _Backlog()
 
     def now(self, *, whole: bool = False) -> ServiceStatus:
@@ -242,7 +240,7 @@ class StatusReader:
         began = self._clock()
         if whole or self._is_due(began):
             # Later commits are counted the next time.
-            self._mark = self._marked()
+            self._mark = self._store.seen()
             self._counted = _counted(self._store)
             if self._engine is not None:
                 found = self._engine.host.queries.state_by_window(self._store)
@@ -275,12 +273,7 @@ class StatusReader:
             return True
         if now < self._until:
             return False
-        mark = self._marked()
-        return mark is None or mark != self._mark
-
-    def _marked(self) -> CommitPoint | StoreMark | None:
-        """Return something that changes with each commit."""
-        return self._store.seen() if IS_SQLITE else read_watermark(self._home.database)
+        return self._store.seen() != self._mark
 
 
 def _counted(store: Store) -> dict[str, Any]:

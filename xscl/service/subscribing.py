@@ -303,7 +303,7 @@ def committed(here: Installation, who: Account, name: str) -> Subscription:
     """Return a user's subscription as of the last commit, for a change of it.
 
     Waits for a change that is under way.  Raises Problem 404 if he has none of that name, and
-    StoreUnavailable while the database is being opened again.
+    StoreError if the store cannot be read.
     """
     found = here.engine.host.catalog.committed(who.qualify(name))
     if found is None:

@@ -30,7 +30,6 @@ from xscl.service.tokens import Tokens
 from xscl.store.queries.stars import stars
 from xscl.store.queries.tags import tags_of
 from xscl.store.queries.user_rows import documents_of
-from xscl.store.sqlite_store import SqliteStore
 from xscl.time_format import written
 
 Row: TypeAlias = dict[str, Any]
@@ -169,11 +168,9 @@ class UserData:
             self._await(spool.latest())
         self._engine.host.catalog.erase(who.qualify(""))
         with closing(self._engine.host.connect()) as store:
-            if isinstance(store, SqliteStore):
-                store.plan_rewrite()
+            store.plan_rewrite()
             self._accounts.erase(who)
-            if isinstance(store, SqliteStore):
-                store.rewrite()
+            store.rewrite()
 
     def _await(self, segment: int) -> None:
         """Wait until a segment is consumed."""

@@ -1,7 +1,6 @@
 """Backups: a store and its waiting segments of the spool, in one file.
 
     state.sqlite                      the database, as of one commit
-                                      (of DuckDB: state.duckdb, state.duckdb.wal)
     spool/000000000007.arrows, ...    the segments that the store has not consumed
     spool/latest                      the number of the last segment
     manifest.json                     the list of parts, with the SHA-256 of each and of itself
@@ -22,7 +21,7 @@ import io
 import os
 import re
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -43,19 +42,16 @@ from xscl.store.manifest import (
     read_manifest_of,
     written_manifest,
 )
-from xscl.store.opening import schema_version
 from xscl.store.queries.feed_spool import last_appended
-from xscl.store.sqlite_store import SqliteStore
+from xscl.store.queries.tables import VERSION
 from xscl.store.store import Store
 from xscl.store.store_errors import DATABASE, BackupError
-from xscl.store.store_file import FilePart
 from xscl.store.store_lock import StoreMark
 
 SPOOL = "spool"
 
-_STORE = (DATABASE, f"{DATABASE}.wal")  # whatever the names of the files are
 _LATEST = f"{SPOOL}/latest"
-_NAME = re.compile(rf"{re.escape(DATABASE)}(\.wal)?|spool/(latest|[0-9]{{12}}\.arrows)")
+_NAME = re.compile(rf"{re.escape(DATABASE)}|spool/(latest|[0-9]{{12}}\.arrows)")
 _NUMBER = re.compile(rb"[0-9]{1,12}\n?")
 _LONGEST_LATEST = 20
 _PIECE = 1 << 20
@@ -76,13 +72,14 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
     with (
         _replacing(target) as file,
         closing(waiting),
-        _frozen(store, target, waiting) as (seen, parts),
+        _copied(store, target, waiting) as (seen, copy),
         tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        members = [*_add_store(archive, parts), *waiting.add(archive)]
+        size = os.fstat(copy.fileno()).st_size
+        members = [_add(archive, DATABASE, copy, size), *waiting.add(archive)]
         backup = Backup(
             _release(),
-            schema_version(),
+            VERSION,
             seen.store,
             seen.commits,
             waiting.position,
@@ -95,20 +92,14 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
 
 
 @contextmanager
-def _frozen(
-    store: Store, target: Path, waiting: _Waiting
-) -> Iterator[tuple[StoreMark, Sequence[FilePart]]]:
-    """Yield what a store has, and its files, which do not change in the block."""
-    if not isinstance(store, SqliteStore):
-        with store.frozen_files(waiting.begin) as (point, parts):
-            yield StoreMark(point.store, point.commits), parts
-        return
+def _copied(store: Store, target: Path, waiting: _Waiting) -> Iterator[tuple[StoreMark, IO[bytes]]]:
+    """Yield what a store has, and an open copy of its database."""
     copy = target.with_name(f".{target.name}.database.{os.getpid()}.tmp")
     try:
         with store.reading(unlimited=True, begin=lambda: waiting.begin(store)):
             seen = store.backup(copy)
         with copy.open("rb") as file:
-            yield seen, (FilePart(copy.name, file.fileno(), copy.stat().st_size),)
+            yield seen, file
     finally:
         copy.unlink(missing_ok=True)
 
@@ -188,20 +179,6 @@ class _Readable(Protocol):
     def read(self, size: int = -1, /) -> bytes: ...
 
 
-class _Slice:
-    """The first bytes of a file that may be longer, without a position that others share."""
-
-    def __init__(self, part: FilePart) -> None:
-        self._descriptor, self._left, self._at = part.descriptor, part.size, 0
-
-    def read(self, size: int = -1, /) -> bytes:
-        wanted = self._left if size < 0 else min(size, self._left)
-        found = os.pread(self._descriptor, wanted, self._at)
-        self._at += len(found)
-        self._left -= len(found)
-        return found
-
-
 class _Summed:
     """A reader of a file, with the checksum of the bytes read so far."""
 
@@ -222,11 +199,6 @@ def _add(archive: tarfile.TarFile, name: str, file: _Readable, size: int) -> Bac
     archive.addfile(info, summed)
     reached("part_backed_up")
     return BackupMember(name, size, summed.sum.hexdigest())
-
-
-def _add_store(archive: tarfile.TarFile, parts: Sequence[FilePart]) -> Iterator[BackupMember]:
-    for part, name in zip(parts, _STORE, strict=False):  # there may be no log
-        yield _add(archive, name, _Slice(part), part.size)
 
 
 class _Waiting:
@@ -298,14 +270,11 @@ def read_manifest(path: Path) -> Backup:
         return _manifest(path, archive, _members(path, archive))
 
 
-def read_backup(path: Path, *, any_version: bool = False) -> Backup:
-    """Return the description of a backup, after comparing every part with its checksum.
-
-    With `any_version` a development version may have made it.
-    """
+def read_backup(path: Path) -> Backup:
+    """Return the description of a backup, after comparing every part with its checksum."""
     with _opened(path) as archive:
         members = _members(path, archive)
-        backup = _manifest(path, archive, members, any_version=any_version)
+        backup = _manifest(path, archive, members)
         latest = None
         for info in members[:-1]:
             if info.name == _LATEST:
@@ -360,19 +329,12 @@ def _members(path: Path, archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
     return members
 
 
-def _manifest(
-    path: Path,
-    archive: tarfile.TarFile,
-    members: list[tarfile.TarInfo],
-    *,
-    any_version: bool = False,
-) -> Backup:
+def _manifest(path: Path, archive: tarfile.TarFile, members: list[tarfile.TarInfo]) -> Backup:
     """Return the manifest, if it is the last member and describes all others."""
     if not members or members[-1].name != MANIFEST or members[-1].size > _LARGEST_MANIFEST:
         where = f" after {members[-1].name}" if members else ""
         raise damaged(path, f"its end is missing: there is no {MANIFEST}{where}")
-    content = _content(path, archive, members[-1]).read()
-    backup = read_manifest_of(path, content, any_version=any_version)
+    backup = read_manifest_of(path, _content(path, archive, members[-1]).read())
     _compare(path, [(info.name, info.size) for info in members[:-1]], backup.parts)
     return backup
 

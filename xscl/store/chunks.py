@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.store.sqlite_tables import RELATIONS
+from xscl.store.queries.tables import RELATIONS
 
 LARGE = 1 << 16
 """Bytes from which on a chunk is compressed and stays as it is."""

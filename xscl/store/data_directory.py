@@ -1,6 +1,6 @@
 """The data directory of a service, and its lock.
 
-    state.duckdb   subscriptions, join state, matches, feeds (`xscl.store.store`)
+    state.sqlite   subscriptions, join state, matches, feeds (`xscl.store.store`)
     secrets.json   headers and secret addresses of feeds (`xscl.polling.credentials`)
     spool/         the queue of documents (`feeds.spool`)
     checkpoint/    Spark's offsets in the spool (`xscl.ingestion.spark.spark_pipeline`)
@@ -33,9 +33,8 @@ from pathlib import Path
 from typing import Any
 
 from xscl.errors import XsclError
-from xscl.store.commit_watermark import watermark_path
+from xscl.store.consumed_note import remaining
 from xscl.store.store_errors import DATABASE, FORMER_DATABASE
-from xscl.store.store_file import remaining
 from xscl.store.store_lock import marked
 
 SERVICE = "serve"
@@ -114,8 +113,9 @@ class DataDirectory:
 
         If the mark is lost, too, the spool or the checkpoint shows it.
         """
-        known = has_mark(self.database) or (self.path / FORMER_DATABASE).exists()
-        return known or self.database.exists() or remaining(self.database) is not None
+        is_there = self.database.exists() or (self.path / FORMER_DATABASE).exists()
+        is_there = is_there or marked(self.database) is not None
+        return is_there or remaining(self.database) is not None
 
     def expect(self) -> None:
         """Raise if the directory has no state yet."""
@@ -247,10 +247,3 @@ def _try_lock(descriptor: int, kind: int) -> LockHolder | None:
         pid, _, command = signed.strip().partition(" ")
         return LockHolder(int(pid) if pid.isdigit() else 0, command or "?")
     return None
-
-
-def has_mark(database: Path) -> bool:
-    """Return whether a database has a mark, a readable one in SQLite."""
-    if DATABASE == FORMER_DATABASE:
-        return watermark_path(database).exists()
-    return marked(database) is not None

@@ -1,182 +1,436 @@
-"""Connections to isolated DuckDB databases, in a file or in memory.
+"""The database of a store: one connection that writes, and one for each thread that reads.
 
-A DuckDB instance takes 12 ms of processor time to set up.  Databases in memory do not share one, as
-a fatal error in one of them (`FATAL Error`) would end all.  But an instance that is sound outlives
-its database and serves the next one: an engine in memory is made in 19 instead of 33 ms, and one is
-made for each trial and each backfill.
+All transactions are of the connection that writes, under one lock.  A reader sees a snapshot.
+While it keeps one, a checkpoint cannot begin the log anew, which then grows with each commit.  So a
+reader is ended after `READING` seconds; one at a time, for a backup or an export, may read until
+the log has `LARGEST_LOG` bytes.
+
+A checkpoint is due when the log has grown by `CHECKPOINT` bytes (PASSIVE: it waits for nobody).
+From `RESTART` bytes on it waits for readers, `WAITING` milliseconds: where readers overlap all the
+time, no PASSIVE one ever finds the log unused.
 """
 
 from __future__ import annotations
 
-import atexit
+import logging
 import os
+import re
 import threading
-from collections.abc import Callable
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from errno import EDQUOT, EFBIG, ENOSPC
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-import duckdb
+import apsw
 
-FILE = "store"
-"""What a database in a file is called: by default DuckDB names it after its file, and
-`state.duckdb` would hide the schema `state`."""
-
-THREADS = 1
-"""Threads that work on a statement: more of them wait for one another longer than small ones take,
-and of large ones most is the work of one (decision 014)."""
-
-_SETTINGS = (
-    "enable_external_access = false",
-    "python_enable_replacements = false",
-    "autoinstall_known_extensions = false",
-    "autoload_known_extensions = false",
-    "checkpoint_threshold = '1000 TiB'",  # none without copies (`xscl.store.block_copies`)
+from feeds.faultpoints import reached
+from xscl.errors import StoreError
+from xscl.store.chunks import ChunkDamaged, Chunks, ChunkWriter, schemas_of
+from xscl.store.queries.tables import ASCENDING, TABLES
+from xscl.store.store_errors import (
+    ReadTooLong,
+    StoreClosed,
+    StoreDamaged,
+    StoreNeedsMemory,
+    StoreUnavailable,
+    first_line,
 )
+from xscl.store.store_file import WRITING, StoreFile, connect, seen
+
+READING = 30.0
+"""Seconds for which a reader may keep a snapshot."""
+CHECKPOINT, RESTART = 16 << 20, 64 << 20
+"""Bytes of the log from which on a checkpoint is due, and on it waits for readers."""
+LARGEST_LOG = 1 << 30
+"""Bytes of the log from which on every reader is ended."""
+WAITING = 100
+"""Milliseconds for which a checkpoint waits for readers."""
+
+_UNREADABLE = (apsw.SQLITE_IOERR_DATA, apsw.SQLITE_IOERR_CORRUPTFS, apsw.SQLITE_IOERR_SHORT_READ)
+_FRAME = 4096 + 24  # bytes of a page in the log
+_LOOK = 100_000  # steps of SQLite's machine after which a reader looks at the clock
+_CHANGE = re.compile(
+    r"\b(INSERT|REPLACE|UPDATE|DELETE)\s+(?:OR\s+\w+\s+)?(?:INTO\s+|FROM\s+)?state\.(\w+)",
+    re.IGNORECASE,
+)
+_REPLACES = re.compile(r"\bOR\s+REPLACE\b|\bON\s+CONFLICT\b", re.IGNORECASE)
+_log = logging.getLogger(__name__)
 
 
-def connect(path: Path) -> duckdb.DuckDBPyConnection:
-    """Return a connection to the database in a file, which is created if it is absent.
-
-    Closing it writes nothing.
-    """
-    connection = duckdb.connect(":memory:", config={"threads": THREADS})
-    try:
-        quoted = str(path).replace("'", "''")
-        connection.execute("PRAGMA disable_checkpoint_on_shutdown")
-        connection.execute(f"ATTACH '{quoted}' AS {FILE}; USE {FILE}")
-        _set(connection)
-    except duckdb.Error:
-        connection.close()
-        raise
-    return connection
+@lru_cache(1_000)
+def changes_of(sql: str) -> tuple[tuple[str, str], ...]:
+    """Return the tables that a statement changes, each with how: INSERT, UPDATE or DELETE."""
+    replaces = "UPDATE" if _REPLACES.search(sql) else ""
+    return tuple((table.lower(), replaces or verb.upper()) for verb, table in _CHANGE.findall(sql))
 
 
-def _set(connection: duckdb.DuckDBPyConnection) -> None:
-    for setting in _SETTINGS:
-        connection.execute(f"SET {setting}")
+class Reader:
+    """A connection that reads, for one thread, and that another thread may end."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.connection = connect(database.path)
+        self.connection.set_progress_handler(self._is_late, _LOOK)
+        self._mutex = threading.RLock()  # held while a statement runs
+        self._since: float | None = None  # when the snapshot was taken
+        self._is_unlimited = False
+        self._is_ended = False
 
-class MemoryDatabase:
-    """A database in memory, on an instance that no other database uses meanwhile.
-
-    `connection` is to it; closing that one and those made from it comes before `release`.
-    """
-
-    def __init__(self) -> None:
-        self._instance = _idle.take()
-        self.connection = self._instance.cursor()
-        self.connection.execute(f"ATTACH ':memory:' AS {FILE}; USE {FILE}")
-
-    def release(self) -> None:
-        """Drop the database; its instance serves the next one if it is sound."""
+    @contextmanager
+    def snapshot(self, *, unlimited: bool = False) -> Iterator[None]:
+        """Keep one snapshot during the block."""
+        self._is_ended, self._is_unlimited = False, unlimited
+        self._since = time.monotonic()
         try:
-            self._instance.execute(f"DETACH {FILE}")
-        except duckdb.Error:  # it was invalidated, or a statement still runs
-            self._instance.close()
-        else:
-            _idle.put(self._instance)
+            self.execute("BEGIN")
+            self.execute("SELECT commits FROM state.progress")  # the first read takes the snapshot
+            yield
+        finally:
+            with self._mutex:
+                self._since = None
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
 
+    def execute(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement; raises ReadTooLong."""
+        with self.running():
+            found: list[tuple[Any, ...]] = self.connection.execute(sql, parameters).fetchall()
+            return found
 
-class _IdleInstances:
-    """Instances of this process without a database; a lock makes it safe from any thread."""
-
-    def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._instances: list[duckdb.DuckDBPyConnection] = []
-        self._process = os.getpid()
-
-    def take(self) -> duckdb.DuckDBPyConnection:
-        """Return an instance with the settings of stores."""
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Use the connection in the block; raises ReadTooLong."""
         with self._mutex:
-            if self._instances and self._process == os.getpid():
-                return self._instances.pop()
-        instance = duckdb.connect(":memory:", config={"threads": THREADS})
-        _set(instance)
-        return instance
+            is_alone = self._since is None
+            if is_alone:
+                self._since, self._is_ended = time.monotonic(), False
+            try:
+                if self._is_late():
+                    raise apsw.InterruptError
+                yield
+            except apsw.InterruptError as error:
+                raise ReadTooLong(self._database.path, READING) from error
+            finally:
+                if is_alone:
+                    self._since = None
 
-    def put(self, instance: duckdb.DuckDBPyConnection) -> None:
-        """Keep an instance for later, or close it if enough are kept."""
-        with self._mutex:
-            is_kept = len(self._instances) < _MOST_IDLE and self._process == os.getpid()
-            if is_kept:
-                self._instances.append(instance)
-        if not is_kept:
-            instance.close()
+    def _is_late(self) -> bool:
+        since = self._since
+        late = since is not None and not self._is_unlimited and time.monotonic() > since + READING
+        return self._is_ended or late
+
+    def end_if_late(self, *, every: bool = False) -> None:
+        """Take the snapshot from a reader that is late, or from any; called by other threads."""
+        if self._since is None or not (every or self._is_late()):
+            return
+        self._is_ended = True
+        self.connection.interrupt()
+        if self._mutex.acquire(timeout=WAITING / 1_000):  # nothing interrupts a backup
+            try:
+                if self._is_ended and self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+            finally:
+                self._mutex.release()
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close the connection."""
         with self._mutex:
-            while self._instances:
-                self._instances.pop().close()
+            self.connection.close()
 
 
-_MOST_IDLE = 2
-_idle = _IdleInstances()
-atexit.register(_idle.close)
+class Database:
+    """The shared part of the stores of one file, or of one database in memory.
 
-
-_LOST, _CLOSED = 0, -1
-
-
-class SharedDatabase:
-    """The database that the connections of one store share: one generation for each opening.
-
-    DuckDB invalidates a database after a failed write: nothing can be read or written until all its
-    connections are closed and it is opened again.  Then the database is *lost*, and `on_lost` is
-    called.  Closing the first connection closes those that were made from it, so the owners of the
-    others compare generations and connect again (decision 065).
+    `changed` has, by table, the number of the last commit that changed or removed rows of it.
     """
 
-    def __init__(self) -> None:
-        self.generation = _LOST
-        self.on_lost: Callable[[], None] = lambda: None
-        self._mutex = threading.Lock()
-        self._openings = 0
-        self._spare: duckdb.DuckDBPyConnection | None = None
+    def __init__(self, path: Path | None, *, accept: bool = False) -> None:
+        self.path = path
+        self.lock = threading.RLock()
+        with translated(path, kinds=(apsw.Error, OSError)):
+            self._file = None if path is None else StoreFile(path, accept=accept)
+        self.writer = connect(None) if self._file is None else self._file.connection
+        self.writing: int | None = None  # the thread that is within a transaction
+        self._process = os.getpid()
+        self._is_closed = False
+        self._readers: weakref.WeakSet[Reader] = weakref.WeakSet()
+        self._mutex = threading.Lock()  # guards the list of readers
+        self._unlimited = threading.Lock()
+        self._frames = self._checkpointed = 0  # frames of the log, and at the last checkpoint
+        self.writer.set_wal_hook(self._note_log)
+        try:
+            with self.translated():
+                self.schemas = schemas_of(self.writer)
+                self.commits = seen(self.writer).commits
+                self._version = self._other_commits()
+        except BaseException:
+            self.close()
+            raise
+        self.changed: dict[str, int] = dict.fromkeys(TABLES, self.commits)
+        self.removed: dict[str, int] = dict.fromkeys(ASCENDING, self.commits)
+        self.chunks = ChunkWriter(self.writer, self.schemas)
 
-    @property
-    def is_lost(self) -> bool:
-        """Return whether the database has to be opened (again)."""
-        return self.generation == _LOST
+    def expect_open(self) -> None:
+        """Raise StoreClosed after `close`, and in a forked process."""
+        if self._is_closed or os.getpid() != self._process:
+            raise StoreClosed
 
-    @property
-    def is_closed(self) -> bool:
-        """Return whether the database was closed for good."""
-        return self.generation == _CLOSED
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Raise errors of SQLite as errors of the store."""
+        try:
+            with translated(self.path, None if self._is_closed else self.writer):
+                yield
+        except ChunkDamaged as error:
+            if self.path is None:
+                raise
+            raise StoreDamaged(self.path, str(error)) from error
 
-    def opened(self, first: duckdb.DuckDBPyConnection) -> None:
-        """Begin a generation with its first connection."""
-        with self._mutex:
-            self._openings += 1
-            self._spare, self.generation = first.cursor(), self._openings
+    # -- Writing ---------------------------------------------------------------------------
 
-    def lose(self) -> bool:
-        """Record that the database is lost; return whether that is new."""
-        with self._mutex:
-            if self.generation in (_LOST, _CLOSED):
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit what the block writes, or nothing of it."""
+        with self.lock, self.translated():
+            self.expect_open()
+            self.writer.execute("BEGIN IMMEDIATE")
+            self.writing = threading.get_ident()
+            try:
+                if self._other_commits() != self._version:
+                    raise StoreError(
+                        f"another connection has written to the store {self.path}",
+                        hint="only xscl may open this file, in one process",
+                    )
+                yield
+                self.chunks.merge()
+                reached("before_commit")
+                self.writer.execute("UPDATE state.progress SET commits = ?", (self.commits + 1,))
+                self.writer.execute("COMMIT")
+            except BaseException:
+                self.chunks.forget()
+                if self.writer.in_transaction:
+                    self.writer.execute("ROLLBACK")
+                with suppress(apsw.Error):  # Ctrl-C may come right after the commit
+                    self.commits = seen(self.writer).commits
+                raise
+            finally:
+                self.writing = None
+            self.commits += 1
+            reached("after_commit")
+            if self._file is not None:
+                self._file.note(self._file.mark._replace(commits=self.commits))
+                reached("marked")
+                self._checkpoint_if_due()
+
+    def note_changes(self, sql: str) -> None:
+        """Note which tables a statement of this transaction changes."""
+        for table, how in changes_of(sql):
+            if how != "INSERT":
+                noted = self.removed if how == "DELETE" and table in self.removed else self.changed
+                noted[table] = self.commits + 1
+
+    def _other_commits(self) -> int:
+        """Return a number that changes with commits of other connections only."""
+        return int(self.writer.execute("PRAGMA state.data_version").get)
+
+    # -- Checkpoints -----------------------------------------------------------------------
+
+    def _note_log(self, connection: apsw.Connection, schema: str, frames: int) -> int:
+        if frames < self._frames:  # it has begun anew
+            self._checkpointed = 0
+        self._frames = frames
+        return 0
+
+    def _checkpoint_if_due(self) -> None:
+        """Make a checkpoint if the log is long; the commits are durable, so no error is raised."""
+        if (self._frames - self._checkpointed) * _FRAME < CHECKPOINT:
+            return
+        self._checkpointed = self._frames
+        size = self._frames * _FRAME
+        if size >= RESTART:
+            self._end_readers(every=size >= LARGEST_LOG)
+        try:
+            is_done = self.checkpoint(
+                apsw.SQLITE_CHECKPOINT_RESTART
+                if size >= RESTART
+                else apsw.SQLITE_CHECKPOINT_PASSIVE
+            )
+        except (apsw.Error, OSError) as error:
+            _log.warning("no checkpoint of %s: %s", self.path, first_line(error))
+        else:
+            if size >= 4 * RESTART and not is_done:
+                _log.warning("readers keep the log of %s at %d MB", self.path, size >> 20)
+
+    def checkpoint(self, mode: int) -> bool:
+        """Write the log to the database; return whether all of it was, and nobody reads it now."""
+        assert self._file is not None
+        with self.lock:
+            self.writer.set_busy_timeout(WAITING)
+            try:
+                frames, written = self.writer.wal_checkpoint("state", mode)
+            except apsw.BusyError:
                 return False
-            self.generation = _LOST
-            return True
+            finally:
+                self.writer.set_busy_timeout(1_000)
+            if frames == written:
+                self._file.note(self._file.mark._replace(base=self.commits), durably=True)
+            return bool(frames == written)
+
+    def clear_log(self) -> bool:
+        """Write the log to the database, and empty it; return False if a reader does not end."""
+        until = time.monotonic() + READING
+        with self.translated():
+            while not self.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE):
+                if time.monotonic() > until:
+                    self._end_readers(every=True)
+                    return self.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                time.sleep(WAITING / 1_000)
+        return True
+
+    def vacuum(self) -> None:
+        """Write all pages anew, through a file beside it: the store may be larger than memory."""
+        with self.lock, self.translated():
+            self.changed |= dict.fromkeys(TABLES, self.commits + 1)  # rows get other numbers
+            if self.path is None:
+                self.writer.execute("VACUUM state")
+                return
+            with closing(connect(self.path, (*WRITING, "cache_size = -4000"))) as connection:
+                connection.execute("PRAGMA temp_store = FILE")
+                connection.pragma("temp_store_directory", str(self.path.parent))
+                connection.execute("VACUUM state")
+            self._version = self._other_commits()
+
+    def _end_readers(self, *, every: bool) -> None:
+        with self._mutex:
+            readers = list(self._readers)
+        for reader in readers:
+            reader.end_if_late(every=every)
+
+    # -- Reading ---------------------------------------------------------------------------
+
+    def reader(self) -> Reader:
+        """Return a new connection that reads."""
+        with self._mutex, self.translated():
+            self.expect_open()
+            made = Reader(self)
+            self._readers.add(made)
+            return made
+
+    @contextmanager
+    def snapshot(
+        self,
+        reader: Reader | None,
+        *,
+        unlimited: bool = False,
+        begin: Callable[[], None] | None = None,
+    ) -> Iterator[Chunks]:
+        """Keep one snapshot of a reader during the block.
+
+        An `unlimited` one waits for others.  In memory there is one connection, which nobody else
+        uses meanwhile.  `begin` is called when the snapshot was taken, before the next commit.
+        """
+        if reader is None:
+            with self.lock, self.translated():
+                if begin is not None:
+                    begin()
+                self.writer.execute("PRAGMA state.query_only = ON")
+                try:
+                    yield self.chunks
+                finally:
+                    self.writer.execute("PRAGMA state.query_only = OFF")
+            return
+        with (
+            self._unlimited if unlimited else nullcontext(),
+            self.translated(),
+            ExitStack() as kept,
+        ):
+            with nullcontext() if begin is None else self.lock:
+                kept.enter_context(reader.snapshot(unlimited=unlimited))
+                if begin is not None:
+                    begin()
+            yield Chunks(reader.execute, self.schemas)
 
     def close(self) -> None:
-        """Record that the database is closed for good."""
-        with self._mutex:
-            self.generation = _CLOSED
+        """Close all connections, the one that writes last; in a forked process, none."""
+        with self.lock:
+            if self._is_closed or os.getpid() != self._process:
+                return
+            reached("closing")
+            with self._mutex:
+                self._is_closed = True
+            for reader in list(self._readers):
+                reader.end_if_late(every=True)
+                reader.close()
+            self._end()
 
-    def connect(self) -> tuple[duckdb.DuckDBPyConnection, int]:
-        """Return another connection, and the generation to which it belongs."""
-        with self._mutex:
-            if self._spare is None:
-                raise duckdb.ConnectionException("Connection already closed")
-            return self._spare.cursor(), self.generation
+    def _end(self) -> None:
+        """Write the log to the database, and release the file."""
+        if self._file is not None:
+            try:
+                self.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            except (apsw.Error, OSError) as error:
+                _log.warning("the log of %s stays: %s", self.path, first_line(error))
+        self.writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)  # it removes the empty log
+        self.writer.close()
+        if self._file is not None:
+            self._file.release()
 
 
-def is_lost(error: BaseException) -> bool:
-    """Return whether an error of DuckDB says that the database has to be opened again."""
-    return isinstance(error, duckdb.FatalException) or (
-        isinstance(error, duckdb.IOException) and "has been invalidated" in str(error)
+# -- Errors --------------------------------------------------------------------------------
+
+
+@contextmanager
+def translated(
+    path: Path | None,
+    connection: apsw.Connection | None = None,
+    kinds: tuple[type[Exception], ...] = (apsw.Error,),
+) -> Iterator[None]:
+    """Raise errors of SQLite, or of other `kinds`, too, as errors of the store."""
+    try:
+        yield
+    except kinds as error:
+        errno = error.errno if isinstance(error, OSError) else None
+        if errno is None and connection is not None:
+            with suppress(apsw.ConnectionClosedError):
+                errno = connection.system_errno
+        raise sqlite_error(path, error, errno or 0) from error
+
+
+def sqlite_error(path: Path | None, error: Exception, errno: int = 0) -> StoreError:
+    """Return the error of the store for an error of SQLite, which users never see.
+
+    `errno` is that of the last failed system call.
+    """
+    where = "in memory" if path is None else str(path)
+    if isinstance(error, apsw.FullError):
+        errno = ENOSPC
+    reason = f"{os.strerror(errno)} ({error})" if errno else str(error)
+    match error:
+        case apsw.NoMemError():
+            return StoreNeedsMemory(path, str(error))
+        case apsw.ConnectionClosedError():
+            return StoreClosed()
+        case apsw.CorruptError() | apsw.NotADBError() if path is not None:
+            return StoreDamaged(path, str(error))
+        case apsw.IOError() if path is not None and _extended(error) in _UNREADABLE:
+            return StoreDamaged(path, "a page has another checksum")
+        case _ if errno in (ENOSPC, EDQUOT, EFBIG):
+            message = f"the store {where} cannot be written: {reason}"
+            return StoreError(message, hint="make room on disk")
+        case apsw.IOError() | apsw.CantOpenError() | apsw.ReadOnlyError() | OSError():
+            return StoreUnavailable(path, reason)
+        case _:
+            pass
+    return StoreError(
+        f"the store {where} failed: {first_line(error)}",
+        hint="nothing of the change was kept; if it happens again, report it with this message",
     )
 
 
-def is_ended(error: BaseException) -> bool:
-    """Return whether an error of DuckDB says that the connection is closed."""
-    return isinstance(error, duckdb.ConnectionException) and "closed" in str(error)
+def _extended(error: Exception) -> int:
+    """Return the extended code of an error of SQLite."""
+    return int(getattr(error, "extendedresult", 0))

@@ -133,7 +133,7 @@ def is_full(error: BaseException) -> bool:
 
 
 def is_faulty(error: BaseException) -> bool:
-    """Return True if an error, or its cause, is a fault of the disk, or a lost database."""
+    """Return True if an error, or its cause, is a fault of the disk."""
     return any(
         (isinstance(seen, OSError) and seen.errno == errno.EIO)
         or isinstance(seen, StoreUnavailable)

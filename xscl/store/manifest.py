@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from feeds.spool import LAST_SEGMENT
-from xscl.store.migrations import DEVELOPMENT, is_readable
-from xscl.store.opening import IS_SQLITE, schema_version
-from xscl.store.store_errors import BackupError, development_backup, old_backup
+from xscl.store.queries.tables import VERSION
+from xscl.store.store_errors import BackupError, old_backup
 from xscl.store.store_lock import UNFINISHED
 
 MANIFEST = "manifest.json"
 
-_FORMAT = 2 if IS_SQLITE else 1
+_FORMAT = 2
 _SUM = "sha256"
 _SHOWN = 60  # characters of a wrong value in a message
 
@@ -83,12 +82,8 @@ def written_manifest(backup: Backup) -> bytes:
     return json.dumps({**described, _SUM: _sum_of(described)}, indent=1).encode()
 
 
-def read_manifest_of(path: Path, text: bytes, *, any_version: bool = False) -> Backup:
-    """Return what the manifest of the backup at `path` says.
-
-    With `any_version` a development version may have made it.  Raises BackupError, which names
-    the field.
-    """
+def read_manifest_of(path: Path, text: bytes) -> Backup:
+    """Return what the manifest of the backup at `path` says; raises BackupError."""
     try:
         read = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -99,31 +94,24 @@ def read_manifest_of(path: Path, text: bytes, *, any_version: bool = False) -> B
     is_known = type(form) is int and type(version) is int and form >= 1
     if is_known and form < _FORMAT:
         raise old_backup(path)
-    if is_known and (form > _FORMAT or version > schema_version()):
+    if is_known and (form > _FORMAT or version > VERSION):
         raise BackupError(
             f"the backup {path} was made by a later release, {_short(read.get('xscl'))}",
             hint="install that release, or a later one",
         )
-    is_development = is_known and version in DEVELOPMENT and not IS_SQLITE
-    if is_development and not any_version:
-        raise development_backup(path, version)
-    if not is_known or not (is_development or _is_readable(version)):
+    if not is_known or version != VERSION:
         raise damaged(
             path,
             f"{MANIFEST} says format {_short(form)} and version {_short(version)},"
             " which no release writes",
         )
     stated, found = read.pop(_SUM, None), _sum_of({"format": form, **read})
-    if stated != found and not (is_development and stated is None):  # these state none
+    if stated != found:
         raise damaged(path, f"the checksum of {MANIFEST} differs")
     _check(path, MANIFEST, read, _FIELDS)
     for number, part in enumerate(read["parts"], 1):
         _check(path, f"{MANIFEST}, part {number},", part, _PART)
     return Backup(**{**read, "parts": tuple(BackupMember(**part) for part in read["parts"])})
-
-
-def _is_readable(version: int) -> bool:
-    return version == schema_version() if IS_SQLITE else is_readable(version)
 
 
 def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 A *mirror* is the content of a table of rows as of a commit.  It is kept for the next question,
 which then reads only the rows that were appended since, unless others were changed or removed
-(`xscl.store.sqlite_database.Database.changed`).  A commit is noted there before it can be seen, so
+(`xscl.store.database.Database.changed`).  A commit is noted there before it can be seen, so
 no mirror misses a change.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from xscl.store.chunks import Execute
-from xscl.store.sqlite_tables import TABLES, column_of, schema_of
+from xscl.store.queries.tables import TABLES, column_of, named, schema_of
 
 MOST_BYTES = 256 << 20
 """Bytes of the mirrors of a table that are kept."""
@@ -122,8 +122,7 @@ def _last(kept: Mirror) -> int:
 def _read(execute: Execute, name: str, kept: Mirror, commits: int) -> Mirror:
     """Return a mirror with the rows that follow those of another one."""
     schema = kept.rows.schema
-    columns = ", ".join(f'"{column}"' for column in schema.names)
-    sql = f"SELECT {columns} FROM state.{name} WHERE rowid > ? ORDER BY rowid"
+    sql = f"SELECT {named(schema.names)} FROM state.{name} WHERE rowid > ? ORDER BY rowid"
     rows = execute(sql, (_last(kept),))
     if not rows:
         return kept._replace(commits=commits)
@@ -166,7 +165,7 @@ class Analysis:
         for name in names:
             schema = schema_of(name)
             instance.register(f"kept_{name}", schema.empty_table())
-            columns = ", ".join(f'"{column}"' for column in schema.names)
+            columns = named(schema.names)
             instance.execute(f"CREATE VIEW state.{name} AS SELECT {columns} FROM kept_{name}")
             self._views.add(name)
 

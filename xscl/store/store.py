@@ -1,587 +1,402 @@
-"""The store: all durable state in one DuckDB database, in a file or in memory.
+"""The store: all durable state in one database of SQLite, in a file or in memory.
 
-A push is one transaction, so a batch is stored completely or not at all.  The relations of the
-two stages belong to `templates.registry.registry`; documents, subscriptions, results and consumed
-offsets are here.  `xscl.store.queries.relations` shows all under the paper's names.
+A push is one transaction, so a batch is stored completely or not at all.  Tables of rows
+(`xscl.store.queries.tables`) are read and written with SQL, under the names `state.NAME`.  The
+large relations are chunks of Arrow, which `append`, `scan`, `take` and `drop` serve.  For analysis
+`duck` has both in DuckDB.
 
-One process at a time opens a store in a file (`xscl.store.store_lock`).  Before anything is
-written, the whole store is read, because DuckDB verifies a block's checksum only when it reads
-the block, and compared with its mark (`xscl.store.commit_watermark`).  A refused store stays
-unchanged, but for the blocks of an interrupted checkpoint (`xscl.store.block_copies`).
+Each thread has a store of its own (`connect_again`) over one shared database: outside of a
+transaction the first one reads on the connection that writes, all others on their own.
 """
 
 from __future__ import annotations
 
-import copy
+import errno
 import logging
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+import os
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
+import apsw
 import duckdb
 import pyarrow as pa
 
-from feeds.faultpoints import reached
 from xscl.errors import StoreError
-from xscl.store.atomic_files import copy_durably
-from xscl.store.block_copies import put_back
-from xscl.store.commit_watermark import CommitPoint
-from xscl.store.commits import LOG_BYTES_OF_A_PURGE, CheckpointPostponed, Commits
-from xscl.store.database import (
-    FILE,
-    MemoryDatabase,
-    SharedDatabase,
-    connect,
-    is_ended,
-    is_lost,
-)
-from xscl.store.disk_guard import is_full
-from xscl.store.journal import Record
-from xscl.store.lent_tables import Lender, Statements, among, named
-from xscl.store.migrations import current_version, migrate
-from xscl.store.schema import COUNTED, FIRST_ROWS, SCHEMA
-from xscl.store.store_errors import (
-    BackupError,
-    StoreClosed,
-    StoreDamaged,
-    StoreInUse,
-    StoreUnavailable,
-    first_line,
-    store_error,
-)
-from xscl.store.store_file import FilePart, StoreFile, new_id
-from xscl.store.tail import BULK, NUMBERED, Appends
-from xscl.store.verification import (
-    SEEN,
+from xscl.store.chunks import Chunks, Dead
+from xscl.store.database import Database, Reader, changes_of, translated
+from xscl.store.mirrors import Analysis, Mirrors
+from xscl.store.queries.tables import (
+    ENCODED,
+    RELATIONS,
     TABLES,
-    Table,
-    expect_readable,
-    journalled_records,
-    memory_of,
-    read_all,
-    release_memory,
+    Column,
+    column_of,
+    decoder,
+    encoded,
+    named,
+    schema_of,
+    stored_column,
+    stored_rows,
+    stored_values,
 )
+from xscl.store.store_errors import BackupError
+from xscl.store.store_file import connect, copy_target, seen
+from xscl.store.store_lock import StoreMark
 
-_COUNT = "SELECT nextval('mark.commits')"
-_COUNT_RECORDS = "SELECT max(nextval('mark.commits')) FROM range(?)"
 _log = logging.getLogger(__name__)
+_SHAPES = 1_000  # statements of which the columns are known
+_REWRITE = "rewrite"  # the key in `state.meta` while a rewrite is to be done
+_UNWRITTEN = (apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_TRUNCATE)
 
-_CELLS = "cluster_cells"  # a named number that the drivers of clusters of version 0.2 had
-_HOLDER = re.compile(r"\(PID (\d+)\)")  # in DuckDB's words for a lock that another process has
+
+class _Shape(NamedTuple):
+    """The columns of an answer: names, types of stored ones, and what decodes some of them."""
+
+    names: tuple[str, ...]
+    types: tuple[pa.DataType | None, ...]
+    decoders: tuple[tuple[int, Callable[[Any], Any]], ...]
+
+    @classmethod
+    def of(cls, described: Sequence[tuple[str | None, ...]]) -> _Shape:
+        types = tuple(_type_of(table, column) for *_, table, column in described)
+        found = ((place, decoder(kind)) for place, kind in enumerate(types))
+        decoders = tuple((place, decode) for place, decode in found if decode is not None)
+        return cls(tuple(str(one[0]) for one in described), types, decoders)
+
+    def decoded(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Return rows with the values of the types of their columns."""
+        return [self._decoded(row) for row in rows] if self.decoders else rows
+
+    def _decoded(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        values = list(row)
+        for place, decode in self.decoders:
+            if values[place] is not None:
+                values[place] = decode(values[place])
+        return tuple(values)
+
+
+def _type_of(table: str | None, column: str | None) -> pa.DataType | None:
+    """Return the type of a stored column, None for one that is computed."""
+    schema = TABLES.get(table or "")
+    return schema.field(column).type if schema and column in schema.names else None
 
 
 class Store:
-    """The connection to the database, its schema, and plain reads and writes.
+    """A thread's access to the database of a store; raises StoreError.
 
-    With `accept` the store is opened whatever its mark says.  With `keep_old` a copy of an earlier
-    version is kept.  If `journalled`, a transaction that only appends is committed to the journal
-    (`xscl.store.journal`); a journal that is there is read in any case.  After a write that has
-    invalidated the database, every use raises StoreUnavailable until `reopen`.
+    With `accept` a file is opened whatever its mark says (`xscl.store.store_file`).
     """
 
-    def __init__(
-        self,
-        path: str | Path | None,
-        *,
-        accept: bool = False,
-        keep_old: bool = True,
-        journalled: bool = True,
-    ) -> None:
-        self._is_journalled = journalled
+    def __init__(self, path: str | Path | None, *, accept: bool = False) -> None:
         self.path = None if path is None else Path(path).resolve()
-        self._connection: duckdb.DuckDBPyConnection | None = None
-        self._memory: MemoryDatabase | None = None
-        self._lender: Lender | None = None
-        self._statements = Statements()
-        self._schemas: dict[str, pa.Schema] = {}
-        self._file: StoreFile | None = None
-        self._own = True
-        self._shared = SharedDatabase()
-        self._generation = self._shared.generation
-        self._is_within = False  # a transaction
-        self._appends: Appends | None = None  # of a transaction that has only appended
-        self._is_direct = False  # a transaction of DuckDB is open
-        self._commits: Commits | None = None  # None until it is opened
-        try:
-            if self.path is None:
-                self._memory = MemoryDatabase()
-                self._connection = self._memory.connection
-                self._connection.execute(SCHEMA + FIRST_ROWS)
-                self._commits = Commits(None, self.lose, self.connect_again)
-            else:
-                self._open(StoreFile(self.path), accept, keep_old)
-            self._share()
-        except (duckdb.Error, OSError) as error:
-            self.close()
-            raise self._translated(error) from error
-        except BaseException:
-            self.close()
-            raise
-
-    # -- Opening ---------------------------------------------------------------------------
-
-    def _open(self, file: StoreFile, accept: bool, keep_old: bool) -> None:
-        self._file = file
-        if self._commits is None:
-            self._commits = Commits(file, self.lose, self.connect_again)
-        self._commits.is_sound = False
-        seen = file.make_ready(accept=accept)
-        making = not file.path.exists()
-        if not making and put_back(file.path):
-            _log.warning(
-                "a checkpoint of %s was interrupted; the blocks that it overwrote are restored",
-                file.path,
-            )
-        self._connection = connect(file.path)
-        file.claim.acquire()
-        # Asked once: for the first such question DuckDB makes all its own views, for 16 ms.
-        tables = [] if making else self.fetch(TABLES)
-        if tables:
-            found = self._version(file.path, tables)
-            read_all(self.fetch, file.path, tables)
-        else:  # it is new, or its making was broken off
-            if not accept:
-                file.compare(seen, None)
-            self._create(new_id() if seen is None else seen.store)
-            found = current_version()
-        counted = self.seen()
-        known, records = journalled_records(self.fetch, file.path, counted)
-        now = CommitPoint(counted.store, counted.commits + len(records))
-        if not accept:
-            file.compare(seen, now)
-        if found < current_version():
-            kept = self._keep_old(file.path, found) if keep_old else None
-            self._upgrade(found, kept)
-            counted = now = self.seen()
-        file.follow(seen, now)
-        self._commits.tail.begin(file.path, counted.store, counted.commits, known, records)
-        self._commits.is_sound = True
-
-    def _share(self) -> None:
-        """Allow other connections to be made from this one."""
-        self._shared.opened(self._raw)
-        self._generation = self._shared.generation
-
-    @property
-    def is_lost(self) -> bool:
-        """Return whether the database was invalidated and has to be opened again."""
-        return self._shared.is_lost
-
-    def when_lost(self, call: Callable[[], None]) -> None:
-        """Call a function, in any thread, when the database is invalidated."""
-        self._shared.on_lost = call
-
-    def lose(self, error: BaseException) -> None:
-        """Refuse every use of the database, on all connections, until it is opened again."""
-        if self.path is not None and self._shared.lose():
-            _log.error("the store %s has to be opened again: %s", self.path, first_line(error))
-            self._shared.on_lost()
-
-    def reopen(self) -> None:
-        """Open a lost database again, as at the start; other connections follow at their next use.
-
-        Only the owner of the first connection calls it.  Raises StoreError if it cannot be opened
-        now, also while a statement still runs on another connection.
-        """
-        file = self._file
-        if self._connection is None or file is None:
-            raise StoreClosed
-        self._shared.lose()
-        self._generation = self._shared.generation
-        assert self._commits is not None
-        self._lender, self._statements = None, Statements()
-        with self._commits.tail.flushing:
+        self._database = Database(self.path, accept=accept)
+        self._mirrors = self._new_mirrors()
+        self._analysis = Analysis()
+        self._shapes: dict[str, _Shape] = {}
+        self._is_first = True
+        self._begin()
+        if self.meta(_REWRITE):  # it was broken off
             try:
-                self._commits.tail.close()
-                self._connection.close()
-                file.write_again()
-                self._open(file, accept=False, keep_old=False)
-                self._share()
-            except (duckdb.Error, OSError) as error:
-                raise self._translated(error) from error
-            finally:
-                if self._shared.is_lost:
-                    self._generation = _NEVER
+                self.rewrite()
+            except StoreError as error:  # such as a full disk, which hinders no start
+                _log.warning("removed rows stay in the store %s: %s", self.path, error.message)
 
-    def _create(self, store: str) -> None:
-        """Create the tables of a store with an id."""
-        with self.transaction():
-            self.connection.execute(SCHEMA + FIRST_ROWS + COUNTED)
-            self.fetch("INSERT INTO mark.store (id, journal) VALUES (?, 0)", [store])
-            self.fetch(_COUNT)
+    def _begin(self) -> None:
+        self._chunks: Chunks | None = None  # within a reading
+        self._reader: Reader | None = None
 
-    def _version(self, path: Path, tables: Sequence[Table]) -> int:
-        if ("state", "meta") not in [table[:2] for table in tables]:
-            raise StoreDamaged(path, "it is a database of something else")
-        found = self.meta("version")
-        expect_readable(path, found, tables)
-        if self.meta(_CELLS):  # it has documents and matches, and no state of joins
-            raise StoreError(
-                f"the store {path} belongs to the driver of a cluster",
-                hint="this version has none; export subscriptions and feeds with version 0.2, and"
-                " import them into a new data directory",
-            )
-        return found
-
-    def _keep_old(self, path: Path, found: int) -> Path:
-        """Copy the unchanged database, and return the copy's path."""
-        kept = path.with_name(f"{path.name}.v{found}")
-        self._write_log()
-        self._raw.close()
-        copy_durably(path, kept)
-        self._connection = connect(path)
-        return kept
-
-    def _upgrade(self, found: int, kept: Path | None) -> None:
-        """Migrate a store of an earlier version to this one."""
-        with self.transaction():
-            migrate(self.fetch, found)
-            self.fetch(_COUNT)
-        if kept is not None:
-            _log.warning(
-                "the store %s is of version %d now; what it was, version %d, is kept in %s",
-                *(self.path, current_version(), found, kept),
-            )
-
-    @property
-    def image_path(self) -> Path | None:
-        """The path of the image of stage 1, which shortens a restart
-        (`xscl.shredding.remote.image`)."""
-        return None if self.path is None else self.path.with_name(f"{self.path.name}.image")
-
-    def seen(self) -> CommitPoint:
-        """Return the id of the store and its number of commits."""
-        ((store, commits),) = self.fetch(SEEN)
-        return CommitPoint(store, int(commits))
+    def connect_again(self) -> Self:
+        """Return the store for another thread."""
+        self._database.expect_open()
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other._is_first = False
+        other._begin()
+        return other
 
     # -- Changing --------------------------------------------------------------------------
-
-    @property
-    def connection(self) -> duckdb.DuckDBPyConnection:
-        """The connection to the database, which has all commits that were made before.
-
-        Where only the journal has them, they are brought.  In a transaction that has only appended
-        so far, a transaction of DuckDB begins with what it has appended.  Raises StoreClosed after
-        `close`, StoreUnavailable while the database is lost.
-        """
-        connection = self._raw
-        if self._appends is not None:
-            self._begin_directly(self._appends)
-        elif not self._is_within:
-            self.flush()
-        return connection
-
-    @property
-    def _raw(self) -> duckdb.DuckDBPyConnection:
-        """The connection to the database, which may lack the newest commits."""
-        self.expect_open()
-        assert self._connection is not None
-        return self._connection
-
-    def expect_open(self) -> None:
-        """Connect again if the database was opened again; raise what `connection` raises."""
-        if self._connection is None:
-            raise StoreClosed
-        if self._generation != self._shared.generation:
-            if self._shared.is_closed:
-                raise StoreClosed
-            if self._shared.is_lost or self._is_within or self._own:
-                raise StoreUnavailable(self.path)
-            with self.translate_errors():
-                self._connect()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit what the block writes, or nothing of it."""
-        self.expect_open()
-        commits = self._commits
-        if commits is not None and (commits.tail.is_full or not self._own):
-            commits.bring()
-        is_made = commits is not None and (self.path is None or commits.mark is not None)
-        with self._transacting(is_journalled=is_made and self._own and self._is_journalled):
+        assert self._chunks is None, "a reading changes nothing"
+        with self._database.transaction():
             yield
-
-    @contextmanager
-    def _transacting(
-        self, *, is_journalled: bool = False, records: Sequence[Record] = ()
-    ) -> Iterator[None]:
-        """Run a transaction that may be committed to the journal, or that brings its records."""
-        with self.translate_errors(), self._on_one_connection():
-            try:
-                if is_journalled:
-                    self._appends = Appends()
-                else:
-                    self._begin()
-                yield
-                reached("before_commit")
-                if self._appends is not None and self._appends.nbytes > BULK:
-                    self._begin_directly(self._appends)
-                if self._appends is None:
-                    self._commit(records)
-                else:
-                    assert self._commits is not None
-                    self._commits.append(self._appends)
-            except BaseException:
-                self._roll_back()
-                raise
-            finally:
-                self._appends, self._is_direct = None, False
-
-    def _begin(self) -> None:
-        self._raw.execute(self._parsed("BEGIN TRANSACTION"))
-        self._is_direct = True
-
-    def _begin_directly(self, appends: Appends) -> None:
-        """Begin a transaction of DuckDB with what this transaction has appended."""
-        self._appends = None
-        self.flush()
-        self._begin()
-        appends.write(self)
-
-    def _roll_back(self) -> None:
-        if self._is_direct and self._connection is not None:
-            try:
-                self._connection.execute("ROLLBACK")
-            except duckdb.Error as error:  # a failed commit has ended the transaction
-                if is_lost(error):
-                    self.lose(error)
-        if self._lender is not None:
-            self._lender.forget()
-
-    @contextmanager
-    def _on_one_connection(self) -> Iterator[None]:
-        """Raise StoreUnavailable within the block if the database is opened again meanwhile."""
-        self._is_within = True
-        try:
-            yield
-        finally:
-            self._is_within = False
-
-    def flush(self) -> None:
-        """Bring to the database what only the journal has; any thread may call it."""
-        if self._commits is not None:
-            self._commits.bring()
-
-    def bring(self, records: Sequence[Record]) -> None:
-        """Write records of the journal in one transaction, with the number of the last one."""
-        self.expect_open()
-        with self._transacting(records=records):
-            Appends.of(record.payload for record in records).write(self)
-            if self.path is not None:
-                self.fetch("UPDATE mark.store SET journal = ?", [records[-1].number])
-        self.lender.release()
-
-    def _commit(self, records: Sequence[Record]) -> None:
-        """Commit the transaction of DuckDB."""
-        connection = self._raw
-
-        def count() -> int:
-            if len(records) > 1:
-                counted = connection.execute(self._parsed(_COUNT_RECORDS), [len(records)])
-            else:
-                counted = self.lender.execute_planned("counted", _COUNT)
-            ((commits,),) = counted.fetchall()
-            return int(commits)
-
-        def commit() -> None:
-            connection.execute(self._parsed("COMMIT"))
-
-        assert self._commits is not None
-        if self._commits.mark is None:
-            self._commits.commit_unmarked(commit, records)
-        else:
-            self._commits.commit(count, commit, records)
-            self._commits.checkpoint_if_due(self._checkpoint)
-
-    def release_purged(self) -> None:
-        """Release what DuckDB keeps of removed rows: in a file they are in the log until then."""
-        if self._commits is not None and self._commits.mark is not None:
-            self._commits.checkpoint_if_due(self._checkpoint, LOG_BYTES_OF_A_PURGE)
-        try:  # a reader beside this one has a gigabyte: the limit holds for it, too
-            release_memory(self.fetch, memory_of(self.fetch) + (1 << 30))
-        except StoreError as error:  # the removal is durable and may not be reported as failed
-            _log.warning("no memory of %s was released: %s", self.path, first_line(error))
-
-    def _checkpoint(self) -> None:
-        """Make a checkpoint; raises CheckpointPostponed, and errors that invalidate the database.
-
-        DuckDB ends a statement that Ctrl-C has interrupted with a RuntimeError, here after the
-        checkpoint.
-        """
-        try:
-            self._write_log()
-        except (OSError, StoreError, duckdb.TransactionException) as error:
-            raise CheckpointPostponed(first_line(error)) from error
-        except RuntimeError as error:
-            raise KeyboardInterrupt from error
-
-    def _write_log(self) -> None:
-        """Write the log to the database; raises OSError, StoreError and errors of DuckDB."""
-        assert self._file is not None
-        blocks = self._raw.execute(f"SELECT block_id FROM pragma_metadata_info('{FILE}')")
-        self._file.copy_blocks([number for (number,) in blocks.fetchall()])
-        self._raw.execute("CHECKPOINT")
-        self._file.forget_log()
-
-    def lend(self, name: str, rows: pa.Table) -> None:
-        """Register an Arrow table under a name for later queries."""
-        self.lender.lend(name, rows)
-
-    def insert(self, table: str, rows: pa.Table) -> None:
-        """Append the rows of an Arrow table, by the names of their columns."""
-        self.append(table, rows.select(self._schema(table).names))
-
-    def append(self, table: str, rows: pa.Table) -> None:
-        """Append the rows of an Arrow table, column by column in the order of the table."""
-        self.lender.insert(table, rows)
-
-    def remove(self, table: str, numbers: Sequence[int]) -> None:
-        """Remove numbered entries of a table (`xscl.store.tail.NUMBERED`)."""
-        if self._appends is not None:
-            self._appends.remove(table, numbers)
-        elif numbers:
-            listed, parameters = among(numbers)
-            self.fetch(f"DELETE FROM {table} WHERE {NUMBERED[table]} IN ({listed})", parameters)
-
-    def insert_rows(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:
-        """Append rows of Python values by the names of columns, all of the table."""
-        columns: dict[str, list[object]] = {name: [] for name in self._schema(table).names}
-        for row in rows:
-            for name, column in columns.items():
-                column.append(row[name])
-        self.insert(table, self.typed(table, columns))
-
-    def typed(self, table: str, columns: Mapping[str, Any]) -> pa.Table:
-        """Return columns of values, by their names, as an Arrow table like a stored one."""
-        schema = self._schema(table)
-        return pa.table([pa.array(columns[one.name], one.type) for one in schema], schema=schema)
-
-    def columns_of(self, table: str) -> str:
-        """Return SQL for the names of the columns of a table, where all are read."""
-        return named(self._schema(table).names)
-
-    def _schema(self, table: str) -> pa.Schema:
-        if table not in self._schemas:
-            empty = self._raw.sql(f"FROM {table} LIMIT 0").to_arrow_table()
-            self._schemas[table] = empty.schema
-        return self._schemas[table]
 
     @property
-    def lender(self) -> Lender:
-        """The lender of Arrow tables on this connection; a connection has only one."""
-        if self._lender is None:
-            self._lender = _AppendingLender(self)
-        self.expect_open()
-        return self._lender
+    def _is_within(self) -> bool:
+        """Whether this thread is within a transaction."""
+        return self._database.writing == threading.get_ident()
+
+    def _changing(self) -> AbstractContextManager[None]:
+        """Return a transaction, or the one that there is."""
+        return nullcontext() if self._is_within else self.transaction()
+
+    def append(self, relation: str, rows: pa.Table) -> None:
+        """Append rows to a relation, by the names of their columns."""
+        with self._changing():
+            self._database.chunks.append(relation, rows)
+
+    def drop(
+        self,
+        relation: str,
+        upto: int | None = None,
+        dead: Dead | None = None,
+        *,
+        exact: bool = False,
+    ) -> int:
+        """Remove rows of a relation (`xscl.store.chunks.ChunkWriter.drop`); return how many."""
+        with self._changing():
+            return self._database.chunks.drop(relation, upto, dead, exact=exact)
+
+    def insert(self, table: str, rows: pa.Table) -> None:
+        """Append rows to a table `state.*`, or a relation, by the names of their columns."""
+        name = table.removeprefix("state.")
+        if name in RELATIONS:
+            self.append(name, rows)
+        elif rows.num_rows:
+            values = zip(*map(stored_values, rows.columns), strict=True)
+            self.execute_many(_insertion(name, tuple(rows.column_names)), values)
+
+    def insert_columns(self, table: str, columns: Mapping[str, Column]) -> None:
+        """Append rows to a table: columns of Python values or of NumPy, by their names."""
+        name = table.removeprefix("state.")
+        values = (
+            stored_column(one, encode=column in ENCODED[name]) for column, one in columns.items()
+        )
+        self.execute_many(_insertion(name, tuple(columns)), zip(*values, strict=True))
+
+    def insert_rows(
+        self, table: str, rows: Iterable[Mapping[str, object]], *, replace: bool = False
+    ) -> None:
+        """Append rows of Python values by the names of columns, all of the table.
+
+        They `replace` those of the same keys.
+        """
+        name = table.removeprefix("state.")
+        if name in RELATIONS:
+            schema, listed = RELATIONS[name].schema, list(rows)
+            columns = [pa.array([row[one.name] for row in listed], one.type) for one in schema]
+            self.append(name, pa.table(columns, schema=schema))
+            return
+        sql = _insertion(name, tuple(TABLES[name].names), replace=replace)
+        self.execute_many(sql, stored_rows(name, rows))
+
+    def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
+        """Execute a statement with each of some rows of parameters."""
+        with self._changing():
+            self._database.note_changes(sql)
+            self._database.writer.executemany(sql, rows)
 
     def set_progress(self, **values: int) -> None:
         """Write some numbers of a push: columns of the single row of `progress`."""
-        if self._appends is not None:
-            self._appends.set_progress(**values)
-            return
         written = ", ".join(f"{name} = ?" for name in values)
-        update = self._parsed(f"UPDATE state.progress SET {written}")
-        self.connection.execute(update, [int(value) for value in values.values()])
-
-    def _parsed(self, statement: str) -> duckdb.Statement | str:
-        return self._statements.parsed(self._raw, statement)
+        self.execute_many(f"UPDATE state.progress SET {written}", [[*map(int, values.values())]])
 
     def set_meta(self, **values: int) -> None:
         """Write named numbers that rarely change."""
-        for item in values.items():
-            self.connection.execute("DELETE FROM state.meta WHERE key = ?", item[:1])
-            self.connection.execute("INSERT INTO state.meta (key, value) VALUES (?, ?)", item)
+        sql = "INSERT OR REPLACE INTO state.meta (key, value) VALUES (?, ?)"
+        self.execute_many(sql, values.items())
+
+    def shrink(self) -> None:
+        """Give the space of removed rows back to the file system."""
+        with self._database.lock, self._database.translated():
+            self._database.writer.execute("PRAGMA state.incremental_vacuum")
+
+    def plan_rewrite(self) -> None:
+        """Note durably that `rewrite` follows: after a kill the next start does it."""
+        self.set_meta(**{_REWRITE: 1})
+
+    def rewrite(self) -> bool:
+        """Rewrite the file, so that no byte of removed rows is left in it, or in its log.
+
+        Meanwhile nothing is written (6 s a GB); the log and a temporary file take its size.  It
+        waits for readers, which are ended after `xscl.store.database.READING` seconds.
+        Return False if one still needs the log then.
+        """
+        database = self._database
+        database.vacuum()
+        is_done = self.path is None or database.clear_log()
+        if is_done and self.meta(_REWRITE):
+            self.fetch("DELETE FROM state.meta WHERE key = ?", (_REWRITE,))
+        return is_done
 
     # -- Reading ---------------------------------------------------------------------------
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Refuse every change within the block, also one inside a SELECT.
+    @property
+    def _is_on_writer(self) -> bool:
+        """Whether this thread uses the connection that writes now."""
+        reads_apart = self._chunks is not None or not self._is_first
+        return self._is_within or self.path is None or not reads_apart
 
-        Reads see the snapshot of the first read.  What the disk has no room for the owner writes
-        there, too, and rolls it back.  Until then nobody brings it to the database, for the rows of
-        two transactions would be in conflict.
+    @contextmanager
+    def _connected(self) -> Iterator[apsw.Connection]:
+        """Use the connection of this thread in the block, for one statement or a few."""
+        database = self._database
+        with database.translated():
+            if self._is_on_writer:
+                with database.lock:
+                    database.expect_open()
+                    yield database.writer
+            else:
+                with self._reader_here().running():
+                    yield self._reader_here().connection
+
+    def _reader_here(self) -> Reader:
+        if self._reader is None:
+            self._reader = self._database.reader()
+        return self._reader
+
+    @contextmanager
+    def reading(
+        self, *, unlimited: bool = False, begin: Callable[[], None] | None = None
+    ) -> Iterator[None]:
+        """See one snapshot in the block, and refuse every change.
+
+        It is ended after `xscl.store.database.READING` seconds (ReadTooLong), unless it is
+        `unlimited`: then it waits until no other such one runs, and ends when the log is large.
+        `begin` is called at the instant of the snapshot, while nothing is committed.
         """
-        with ExitStack() as stack:
-            lacking = self._lacking(stack)
-            connection = self._raw
-            with self._on_one_connection(), self.lender.rolled_back():
-                with self.translate_errors():
-                    begun = f"BEGIN TRANSACTION{'' if lacking else ' READ ONLY'}"
-                    connection.execute(self._parsed(begun))
-                try:
-                    if lacking:
-                        lacking.write(self)
-                    yield
-                finally:
-                    with self.translate_errors():
-                        connection.execute(self._parsed("ROLLBACK"))
-
-    @contextmanager
-    def whole(self) -> Iterator[None]:
-        """Make all commits readable in the block, which writes nothing, also on a full disk."""
-        with ExitStack() as stack:
-            if self._lacking(stack):
-                stack.close()
-                stack.enter_context(self.reading())
+        if self._chunks is not None or self._is_within:
             yield
+            return
+        reader = None if self.path is None else self._reader_here()
+        with self._database.snapshot(reader, unlimited=unlimited, begin=begin) as self._chunks:
+            try:
+                yield
+            finally:
+                self._chunks = None
 
-    def _lacking(self, stack: ExitStack) -> Appends:
-        """Return the rows that the database lacks and has no room for; it stays so until the exit.
+    def scan(self, relation: str, since: int | None = None, until: int | None = None) -> pa.Table:
+        """Return the rows of a relation in order, those between two values of its order column."""
+        with self._reading_chunks() as chunks:
+            return chunks.scan(relation, since, until)
 
-        Only the connection of the owner writes them.
+    def batches(
+        self,
+        relation: str,
+        since: int | None = None,
+        until: int | None = None,
+        *,
+        newest_first: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a relation that `scan` returns, in batches that are read one by one.
+
+        With `newest_first` the last batch comes first; within a batch the order is the same.
         """
-        try:
-            self.flush()
-        except StoreError as error:
-            if self._commits is None or not self._own or not is_full(error):
-                raise
-            stack.enter_context(self._commits.tail.flushing)
-            return Appends.of(record.payload for record in self._commits.tail.records)
-        return Appends()
+        with self._reading_chunks() as chunks:
+            yield from chunks.batches(relation, since, until, newest_first=newest_first)
 
-    def fetch(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query."""
-        with self.translate_errors():
-            connection = self.connection
-            return connection.execute(self._parsed(query), list(parameters)).fetchall()
+    def take(self, relation: str, ordinals: Sequence[int]) -> pa.Table:
+        """Return rows of a relation without an order by their ordinal numbers, ascending.
 
-    def rows(
-        self, query: str, parameters: Sequence[object] = (), *, newest: bool = True
-    ) -> Iterator[dict[str, Any]]:
-        """Return all rows of a query, which runs now, each by the names of its columns.
-
-        Unless they are the `newest`, those of the newest commits may lack (see `peek`).
+        `scan` returns its rows in the order of these numbers, which begin with 1; `drop` changes
+        them.
         """
-        with self.translate_errors():
-            connection = self.connection if newest else self._raw
-            answer = connection.execute(self._parsed(query), list(parameters))
-            values, names = answer.fetchall(), [column[0] for column in answer.description]
-        return (dict(zip(names, row, strict=True)) for row in values)
+        with self._reading_chunks() as chunks:
+            return chunks.take(relation, ordinals)
 
-    def row(self, query: str) -> dict[str, Any]:
+    @contextmanager
+    def _reading_chunks(self) -> Iterator[Chunks]:
+        if self._is_within:
+            yield self._database.chunks
+            return
+        with self.reading(), self._database.translated():
+            assert self._chunks is not None
+            yield self._chunks
+
+    def mirror(self, table: str, columns: Collection[str] | None = None) -> pa.Table:
+        """Return a table `state.*` or a relation in Arrow, with the types that users see.
+
+        Of a table only the `columns` are read, if these are given; all others are null.
+        """
+        name = table.removeprefix("state.")
+        with self._reading_chunks() as chunks:
+            if name in RELATIONS:
+                return chunks.scan(name)
+            mirrors = self._new_mirrors() if self._is_within else self._mirrors
+            return mirrors.table(self._raw, name, columns)
+
+    def _new_mirrors(self) -> Mirrors:
+        return Mirrors(self._database.changed, self._database.removed)
+
+    def duck(
+        self, *names: str, empty: Iterable[str] = (), columns: Collection[str] | None = None
+    ) -> duckdb.DuckDBPyConnection:
+        """Return a connection of DuckDB with tables and relations as `state.NAME`, of one commit.
+
+        Those of `empty` have no rows there.  If `columns` are given, all others of tables are null.
+        The caller closes it.
+        """
+        tables = {name: schema_of(name).empty_table() for name in empty}
+        with self.reading():
+            tables |= {name: self.mirror(name, columns) for name in names}
+        return self._analysis.connect(tables)
+
+    def _raw(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query with the stored values."""
+        with self._connected() as connection:
+            found: list[tuple[Any, ...]] = connection.execute(sql, parameters).fetchall()
+            return found
+
+    def _answer(self, sql: str, parameters: Sequence[object]) -> tuple[_Shape, list[Any]]:
+        """Return the columns and the rows of a statement with stored values."""
+        bound = [encoded(one) for one in parameters]
+        changed = changes_of(sql)
+        # Within a reading the connection refuses it.
+        changing = self._changing() if changed and self._chunks is None else nullcontext()
+        with changing, self._connected() as connection:
+            self._database.note_changes(sql)
+            shape = self._shapes.get(sql)
+            if shape is not None:
+                return shape, connection.execute(sql, bound).fetchall()
+            described: list[_Shape] = []
+            cursor = connection.cursor()
+
+            def describe(now: apsw.Cursor, *_: object) -> bool:
+                described.append(_Shape.of(now.description_full))
+                return True
+
+            # Later it is unknown: an answer without rows is complete when `execute` returns.
+            cursor.exec_trace = describe
+            rows = cursor.execute(sql, bound).fetchall()
+            (shape,) = described
+            if not shape.names:
+                return _COUNT, [(connection.changes(),)] if changed else []
+            if len(self._shapes) >= _SHAPES:
+                self._shapes.clear()
+            self._shapes[sql] = shape
+            return shape, rows
+
+    def fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query, or of a change the number of changed rows.
+
+        Stored columns have the values of their types; computed ones those of SQLite.
+        """
+        shape, rows = self._answer(sql, parameters)
+        return shape.decoded(rows)
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[dict[str, Any]]:
+        """Return all rows of a query, which runs now, each by the names of its columns."""
+        shape, rows = self._answer(sql, parameters)
+        return (dict(zip(shape.names, row, strict=True)) for row in shape.decoded(rows))
+
+    def row(self, sql: str, parameters: Sequence[object] = ()) -> dict[str, Any]:
         """Return the single row of a query, by the names of its columns."""
-        (found,) = self.rows(query)
+        (found,) = self.rows(sql, parameters)
         return found
 
-    def peek(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query, without those of the newest commits.
-
-        For rows that are asked for by their numbers: if one is missing, `fetch` finds it.
-        """
-        with self.translate_errors():
-            return self._raw.execute(self._parsed(query), list(parameters)).fetchall()
-
-    def arrow(self, query: str) -> pa.Table:
+    def arrow(self, sql: str, parameters: Sequence[object] = ()) -> pa.Table:
         """Return the answer of a query as an Arrow table."""
-        with self.translate_errors():
-            return self.answer(query)
-
-    def answer(self, query: str) -> pa.Table:
-        """Return the answer of a user's query; errors are DuckDB's own."""
-        return self.connection.sql(query).to_arrow_table()
+        shape, rows = self._answer(sql, parameters)
+        columns = zip(*rows, strict=True) if rows else ((),) * len(shape.names)
+        arrays = map(column_of, columns, shape.types)
+        return pa.Table.from_arrays(list(arrays), names=list(shape.names))
 
     def progress(self, name: str) -> int:
         """Return one number of the last push."""
@@ -591,136 +406,100 @@ class Store:
     def numbers(self, *names: str) -> tuple[int, ...]:
         """Return some numbers of the last push, by one statement."""
         (values,) = self.fetch(f"SELECT {', '.join(names)} FROM state.progress")
-        return tuple(map(int, values))
+        return values
 
     def meta(self, key: str) -> int:
         """Return a named number, 0 if there is none."""
-        rows = self.fetch("SELECT value FROM state.meta WHERE key = ?", [key])
+        rows = self.fetch("SELECT value FROM state.meta WHERE key = ?", (key,))
         return int(rows[0][0]) if rows else 0
 
-    # -- Errors ----------------------------------------------------------------------------
+    def seen(self) -> StoreMark:
+        """Return the id of the store and its number of commits."""
+        with self._connected() as connection:
+            return seen(connection)
 
-    @contextmanager
-    def translate_errors(self) -> Iterator[None]:
-        """Convert errors of DuckDB to errors of the store."""
-        try:
-            yield
-        except duckdb.Error as error:
-            raise self._translated(error) from error
+    def read_all(self) -> StoreMark:
+        """Return what the store has, after comparing all rows of relations with their checksums."""
+        with self.reading(unlimited=True):
+            for _ in chain.from_iterable(map(self.batches, RELATIONS)):
+                pass
+            return self.seen()
 
-    def _translated(self, error: Exception) -> StoreError:
-        if self.path is not None and (holder := _HOLDER.search(str(error))):
-            return StoreInUse(self.path, int(holder[1]))
-        is_opening = self._shared.is_lost and self._generation == self._shared.generation
-        if self.path is not None and is_lost(error) and not is_opening:
-            self.lose(error)
-            return StoreUnavailable(self.path, first_line(error))
-        if is_ended(error) and self._generation != self._shared.generation:
-            return StoreClosed() if self._shared.is_closed else StoreUnavailable(self.path)
-        answer = store_error(self.path, error)
-        if isinstance(answer, StoreDamaged) and self._commits is not None:
-            self._commits.is_sound = False
-        return answer
+    # -- Errors, copied, closed ------------------------------------------------------------
 
-    # -- Beside, copied, closed ------------------------------------------------------------
+    def translate_errors(self) -> AbstractContextManager[None]:
+        """Return a context that raises errors of SQLite as errors of the store."""
+        return self._database.translated()
 
-    def connect_again(self) -> Store:
-        """Return the store on a new connection, for another thread."""
-        other = copy.copy(self)
-        other._own = False
-        other._schemas, other._is_within = {}, False
-        other._appends, other._is_direct = None, False
-        if self._connection is None or self._shared.is_closed:
-            raise StoreClosed
-        if self._shared.is_lost:
-            raise StoreUnavailable(self.path)
-        with self.translate_errors():
-            other._connect()
-        return other
+    def expect_open(self) -> None:
+        """Raise StoreClosed after `close`."""
+        self._database.expect_open()
 
-    def _connect(self) -> None:
-        """Replace the connection by a new one of the current generation."""
-        self._lender, self._statements = None, Statements()
-        self._connection, self._generation = self._shared.connect()
-        self._connection.execute(f"USE {FILE}")
+    def backup(self, to: Path) -> StoreMark:
+        """Write a verified copy of the database to a new file, and return what it has.
 
-    @contextmanager
-    def frozen_files(
-        self, between: Callable[[Store], None] = lambda store: None
-    ) -> Iterator[tuple[CommitPoint, tuple[FilePart, ...]]]:
-        """Yield the files as of a moment between two commits; later commits may follow.
-
-        A commit appends to the log, and only a checkpoint writes the log to the database; none runs
-        within the block.  `between` is called before, while no commit runs, with a connection that
-        sees exactly the content of the files.
+        Commits go on meanwhile; the copy has those before, or those of a reading around it.  Its
+        owner alone can read it.  Raises OSError, and leaves a part of it, if it cannot be written.
         """
-        file = self._file
-        if file is None or file.mark is None:
+        if self.path is None:
             raise BackupError("a store in memory has no files that could be copied")
-        assert self._commits is not None
-        with file.resting, closing(self.connect_again()) as other, ExitStack() as stack:
-            with self._commits.tail.flushing, file.mark.lock:
-                self.flush()  # nothing follows until the lock is free
-                seen, parts = other.seen(), stack.enter_context(file.parts())
-                between(other)
-            yield seen, parts
+        os.close(os.open(to, os.O_CREAT | os.O_EXCL, 0o600))
+        with (
+            self.reading(unlimited=True),
+            self._connected() as source,
+            _written(to) as target,
+            target.backup("main", source, "state") as copying,
+        ):
+            had = seen(source)
+            copying.step()
+        _verify(to, had)
+        return had
 
     def close(self) -> None:
-        """Close the connection; later calls raise StoreClosed."""
-        reached("closing")
-        if self._own and self._commits is not None:
-            self._finish(self._commits)
-        mark = self._file.mark if self._own and self._file is not None else None
-        with nullcontext() if mark is None else mark.lock:  # no checkpoint reads a released file
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                connection.close()
-            if self._own:
-                self._release()
-
-    def _release(self) -> None:
-        """Release the file, or the instance of DuckDB in memory."""
-        self._shared.close()
-        if self._memory is not None:
-            self._memory.release()
-            self._memory = None
-        if self._file is not None:
-            self._file.release()
-            self._file = None
-
-    def _finish(self, commits: Commits) -> None:
-        """Bring journal and log to the database; if that fails, the next start has them."""
-        if self.path is not None and self._connection is not None and not self._shared.is_lost:
-            try:
-                commits.bring()
-            except StoreError as error:
-                _log.warning("the journal of %s waits for the next start: %s", self.path, error)
-            else:
-                commits.checkpoint_at_end(self._checkpoint)
-        commits.close()
+        """Close the connection of this thread; the first store closes all."""
+        if self._is_first:
+            self._analysis.close()
+            self._database.close()
+        elif self._reader is not None:
+            self._reader.close()
 
 
-class _AppendingLender(Lender):
-    """The lender of a store's connection: within a transaction that appends, rows are collected."""
-
-    def __init__(self, store: Store) -> None:
-        super().__init__(store._raw)
-        self._store = store
-
-    @property
-    def is_behind(self) -> bool:
-        """Return whether the database lacks rows: those of this transaction or of the journal."""
-        store = self._store
-        commits = store._commits
-        return bool(store._appends) or bool(commits and commits.tail.records)
-
-    def insert(self, table: str, rows: pa.Table) -> None:
-        """Append rows to a table `state.*`, column by column in its order."""
-        if self._store._appends is not None:
-            self._store._appends.insert(table, rows)
-        else:
-            super().insert(table, rows)
+_COUNT = _Shape(("Count",), (None,), ())
 
 
-_NEVER = -2
-"""The generation of a connection that cannot be used until the database is opened again."""
+@lru_cache
+def _insertion(table: str, columns: tuple[str, ...], *, replace: bool = False) -> str:
+    places = ", ".join("?" * len(columns))
+    verb = "INSERT OR REPLACE" if replace else "INSERT"
+    return f"{verb} INTO state.{table} ({named(columns)}) VALUES ({places})"
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[apsw.Connection]:
+    """Yield a connection to a copy; raises OSError where it cannot be written."""
+    with closing(copy_target(path)) as target:
+        try:
+            yield target
+        except apsw.FullError as error:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+        except apsw.IOError as error:
+            if getattr(error, "extendedresult", 0) not in _UNWRITTEN:
+                raise
+            number = target.system_errno or errno.EIO
+            raise OSError(number, os.strerror(number)) from error
+
+
+def _verify(path: Path, had: StoreMark) -> None:
+    """Raise BackupError unless a copy is sound and complete."""
+    with closing(connect(path, options="&immutable=1")) as copy, translated(path):
+        found = copy.execute("PRAGMA state.quick_check(1)").get
+        if found != "ok" or seen(copy) != had:
+            raise BackupError(f"the copy {path} of the store is not what was copied: {found}")
+
+        def execute(sql: str, row: Sequence[Any]) -> list[tuple[Any, ...]]:
+            rows: list[tuple[Any, ...]] = copy.execute(sql, row).fetchall()
+            return rows
+
+        chunks = Chunks(execute, {name: one.schema for name, one in RELATIONS.items()})
+        for _ in chain.from_iterable(map(chunks.between, RELATIONS)):
+            pass  # each is compared with its checksum

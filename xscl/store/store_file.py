@@ -1,247 +1,305 @@
-"""The files of a store, and the checks between them before it is opened.
+"""The file of a store: connections to it, and the checks before it is used.
 
-    state.duckdb        the database
-    state.duckdb.wal    its log: the commits since the last checkpoint (DuckDB's)
-    state.duckdb.blocks   what the next checkpoint overwrites (`xscl.store.block_copies`)
-    state.duckdb.journal  the commits that the database lacks (`xscl.store.journal`)
-    state.duckdb.mark   the number of commits (`xscl.store.commit_watermark`)
-    state.duckdb.lock   the lock, with the process that holds it (`xscl.store.store_lock`)
-    state.duckdb.image  the automaton (`xscl.shredding.remote.image`); it may be deleted
-    state.duckdb.v1     the copy of version 1 that a migration to a later version keeps
+    NAME        the database
+    NAME-wal    its log: the commits since the last checkpoint
+    NAME-shm    the index of the log, in memory that its connections share
+    NAME.lock   the lock, and the mark: what the database should have (`xscl.store.store_lock`)
 
-DuckDB creates a new database where there is none, whatever lies beside it, and
-discards a log without a database, so both are checked before.  A spool or a
-checkpoint without database and mark means that both were lost.
+Each page of the database has a checksum, by the extension `cksumvfs` of SQLite, which apsw brings;
+the log has its own.  SQLite opens a database whose log was removed, or an older copy of it, without
+an error.  So commits are counted, and the count is compared with the mark.  The mark is written
+after a commit: a kill between the two leaves it one behind, never ahead.
+
+Only this process opens the file, and no other part of it: closing any descriptor of the file drops
+the locks that SQLite has on it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
-import secrets
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from urllib.parse import quote
+
+import apsw
+import apsw.sqlite_extra
 
 from xscl.errors import StoreError
 from xscl.plurals import counted
-from xscl.store.atomic_files import rewrite, synchronise
-from xscl.store.block_copies import HEADERS, copies_path, copy_blocks
-from xscl.store.commit_watermark import (
-    NEW,
-    CommitPoint,
-    CommitWatermark,
-    read_watermark,
-    watermark_path,
-    write_watermark,
+from xscl.store.atomic_files import synchronise
+from xscl.store.consumed_note import remaining
+from xscl.store.queries.tables import APPLICATION, VERSION, create_statements, unsigned
+from xscl.store.store_errors import (
+    DATABASE,
+    FORMER_DATABASE,
+    OldFormat,
+    StoreDamaged,
+    StoreWentBack,
+    WrongVersion,
 )
-from xscl.store.consumed_note import NAME as NOTE
-from xscl.store.consumed_note import noted
-from xscl.store.journal import journal_path
-from xscl.store.store_errors import DATABASE, BackupError, StoreWentBack
-from xscl.store.store_lock import UNFINISHED, StoreLock
+from xscl.store.store_lock import UNFINISHED, StoreLock, StoreMark
+
+_SQLITE, _DUCKDB = b"SQLite format 3\0", b"DUCK"
+_FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+_STATEMENTS = 256  # that a connection keeps prepared
+_CHECKSUM = 8  # bytes of a page
+_NEW = ("auto_vacuum = INCREMENTAL",)  # each time it is set it is written
+WRITING = (
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "secure_delete = OFF",
+    "wal_autocheckpoint = 0",
+    "journal_size_limit = 67108864",
+    "cache_size = -16000",
+)
+READING = ("query_only = ON", "cache_size = -4000")
+_SEEN = (
+    "SELECT (SELECT value FROM state.meta WHERE key = 'store') AS store,"
+    " (SELECT commits FROM state.progress) AS commits"
+)
 
 
-@dataclass(frozen=True, slots=True)
-class FilePart:
-    """A file of a store that is at rest: its first `size` bytes do not change."""
+def connect(
+    path: Path | None, settings: Sequence[str] = READING, options: str = ""
+) -> apsw.Connection:
+    """Return a connection whose schema `state` is the database in a file, or a new one in memory.
 
-    name: str
-    descriptor: int
-    size: int
+    Closing it writes nothing.  `settings` are for PRAGMA, `options` of the URI of SQLite.
+    """
+    connection = apsw.Connection(":memory:", _FLAGS, statementcachesize=_STATEMENTS)
+    try:
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.create_scalar_function("in_small_letters", _in_small_letters, 1)
+        if path is None:
+            connection.execute("ATTACH ':memory:' AS state")
+            connection.deserialize("state", _empty_image())
+            return connection
+        _load_checksums()
+        uri = f"file:{quote(str(path))}?vfs=cksmvfs{options}"
+        connection.execute("ATTACH ? AS state", (uri,))
+        connection.set_busy_timeout(1_000)
+        connection.execute("PRAGMA temp_store = MEMORY")
+        _set(connection, settings)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _in_small_letters(*arguments: str | bytes | float | None) -> str | None:
+    """Return a text in small letters, of all scripts: `lower` of SQLite knows those of ASCII."""
+    (text,) = arguments
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", errors="ignore")
+    return None if text is None else str(text).lower()
+
+
+def _set(connection: apsw.Connection, settings: Sequence[str]) -> None:
+    for setting in settings:
+        connection.execute(f"PRAGMA state.{setting}")
+
+
+def copy_target(path: Path) -> apsw.Connection:
+    """Return a connection to a new file for a copy, which is worth nothing until it is complete."""
+    connection = apsw.Connection(str(path), vfs="cksmvfs")
+    for setting in ("journal_mode = OFF", "synchronous = OFF"):
+        connection.execute(f"PRAGMA {setting}")
+    _reserve(connection, "main")
+    connection.execute("PRAGMA user_version = 1")  # pages have checksums from the first one on
+    return connection
+
+
+def _reserve(connection: apsw.Connection, schema: str) -> None:
+    """Reserve the bytes of the checksum in each page of a database that is new."""
+    reserved = ctypes.c_int(_CHECKSUM)
+    place = ctypes.addressof(reserved)
+    connection.file_control(schema, apsw.SQLITE_FCNTL_RESERVE_BYTES, place)
+
+
+@cache
+def _load_checksums() -> None:
+    """Register the file system of SQLite that adds checksums to pages."""
+    with suppress(apsw.sqlite_extra.NotAvailable):
+        connection = apsw.Connection(":memory:")
+        apsw.sqlite_extra.load(connection, "cksumvfs")
+        connection.close()
+    if "cksmvfs" not in apsw.vfs_names():
+        raise StoreError(
+            "this build of the package apsw has no checksums of pages",
+            hint="install its wheel: pip install --force-reinstall --only-binary apsw apsw",
+        )
+
+
+@cache
+def _empty_image() -> bytes:
+    """Return the bytes of a database with the tables of a new store; that takes a millisecond."""
+    connection = apsw.Connection(":memory:")
+    connection.execute("ATTACH ':memory:' AS state")
+    _create(connection)
+    return bytes(connection.serialize("state"))
+
+
+def _create(connection: apsw.Connection) -> None:
+    """Make the tables, with a random id of the store."""
+    connection.execute(create_statements())
+    connection.execute("INSERT INTO state.meta (key, value) VALUES ('store', random())")
+    connection.execute(f"PRAGMA state.application_id = {APPLICATION}")
+
+
+def seen(connection: apsw.Connection) -> StoreMark:
+    """Return the id of a store and its number of commits."""
+    ((store, commits),) = connection.execute(_SEEN)
+    return StoreMark(f"{unsigned(store):016x}", commits)
 
 
 class StoreFile:
-    """The lock on a store's database, and its mark; raises StoreError if its directory is absent.
+    """The locked file of a store, checked before anything is written to it.
 
-    `resting` is held while the files are copied: no checkpoint runs then.
+    With `accept` it is opened whatever its mark says.  Raises StoreError, and errors of SQLite and
+    of the system (OSError).
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, accept: bool = False) -> None:
         if not path.parent.is_dir():
             raise StoreError(
                 f"the store {path} cannot be made: there is no directory {path.parent}",
                 hint="make the directory first",
             )
         self.path = path
-        self.claim = StoreLock(path)
-        self.mark: CommitWatermark | None = None
-        self.resting = threading.Lock()
-        self._reading: int | None = None
+        self._lock = StoreLock(path)
+        try:
+            mark = None if accept else self._lock.mark()
+            if mark is not None and mark.commits == UNFINISHED:
+                raise StoreWentBack(path, "a restore was broken off; run it again")
+            self._expect_there(mark, accept)
+            self.connection = connect(path, ())
+            self._lock.acquire()
+            try:
+                self._expect_sound()
+                now = self._compared(mark)
+                _set(self.connection, WRITING)
+            except BaseException:
+                self.connection.close()
+                raise
+            self.note(now._replace(base=0 if mark is None else mark.base), durably=True)
+        except BaseException:
+            if log_path(path).exists() and not log_path(path).stat().st_size:
+                log_path(path).unlink()  # SQLite has made it
+            self._lock.release()
+            raise
 
-    def make_ready(self, *, accept: bool) -> CommitPoint | None:
-        """Return the content of the mark, after removing the remains of an interrupted creation.
-
-        Raises StoreWentBack if a former database is missing.
-        """
-        path, seen = self.path, read_watermark(self.path)
-        making = seen is not None and seen.commits == NEW
-        size = path.stat().st_size if path.exists() else 0
-        if size and not (making and size < HEADERS):
-            return seen
-        log, journal = log_path(path), journal_path(path)
-        if not making and not accept:
-            _refuse_unfinished(path, seen)
-            if watermark_path(path).exists():
-                raise StoreWentBack(path, f"the file is missing or empty, {_says(path, seen)}")
-            if log.exists():
-                raise StoreWentBack(path, f"the file is missing or empty, and its log {log} is not")
-            if journal.exists():
-                raise StoreWentBack(path, f"the file is missing, and its journal {journal} is not")
-            remains = remaining(path)
-            if remains is not None:
-                raise StoreWentBack(path, f"the file and its mark are missing, and {remains}")
-        path.unlink(missing_ok=True)
-        log.unlink(missing_ok=True)
-        journal.unlink(missing_ok=True)
-        copies_path(path).unlink(missing_ok=True)
-        seen = CommitPoint(seen.store if seen is not None and making else new_id(), NEW)
-        write_watermark(path, seen)
-        return seen
-
-    def compare(self, seen: CommitPoint | None, now: CommitPoint | None) -> None:
-        """Raise StoreWentBack unless id and commit count agree with the mark.
-
-        `now` is None for an empty database.
-        """
-        if seen is None or seen.commits == NEW:
+    def _expect_there(self, mark: StoreMark | None, accept: bool) -> None:
+        """Refuse a file of something else, and one that is not what was here."""
+        path, log = self.path, log_path(self.path)
+        refuse_former(path)
+        has_log = log.exists() and log.stat().st_size > 0
+        if path.exists() and path.stat().st_size:
+            with path.open("rb") as file:
+                head = file.read(len(_SQLITE))
+            if head[8:12] == _DUCKDB:
+                raise OldFormat(path)
+            if head != _SQLITE:
+                raise StoreDamaged(path, "it is no database of SQLite")
+            if mark is not None and has_log and commits_in_file(path) < mark.base:
+                raise StoreWentBack(path, "it is an older copy, beside a newer log")
             return
-        path, mark = self.path, watermark_path(self.path)
-        _refuse_unfinished(path, seen)
-        if now is None:
-            raise StoreWentBack(path, f"it has counted no commits, {_says(path, seen)}")
-        if now.store != seen.store:
-            raise StoreWentBack(
-                path, f"it is the store {now.store}, and {mark} says that {seen.store} was there"
-            )
-        if now.commits < seen.commits:
+        if not accept:
+            if mark is not None and mark.commits:
+                lost = f"{mark.commits} commits were acknowledged"
+                raise StoreWentBack(path, f"the file is missing or empty, and {lost}")
+            if has_log:
+                raise StoreWentBack(path, f"the file is missing or empty, and its log {log} is not")
+            if mark is None and (remains := remaining(path)) is not None:
+                raise StoreWentBack(path, f"the file and its mark are missing, and {remains}")
+        for name in (path, log, path.with_name(f"{path.name}-shm")):
+            name.unlink(missing_ok=True)
+        # Of its owner alone, as the log and its index are then, too: it has users' data.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+
+    def _expect_sound(self) -> None:
+        """Refuse a database of something else, of another version, or with a wrong page."""
+        path, connection = self.path, self.connection
+        if not connection.execute("SELECT count(*) FROM state.sqlite_schema").get:
+            return
+        if connection.pragma("application_id", schema="state") != APPLICATION:
+            raise StoreDamaged(path, "it is a database of something else")
+        if (version := connection.pragma("user_version", schema="state")) != VERSION:
+            raise WrongVersion(path, version, VERSION)
+        found = connection.execute("PRAGMA state.quick_check(1)").get
+        if found != "ok":
+            raise StoreDamaged(path, str(found))
+
+    def _compared(self, mark: StoreMark | None) -> StoreMark:
+        """Return what the database has, after making the tables of a new one."""
+        path, connection = self.path, self.connection
+        if not connection.execute("SELECT count(*) FROM state.sqlite_schema").get:
+            if mark is not None and mark.commits:
+                raise StoreWentBack(path, f"it is empty, and had {mark.commits} commits")
+            _reserve(connection, "state")
+            _set(connection, (*_NEW, *WRITING))
+            with connection:
+                _create(connection)
+            synchronise(path.parent)
+            mark = None
+        now = seen(connection)
+        if mark is not None and now.store != mark.store:
+            raise StoreWentBack(path, f"it is the store {now.store}, and {mark.store} was there")
+        if mark is not None and now.commits < mark.commits:
             raise StoreWentBack(
                 path,
-                f"it has {now.commits} commits, and {mark} says that {seen.commits} were"
-                f" acknowledged; the last {seen.commits - now.commits} are missing",
+                f"it has {counted(now.commits, 'commit')}, and {mark.commits} were acknowledged;"
+                f" the last {mark.commits - now.commits} are missing",
             )
+        return now
 
-    def follow(self, seen: CommitPoint | None, now: CommitPoint) -> None:
-        """Begin writing the mark, or continue after the database was opened again."""
-        if self.mark is not None:
-            if seen != now:
-                self.mark.write(now.commits)
-            return
-        if seen != now:
-            write_watermark(self.path, now)
-        self.mark = CommitWatermark(self.path, now.store)
-
-    def log_size(self) -> int:
-        """Return the bytes of the log, 0 without one.
-
-        A failed commit leaves part of an entry in the log if DuckDB cannot truncate it, either;
-        DuckDB does not report that, and appends the next commit, which nothing reads after it.
-        """
-        try:
-            return log_path(self.path).stat().st_size
-        except FileNotFoundError:
-            return 0
-
-    def forget_log(self) -> None:
-        """Make durable that a checkpoint has deleted the log, if it has.
-
-        DuckDB leaves that to the file system, and refuses a database beside a log that is older
-        than its last checkpoint but one.
-        """
-        if not log_path(self.path).exists():
-            synchronise(self.path.parent)
-
-    def write_again(self) -> None:
-        """Write the blocks again that may be in the system's cache only; nobody has the file open.
-
-        After a failed sync the system may count what was not written as written, and a later sync
-        succeeds without it.  So the log, and the headers of the database, are written over
-        themselves before anything that they say counts.  This needs no further room.  Nor must a
-        removed journal come back: it may have a record whose append was reported as failed.
-        """
-        rewrite(log_path(self.path))
-        rewrite(self.path, HEADERS)
-        rewrite(journal_path(self.path))
-        synchronise(self.path.parent)
-
-    def copy_blocks(self, numbers: Sequence[int]) -> None:
-        """Copy the blocks of the database that a checkpoint overwrites; raises OSError."""
-        copy_blocks(self.path, self._descriptor(), numbers)
-
-    def _descriptor(self) -> int:
-        """Return a descriptor of the database for reading.
-
-        It stays open as long as the store: closing it would drop the lock that DuckDB has on the
-        file.
-        """
-        if self._reading is None:
-            self._reading = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        return self._reading
-
-    @contextmanager
-    def parts(self) -> Iterator[tuple[FilePart, ...]]:
-        """Yield the database and its log; raise if a checkpoint has written to them meanwhile."""
-        reading = self._descriptor()
-        database = FilePart(self.path.name, reading, os.fstat(reading).st_size)
-        headers = os.pread(reading, HEADERS, 0)
-        log = log_path(self.path)
-        try:
-            descriptor = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            yield (database,)
-        else:
-            try:
-                yield database, FilePart(log.name, descriptor, os.fstat(descriptor).st_size)
-            finally:
-                os.close(descriptor)
-        if os.pread(reading, HEADERS, 0) != headers:
-            raise BackupError(f"the store {self.path} was rewritten while it was copied")
+    def note(self, mark: StoreMark, *, durably: bool = False) -> None:
+        """Write the mark; a failure is harmless, since it then says less than there is."""
+        self.mark = mark
+        with suppress(OSError):
+            self._lock.note(mark, durably=durably)
 
     def release(self) -> None:
-        """Release the lock on the store, after its connection was closed."""
-        if self._reading is not None:
-            os.close(self._reading)
-            self._reading = None
-        if self.mark is not None:
-            self.mark.close()
-            self.mark = None
-        self.claim.release()
+        """Release the lock, after the connections are closed."""
+        self._lock.release()
 
 
-def log_path(database: Path) -> Path:
-    """Return the path of a database's log."""
-    return database.with_name(f"{database.name}.wal")
+def refuse_former(path: Path) -> None:
+    """Raise OldFormat for the database of a data directory that has one of version 0.2."""
+    former = path.with_name(FORMER_DATABASE)
+    if path.name == DATABASE != FORMER_DATABASE and former.exists():
+        raise OldFormat(former)
 
 
-def remaining(database: Path) -> str | None:
-    """Return the trace of a lost store in its data directory, None if there is none.
+def log_path(path: Path) -> Path:
+    """Return the path of the log of a database."""
+    return path.with_name(f"{path.name}-wal")
 
-    Documents enter a spool, and Spark writes a checkpoint, only after the store exists.
+
+def commits_in_file(path: Path) -> int:
+    """Return the number of commits that the file has without its log; many if it is unknown.
+
+    It is unknown after a checkpoint that was broken off, which the log repeats.
     """
-    spool, checkpoint = database.with_name("spool"), database.with_name("checkpoint")
-    if database.name != DATABASE:
-        return None
-    if next(spool.glob("*.arrow*"), None) is not None:
-        return f"the spool {spool} has documents that were acknowledged"
-    if noted(spool):
-        return f"{spool / NOTE} says that documents were consumed"
-    if (checkpoint / "metadata").exists():
-        return f"the checkpoint {checkpoint} says that documents were consumed"
-    return None
+    try:
+        connection = connect(path, options="&immutable=1")
+        try:
+            return seen(connection).commits
+        finally:
+            connection.close()
+    except (apsw.Error, ValueError, TypeError):
+        return 1 << 62
 
 
-def new_id() -> str:
-    """Return an id for a store."""
-    return secrets.token_hex(8)
+# -- Processes -----------------------------------------------------------------------------
 
 
-def _refuse_unfinished(path: Path, seen: CommitPoint | None) -> None:
-    if seen is not None and seen.commits == UNFINISHED:
-        raise StoreWentBack(path, "a restore was broken off; run it again")
+def _abandon() -> None:
+    """Leave the connections of the parent process open for ever: only that one may close them."""
+    for connection in apsw.connections():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
-def _says(path: Path, seen: CommitPoint | None) -> str:
-    if seen is None:
-        return f"and {watermark_path(path)}, which cannot be read, says that it was there"
-    return f"and {watermark_path(path)} says that it held {counted(seen.commits, 'commit')}"
+os.register_at_fork(after_in_child=_abandon)

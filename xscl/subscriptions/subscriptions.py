@@ -53,7 +53,7 @@ from xscl.store.queries.subscriptions import (
     insert_subscriptions,
     subscriptions,
 )
-from xscl.store.schema import LEVELS
+from xscl.store.queries.tables import LEVELS
 from xscl.store.store import Store
 from xscl.subscriptions.retired import RetiredVersions
 

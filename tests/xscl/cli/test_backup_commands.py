@@ -12,15 +12,15 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.commandline import called
-from tests.xscl.store.backups import MADE
 from xscl.cli import service as service_of_commands
 from xscl.engine.facade import Engine
 from xscl.plurals import counted
 from xscl.store.data_directory import DataDirectory
-from xscl.store.opening import IS_SQLITE, mark_path, read_mark, schema_version
+from xscl.store.queries.tables import VERSION
 from xscl.store.store_errors import DATABASE
+from xscl.store.store_lock import lock_path, marked
 
-BEFORE = MADE + 1
+BEFORE = 1
 """The number of commits of `place`."""
 COMMITS = counted(BEFORE, "commit")
 TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
@@ -55,7 +55,7 @@ def test_what_a_backup_is_in_json(place: DataDirectory, backup: Path) -> None:
     done = called("backup", str(backup), "--json", "--data", str(place.path))
     told = json.loads(done.stdout)
     assert told["file"] == str(backup)
-    assert (told["commits"], told["position"], told["version"]) == (BEFORE, 0, schema_version())
+    assert (told["commits"], told["position"], told["version"]) == (BEFORE, 0, VERSION)
     names = [part["name"] for part in told["parts"]]
     assert names == [DATABASE, "spool/000000000001.arrows", "spool/latest"]
     assert backup.stat().st_mode & 0o777 == 0o600
@@ -73,7 +73,7 @@ def test_restored_into_an_empty_directory(backup: Path, tmp_path: Path) -> None:
 
 
 def test_data_is_replaced_by_force_only(place: DataDirectory, backup: Path) -> None:
-    data, mark = ("--data", str(place.path)), mark_path(place.database).name
+    data, mark = ("--data", str(place.path)), lock_path(place.database).name
     done = called("restore", str(backup), *data)
     assert done.exit_code == 1
     assert done.stderr == (
@@ -84,8 +84,7 @@ def test_data_is_replaced_by_force_only(place: DataDirectory, backup: Path) -> N
     done = called("restore", str(backup), "--force", *data)
     assert done.exit_code == 0
     (kept,) = place.path.glob("before-*")
-    parts = (mark, *(() if IS_SQLITE else ("state.duckdb.blocks",)), DATABASE)
-    assert f"kept aside in {kept}: {', '.join(parts)}\n" in done.stdout
+    assert f"kept aside in {kept}: {mark}, {DATABASE}\n" in done.stdout
     told = json.loads(called("restore", str(backup), "--force", "--json", *data).stdout)
     assert (told["waiting"], told["missing"], told["commits"]) == (1, 0, BEFORE)
     assert Path(told["aside"]).is_dir()
@@ -116,14 +115,13 @@ def test_a_store_that_went_backwards(place: DataDirectory, backup: Path) -> None
     older = place.database.read_bytes()
     assert called("subscribe", "again", TWICE, *data).exit_code == 0
     place.database.write_bytes(older)
-    seen = read_mark(place.database)
+    seen = marked(place.database)
     assert seen is not None
-    says = "" if IS_SQLITE else f"{mark_path(place.database)} says that "
     done = called("subscriptions", *data)
     assert done.exit_code == 1
     assert done.stderr == (
         f"xscl: the store {place.database} has gone backwards: it has {COMMITS}, and "
-        f"{says}{seen.commits} were acknowledged; the last {seen.commits - BEFORE} are missing\n"
+        f"{seen.commits} were acknowledged; the last {seen.commits - BEFORE} are missing\n"
         "hint: put the newer file back if you have it, or a backup: "
         f"xscl restore FILE --force --data {place.path}; or accept the store as it is, "
         f"without what is missing: xscl restore --accept --data {place.path}\n"

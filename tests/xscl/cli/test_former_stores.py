@@ -16,10 +16,7 @@ from tests.xscl.commandline import called
 from tests.xscl.store.backups import everything, summed
 from xscl.store.data_directory import DataDirectory
 from xscl.store.manifest import MANIFEST
-from xscl.store.opening import IS_SQLITE
 from xscl.store.store_errors import OldFormat
-
-pytestmark = pytest.mark.skipif(not IS_SQLITE, reason="the store in DuckDB reads it")
 
 
 @pytest.fixture

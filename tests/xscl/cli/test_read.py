@@ -13,7 +13,7 @@ from typer.testing import Result
 from tests.xscl.commandline import called
 from tests.xscl.polling.scripted import Server, reply, rss, serving
 from xscl.engine.facade import Engine
-from xscl.store.schema import LEVELS
+from xscl.store.queries.tables import LEVELS
 
 ECHO = "feeds//item->a[./title->t] JOIN{t=u, 2 d} feeds//item->b[./title->u]"
 

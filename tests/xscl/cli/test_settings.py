@@ -13,7 +13,6 @@ from xscl.cli.settings import config
 from xscl.polling.arrival_clock import DAY
 from xscl.polling.feed_repository import ticks
 from xscl.store.data_directory import DataDirectory
-from xscl.store.opening import IS_SQLITE
 from xscl.store.store_errors import DATABASE
 from xscl.time_format import written
 
@@ -161,7 +160,7 @@ def test_a_doctor_finds_what_is_wrong_with_a_directory(folder: Path) -> None:
     assert "damaged" in looked()["secrets"]["found"]
     (data / DATABASE).unlink()
     assert "is missing" in looked()["store"]["found"]
-    (data / f"{DATABASE}.{'lock' if IS_SQLITE else 'mark'}").unlink()
+    (data / f"{DATABASE}.lock").unlink()
     with Spool(data / "spool") as spool:
         for number in range(1, 4):
             spool.append([Document("S", f"d{number}", number, b"<a/>")], number)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import xscl
-from tests.xscl.failing_commits import AFTER, BEFORE, full_disk
+from tests.xscl.failing_commits import POINTS, full_disk
 from xscl.delivery.endpoint import Endpoint, File, Webhook
 from xscl.delivery.outbox.endpoints import Endpoints, secrets_key
 from xscl.errors import StoreError
@@ -71,8 +71,8 @@ def test_a_change_that_cannot_be_stored_changes_nothing(
 
     before = endpoints.of("q")
     with monkeypatch.context() as patch:
-        patch.setattr(BEFORE, full)
-        patch.setattr(AFTER, full)
+        patch.setattr(POINTS, full)
+        patch.setattr(POINTS, full)
         with pytest.raises(StoreError, match="No space left"):
             change(endpoints)
         assert endpoints.of("q") == before

@@ -10,7 +10,7 @@ import pytest
 
 from tests.waiting import PATIENCE, eventually
 from tests.xscl.delivery.receiver import EACH, Receiver, Sending, sending
-from tests.xscl.failing_commits import BEFORE, failing_commit, lost_in_commit
+from tests.xscl.failing_commits import POINTS, failing_commit, unread_after_commit
 from xscl.delivery.endpoint import Endpoint, Webhook
 from xscl.errors import StoreError
 from xscl.polling.credentials import Credentials
@@ -36,7 +36,7 @@ def _fail(at_work: Sending, endpoint: Endpoint) -> None:
 
 
 def _lose(at_work: Sending, endpoint: Endpoint) -> None:
-    with lost_in_commit(at_work.engine):
+    with unread_after_commit(at_work.engine):
         with pytest.raises(StoreUnavailable):
             at_work.outbox.unsubscribe("q")
         _look(at_work, endpoint)
@@ -72,7 +72,7 @@ def test_what_has_a_removed_subscription_is_gone_whatever_fails_afterwards(
 
             def unsubscribe(name: str, **how: bool) -> tuple[str, ...]:
                 removed = committed(name, **how)
-                patched.setattr(BEFORE, fails)
+                patched.setattr(POINTS, fails)
                 return removed
 
             patched.setattr(at_work.engine, "unsubscribe", unsubscribe)

@@ -49,7 +49,7 @@ def _accept(store: Store, cuts: Sequence[int], shares: Sequence[int]) -> object:
             documents.accept(given, parts=_parts(batch, shares), beats=beats)
             documents.finish()
     taken = store.fetch("SELECT * FROM state.document ORDER BY doc")
-    rejected = store.fetch("SELECT * FROM state.rejected ORDER BY ALL")
+    rejected = store.fetch("SELECT * FROM state.rejected ORDER BY clock, id")
     return taken, rejected, documents.clock, documents.next
 
 

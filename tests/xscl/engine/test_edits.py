@@ -81,7 +81,7 @@ ACTIONS = st.lists(
 
 def check(actions: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path, name, number = Path(folder) / "state.duckdb", "q", 0
+        path, name, number = Path(folder) / "state.sqlite", "q", 0
         expected = Reference()
         expected.edit(PAIR)
         engine = xscl.Engine(path)
@@ -154,7 +154,7 @@ def test_matches_stay_until_they_are_purged(engine: xscl.Engine) -> None:
 
 
 def test_a_name_that_is_used_again_begins_a_new_list_of_matches(tmp_path: Path) -> None:
-    path, ids = tmp_path / "state.duckdb", set[str]()
+    path, ids = tmp_path / "state.sqlite", set[str]()
     for number, query in enumerate((PAIR, RENDERED, "S//a->x[./t->u]")):
         with xscl.Engine(path) as engine:
             engine.subscribe("q", query)
@@ -210,11 +210,11 @@ def test_a_rename_to_a_name_of_removed_matches_leaves_them_alone(engine: xscl.En
 def test_numbers_of_kept_results_are_not_used_again(tmp_path: Path) -> None:
     after = "S//a->x[./t->u] NEXT{u=v} S//a->y[./t->v]"
     for query in (PAIR, after, PAIR, after):
-        with xscl.Engine(tmp_path / "state.duckdb") as engine:
+        with xscl.Engine(tmp_path / "state.sqlite") as engine:
             engine.subscribe("q", query)
             engine.push([document(at + 10 * len(engine.matches())) for at in (1, 3, 5)])
             engine.unsubscribe("q")
-    with xscl.Engine(tmp_path / "state.duckdb") as engine:
+    with xscl.Engine(tmp_path / "state.sqlite") as engine:
         known = engine.host.state.subscriptions
         kept = [one for name in known.removed() for one in known.versions(name)]
         assert len({one.qid for one in kept}) == len(kept) == 4

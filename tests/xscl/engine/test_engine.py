@@ -435,7 +435,7 @@ def test_explain_tells_what_is_shared(engine: xscl.Engine) -> None:
     assert engine.explain("one", sql=True).startswith("SELECT t.qid")
 
 
-@pytest.mark.parametrize("name", ["state.duckdb", "it's.duckdb", "store.duckdb"])
+@pytest.mark.parametrize("name", ["state.sqlite", "it's.sqlite", "store.sqlite"])
 def test_an_engine_on_a_file_continues(tmp_path: Path, name: str) -> None:
     with xscl.Engine(tmp_path / name) as engine:
         engine.subscribe("q", TWICE)
@@ -450,9 +450,9 @@ def test_an_engine_on_a_file_continues(tmp_path: Path, name: str) -> None:
 
 
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "state.duckdb"
+    path = tmp_path / "state.sqlite"
     path.write_text("this is not a database")
-    with pytest.raises(StoreError, match=r"state\.duckdb"):
+    with pytest.raises(StoreError, match=r"state\.sqlite"):
         xscl.Engine(path)
 
 

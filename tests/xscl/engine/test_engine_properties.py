@@ -97,7 +97,7 @@ def run_in_file(case: Case, cuts: Sequence[bool], pause: int) -> list[Delivered]
     player = Player(case)
     with tempfile.TemporaryDirectory() as folder:
         for part, events in enumerate((case.events[:pause], case.events[pause:])):
-            with xscl.Engine(Path(folder) / "state.duckdb") as engine:
+            with xscl.Engine(Path(folder) / "state.sqlite") as engine:
                 if part == 0:
                     player.prepare(engine)
                 player.play(engine, events, cuts)

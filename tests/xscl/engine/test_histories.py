@@ -28,7 +28,7 @@ from tests.oracle.queries import Subscription as Drawn
 from tests.strategies.language import KINDS
 from tests.waiting import PATIENCE, eventually
 from tests.xscl.engine.player import pushed
-from tests.xscl.failing_commits import AFTER, failing_commit, lost_in_commit
+from tests.xscl.failing_commits import POINTS, failing_commit, unread_after_commit
 from tests.xscl.planning.test_event_languages import QUERIES
 from tests.xscl.planning.test_event_queries import FLAT, flat
 from xscl.documents.results import WITHOUT_PAST
@@ -356,7 +356,7 @@ def test_equal_queries_with_histories_share_their_operators(history: bool) -> No
 
 
 def test_a_history_is_bounded_and_marked(tmp_path: Path) -> None:
-    path = tmp_path / "state.duckdb"
+    path = tmp_path / "state.sqlite"
     day = 86_400_000
     with xscl.Engine(path, retention=KEPT) as engine:
         engine.push([item(number, day * number, "a") for number in range(40)])
@@ -652,7 +652,7 @@ def _commit_and_fail(engine: xscl.Engine, may_run: threading.Event) -> None:
             raise StoreError("planted")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(AFTER, fail)
+        patched.setattr(POINTS, fail)
         with pytest.raises(StoreError, match="planted"):
             engine.host.catalog.subscribe_from("q", NEXT, since=LONG)
 
@@ -682,12 +682,12 @@ def _fail_to_remove(engine: xscl.Engine, _: threading.Event) -> None:
 
 
 def _fail_to_remove_and_lose(engine: xscl.Engine, _: threading.Event) -> None:
-    """Remove it, by which the database is lost, while another history ends."""
+    """Remove it, after which the state cannot be read, while another history ends."""
     backfills = engine.host.catalog.backfills
     number = engine.host.catalog.subscribe_from("q", NEXT, since=LONG)
     assert number is not None
     future = backfills.completion(number)
-    with lost_in_commit(engine):
+    with unread_after_commit(engine):
         with pytest.raises(StoreUnavailable):
             engine.unsubscribe("q")
         backfills._resolve()
@@ -702,7 +702,7 @@ def test_a_history_that_nobody_waits_for_is_read(
     monkeypatch: pytest.MonkeyPatch,
     begin: Callable[[xscl.Engine, threading.Event], None],
 ) -> None:
-    with xscl.Engine(tmp_path / "state.duckdb", retention=KEPT) as engine:
+    with xscl.Engine(tmp_path / "state.sqlite", retention=KEPT) as engine:
         engine.push([item(number, number, "a") for number in range(4)])
         with reading_another(engine, monkeypatch) as may_run:
             begin(engine, may_run)
@@ -728,7 +728,7 @@ def test_slow_slices_catch_up_with_what_arrives(
         made += number
         return [Document("S", f"d{n}", n, b"<a>%d</a>" % n) for n in range(made - number, made)]
 
-    with xscl.Engine(tmp_path / "state.duckdb", retention=KEPT) as engine:
+    with xscl.Engine(tmp_path / "state.sqlite", retention=KEPT) as engine:
         engine.subscribe("keeper", "S//a->x")
         engine.push(more(400))
         replay, slices = Twin.replay, 0

@@ -8,7 +8,7 @@ import pytest
 
 import xscl
 from feeds.faultpoints import FaultSpec, armed
-from tests.xscl.failing_commits import BEFORE, full_disk
+from tests.xscl.failing_commits import POINTS, full_disk
 from xscl.engine.transactions import Transactions
 from xscl.errors import StoreError
 from xscl.store.store import Store
@@ -20,7 +20,7 @@ def test_a_component_that_fails_closes_the_store(
     def fail(_: Transactions) -> Store:
         raise full_disk()
 
-    path = tmp_path / "x.duckdb"
+    path = tmp_path / "x.sqlite"
     with monkeypatch.context() as patched:
         patched.setattr(Transactions, "connect", fail)
         with pytest.raises(StoreError, match="cannot be written"):
@@ -31,11 +31,11 @@ def test_a_component_that_fails_closes_the_store(
 def test_a_retention_that_fails_closes_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "x.duckdb"
+    path = tmp_path / "x.sqlite"
     xscl.Engine(path).close()
     keep = xscl.Retention(matches=7)
     with monkeypatch.context() as patched:
-        patched.setattr(BEFORE, armed(FaultSpec("before_commit", 1, "EIO")))
+        patched.setattr(POINTS, armed(FaultSpec("before_commit", 1, "EIO")))
         with pytest.raises(OSError, match="Input/output"):
             xscl.Engine(path, retention=keep)
     with xscl.Engine(path) as engine:

@@ -36,7 +36,7 @@ def run_in_file(case: Case, cuts: Sequence[bool], pause: int) -> Player:
     """Run a case on an engine in a file that is closed and reopened midway."""
     player = Player(case)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "state.duckdb"
+        path = Path(folder) / "state.sqlite"
         with xscl.Engine(path) as engine:
             player.prepare(engine)
             player.play(engine, case.events[:pause], cuts)

@@ -9,7 +9,7 @@ import pytest
 
 from xscl import Document, Engine
 from xscl.errors import QueryError
-from xscl.store.opening import open_store
+from xscl.store.store import Store
 
 TAKEN = "count(tokenize(., 'zz')) = 1"
 NOW = "count(tokenize(., 'zz')) = 1 and format-integer(1, 'I') = 'I'"
@@ -30,7 +30,7 @@ REFUSED = {"one", "same", "join", "other side", "over time", "publisher"}
 
 def refuse(path: Path, taken: str = TAKEN, now: str = NOW) -> None:
     """Make a stored condition one that this release refuses, as if an earlier one had taken it."""
-    with closing(open_store(path)) as store, store.transaction():
+    with closing(Store(path)) as store, store.transaction():
         for table, column in (("subscription", "query"), ("variable", "definition")):
             store.fetch(
                 f"UPDATE state.{table} SET {column} = replace(replace({column}, ?, ?), ?, ?)",
@@ -41,7 +41,7 @@ def refuse(path: Path, taken: str = TAKEN, now: str = NOW) -> None:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """The store of an engine with queries that are refused."""
-    path = tmp_path / "engine.duckdb"
+    path = tmp_path / "engine.sqlite"
     with closing(Engine(path)) as engine:
         engine.stream("S", attributes={"k": str})
         for name, query in QUERIES.items():
@@ -126,12 +126,12 @@ def test_refused_queries_are_paused_renamed_and_removed(path: Path, again: bool)
 
 
 def test_a_refused_query_of_events(tmp_path: Path) -> None:
-    path = tmp_path / "engine.duckdb"
+    path = tmp_path / "engine.sqlite"
     with closing(Engine(path)) as engine:
         engine.stream("S", attributes={"k": str})
         engine.subscribe("cel", "SELECT k FROM FILTER{k = 'x'} S PUBLISH P", language="cel")
         engine.subscribe("reader", "P//P->o")
-    with closing(open_store(path)) as store, store.transaction():
+    with closing(Store(path)) as store, store.transaction():
         store.fetch("UPDATE state.subscription SET query = replace(query, 'FILTER', 'FOLTER')")
     with closing(Engine(path)) as engine:
         assert "FOLTER" in str(engine.host.refused("cel"))

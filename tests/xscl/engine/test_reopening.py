@@ -134,7 +134,7 @@ def prepared(path: Path) -> Engine:
 )
 def test_it_opens_again_as_it_was(actions: list[tuple[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        kept, opened = Path(folder) / "kept.duckdb", Path(folder) / "opened.duckdb"
+        kept, opened = Path(folder) / "kept.sqlite", Path(folder) / "opened.sqlite"
         steady, restarted = prepared(kept), prepared(opened)
         done = 0
         compared: Callable[[dict[str, Any]], dict[str, Any]] = dict
@@ -165,7 +165,7 @@ def test_it_opens_again_as_it_was(actions: list[tuple[str, str]]) -> None:
 def test_nobody_has_the_number_of_one_who_is_gone(tmp_path: Path) -> None:
     numbers = []
     for name in ("one to P", "cel filter", "or", "or"):
-        with prepared(tmp_path / "state.duckdb") as engine:
+        with prepared(tmp_path / "state.sqlite") as engine:
             act(engine, ("subscribe", name), 0)
             (subscription,) = engine.subscriptions
             numbers.append(subscription.number)
@@ -190,7 +190,7 @@ def test_nobody_has_the_number_of_one_who_is_gone(tmp_path: Path) -> None:
 def test_what_is_refused_rebuilds_nothing(
     fail: Callable[[Engine], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = prepared(tmp_path / "state.duckdb")
+    engine = prepared(tmp_path / "state.sqlite")
     for name in ("cel next", "or"):
         act(engine, ("subscribe", name), 0)
     engine.subscribe("reader", "read//a->x JOIN{x = y, 10} read//a->y")

@@ -152,7 +152,7 @@ def test_both_evaluators_cut_the_same_also_through_restarts(
     one_by_one = run(documents, [True] * 6, most)
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(processor, "SMALL_BATCH", small)
-        through_restarts = run(documents, cuts, most, Path(folder) / "state.duckdb")
+        through_restarts = run(documents, cuts, most, Path(folder) / "state.sqlite")
     assert Counter(through_restarts[0]) == Counter(one_by_one[0])
     assert through_restarts[1] == one_by_one[1]
 
@@ -260,7 +260,7 @@ def test_a_push_with_very_many_results_is_split_between_documents() -> None:
 
 def test_a_split_push_that_was_broken_off_is_made_good_when_it_comes_again() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "state.duckdb"
+        path = Path(folder) / "state.sqlite"
         documents = [xscl.Document("S", f"d{n}", n, b"<r><a>v</a></r>") for n in range(10)]
         with xscl.Engine(path) as engine:
             engine.subscribe("q", "S//r[./a->x] JOIN{x = y, 1 d} S//r[./a->y]")

@@ -106,7 +106,7 @@ def run(
     """Return the matches and the state of an engine, perhaps closed and opened midway."""
     player = Player(case, step)
     with tempfile.TemporaryDirectory() as folder:
-        path = None if pause is None else Path(folder) / "state.duckdb"
+        path = None if pause is None else Path(folder) / "state.sqlite"
         engine = Engine(path, retention=retention)
         player.prepare(engine)
         if pause is not None:
@@ -516,7 +516,7 @@ def test_everything_returns_to_a_steady_size(
     monkeypatch.setattr(eviction, "BOUNDED", 4)
     retention = Retention(history=200, matches=100, identities=200, rows=10)
     sizes: list[dict[str, int]] = []
-    with Engine(tmp_path / "state.duckdb", retention=retention) as engine:
+    with Engine(tmp_path / "state.sqlite", retention=retention) as engine:
         engine.subscribe("pair", PAIR)
         engine.subscribe("chain", f"{PAIR} FOLLOWED BY{{y=z, 10}} S//a->z")
         engine.subscribe("next", "S//b->x NEXT{x=y} S//b->y PUBLISH hits")
@@ -541,7 +541,7 @@ def test_everything_returns_to_a_steady_size(
 
 
 def test_a_store_remembers_what_it_is_to_keep(tmp_path: Path) -> None:
-    path = tmp_path / "state.duckdb"
+    path = tmp_path / "state.sqlite"
     with Engine(path) as engine:
         assert engine.retention is None
     said = Retention.of(history="30 d", matches="inf", identities="1 w", text_bytes=None, rows=7)

@@ -23,7 +23,6 @@ from tests.oracle.queries import Case
 from tests.strategies.joins import cases
 from tests.xscl.engine.test_engine_properties import run
 from xscl import Engine
-from xscl.store import lent_tables
 
 CUTS = st.lists(st.booleans(), min_size=1, max_size=6)
 
@@ -89,7 +88,6 @@ def test_joining_by_either_evaluator(limit: str) -> None:
 
         with pytest.MonkeyPatch.context() as patch:
             watch(patch, ConjunctiveQueries, "answers", by_database)
-            patch.setattr(lent_tables, "FEW_NUMBERS", 1)
             patch.setattr(value_joins, "FEW", 0)
             if limit == "MOST":
                 patch.setattr(columns, "MOST", 1)

@@ -135,7 +135,7 @@ def test_text_joins_equal_brute_force(
             patch.setattr(value_joins, "PART", 1)
             patch.setattr(text_pass, "PART", 1)
         kept = 0 if way == "dropped" else None
-        path = Path(folder) / "state.duckdb"
+        path = Path(folder) / "state.sqlite"
         with in_database() if way == "database" else nullcontext():
             for part, first in ((items[:reopened], True), (items[reopened:], False)):
                 with xscl.Engine(path, kept_memory=kept) as engine:

@@ -94,7 +94,7 @@ def test_all_can_read_while_another_thread_changes(
 
     Each reader reads a few times; the changes go on until all of them are done.
     """
-    path = None if kept == "memory" else tmp_path / "x.duckdb"
+    path = None if kept == "memory" else tmp_path / "x.sqlite"
     with xscl.Engine(path) as engine:
         engine.subscribe("pairs", query)
         engine.host.log.undelivered()
@@ -141,7 +141,7 @@ def test_matches_read_late_are_those_of_their_push() -> None:
 
 def test_matches_are_read_while_a_push_holds_the_engine(tmp_path: Path) -> None:
     """A reader of matches waits for no push: neither for its lock nor for its connection."""
-    with xscl.Engine(tmp_path / "x.duckdb") as engine:
+    with xscl.Engine(tmp_path / "x.sqlite") as engine:
         engine.subscribe("pairs", PAIRS)
         pushed = engine.push([document(1), document(2)])
         read_by: list[object] = []
@@ -182,7 +182,7 @@ def test_matches_after_a_match_are_of_one_state(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_who_reads_a_closed_engine_is_told(tmp_path: Path) -> None:
-    engine = xscl.Engine(tmp_path / "x.duckdb")
+    engine = xscl.Engine(tmp_path / "x.sqlite")
     engine.subscribe("pairs", PAIRS)
     matches = engine.push([document(1), document(2)])
     engine.close()

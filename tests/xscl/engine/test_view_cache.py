@@ -42,7 +42,7 @@ def batch(first: int, count: int) -> list[xscl.Document]:
 
 
 def test_what_was_dropped_is_met(tmp_path: Path) -> None:
-    with xscl.Engine(tmp_path / "s.duckdb", kept_memory=BUDGET) as engine:
+    with xscl.Engine(tmp_path / "s.sqlite", kept_memory=BUDGET) as engine:
         engine.subscribe("q", QUERY)
         for first in range(0, 400, 100):
             assert not list(engine.push(batch(first, 100)))
@@ -51,7 +51,7 @@ def test_what_was_dropped_is_met(tmp_path: Path) -> None:
         assert sorted(match.documents for match in found) == [("d3", "d400"), ("d399", "d401")]
         assert cache(engine).fetches == 1
         assert not cache(engine).whole
-    with xscl.Engine(tmp_path / "s.duckdb", kept_memory=BUDGET) as engine:
+    with xscl.Engine(tmp_path / "s.sqlite", kept_memory=BUDGET) as engine:
         found = engine.push([document(402, 5)])
         assert [match.documents for match in found] == [("d5", "d402")]
         kept = cache(engine)

@@ -24,7 +24,7 @@ import xscl
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
-from tests.xscl.failing_commits import BEFORE
+from tests.xscl.failing_commits import POINTS
 from tests.xscl.service.conftest import eventually
 from xscl.cli.match_printer import MatchPrinter
 from xscl.cli.match_text import match_text
@@ -227,7 +227,7 @@ def test_what_cannot_be_read_now_is_passed_again() -> None:
     def fail_first(matches: Sequence[Match]) -> None:
         calls.append([match.id for match in matches])
         if len(calls) == 1:
-            raise StoreUnavailable(None)
+            raise StoreUnavailable(None, "planted")
 
     with xscl.Engine() as engine:
         engine.subscribe("pairs", PAIRS)
@@ -282,7 +282,7 @@ def test_a_cut_over_that_fails_hides_no_later_match(
                     raise OSError(errno.EIO, os.strerror(errno.EIO))
 
             with monkeypatch.context() as patched:
-                patched.setattr(BEFORE, fail_beside_the_tail)
+                patched.setattr(POINTS, fail_beside_the_tail)
                 with pytest.raises(OSError, match="Input/output"):
                     engine.host.catalog.backfills.complete(number)
             engine.push(documents(4, 5))

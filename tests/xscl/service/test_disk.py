@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import apsw
 import duckdb
 import httpx
 import pytest
@@ -22,7 +23,7 @@ import feeds.spool
 import xscl.ingestion.engine_sink
 from feeds.documents import Document
 from tests.waiting import PATIENCE
-from tests.xscl.failing_commits import AFTER, BEFORE, full_disk
+from tests.xscl.failing_commits import POINTS, full_disk
 from tests.xscl.polling.scripted import Server, reply, rss
 from tests.xscl.polling.scripted import serving as scripted
 from tests.xscl.service.conftest import Running, eventually, serving
@@ -35,10 +36,9 @@ from xscl.service.logs import LogFormat, logging_to
 from xscl.store import disk_guard
 from xscl.store.consumed_offsets import DIRECT, BatchKey
 from xscl.store.data_directory import DataDirectory
+from xscl.store.database import sqlite_error
 from xscl.store.disk_guard import DiskFull, DiskGuard, is_full
-from xscl.store.opening import IS_SQLITE
-from xscl.store.store_errors import StoreUnavailable, store_error
-from xscl.store.store_file import StoreFile
+from xscl.store.store_errors import StoreUnavailable
 
 ECHO = "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y"
 PLENTY = 1 << 60
@@ -53,8 +53,8 @@ class Disk:
         self.failed: list[str] = []
         self.thread = ""  # only there; anywhere if empty
         monkeypatch.setattr(feeds.spool, "reached", self.reached)
-        monkeypatch.setattr(BEFORE, self.reached)
-        monkeypatch.setattr(AFTER, self.reached)
+        monkeypatch.setattr(POINTS, self.reached)
+        monkeypatch.setattr(POINTS, self.reached)
         monkeypatch.setattr(disk_guard, "AGAIN", 0.2)
 
     def reached(self, point: str) -> None:
@@ -179,38 +179,6 @@ def test_c7_the_store_cannot_be_written(
         json={"query": "SELECT documents FROM matches WHERE list_contains(documents, 'store-2')"},
     ).json()["rows"]
     assert found == [[["store-1", "store-2"]]]
-
-
-@pytest.mark.skipif(IS_SQLITE, reason="no error of SQLite makes a database unusable")
-def test_c7_a_lost_database_is_opened_again(
-    running: Running, operator: httpx.Client, disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Meanwhile documents wait in the spool, reads are answered with 503, and health reports it."""
-    tries: list[StoreFile] = []
-    seen = threading.Event()
-
-    def fails(file: StoreFile) -> None:
-        tries.append(file)
-        if not seen.is_set():
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(StoreFile, "write_again", fails)
-    eventually(lambda: not refused(post(operator, "lost-1", 30, "lost")))
-    eventually(lambda: "lost-1" in known(operator))
-    disk.lost = {"before_commit"}
-    assert not refused(post(operator, "lost-2", 31, "lost"))
-    eventually(lambda: len(tries) >= 2)
-    assert operator.get("/v1/health").json()["store"] == "opening"
-    answer = operator.get("/v1/subscriptions/echo/matches")
-    assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
-    assert int(answer.headers["retry-after"]) > 0
-    seen.set()
-    eventually(lambda: "lost-2" in known(operator))
-    assert operator.get("/v1/health").json()["store"] == "ok"
-    page = operator.get("/v1/subscriptions/echo/matches").json()["matches"]
-    assert [one["documents"] for one in page].count(["lost-1", "lost-2"]) == 1
-    assert operator.put("/v1/subscriptions/after", json={"query": ECHO}).status_code == 201
-    assert operator.get("/v1/feeds").status_code == 200
 
 
 def test_c7_feeds_are_polled_again(
@@ -347,7 +315,7 @@ def test_l2_what_waits_is_bounded(place: DataDirectory, monkeypatch: pytest.Monk
 def test_what_says_that_a_disk_is_full() -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     assert is_full(full)
-    assert is_full(store_error(None, RuntimeError("Could not write: No space left on device")))
+    assert is_full(sqlite_error(None, apsw.FullError("database or disk is full")))
     chained = StoreError("it failed")
     chained.__cause__ = OSError(errno.EDQUOT, "quota")
     assert is_full(chained)
@@ -379,7 +347,7 @@ def test_a_disk_that_fails_again_and_again_is_tried_less_often(tmp_path: Path) -
     room = DiskGuard(tmp_path, 0, lambda: now)
     pauses = []
     for _ in range(7):
-        assert room.failed(StoreUnavailable(tmp_path))
+        assert room.failed(StoreUnavailable(tmp_path, "planted"))
         assert "failing" in (room.short() or "")
         began = now
         while room.short() is not None:

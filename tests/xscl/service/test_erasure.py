@@ -23,7 +23,7 @@ from xscl.polling.feed_poller import PollSettings
 from xscl.service.accounts import Accounts
 from xscl.service.user_data import ErasureWaits, UserData
 from xscl.store.data_directory import DataDirectory
-from xscl.store.opening import IS_SQLITE, open_store
+from xscl.store.store import Store
 
 
 def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
@@ -144,7 +144,7 @@ def found_in(place: DataDirectory, texts: Iterable[str]) -> set[tuple[str, str]]
     spool = Spool(place.spool, read_only=True)
     for number in spool.numbers(0):
         places[f"segment {number}"] = repr(list(spool.read(number))).encode()
-    with closing(open_store(place.database)) as store:
+    with closing(Store(place.database)) as store:
         for table, rows in stored_tables(store).items():
             places[f"state.{table}"] = repr(rows.to_pylist()).encode()
     return {
@@ -152,7 +152,6 @@ def found_in(place: DataDirectory, texts: Iterable[str]) -> set[tuple[str, str]]
     }
 
 
-@pytest.mark.skipif(not IS_SQLITE, reason="what DuckDB has removed stays in its file")
 def test_no_byte_of_an_erased_user_is_left(place: DataDirectory) -> None:
     """Neither in a file as it is, nor in what its compressed parts say."""
     own = Own.random()

@@ -13,7 +13,7 @@ import pytest
 
 import xscl
 from feeds.spool import Spool
-from tests.xscl.failing_commits import failing_commit, lost_in_commit
+from tests.xscl.failing_commits import failing_commit, unread_after_commit
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.ingestion.consumer_watch import ConsumerWatch
 from xscl.polling.arrival_clock import ArrivalClock
@@ -112,7 +112,7 @@ def here(tmp_path: Path) -> Iterator[Installation]:
 
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
 def test_who_asks_again_is_told_the_truth(here: Installation, request_: Request) -> None:
-    with lost_in_commit(here.engine):
+    with unread_after_commit(here.engine):
         for _ in range(2):
             with pytest.raises(StoreUnavailable):
                 request_.ask(here)

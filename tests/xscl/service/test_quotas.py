@@ -10,7 +10,7 @@ from threading import Barrier
 import httpx
 import pytest
 
-from tests.xscl.failing_commits import AFTER
+from tests.xscl.failing_commits import POINTS
 from tests.xscl.polling.scripted import Clock
 from tests.xscl.service.conftest import Running, code, ok, token_of
 from tests.xscl.service.test_events import subscribed
@@ -73,7 +73,7 @@ def test_nobody_has_the_number_of_a_user_whose_creation_was_stored_and_failed(
     with Engine() as engine, closing(engine.host.connect()) as store:
         accounts = Accounts(store)
         with monkeypatch.context() as patch:
-            patch.setattr(AFTER, fails)
+            patch.setattr(POINTS, fails)
             with pytest.raises(StoreError):
                 accounts.make("alice")
         assert accounts.make("bob").number == 2

@@ -32,8 +32,6 @@ from xscl.service.restore import restore
 from xscl.store.backup import back_up
 from xscl.store.data_directory import DataDirectory
 from xscl.store.manifest import Backup
-from xscl.store.opening import IS_SQLITE
-from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 pytestmark = pytest.mark.slow
@@ -132,8 +130,7 @@ class Drill:
 @contextmanager
 def backed_up_at_each_transaction(home: DataDirectory, into: list[Path]) -> Iterator[None]:
     """Take a backup after each transaction on the store of a data directory."""
-    kind = SqliteStore if IS_SQLITE else Store
-    of_store: Callable[..., Any] = kind.transaction
+    of_store: Callable[..., Any] = Store.transaction
     taking, folder = threading.Lock(), home.path.with_name("backups")
     folder.mkdir()
 
@@ -148,7 +145,7 @@ def backed_up_at_each_transaction(home: DataDirectory, into: list[Path]) -> Iter
                 into.append(target)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kind, "transaction", transaction)
+        patch.setattr(Store, "transaction", transaction)
         yield
 
 

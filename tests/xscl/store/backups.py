@@ -16,10 +16,7 @@ from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.store.data_directory import DataDirectory
 from xscl.store.manifest import MANIFEST
-from xscl.store.opening import IS_SQLITE
 
-MADE = 0 if IS_SQLITE else 1
-"""The commits of a new store."""
 SUBSCRIPTIONS = {
     "twice": "S//a->x FOLLOWED BY{x=y, 9} S//a->y",
     "next": "S//a->x NEXT{x=y} S//a->y",

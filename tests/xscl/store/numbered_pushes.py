@@ -22,9 +22,9 @@ import pyarrow as pa
 
 from tests.simulation import disk
 from xscl.errors import StoreError
-from xscl.store import chunks, sqlite_database
-from xscl.store.sqlite_store import SqliteStore
-from xscl.store.sqlite_tables import RELATIONS
+from xscl.store import chunks, database
+from xscl.store.queries.tables import RELATIONS
+from xscl.store.store import Store
 
 KEPT = 25
 """Pushes whose results and documents are kept."""
@@ -50,7 +50,7 @@ def push(number: int) -> Push:
     )
 
 
-def store_push(store: SqliteStore, number: int) -> None:
+def store_push(store: Store, number: int) -> None:
     """Store a push, and remove what is as old as `KEPT` pushes."""
     made = push(number)
     with store.transaction():
@@ -73,7 +73,7 @@ def table(relation: str, columns: Sequence[object]) -> pa.Table:
     return pa.table(arrays, schema=schema)
 
 
-def expect_whole(store: SqliteStore, acknowledged: int, tried: int) -> int:
+def expect_whole(store: Store, acknowledged: int, tried: int) -> int:
     """Raise AssertionError unless a store has exactly the pushes up to an acknowledged one.
 
     The next one, up to the last one that was `tried`, may be there, too.  Return the last push.
@@ -96,11 +96,11 @@ def expect_whole(store: SqliteStore, acknowledged: int, tried: int) -> int:
 def main(path: str, acknowledged: str, last: str) -> None:
     """Make pushes, with small chunks and frequent checkpoints."""
     vars(chunks).update(LARGE=4_000, MANY=5)
-    vars(sqlite_database).update(CHECKPOINT=1 << 17, RESTART=1 << 18)
+    vars(database).update(CHECKPOINT=1 << 17, RESTART=1 << 18)
     code, _, count = os.environ.get("FAILING", "").partition(" ")
     told = os.open(acknowledged, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     draw = random.Random(code)
-    with closing(SqliteStore(path)) as store:
+    with closing(Store(path)) as store:
         number = store.progress("position") + 1
         while number <= int(last):
             if code:

@@ -18,7 +18,6 @@ import xscl
 from feeds.spool import Spool
 from tests.examples import usually
 from tests.xscl.store.backups import (
-    MADE,
     SUBSCRIPTIONS,
     append,
     batch,
@@ -34,24 +33,17 @@ from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository
 from xscl.service.restore import accept, restore
 from xscl.store import backup as backup_module
-from xscl.store import commits, migrations, sqlite_database
+from xscl.store import database
 from xscl.store.backup import back_up, read_backup
-from xscl.store.data_directory import DataDirectory, has_mark
+from xscl.store.data_directory import DataDirectory
 from xscl.store.manifest import Backup
-from xscl.store.opening import (
-    IS_SQLITE,
-    mark_path,
-    open_store,
-    paths_beside,
-    read_mark,
-    set_mark,
-)
+from xscl.store.store import Store
 from xscl.store.store_errors import DATABASE, BackupError, StoreDamaged, StoreWentBack
-from xscl.store.store_lock import UNFINISHED
+from xscl.store.store_file import log_path
+from xscl.store.store_lock import UNFINISHED, StoreMark, lock_path, marked, write_mark
 
 ROOT = Path(__file__).resolve().parents[3]
 PUSHES = 8
-of_duckdb = pytest.mark.skipif(IS_SQLITE, reason="this is of the store in DuckDB")
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +69,7 @@ def test_at_any_point_a_restored_store_goes_on(
     with subscribed(home.database) as engine:
         for number in range(PUSHES):
             made = engine.backup(tmp_path / f"{number}.tar")
-            assert made.commits == MADE + 1 + number
+            assert made.commits == 1 + number
             engine.push(batch(number))
         engine.flush()
         assert found(engine) == never_stopped
@@ -95,13 +87,12 @@ def test_at_any_point_a_restored_store_goes_on(
 def test_while_another_thread_pushes(
     home: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Checkpoints are made all the time, but for the time of a backup; the log is never whole."""
+    """Checkpoints are made all the time."""
     home.create()
     stop = threading.Event()
     failures: list[BaseException] = []
-    with subscribed(home.database) as engine, closing(engine.host.connect()) as store:
-        monkeypatch.setattr(commits, "LOG_BYTES", 1_000)
-        monkeypatch.setattr(sqlite_database, "CHECKPOINT", 1_000)
+    with subscribed(home.database) as engine:
+        monkeypatch.setattr(database, "CHECKPOINT", 1_000)
 
         def push() -> None:
             try:
@@ -115,12 +106,6 @@ def test_while_another_thread_pushes(
         thread = threading.Thread(target=push)
         thread.start()
         made = [engine.backup(tmp_path / f"{n}.tar").commits for n in range(4)]
-        if not IS_SQLITE:
-            with store.frozen_files() as (seen, parts):
-                while store.seen().commits < seen.commits + 5:
-                    assert thread.is_alive()
-                later = paths_beside(home.database)[0].stat().st_size
-                assert len(parts) == 1 or later > parts[1].size, "pushes go on while it is at rest"
         stop.set()
         thread.join()
     assert not failures
@@ -130,7 +115,7 @@ def test_while_another_thread_pushes(
         restore(tmp_path / f"{number}.tar", elsewhere)
         with xscl.Engine(elsewhere.database) as engine:
             rows = engine.sql("SELECT count(*) AS n FROM documents WHERE id LIKE 'd%.%'")
-            assert rows.to_pylist() == [{"n": 3 * (count - 1 - MADE)}]
+            assert rows.to_pylist() == [{"n": 3 * (count - 1)}]
             engine.push(batch(count))
 
 
@@ -144,14 +129,16 @@ def test_segments_that_are_deleted_while_the_store_is_copied(
         engine.subscribe("next", SUBSCRIPTIONS["next"])
         for number in range(4):
             spool.append(batch(number), number)
-        copying = backup_module._add_store
+        adding = backup_module._add
 
-        def consumed_meanwhile(*given: Any) -> Any:
-            yield from copying(*given)
-            DirectConsumer(spool, EngineSink(engine)).run_once()
-            assert spool.forget(3) == 3
+        def consumed_meanwhile(archive: Any, name: str, *given: Any) -> Any:
+            added = adding(archive, name, *given)
+            if name == DATABASE:
+                DirectConsumer(spool, EngineSink(engine)).run_once()
+                assert spool.forget(3) == 3
+            return added
 
-        monkeypatch.setattr(backup_module, "_add_store", consumed_meanwhile)
+        monkeypatch.setattr(backup_module, "_add", consumed_meanwhile)
         with closing(engine.host.connect()) as store:
             made = back_up(store, target, home.spool)
     assert [int(Path(name).stem) for name in made.segments] == [1, 2, 3, 4]
@@ -207,39 +194,6 @@ def test_an_engine_in_memory_has_no_files(tmp_path: Path) -> None:
     with xscl.Engine() as engine, pytest.raises(BackupError, match="in memory"):
         engine.backup(tmp_path / "backup.tar")
     assert not list(tmp_path.iterdir())
-
-
-@of_duckdb
-def test_a_rewritten_store_makes_no_backup(home: DataDirectory, tmp_path: Path) -> None:
-    home.create()
-    with subscribed(home.database) as engine, closing(engine.host.connect()) as store:
-        with pytest.raises(BackupError, match="was rewritten"), store.frozen_files():
-            store.fetch("CHECKPOINT")
-        engine.backup(tmp_path / "backup.tar")
-
-
-OPEN = """
-import duckdb, sys
-try:
-    duckdb.connect(sys.argv[1]).execute("SELECT 1")
-except duckdb.Error as error:
-    print(error)
-"""
-
-
-@of_duckdb
-def test_a_backup_leaves_the_lock_of_duckdb(home: DataDirectory, tmp_path: Path) -> None:
-    home.create()
-    with subscribed(home.database) as engine:
-        for name in ("one", "two"):
-            engine.backup(tmp_path / name)
-        done = subprocess.run(
-            [sys.executable, "-c", OPEN, str(home.database)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert f"(PID {os.getpid()})" in done.stdout, done.stderr
 
 
 # -- Into a directory ----------------------------------------------------------------------
@@ -306,7 +260,7 @@ def test_a_spool_of_nobody_is_set_aside_by_the_second_attempt_too(
     other = DataDirectory(tmp_path / "other")
     other.create()
     append(other, 9)
-    set_mark(other.database, read_backup(backup).store, UNFINISHED)
+    write_mark(other.database, StoreMark(read_backup(backup).store, UNFINISHED))
     done = restore(backup, other, force=True)
     assert "spool" in done.kept
     assert done.waiting == 2
@@ -324,12 +278,11 @@ def test_in_the_place_of_what_went_further(
         restore(backup, home)
     done = restore(backup, home, force=True)
     assert done.aside is not None
-    beside = {".lock"} if IS_SQLITE else {".blocks", ".mark"}
-    assert set(done.kept) == {f"{DATABASE}{end}" for end in beside | {""}} | {"checkpoint"}
+    assert set(done.kept) == {DATABASE, f"{DATABASE}.lock", "checkpoint"}
     assert done.waiting == PUSHES - 1 - 2
     append(home, PUSHES - 1)
     assert consumed(home) == sorted(never_stopped)
-    with closing(open_store(done.aside / DATABASE)) as store:
+    with closing(Store(done.aside / DATABASE)) as store:
         assert store.seen().commits > done.backup.commits
     assert consumed(home) == sorted(never_stopped), "nothing twice"
 
@@ -362,30 +315,9 @@ def test_a_spool_of_another_store_is_set_aside(backup: Path, tmp_path: Path, mar
         assert spool.latest() == 5
 
 
-@of_duckdb
-def test_a_backup_of_an_earlier_version(
-    home: DataDirectory, backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A release to come, which has a step more, restores what this one has backed up."""
-
-    def step(run: migrations.Run) -> None:
-        run("CREATE TABLE state.later(n INTEGER)")
-
-    following = max(migrations.current_version() + 1, migrations.DEVELOPMENT.stop)
-    monkeypatch.setattr(migrations, "STEPS", {**migrations.STEPS, following: step})
-    elsewhere = DataDirectory(tmp_path / "elsewhere")
-    done = restore(backup, elsewhere)
-    with xscl.Engine(elsewhere.database) as engine:
-        assert engine.sql("SELECT * FROM state.later").num_rows == 0
-        assert len(engine.matches()) > 0
-        # the upgrade, and the new generation
-        assert getattr(read_mark(elsewhere.database), "commits", 0) == done.backup.commits + 2
-    assert not list(elsewhere.path.glob("*.v*"))
-
-
 RESTORE = """
 import os, pathlib, random, shutil, signal, sys
-from xscl.store.data_directory import DataDirectory, has_mark
+from xscl.store.data_directory import DataDirectory
 from xscl.service.restore import restore
 
 def put_back(folder, point):
@@ -437,7 +369,7 @@ def test_a_restore_that_is_killed_leaves_the_old_store_or_none(
     refused = whole = 0
     for point in done.stdout.split():
         place = DataDirectory(Path(f"{home.path}.{point}"))
-        seen = read_mark(place.database)
+        seen = marked(place.database)
         assert seen is not None
         if seen.commits == UNFINISHED:
             with pytest.raises(StoreWentBack, match="a restore was broken off; run it again"):
@@ -454,7 +386,7 @@ def test_a_restore_that_is_killed_leaves_the_old_store_or_none(
 # -- Accepting what is there ---------------------------------------------------------------
 
 
-LAST = MADE + 4
+LAST = 4
 """The number of its commits."""
 
 
@@ -481,7 +413,7 @@ def killed(left: Path, tmp_path: Path) -> DataDirectory:
 
 @pytest.mark.parametrize("log", usually(["removed", "damaged", "sound"], "removed", "damaged"))
 def test_a_store_without_its_log(killed: DataDirectory, log: str) -> None:
-    path = paths_beside(killed.database)[0]
+    path = log_path(killed.database)
     if log == "removed":
         path.unlink()
     elif log == "damaged":
@@ -509,7 +441,7 @@ def test_no_store_at_all(killed: DataDirectory) -> None:
         consumed(killed)
     done = accept(killed)
     assert (done.commits, done.lost) == (0, LAST)
-    beside = (*paths_beside(killed.database), mark_path(killed.database))
+    beside = (log_path(killed.database), lock_path(killed.database))
     assert set(done.kept) == {path.name for path in beside}
     assert consumed(killed) == []
 
@@ -517,7 +449,7 @@ def test_no_store_at_all(killed: DataDirectory) -> None:
 @pytest.mark.parametrize("left_there", ["spool", "checkpoint", "both"])
 def test_neither_store_nor_mark(killed: DataDirectory, left_there: str) -> None:
     killed.database.unlink()
-    for beside in (*paths_beside(killed.database), mark_path(killed.database)):
+    for beside in (log_path(killed.database), lock_path(killed.database)):
         beside.unlink(missing_ok=True)
     if left_there != "spool":
         killed.checkpoint.mkdir()
@@ -530,7 +462,7 @@ def test_neither_store_nor_mark(killed: DataDirectory, left_there: str) -> None:
     assert caught.value.hint is not None
     assert f"xscl restore --accept --data {killed.path}" in caught.value.hint
     assert not killed.database.exists()
-    assert not has_mark(killed.database)
+    assert marked(killed.database) is None
     done = accept(killed)
     assert (done.commits, done.lost) == (0, None)
     consumed(killed)
@@ -539,15 +471,15 @@ def test_neither_store_nor_mark(killed: DataDirectory, left_there: str) -> None:
 
 
 def test_another_store(killed: DataDirectory, tmp_path: Path) -> None:
-    paths_beside(killed.database)[0].unlink()
-    with subscribed(tmp_path / "other.duckdb") as engine:
+    log_path(killed.database).unlink()
+    with subscribed(tmp_path / "other.sqlite") as engine:
         for number in range(9):
             engine.push(batch(number))
-    shutil.copy(tmp_path / "other.duckdb", killed.database)
+    shutil.copy(tmp_path / "other.sqlite", killed.database)
     with pytest.raises(StoreWentBack, match="it is the store"):
         consumed(killed)
     done = accept(killed)
-    assert (done.commits, done.lost) == (MADE + 10, None)
+    assert (done.commits, done.lost) == (10, None)
     consumed(killed)
 
 
@@ -565,8 +497,7 @@ def test_the_checkpoint_of_spark(killed: DataDirectory, checkpoint: str) -> None
 
 
 def test_damage_is_not_accepted(killed: DataDirectory) -> None:
-    if IS_SQLITE:  # where the log has newer pages than the file, those count
-        paths_beside(killed.database)[0].unlink()
+    log_path(killed.database).unlink()  # else its newer pages count
     flipped(killed.database, 4096 + 20)
     before = everything(killed)
     with pytest.raises(StoreDamaged):

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from xscl.store import chunks
-from xscl.store.sqlite_store import SqliteStore
-from xscl.store.sqlite_tables import RELATIONS
+from xscl.store.queries.tables import RELATIONS
+from xscl.store.store import Store
 from xscl.store.store_errors import StoreDamaged
 
 BINDING, VALUE = RELATIONS["binding"].schema, RELATIONS["value"].schema
@@ -62,7 +62,7 @@ class Model:
         self.rows = rows
 
 
-def stored(store: SqliteStore, model: Model) -> list[tuple[int, int]]:
+def stored(store: Store, model: Model) -> list[tuple[int, int]]:
     """Return the rows of the store, without those that need not be there."""
     table = store.scan("binding")
     rows = list(zip(table["doc"].to_pylist(), table["node2"].to_pylist(), strict=True))
@@ -75,7 +75,7 @@ KINDS = (*["append"] * 20, "upto", "dead", "exact", "fail", "forget")
 OPERATIONS = st.tuples(st.sampled_from(KINDS), st.sampled_from([1, 1, 2, 3, 5, 12, 40, 120, 400]))
 
 
-def apply(store: SqliteStore, model: Model, kind: str, number: int) -> None:
+def apply(store: Store, model: Model, kind: str, number: int) -> None:
     """Apply an operation to a store and to the model."""
 
     divisor = 2 + number % 4
@@ -110,7 +110,7 @@ def apply(store: SqliteStore, model: Model, kind: str, number: int) -> None:
 @given(operations=st.lists(OPERATIONS, min_size=10, max_size=40), since=st.integers(0, 60))
 def test_a_relation_is_a_list(operations: list[tuple[str, int]], since: int) -> None:
     model = Model()
-    with closing(SqliteStore(None)) as store:
+    with closing(Store(None)) as store:
         for kind, number in operations:
             apply(store, model, kind, number)
             assert stored(store, model) == model.rows
@@ -124,7 +124,7 @@ def test_a_relation_is_a_list(operations: list[tuple[str, int]], since: int) -> 
 
 def test_what_is_dropped_exactly_up_to_a_value_is_gone() -> None:
     model = Model()
-    with closing(SqliteStore(None)) as store:
+    with closing(Store(None)) as store:
         for size in (5, 400, 1, 1, 1, 1, 1, 40, 3):
             store.append("binding", model.added(size))
         store.drop("binding", 4, exact=True)
@@ -137,12 +137,12 @@ def texts(first: int, size: int) -> pa.Table:
 
 
 @pytest.fixture
-def store() -> Iterator[SqliteStore]:
-    with closing(SqliteStore(None)) as opened:
+def store() -> Iterator[Store]:
+    with closing(Store(None)) as opened:
         yield opened
 
 
-def test_ordinal_numbers_stay_while_chunks_are_merged(store: SqliteStore) -> None:
+def test_ordinal_numbers_stay_while_chunks_are_merged(store: Store) -> None:
     size = 0
     for number in (1, 3, 2, 1, 300, 2, 2, 2, 2, 1):
         store.append("value", texts(size, number))
@@ -152,7 +152,7 @@ def test_ordinal_numbers_stay_while_chunks_are_merged(store: SqliteStore) -> Non
         assert store.take("value", range(1, size + 1)) == store.scan("value")
 
 
-def test_ordinal_numbers_are_counted_anew_after_a_drop(store: SqliteStore) -> None:
+def test_ordinal_numbers_are_counted_anew_after_a_drop(store: Store) -> None:
     for first in range(0, 600, 60):
         store.append("value", texts(first, 60))
     assert store.drop("value", dead=lambda batch: pc.less(batch["key"], 90), exact=True) == 90
@@ -165,19 +165,19 @@ def test_ordinal_numbers_are_counted_anew_after_a_drop(store: SqliteStore) -> No
 def test_a_relation_survives_an_end(tmp_path: Path) -> None:
     model = Model()
     for size in (3, 400, 2, 2, 2, 2, 2, 120, 1):
-        with closing(SqliteStore(tmp_path / "state.db")) as store:
+        with closing(Store(tmp_path / "state.db")) as store:
             store.append("binding", model.added(size))
             assert stored(store, model) == model.rows
 
 
-def test_many_appends_make_few_chunks(store: SqliteStore) -> None:
+def test_many_appends_make_few_chunks(store: Store) -> None:
     for number in range(100):
         store.append("value", texts(number, 1))
     assert store.fetch("SELECT count(*) FROM state.chunk")[0][0] <= 8
 
 
 def test_a_changed_chunk_is_found_when_it_is_read(tmp_path: Path) -> None:
-    with closing(SqliteStore(tmp_path / "state.db")) as store:
+    with closing(Store(tmp_path / "state.db")) as store:
         store.append("value", texts(0, 3))
         assert store.read_all() == store.seen()
         change = "UPDATE state.chunk SET data = CAST(replace(data, 'text 1', 'text 7') AS BLOB)"
@@ -188,14 +188,14 @@ def test_a_changed_chunk_is_found_when_it_is_read(tmp_path: Path) -> None:
             store.read_all()
 
 
-def test_columns_are_stored_by_their_names_and_types(store: SqliteStore) -> None:
+def test_columns_are_stored_by_their_names_and_types(store: Store) -> None:
     row: dict[str, Any] = {"strVal": ["a"], "key": pa.array([5], pa.int64())}
     store.append("value", pa.table(row))
     assert store.scan("value").schema == VALUE
     assert store.scan("value").to_pylist() == [{"key": 5, "strVal": "a"}]
 
 
-def test_columns_may_be_in_other_pieces(store: SqliteStore) -> None:
+def test_columns_may_be_in_other_pieces(store: Store) -> None:
     keys, texts = pa.array([1, 2], pa.uint64()), pa.array(["a", "b"])
     pieces = pa.chunked_array([texts[:0], texts])
     store.append("value", pa.table([pa.chunked_array([keys]), pieces], schema=VALUE))

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from templates.columns.columns import Column, table_of
 from templates.storage import KEYS, RELATIONS, Mask, MemoryStorage, scan
 from tests.examples import examples
-from xscl.store.opening import SwitchedStore
-from xscl.store.queries.join_storage import JoinStorage, join_storage
+from xscl.store.queries.join_storage import JoinStorage
 from xscl.store.store import Store
 
 Row = tuple[int, int, int, int, int | None]
@@ -27,14 +26,14 @@ ROWS = st.lists(
     max_size=8,
 )
 ACTIONS = st.lists(
-    st.tuples(st.sampled_from(["append", "append", "discard", "pairs", "keep", "commit"]), ROWS),
+    st.tuples(st.sampled_from(["append", "append", "discard", "pairs", "keep"]), ROWS),
     max_size=8,
 )
 
 
-@pytest.fixture(scope="module", params=[Store, SwitchedStore])
-def store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    with closing(request.param(None)) as made:
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    with closing(Store(None)) as made:
         yield made
 
 
@@ -53,13 +52,11 @@ def young(times: Column, bounds: Column) -> Mask:
 @examples(60)
 @given(ACTIONS)
 def test_rows_are_those_of_memory(store: Store, actions: list[tuple[str, list[Row]]]) -> None:
-    memory, stored = MemoryStorage(), join_storage(store)
+    memory, stored = MemoryStorage(), JoinStorage(store)
     with store.transaction():
         stored.keep("binding", lambda rows: np.zeros(rows.num_rows, np.bool_))
     for action, some in actions:
         rows, (_, pair, *_) = table_of(some, RELATIONS["binding"]), some[0]
-        if action == "commit":
-            store.flush()
         with store.transaction():
             gone = []
             for one in (memory, stored):
@@ -87,7 +84,7 @@ def test_all_relations_have_their_schemas(store: Store) -> None:
         "template": [(1, "graph")],
         "r_t": [(1, 2, (3, 4), 1, 1 << 62, 6, True), (1, 3, (), 0, 5, 6, False)],
     }
-    stored = join_storage(store)
+    stored = JoinStorage(store)
     with store.transaction():
         for relation, some in rows.items():
             stored.append(relation, table_of(some, RELATIONS[relation]))
@@ -115,5 +112,5 @@ def test_what_has_aged_leaves_the_rest_as_it_was(size: int) -> None:
                 stored.append("binding", table_of(came, RELATIONS["binding"]))
                 stored.keep("binding", young(times, bounds))
             left = left[times[left[:, 0]] >= bounds[left[:, 1] - 1]]
-            rows = store.fetch("SELECT doc, pair, key FROM state.binding ORDER BY ALL")
-            assert rows == [(doc, pair, doc) for doc, pair in left.tolist()]
+            rows = store.scan("binding").select(["doc", "pair", "key"]).to_pylist()
+            assert [tuple(row.values()) for row in rows] == [(d, p, d) for d, p in left.tolist()]

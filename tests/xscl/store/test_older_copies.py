@@ -20,22 +20,16 @@ from tests.xscl.store.backups import append, everything, subscribed
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.store.data_directory import DataDirectory
-from xscl.store.opening import IS_SQLITE, mark_path, paths_beside
+from xscl.store.store_file import log_path
+from xscl.store.store_lock import lock_path
 
 YESTERDAY, TODAY = 3, 4
 """Segments that were consumed by then, and since then."""
 
 
 def files_of(home: DataDirectory) -> Iterator[Path]:
-    """Yield the files of the database, whatever they are, without a lock that has no mark."""
-    for path in sorted(home.path.glob(f"{home.database.name}*")):
-        if not path.name.endswith(".lock") or path == mark_path(home.database):
-            yield path
-
-
-def logs_of(home: DataDirectory) -> list[Path]:
-    """Return the files with commits that the database itself may lack."""
-    return list(paths_beside(home.database)[:2])
+    """Yield the files of the database, whatever they are."""
+    yield from sorted(home.path.glob(f"{home.database.name}*"))
 
 
 def consume(home: DataDirectory, engine: xscl.Engine, *numbers: int) -> None:
@@ -115,17 +109,16 @@ def numbers(engine: xscl.Engine) -> list[str]:
 def without_the_logs(yesterday: DataDirectory, today: DataDirectory) -> None:
     """Copy one file, and delete what does not seem to belong to it."""
     shutil.copy(yesterday.database, today.database)
-    for path in logs_of(today):
-        path.unlink(missing_ok=True)
+    log_path(today.database).unlink(missing_ok=True)
 
 
 def all_but_the_count(yesterday: DataDirectory, today: DataDirectory) -> None:
     """Copy all files of the database in place of today's; the count of commits stays."""
     for path in files_of(today):
-        if path != mark_path(today.database):
+        if path != lock_path(today.database):
             path.unlink()
     for path in files_of(yesterday):
-        if path != mark_path(yesterday.database):
+        if path != lock_path(yesterday.database):
             shutil.copy(path, today.path)
 
 
@@ -154,14 +147,12 @@ def test_one_file_of_yesterday_beside_the_logs_of_today(
 
 
 def test_deleted_logs_beside_a_killed_store(today: DataDirectory) -> None:
-    for path in logs_of(today):
-        path.unlink(missing_ok=True)
+    log_path(today.database).unlink(missing_ok=True)
     is_told(today, f"the last {TODAY} are missing")
     is_told_by_doctor(today)
     is_accepted(today, YESTERDAY + TODAY)
 
 
-@pytest.mark.skipif(not IS_SQLITE, reason="the store in DuckDB keeps no number of its file")
 def test_an_older_file_beside_the_logs_of_today(yesterday: DataDirectory, tmp_path: Path) -> None:
     """The logs begin after a later state of the file, so they do not fit."""
     home = DataDirectory(shutil.copytree(yesterday.path, tmp_path / "home"))
@@ -176,10 +167,9 @@ def test_an_older_file_beside_the_logs_of_today(yesterday: DataDirectory, tmp_pa
     is_accepted(today, YESTERDAY + 2)
 
 
-@pytest.mark.skipif(not IS_SQLITE, reason="the store in DuckDB makes its count again")
 def test_deleted_logs_and_count(today: DataDirectory) -> None:
     """Nothing but the note in the spool says that there was more."""
-    for path in (*logs_of(today), mark_path(today.database)):
+    for path in (log_path(today.database), lock_path(today.database)):
         path.unlink(missing_ok=True)
     is_told(today, f"it has consumed the spool up to segment {YESTERDAY}")
     is_told_by_doctor(today)

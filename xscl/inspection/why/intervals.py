@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from xscl.documents.document_log import StoredDocument
 from xscl.inspection.why.choices import Conjunct
 from xscl.inspection.why.question import Edge
-from xscl.store.schema import EARLIEST
+from xscl.store.queries.tables import EARLIEST
 from xscl.time_format import UNITS
 
 

@@ -10,7 +10,7 @@ from typing import cast
 
 from cep_core.plan import Members, Row, SlotWiseMOp, Wanted
 from xscl.documents.composite_events import Composite
-from xscl.store.schema import EARLIEST
+from xscl.store.queries.tables import EARLIEST
 from xscl.time_format import UNITS
 
 _SECONDS = 1 << 40

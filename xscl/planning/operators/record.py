@@ -22,7 +22,7 @@ from cep_core.algebra import WHITE_SPACE, integer_of, number_of
 from cep_core.plan import VALUES, Clock, Members, Row, SlotWiseMOp, Wanted
 from xscl.shredding.arrivals import Arrival
 from xscl.shredding.nodes.tree import string_value
-from xscl.store.schema import LEVELS
+from xscl.store.queries.tables import LEVELS
 
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 

@@ -39,8 +39,8 @@ class Health(JsonBody):
     """Start of the stall, since which nothing was committed; null without a stall."""
     stalled_segment: int | None = Field(default=None, examples=[7])
     """Spool segment that waits for the consumer; null without a stall."""
-    store: Literal["ok", "opening"] = "ok"
-    """`opening` after a failed write has invalidated the database, until it is open again."""
+    store: Literal["ok"] = "ok"
+    """Always `ok`."""
     clock: Literal["ok", "stepped", "slowed"] = "ok"
     """`ok`, or how the wall clock disagrees with the monotonic clock: it has `stepped` and is not
     followed, or it was set back and time is `slowed` until it has caught up."""
@@ -142,8 +142,6 @@ async def health(here: Here) -> Health:
     """Answers without delay; needs no token."""
     clock, stall = here.clock.agreement(), here.watch.stall()
     found = Health(clock=clock.state, clock_ahead=clock.seconds)
-    if here.engine.host.transactions.store.is_lost:
-        found.store = "opening"
     if stall is not None:
         found.consumer = "stalled"
         found.stalled_since = ticks() - int(stall.seconds * 1_000_000)

@@ -29,8 +29,8 @@ from xscl.engine.read_snapshot import ReadSnapshot, read_snapshot
 from xscl.inspection.relations import VALUED, may_read_values
 from xscl.service.sql.limits import AsOf
 from xscl.service.sql.viewer import Viewer
+from xscl.store.queries.tables import EARLIEST
 from xscl.store.queries.visible_rows import join_state, template_graphs, visible_rows
-from xscl.store.schema import EARLIEST
 from xscl.store.store import Store
 from xscl.subscriptions.match_tables import VALUES, values_table
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 _WORD = re.compile(r"\w+")
@@ -32,10 +31,8 @@ def words(*queries: str) -> frozenset[str]:
 
 def answers(store: Store, tables: Sequence[str], queries: Mapping[str, str]) -> dict[str, pa.Table]:
     """Return the answers of queries in the SQL of DuckDB over stored tables, as of one commit."""
-    if isinstance(store, SqliteStore):
-        with closing(store.duck(*tables, columns=words(*queries.values()))) as connection:
-            return {name: connection.sql(query).to_arrow_table() for name, query in queries.items()}
-    return {name: store.arrow(query) for name, query in queries.items()}
+    with closing(store.duck(*tables, columns=words(*queries.values()))) as connection:
+        return {name: connection.sql(query).to_arrow_table() for name, query in queries.items()}
 
 
 def analysed(
@@ -48,18 +45,9 @@ def analysed(
 
     Tables in memory are `lent` to it by their names.
     """
-    lent = lent or {}
-    if isinstance(store, SqliteStore):
-        with closing(store.duck(*asked.tables, columns=words(asked.query))) as connection:
-            for name, table in lent.items():
-                connection.register(name, table)
-            answer = connection.execute(asked.query, list(parameters))
-            names = [column[0] for column in answer.description]
-            return iter([dict(zip(names, row, strict=True)) for row in answer.fetchall()])
-    for name, table in lent.items():
-        store.lend(name, table)
-    try:
-        return store.rows(asked.query, parameters)
-    finally:
-        for name, table in lent.items():
-            store.lend(name, table.slice(0, 0))
+    with closing(store.duck(*asked.tables, columns=words(asked.query))) as connection:
+        for name, table in (lent or {}).items():
+            connection.register(name, table)
+        answer = connection.execute(asked.query, list(parameters))
+        names = [column[0] for column in answer.description]
+        return iter([dict(zip(names, row, strict=True)) for row in answer.fetchall()])

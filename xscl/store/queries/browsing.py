@@ -6,15 +6,13 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
-from xscl.store.opening import IS_SQLITE
 from xscl.store.queries.analysis import Analysis, analysed
 from xscl.store.queries.days import DAY, days_ago
-from xscl.store.queries.lists import TEXTS, any_of, contains
+from xscl.store.queries.lists import LISTED, any_of, contains
 from xscl.store.queries.owners import OPERATOR, own_condition
 from xscl.store.store import Store
 
 _NEWEST = "doc > (SELECT next_doc FROM state.progress) - ?"
-_TEXT = "in_small_letters(t.xml)" if IS_SQLITE else "lower(try(decode(t.xml)))"
 _BY_DAY = Analysis(
     ("document",),
     "WITH one AS (SELECT ts, unnest(streams) AS name FROM state.document WHERE ts > ?)"
@@ -48,8 +46,9 @@ def documents_seen(
     if text:
         wanted = text.lower()
         conditions.append(
-            f"{_NEWEST} AND (instr({_lower('d.id')}, ?) > 0 OR instr({_TEXT}, ?) > 0"
-            f" OR instr({_TEXT}, ?) > 0)"
+            f"{_NEWEST} AND (instr(in_small_letters(d.id), ?) > 0"
+            " OR instr(in_small_letters(t.xml), ?) > 0"
+            " OR instr(in_small_letters(t.xml), ?) > 0)"
         )
         parameters += [searched, wanted, wanted, escape(wanted)]
     return store.rows(
@@ -58,10 +57,6 @@ def documents_seen(
         f" WHERE {' AND '.join(conditions)} ORDER BY doc DESC LIMIT ?",
         [*parameters, limit],
     )
-
-
-def _lower(column: str) -> str:
-    return f"in_small_letters({column})" if IS_SQLITE else f"lower({column})"
 
 
 def document_named(store: Store, name: str) -> dict[str, Any]:
@@ -78,7 +73,7 @@ def times_of_arrival(store: Store, names: Collection[str], *, searched: int) -> 
     """Return the times of arrival of documents by name, among the newest `searched` ones."""
     rows = store.rows(
         "SELECT id, max(arrived) AS arrived FROM state.document"
-        f" WHERE {_NEWEST} AND id IN {TEXTS} GROUP BY id",
+        f" WHERE {_NEWEST} AND id IN {LISTED} GROUP BY id",
         [searched, list(names)],
     )
     return {row["id"]: row["arrived"] for row in rows}

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from xscl.store.queries.lists import first_of, is_empty
 from xscl.store.queries.numbers import Numbers, among, found_numbers
-from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 _COLUMNS = "doc, docs, nodes, vals, start, ts, clock, rank, first, version, bases"
@@ -27,23 +26,13 @@ def composites_of(
     """Return the composites of some numbers, or all, in the order of their numbers."""
     where, parameters = "", list[object]()
     if numbers is not None:
-        listed, parameters = among(store, numbers)
+        listed, parameters = among(numbers)
         where = f" WHERE doc IN ({listed})"
     return store.rows(f"SELECT {_COLUMNS} FROM state.composite{where} ORDER BY doc", parameters)
 
 
 def relational_results(store: Store, first: int, last: int) -> Iterator[dict[str, Any]]:
     """Return the relational rows between two times that are results, each with its `qid`."""
-    if isinstance(store, SqliteStore):
-        return _relational_results(store, first, last)
-    return store.rows(
-        f"SELECT qid, {_COLUMNS} FROM (SELECT qid, doc1 AS doc FROM state.result) AS r"
-        " JOIN state.composite USING (doc) WHERE ts BETWEEN ? AND ? AND len(docs) = 0",
-        [first, last],
-    )
-
-
-def _relational_results(store: SqliteStore, first: int, last: int) -> Iterator[dict[str, Any]]:
     composites = {
         row["doc"]: row
         for row in store.rows(
@@ -62,7 +51,7 @@ def _relational_results(store: SqliteStore, first: int, last: int) -> Iterator[d
 
 def relational_composites(store: Store, bases: Collection[int]) -> list[int]:
     """Return the numbers of the relational rows whose first part is of some documents."""
-    listed, parameters = among(store, bases)
+    listed, parameters = among(bases)
     rows = store.fetch(
         f"SELECT doc FROM state.composite WHERE {is_empty('docs')}"
         f" AND {first_of('bases')} IN ({listed})",
@@ -74,10 +63,7 @@ def relational_composites(store: Store, bases: Collection[int]) -> list[int]:
 def documents_of_composites(store: Store, *, bases: bool = False) -> Numbers:
     """Return the documents of all composites, or their `bases`."""
     column = "bases" if bases else "docs"
-    if isinstance(store, SqliteStore):
-        query = f"SELECT value FROM state.composite, json_each({column})"
-        return found_numbers(store, query)
-    return found_numbers(store, f"SELECT unnest({column}) AS doc FROM state.composite")
+    return found_numbers(store, f"SELECT value FROM state.composite, json_each({column})")
 
 
 def delete_composites(store: Store, *, but: Numbers) -> None:
@@ -85,7 +71,7 @@ def delete_composites(store: Store, *, but: Numbers) -> None:
     numbers = found_numbers(store, "SELECT doc FROM state.composite")
     gone = numbers[~np.isin(numbers, but)]
     if len(gone):
-        listed, parameters = among(store, gone)
+        listed, parameters = among(gone)
         store.fetch(f"DELETE FROM state.composite WHERE doc IN ({listed})", parameters)
 
 

@@ -21,6 +21,6 @@ def insert_cuts(store: Store, rows: Sequence[Mapping[str, object]]) -> None:
 
 def delete_cuts(store: Store, qids: Collection[int], *, before: int | None = None) -> None:
     """Delete the documents of some rows of R_T: those before a number, or all."""
-    listed, parameters = among(store, qids)
+    listed, parameters = among(qids)
     bound, last = ("", []) if before is None else (" AND doc < ?", [before])
     store.fetch(f"DELETE FROM state.cut WHERE qid IN ({listed}){bound}", [*parameters, *last])

@@ -11,9 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from templates.model.relations import INFINITE
-from xscl.store.queries.lists import TEXTS, any_of, first_of, has_any, is_empty
+from xscl.store.queries.lists import LISTED, any_of, first_of, has_any, is_empty
 from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
-from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 _TABLE = "state.document"
@@ -30,43 +29,31 @@ def insert_documents(store: Store, rows: pa.Table | Mapping[str, Any]) -> None:
     """Append documents: a table of all columns, or their values by the names of columns."""
     if isinstance(rows, pa.Table):
         store.insert(_TABLE, rows)
-    elif isinstance(store, SqliteStore):
-        store.insert_columns(_TABLE, rows)
     else:
-        store.insert(_TABLE, store.typed(_TABLE, rows))
+        store.insert_columns(_TABLE, rows)
 
 
 def delete_documents(store: Store, docs: Numbers) -> None:
     """Delete the rows of some documents."""
-    listed, parameters = among(store, docs)
+    listed, parameters = among(docs)
     store.fetch(f"DELETE FROM state.document WHERE doc IN ({listed})", parameters)
 
 
 # -- Reading -------------------------------------------------------------------------------
 
 
-def stored_documents(
-    store: Store, docs: Collection[int], *, newest: bool = True
-) -> Iterator[dict[str, Any]]:
-    """Return the parts of documents that matches need; `stream` is the first one of several.
-
-    Unless they are the `newest`, those of the newest commits may lack.
-    """
-    listed, parameters = among(store, docs)
+def stored_documents(store: Store, docs: Collection[int]) -> Iterator[dict[str, Any]]:
+    """Return the parts of documents that matches need; `stream` is the first one of several."""
+    listed, parameters = among(docs)
     query = f"SELECT {_STORED} FROM state.document WHERE doc IN ({listed})"
-    return store.rows(query, parameters, newest=newest)
+    return store.rows(query, parameters)
 
 
-def identities(
-    store: Store, docs: Collection[int], *, newest: bool = True
-) -> Iterator[dict[str, Any]]:
-    """Return `given`, `id`, `streams`, `hash` and `base` of documents.
-
-    Unless they are the `newest`, those of the newest commits may lack.
-    """
-    listed, parameters = among(store, docs)
+def identities(store: Store, docs: Collection[int]) -> Iterator[dict[str, Any]]:
+    """Return `given`, `id`, `streams`, `hash` and `base` of documents."""
+    listed, parameters = among(docs)
     query = f"SELECT given, id, streams, hash, base FROM state.document WHERE doc IN ({listed})"
-    return store.rows(query, parameters, newest=newest)
+    return store.rows(query, parameters)
 
 
 def documents_of_streams(store: Store, prefix: str) -> Numbers:
@@ -83,12 +70,8 @@ def expired_documents(
 
     Those from the number on are needed, those that are `kept`, and those that `firsts` arrived for.
     """
-    if isinstance(store, SqliteStore):
-        kept_too, numbers = among(store, kept)
-    else:
-        kept_too, numbers = "SELECT doc FROM kept", list[object]()
-        store.lend("kept", pa.table({"doc": kept}))
-    listed, parameters = among(store, firsts)
+    kept_too, numbers = among(kept)
+    listed, parameters = among(firsts)
     return found_numbers(
         store,
         "SELECT doc FROM state.document WHERE doc < ? AND given NOT IN (SELECT given"
@@ -99,19 +82,16 @@ def expired_documents(
 
 def hashes_of_ids(store: Store) -> tuple[Numbers, npt.NDArray[np.uint64]]:
     """Return the numbers of all documents, and 64 bits of the MD5 of the id of each."""
-    if isinstance(store, SqliteStore):
-        given = store.fetch("SELECT doc, given FROM state.document")
-        docs = np.fromiter((doc for doc, _ in given), np.int64, len(given))
-        digests = (md5(one.encode(), usedforsecurity=False).digest()[8:] for _, one in given)
-        return docs, np.frombuffer(b"".join(digests), np.dtype("<u8"))
-    rows = store.arrow("SELECT doc, md5_number_lower(given) AS hash FROM state.document")
-    return rows["doc"].to_numpy(), rows["hash"].to_numpy()
+    given = store.fetch("SELECT doc, given FROM state.document")
+    docs = np.fromiter((doc for doc, _ in given), np.int64, len(given))
+    digests = (md5(one.encode(), usedforsecurity=False).digest()[8:] for _, one in given)
+    return docs, np.frombuffer(b"".join(digests), np.dtype("<u8"))
 
 
 def documents_given(store: Store, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Return `id`, `given` and `streams` of the documents that were posted with some ids."""
     return store.rows(
-        f"SELECT id, given, streams FROM state.document WHERE given IN {TEXTS}",
+        f"SELECT id, given, streams FROM state.document WHERE given IN {LISTED}",
         [sorted(ids)],
     )
 

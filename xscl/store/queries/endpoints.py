@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from xscl.store.queries.lists import TEXTS
+from xscl.store.queries.lists import LISTED
 from xscl.store.store import Store
 
 
@@ -38,7 +38,7 @@ def insert_endpoints(
 def delete_endpoints(store: Store, ids: Sequence[str]) -> None:
     """Delete endpoints with their letters."""
     for table, column in (("endpoint", "id"), ("dead_letter", "endpoint")):
-        store.fetch(f"DELETE FROM state.{table} WHERE {column} IN {TEXTS}", [list(ids)])
+        store.fetch(f"DELETE FROM state.{table} WHERE {column} IN {LISTED}", [list(ids)])
 
 
 # -- Figures -------------------------------------------------------------------------------

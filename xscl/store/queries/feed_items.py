@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
-from xscl.store.lent_tables import named
-from xscl.store.queries.lists import TEXTS
+from xscl.store.queries.lists import LISTED
 from xscl.store.store import Store
 
 
@@ -16,7 +13,8 @@ def items_of(store: Store, keys: Collection[str]) -> Iterator[dict[str, Any]]:
     """Return the items of feeds; `first_name`, `all_names` and `alike` are below 2 ** 64."""
     return store.rows(
         "SELECT key, identity, hash, versions, rule, skipped, missing_since, first_name,"
-        f" all_names, time_from, clipped, written, alike FROM state.feed_item WHERE key IN {TEXTS}",
+        " all_names, time_from, clipped, written, alike FROM state.feed_item"
+        f" WHERE key IN {LISTED}",
         [list(keys)],
     )
 
@@ -26,7 +24,7 @@ def count_items(store: Store, keys: Collection[str] | None = None) -> Iterator[d
 
     Columns: key, items, their versions, skipped changes, items with a clipped time and without one.
     """
-    among = "" if keys is None else f" WHERE key IN {TEXTS}"
+    among = "" if keys is None else f" WHERE key IN {LISTED}"
     return store.rows(
         "SELECT key, count(*) AS items, sum(versions) AS versions,"
         " coalesce(sum(skipped), 0) AS skipped, count(*) FILTER (WHERE clipped) AS clipped,"
@@ -38,23 +36,10 @@ def count_items(store: Store, keys: Collection[str] | None = None) -> Iterator[d
 
 def replace_items(store: Store, rows: Sequence[Mapping[str, object]]) -> None:
     """Insert items, rows as `items_of` returns them, or replace those that are there."""
-    if rows:
-        remembered = store.typed(
-            "state.feed_item", {name: [row[name] for row in rows] for name in rows[0]}
-        )
-        store.lend("remembered", remembered)
-        columns = named(remembered.column_names)
-        store.fetch(
-            f"INSERT OR REPLACE INTO state.feed_item ({columns}) SELECT {columns} FROM remembered"
-        )
+    store.insert_rows("state.feed_item", rows, replace=True)
 
 
 def delete_items(store: Store, items: Sequence[tuple[str, str]]) -> None:
     """Delete items, given by key and identity."""
-    if items:
-        keys, names = zip(*items, strict=True)
-        store.lend("forgotten", pa.table({"key": keys, "identity": names}))
-        store.fetch(
-            "DELETE FROM state.feed_item"
-            " WHERE (key, identity) IN (SELECT key, identity FROM forgotten)"
-        )
+    sql = "DELETE FROM state.feed_item WHERE key = ? AND identity = ?"
+    store.execute_many(sql, items)

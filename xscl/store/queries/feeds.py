@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
-from xscl.store.queries.lists import TEXTS, contains
+from xscl.store.queries.lists import LISTED, contains
 from xscl.store.queries.owners import OPERATOR, own_condition
-from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 _POLLED = (
@@ -38,10 +35,7 @@ def feeds(store: Store) -> Iterator[dict[str, Any]]:
 
 def feeds_among(store: Store, keys: Collection[str], url: str = "") -> Iterator[dict[str, Any]]:
     """Return the feeds of some keys, and those of an address."""
-    if isinstance(store, SqliteStore):
-        return _feeds(store, f"WHERE url = ? OR key IN {TEXTS}", url, list(keys))
-    marks = ", ".join("?" * len(keys)) or "NULL"  # a list that is unnested takes a ms longer
-    return _feeds(store, f"WHERE url = ? OR key IN ({marks})", url, *keys)
+    return _feeds(store, f"WHERE url = ? OR key IN {LISTED}", url, list(keys))
 
 
 def feeds_on(store: Store, stream: str) -> Iterator[dict[str, Any]]:
@@ -145,34 +139,21 @@ def update_polled(
     `was_due` is when each feed was due as its poll began: if that has changed since, it is polled
     `again` at a time, or when it is due now if that is later.
     """
-    if isinstance(store, SqliteStore):
-        changes = ", ".join(f"{name} = ?" for name in _POLLED)
-        for row, due, later in zip(rows, was_due, again, strict=True):
-            values, then = map(row.__getitem__, _POLLED), row["next_poll"]
-            store.fetch(
-                f"UPDATE state.feed SET {changes}, next_poll = CASE WHEN next_poll <> ?"
-                " THEN min(?, max(next_poll, ?)) ELSE ? END WHERE key = ?",
-                [*values, due, then, later, then, row["key"]],
-            )
-        return
-    if not rows:
-        return
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
-    polled = store.typed("state.feed", columns)
-    polled = polled.append_column("was_due", pa.array(was_due, pa.int64()))
-    store.lend("polled", polled.append_column("again", pa.array(again, pa.int64())))
-    changes = ", ".join(f"{name} = polled.{name}" for name in _POLLED)
-    store.fetch(
-        f"UPDATE state.feed SET {changes}, next_poll = CASE"
-        " WHEN feed.next_poll <> polled.was_due"
-        " THEN least(polled.next_poll, greatest(feed.next_poll, polled.again))"
-        " ELSE polled.next_poll END FROM polled WHERE feed.key = polled.key"
-    )
+    changes = ", ".join(f"{name} = ?" for name in _POLLED)
+    for row, due, later in zip(rows, was_due, again, strict=True):
+        values, then = map(row.__getitem__, _POLLED), row["next_poll"]
+        store.fetch(
+            f"UPDATE state.feed SET {changes}, next_poll = CASE WHEN next_poll <> ?"
+            " THEN min(?, max(next_poll, ?)) ELSE ? END WHERE key = ?",
+            [*values, due, then, later, then, row["key"]],
+        )
 
 
 def mark_polled(store: Store, keys: Collection[str]) -> None:
     """Record that feeds have been polled at least once."""
-    store.fetch(f"UPDATE state.feed SET polls = 1 WHERE polls < 1 AND key IN {TEXTS}", [list(keys)])
+    store.fetch(
+        f"UPDATE state.feed SET polls = 1 WHERE polls < 1 AND key IN {LISTED}", [list(keys)]
+    )
 
 
 def hold_domain(store: Store, domain: str, until: int) -> None:
@@ -192,7 +173,7 @@ def bring_forward(store: Store, keys: Collection[str], *, now: int, second: int)
     store.fetch(
         f"UPDATE state.feed SET next_poll = CASE WHEN next_poll <= {plain} THEN next_poll"
         f" WHEN {plain} > ? THEN {plain} ELSE ? END"
-        f" WHERE next_poll > ? AND error IS NULL AND key IN {TEXTS}",
+        f" WHERE next_poll > ? AND error IS NULL AND key IN {LISTED}",
         [now, now, now, list(keys)],
     )
 
@@ -203,7 +184,7 @@ def poll_again(store: Store, keys: Collection[str], *, now: int, least: int) -> 
     A feed that is due may just be polled: as its time changes, it is polled once more.
     """
     rows = store.rows(
-        f"SELECT key, next_poll, polled FROM state.feed WHERE key IN {TEXTS}", [list(keys)]
+        f"SELECT key, next_poll, polled FROM state.feed WHERE key IN {LISTED}", [list(keys)]
     )
     for row in rows:
         soon = max(now + 1, (row["polled"] or 0) + least)

@@ -7,24 +7,18 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from templates.storage import KEYS, RELATIONS, Mask, Numbers, Storage, codes_of, scan
-from xscl.store.lent_tables import named
-from xscl.store.sqlite_store import SqliteStore
+from templates.storage import KEYS, RELATIONS, Mask, Numbers, codes_of
+from xscl.store.queries.tables import named
 from xscl.store.store import Store
 
-PART = 1 << 18
-"""Rows that are read at a time."""
 
+class JoinStorage:
+    """What stage 2 keeps in a store: the join state in chunks, the registry in rows.
 
-def join_storage(store: Store) -> Storage:
-    """Return what stage 2 keeps in a store."""
-    return ChunkedJoinStorage(store) if isinstance(store, SqliteStore) else JoinStorage(store)
+    It is a `templates.storage.Storage`.
+    """
 
-
-class ChunkedJoinStorage:
-    """What stage 2 keeps in a store in SQLite: the join state in chunks, the registry in rows."""
-
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
 
     def append(self, relation: str, rows: pa.Table) -> None:
@@ -81,48 +75,3 @@ class ChunkedJoinStorage:
 
         self._store.drop(relation, dead=dead, exact=True)
         return pa.concat_tables(gone)
-
-
-class JoinStorage:
-    """What stage 2 keeps in a store: see `templates.storage.Storage`."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def append(self, relation: str, rows: pa.Table) -> None:
-        """Append rows, which have the schema of the relation."""
-        self._store.append(f"state.{relation}", rows)
-
-    def parts(
-        self, relation: str, columns: Sequence[str] = (), docs: Numbers | None = None
-    ) -> Iterator[pa.Table]:
-        """Yield some columns, or all, of the rows in the order of appends, in parts.
-
-        Nothing else may use the store meanwhile.  Rows of other documents than `docs` are missing.
-        """
-        store, schema = self._store, RELATIONS[relation]
-        names = columns or schema.names
-        chosen = pa.schema([schema.field(name) for name in names])
-        of = "" if docs is None else f" WHERE doc IN ({store.lender.among(docs)})"
-        with store.translate_errors():
-            query = f"SELECT {named(names)} FROM state.{relation}{of}"
-            for batch in store.connection.sql(query).to_arrow_reader(PART):
-                yield pa.Table.from_batches([batch]).cast(chosen)
-
-    def discard(self, relation: str, rows: pa.Table) -> None:
-        """Delete the rows that are equal to one of `rows` in all its columns."""
-        if not rows.num_rows:
-            return
-        store, names = self._store, rows.column_names
-        if len(names) == 1:
-            listed = store.lender.among(rows.column(0).to_numpy())
-        else:
-            store.lend(f"gone_{relation}", rows)
-            listed = f"SELECT {named(names)} FROM gone_{relation}"
-        store.fetch(f"DELETE FROM state.{relation} WHERE ({named(names)}) IN ({listed})")
-
-    def keep(self, relation: str, stays: Mask) -> pa.Table:
-        """Delete the rows that need not stay, and return those that were deleted: their keys."""
-        gone = scan(self, relation, KEYS[relation], where=lambda rows: ~stays(rows))
-        self.discard(relation, gone)
-        return gone

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from xscl.store.lent_tables import named
-from xscl.store.queries.lists import TEXTS
+from xscl.store.queries.lists import LISTED
 from xscl.store.store import Store
 
 _LEASES = (
@@ -19,7 +18,7 @@ def leases(store: Store, keys: Collection[str] | None = None) -> Iterator[dict[s
     """Return the leases of some feeds, or all."""
     if keys is None:
         return store.rows(_LEASES)
-    return store.rows(f"{_LEASES} WHERE key IN {TEXTS}", [list(keys)])
+    return store.rows(f"{_LEASES} WHERE key IN {LISTED}", [list(keys)])
 
 
 def count_leases(store: Store) -> int:
@@ -62,16 +61,12 @@ def leases_without_hub(store: Store) -> list[str]:
 
 def put_lease(store: Store, row: Mapping[str, object]) -> None:
     """Insert a lease, a row as `leases` returns it, or replace that of its feed."""
-    marks = ", ".join("?" * len(row))
-    store.fetch(
-        f"INSERT OR REPLACE INTO state.feed_lease ({named(row)}) VALUES ({marks})",
-        list(row.values()),
-    )
+    store.insert_rows("state.feed_lease", [row], replace=True)
 
 
 def delete_leases(store: Store, keys: Collection[str]) -> None:
     """Delete the leases of feeds."""
-    store.fetch(f"DELETE FROM state.feed_lease WHERE key IN {TEXTS}", [list(keys)])
+    store.fetch(f"DELETE FROM state.feed_lease WHERE key IN {LISTED}", [list(keys)])
 
 
 def note_problem(store: Store, key: str, note: str, *, asked: int) -> None:
@@ -106,7 +101,7 @@ def deny_lease(store: Store, key: str, callback: str, *, due: int, note: str) ->
 def end_leases(store: Store, keys: Collection[str], note: str) -> None:
     """End leases that are over."""
     store.fetch(
-        f"UPDATE state.feed_lease SET until = NULL, note = ? WHERE key IN {TEXTS}",
+        f"UPDATE state.feed_lease SET until = NULL, note = ? WHERE key IN {LISTED}",
         [note, list(keys)],
     )
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
 from xscl.store.store import Store
 
 
@@ -17,10 +15,9 @@ def operator_entries(store: Store) -> list[tuple[int, bytes]]:
 
 def insert_operator_entries(store: Store, numbers: Sequence[int], entries: Sequence[bytes]) -> None:
     """Append entries with their numbers."""
-    columns = {"number": pa.array(numbers, pa.int64()), "entry": pa.array(entries, pa.binary())}
-    store.insert("state.core", pa.table(columns))
+    store.insert_columns("state.core", {"number": numbers, "entry": entries})
 
 
 def delete_operator_entries(store: Store, numbers: Sequence[int]) -> None:
     """Delete the entries of some numbers."""
-    store.remove("state.core", numbers)
+    store.execute_many("DELETE FROM state.core WHERE number = ?", ((one,) for one in numbers))

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from xscl.store.queries.lists import NUMBERS, has_any
+from xscl.store.queries.lists import LISTED, has_any
 from xscl.store.queries.numbers import among, found_number
-from xscl.store.sqlite_store import SqliteStore
+from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 
 _BASE = (
@@ -50,7 +50,7 @@ def past_documents(
         f" d.history, d.origin, d.doc, {_BASE} AS base, t.xml"
         " FROM state.document d LEFT JOIN state.text t USING (doc)"
         f" WHERE {has_any('d.streams')} AND d.ts BETWEEN ? AND ? AND d.first >= ?"
-        f" AND (d.version = 1 OR ?) AND (t.doc IS NOT NULL OR d.doc IN {NUMBERS})",
+        f" AND (d.version = 1 OR ?) AND (t.doc IS NOT NULL OR d.doc IN {LISTED})",
         [list(streams), begin, end, first, updates, list(besides)],
         size,
     )
@@ -64,19 +64,12 @@ def places_of_kept(
     Their numbers are from `first` to before `end`; what they were made of came from document
     `since` on.  The clock is not before the document's time.
     """
-    select = (
+    query = (
         "SELECT doc, rank, ts, CASE WHEN ts > clock THEN ts ELSE clock END AS clock"
-        " FROM state.document WHERE {read}"
-        f" AND doc >= {int(first)} AND doc < {int(end)} AND first >= {int(since)}"
+        f" FROM state.document WHERE {has_any('streams')} AND doc >= ? AND doc < ? AND first >= ?"
         " AND doc IN (SELECT doc FROM state.text) ORDER BY doc"
     )
-    if isinstance(store, SqliteStore):
-        query = select.format(read=has_any("streams"))
-        return store.arrow(query, [list(streams)]).cast(_PLACES)
-    store.lend("read_streams", pa.table({"name": list(streams)}))
-    return store.arrow(
-        select.format(read="list_has_any(streams, (SELECT list(name) FROM read_streams))")
-    )
+    return store.arrow(query, [list(streams), first, end, since]).cast(_PLACES)
 
 
 def kept_arrivals(
@@ -86,7 +79,7 @@ def kept_arrivals(
 
     Nothing else may use the connection meanwhile.
     """
-    listed, parameters = among(store, docs)
+    listed, parameters = among(docs)
     yield from _batches(
         store,
         "SELECT d.doc, d.streams, t.xml, d.ts, d.clock, d.rank, d.base, d.first"
@@ -99,15 +92,11 @@ def kept_arrivals(
 
 def kept_rows(store: Store, docs: npt.NDArray[np.int64]) -> pa.Table:
     """Return the whole rows of the documents of some numbers that have a text, with it as `xml`."""
-    columns = f"{store.columns_of('state.document')}, xml"
-    joined = "state.document JOIN state.text USING (doc)"
-    if isinstance(store, SqliteStore):
-        listed, parameters = among(store, docs)
-        query = f"SELECT {columns} FROM {joined} WHERE doc IN ({listed}) ORDER BY doc"
-        return store.arrow(query, parameters)
-    store.lend("chosen", pa.table({"doc": docs}))
+    listed, parameters = among(docs)
     return store.arrow(
-        f"SELECT {columns} FROM {joined} WHERE doc IN (SELECT doc FROM chosen) ORDER BY doc"
+        f"SELECT {named(TABLES['document'].names)}, xml FROM state.document"
+        f" JOIN state.text USING (doc) WHERE doc IN ({listed}) ORDER BY doc",
+        parameters,
     )
 
 
@@ -115,19 +104,11 @@ def _batches(
     store: Store, query: str, parameters: Sequence[object], size: Callable[[], int]
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of a query in batches, by the numbers of documents, as they are read."""
-    if isinstance(store, SqliteStore):
-        last = -1
-        page = f"{query} AND d.doc > ? ORDER BY d.doc LIMIT ?"
-        while read := list(store.rows(page, [*parameters, last, size()])):
-            last = read[-1]["doc"]
-            yield read
-        return
-    query = f"{query} ORDER BY d.doc"
-    with store.translate_errors():
-        rows = store.connection.execute(query, list(parameters))
-        names = [column[0] for column in rows.description]
-        while found := rows.fetchmany(size()):
-            yield [dict(zip(names, row, strict=True)) for row in found]
+    last = -1
+    page = f"{query} AND d.doc > ? ORDER BY d.doc LIMIT ?"
+    while read := list(store.rows(page, [*parameters, last, size()])):
+        last = read[-1]["doc"]
+        yield read
 
 
 def first_after(store: Store, begin: int) -> int | None:

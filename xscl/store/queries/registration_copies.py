@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from xscl.store.queries.numbers import among, found_numbers
+from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 
 
@@ -35,7 +36,7 @@ def copy_registration(
 
 def _copy(source: Store, target: Store, table: str, key: str, numbers: Collection[int]) -> None:
     """Copy the rows of a table with some numbers."""
-    listed, parameters = among(source, numbers)
-    columns = source.columns_of(table)
+    listed, parameters = among(numbers)
+    columns = named(TABLES[table.removeprefix("state.")].names)
     query = f"SELECT {columns} FROM {table} WHERE {key} IN ({listed}) ORDER BY {key}"
     target.insert_rows(table, source.rows(query, parameters))

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
+from xscl.store.queries.tables import named
 from xscl.store.store import Store
+
+StoredRow: TypeAlias = dict[str, Any]
+"""The values of a row by their columns."""
 
 _KEYS: Mapping[str, tuple[str, ...]] = {
     **{"account": ("number",), "owned_stream": ("account", "name"), "stream": ("name",)},
     **{"subscription_tag": ("subscription", "tag"), "saved_statement": ("account", "name")},
 }
 """The columns that distinguish the rows of a table, where these are not its `id`."""
+
+
+def rows_of(store: Store, table: str, columns: Sequence[str]) -> list[StoredRow]:
+    """Return some columns of the rows of a table, in the order of these."""
+    order = ", ".join(str(place) for place, _ in enumerate(columns, 1))
+    return list(store.rows(f"SELECT {named(columns)} FROM state.{table} ORDER BY {order}"))
 
 
 def insert_missing(store: Store, table: str, rows: Sequence[Mapping[str, object]]) -> int:

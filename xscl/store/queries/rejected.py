@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from xscl.store.queries.numbers import among
 from xscl.store.queries.owners import own_condition
-from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 
@@ -37,20 +34,12 @@ def known_rejected(
     store: Store, ids: Sequence[str], digests: Sequence[str]
 ) -> set[tuple[str | None, str, str]]:
     """Return stream, id and digest of rejected documents with the id and digest of one place."""
-    if isinstance(store, SqliteStore):
-        listed = [[one, digest] for one, digest in zip(ids, digests, strict=True)]
-        return set(
-            store.fetch(
-                "SELECT stream, id, sha256 FROM state.rejected WHERE (id, sha256) IN"
-                " (SELECT value ->> 0, value ->> 1 FROM json_each(?))",
-                [listed],
-            )
-        )
-    store.lend("refused", pa.table({"id": ids, "sha256": digests}))
+    listed = [[one, digest] for one, digest in zip(ids, digests, strict=True)]
     return set(
         store.fetch(
-            "SELECT stream, id, sha256 FROM state.rejected"
-            " WHERE (id, sha256) IN (SELECT id, sha256 FROM refused)"
+            "SELECT stream, id, sha256 FROM state.rejected WHERE (id, sha256) IN"
+            " (SELECT value ->> 0, value ->> 1 FROM json_each(?))",
+            [listed],
         )
     )
 
@@ -66,14 +55,13 @@ def delete_rejected_of(store: Store, prefix: str) -> None:
 def insert_late(store: Store, rows: Sequence[tuple[int, int, int]]) -> None:
     """Append late documents: number, watermark and lateness."""
     docs, watermarks, lateness = zip(*rows, strict=True)
-    missed = pa.nulls(len(docs), pa.string())
-    names = ["doc", "missed", "watermark", "lateness"]
-    store.insert("state.late", pa.table([docs, missed, watermarks, lateness], names=names))
+    columns = {"doc": docs, "watermark": watermarks, "lateness": lateness}
+    store.insert_columns("state.late", columns)
 
 
 def delete_late(store: Store, docs: Collection[int]) -> None:
     """Delete some late documents."""
-    listed, parameters = among(store, docs)
+    listed, parameters = among(docs)
     store.fetch(f"DELETE FROM state.late WHERE doc IN ({listed})", parameters)
 
 
@@ -83,7 +71,7 @@ def delete_late(store: Store, docs: Collection[int]) -> None:
 def keep_newest(store: Store, rows: int, *, tolerated: int) -> None:
     """Keep some newest rows of each of the two tables, if it has more than are tolerated."""
     for table in ("state.late", "state.rejected"):
-        ((there,),) = store.peek(f"SELECT count(*) FROM {table}")
+        ((there,),) = store.fetch(f"SELECT count(*) FROM {table}")
         if there > tolerated:
             last = f"SELECT rowid FROM {table} ORDER BY rowid DESC LIMIT 1 OFFSET ?"
             store.fetch(f"DELETE FROM {table} WHERE rowid <= ({last})", [rows])

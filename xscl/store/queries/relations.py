@@ -8,7 +8,7 @@ those of the last push.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
@@ -17,14 +17,11 @@ import pyarrow as pa
 
 from templates.model.join_graph import JoinGraph
 from xscl.store.queries import kept_matches
-from xscl.store.queries.analysis import Analysis, analysed
 from xscl.store.queries.analysis import words as words_of
 from xscl.store.queries.kept_matches import KEPT_MATCHES
 from xscl.store.queries.lateness import ARRIVAL, LATE, MISSED
-from xscl.store.schema import EARLIEST, LEVELS
-from xscl.store.sqlite_store import SqliteStore
-from xscl.store.sqlite_tables import RELATIONS as CHUNKED
-from xscl.store.sqlite_tables import TABLES
+from xscl.store.queries.tables import EARLIEST, LEVELS, TABLES
+from xscl.store.queries.tables import RELATIONS as CHUNKED
 from xscl.store.store import Store
 
 PUBLISHED = f"rank % {LEVELS} <> 0"
@@ -486,7 +483,7 @@ _OF_ALL = re.compile(r"\b(duckdb_\w+|pragma_\w+|pg_\w+|sqlite_\w+|information_sc
 
 
 def answer(
-    store: SqliteStore,
+    store: Store,
     query: str,
     lent: Callable[[str], pa.Table],
     graphs: Mapping[int, JoinGraph],
@@ -516,39 +513,3 @@ def answer(
         for one in shown:
             connection.execute(one.view)
         return connection.sql(query).to_arrow_table()
-
-
-def syntax_tree(store: Store, query: str) -> str:
-    """Return the syntax tree of a user's query in JSON."""
-    asked = Analysis((), "SELECT json_serialize_sql(?) AS tree")
-    return str(next(analysed(store, asked, [query]))["tree"])
-
-
-# -- On a connection -----------------------------------------------------------------------
-
-
-def create_views(store: Store) -> None:
-    """Create the views of `RELATIONS`; the tables `LENT` are lent."""
-    store.peek(";".join(one.view for one in RELATIONS))
-
-
-def show_template(store: Store, number: int, graph: JoinGraph) -> None:
-    """Create the views of a template, whose output is lent as `out_<number>`."""
-    for one in relations_of_template(number, graph):
-        store.peek(one.view)
-
-
-def hide_templates(store: Store, numbers: Iterable[int]) -> None:
-    """Remove the views of templates."""
-    for number in numbers:
-        for name in names_of_template(number):
-            store.peek(f"DROP VIEW IF EXISTS {name}")
-
-
-def shown_templates(store: Store) -> set[int]:
-    """Return the templates that have views."""
-    rows = store.rows(
-        "SELECT view_name[5:] AS number FROM duckdb_views() WHERE view_name ~ '^R_T_[0-9]+$'",
-        newest=False,
-    )
-    return {int(row["number"]) for row in rows}

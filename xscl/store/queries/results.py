@@ -14,20 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.store.queries.analysis import Analysis, analysed
-from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
-from xscl.store.sqlite_store import SqliteStore
-from xscl.store.sqlite_tables import RELATIONS
+from xscl.store.queries.numbers import Numbers
+from xscl.store.queries.tables import RELATIONS
 from xscl.store.store import Store
 
-_SCHEMA = pa.schema(
-    [
-        *(("position", pa.int64()), ("qid", pa.int32()), ("doc1", pa.int64())),
-        *(("doc2", pa.int64()), ("nodes", pa.list_(pa.field("l", pa.int32())))),
-    ]
-)
-_RESULTS = f"SELECT {', '.join(_SCHEMA.names)} FROM state.result"
-_FEW = 1_000
-"""Rows up to which they are fetched: DuckDB makes a relation and its Arrow table in their time."""
+_SCHEMA = RELATIONS["result"].schema
 
 
 class ResultRange(NamedTuple):
@@ -40,18 +31,6 @@ class ResultRange(NamedTuple):
     since: int
     after: int
     until: int
-
-    @property
-    def parameters(self) -> list[object]:
-        """The parameters of the condition on a range."""
-        return [self.qid, self.since, self.since, self.after, self.until]
-
-
-_IN_RANGE = "qid = ? AND doc1 >= ? AND doc2 >= ? AND position > ? AND position <= ?"
-_OF_NAMES = (
-    "qid IN (SELECT qid FROM state.subscription WHERE instr(name, ?) = 1"
-    " UNION ALL SELECT qid FROM state.retired WHERE instr(name, ?) = 1)"
-)
 
 
 def results_between(
@@ -69,36 +48,6 @@ def results_between(
     They are of some ranges, or of subscriptions whose names begin with a prefix, or all.  With
     `newest_first` they are the last ones, in the opposite order.
     """
-    if isinstance(store, SqliteStore):
-        return _between(store, low, high, ranges, prefix, newest_first=newest_first, limit=limit)
-    conditions, parameters = ["position BETWEEN ? AND ?"], list[object]([low, high])
-    if ranges:
-        conditions.append(f"({' OR '.join([f'({_IN_RANGE})'] * len(ranges))})")
-        parameters += [value for one in ranges for value in one.parameters]
-    elif prefix:
-        conditions.append(_OF_NAMES)
-        parameters += [prefix] * 2
-    query = (
-        f"{_RESULTS} WHERE {' AND '.join(conditions)}"
-        f" ORDER BY position {'DESC' if newest_first else 'ASC'} LIMIT ?"
-    )
-    parameters.append(limit)
-    if limit > _FEW:
-        return store.connection.sql(query, params=parameters).to_arrow_table()
-    return _fetched(store, query, parameters)
-
-
-def _between(
-    store: SqliteStore,
-    low: int,
-    high: int,
-    ranges: Sequence[ResultRange],
-    prefix: str,
-    *,
-    newest_first: bool,
-    limit: int,
-) -> pa.Table:
-    """Return what `results_between` does, chunk by chunk until there are enough."""
     qids = _qids_of(store, prefix) if prefix and not ranges else None
     parts, missing = [_SCHEMA.empty_table()], limit
     for batch in store.batches("result", low, high, newest_first=newest_first):
@@ -109,14 +58,14 @@ def _between(
             found = found.filter(pa.array(np.isin(found["qid"].to_numpy(), qids)))
         if newest_first:
             found = found.take(pa.array(np.arange(found.num_rows)[::-1][:missing]))
-        parts.append(pa.Table.from_batches([found]).slice(0, missing).cast(_SCHEMA))
+        parts.append(pa.Table.from_batches([found]).slice(0, missing))
         missing -= parts[-1].num_rows
         if missing <= 0:
             break
     return pa.concat_tables(parts)
 
 
-def _qids_of(store: SqliteStore, prefix: str) -> npt.NDArray[np.int64]:
+def _qids_of(store: Store, prefix: str) -> npt.NDArray[np.int64]:
     """Return the streams of results of subscriptions whose names begin with a prefix."""
     of_name = "WHERE substr(name, 1, length(?1)) = ?1"
     rows = store.fetch(
@@ -151,50 +100,28 @@ def _in_ranges(batch: pa.RecordBatch, ranges: Sequence[ResultRange]) -> npt.NDAr
 
 def results_of_pair(store: Store, qid: int, doc1: int, doc2: int, *, after: int) -> pa.Table:
     """Return the results of two documents after a position, in the order of positions."""
-    if isinstance(store, SqliteStore):
-        found = store.scan("result", after + 1)
-        same = (found["qid"].to_numpy() == qid) & (found["doc1"].to_numpy() == doc1)
-        return found.filter(pa.array(same & (found["doc2"].to_numpy() == doc2))).cast(_SCHEMA)
-    return _fetched(
-        store,
-        f"{_RESULTS} WHERE position > ? AND qid = ? AND doc1 = ? AND doc2 = ? ORDER BY position",
-        [after, qid, doc1, doc2],
-    )
-
-
-def _fetched(store: Store, query: str, parameters: Sequence[object]) -> pa.Table:
-    """Return few results, without a relation of DuckDB."""
-    rows = store.fetch(query, parameters)
-    columns = zip(*rows, strict=True) if rows else [()] * len(_SCHEMA)
-    arrays = [pa.array(c, field.type) for c, field in zip(columns, _SCHEMA, strict=True)]
-    return pa.table(arrays, schema=_SCHEMA)
+    found = store.scan("result", after + 1)
+    same = (found["qid"].to_numpy() == qid) & (found["doc1"].to_numpy() == doc1)
+    return found.filter(pa.array(same & (found["doc2"].to_numpy() == doc2)))
 
 
 def has_result(store: Store, sought: ResultRange) -> bool:
     """Return True if a result is in a range."""
-    if isinstance(store, SqliteStore):
-        batches = store.batches("result", sought.after + 1, sought.until)
-        return any(_in_ranges(batch, [sought]).any() for batch in batches)
-    query = f"SELECT 1 FROM state.result WHERE {_IN_RANGE} LIMIT 1"
-    return bool(store.fetch(query, sought.parameters))
+    batches = store.batches("result", sought.after + 1, sought.until)
+    return any(_in_ranges(batch, [sought]).any() for batch in batches)
 
 
 def last_positions(store: Store) -> dict[int, int]:
     """Return the position of the last result of each stream of results, by `qid`."""
-    if isinstance(store, SqliteStore):
-        last: dict[int, int] = {}
-        for batch in store.batches("result"):
-            last.update(zip(batch["qid"].to_pylist(), batch["position"].to_pylist(), strict=True))
-        return last
-    return dict(store.fetch("SELECT qid, max(position) FROM state.result GROUP BY qid"))
+    last: dict[int, int] = {}
+    for batch in store.batches("result"):
+        last.update(zip(batch["qid"].to_pylist(), batch["position"].to_pylist(), strict=True))
+    return last
 
 
 def delete_results_of(store: Store, qid: int) -> None:
     """Delete the results of a stream of results."""
-    if isinstance(store, SqliteStore):
-        store.drop("result", dead=lambda batch: pc.equal(batch["qid"], qid), exact=True)
-        return
-    store.fetch("DELETE FROM state.result WHERE qid = ?", [qid])
+    store.drop("result", dead=lambda batch: pc.equal(batch["qid"], qid), exact=True)
 
 
 # -- All -----------------------------------------------------------------------------------
@@ -207,40 +134,29 @@ def insert_results(store: Store, rows: pa.Table) -> None:
 
 def results_since(store: Store, position: int) -> pa.Table:
     """Return the results from a position on, in the order of positions."""
-    if isinstance(store, SqliteStore):
-        return store.scan("result", position).cast(_SCHEMA)
-    return store.arrow(f"{_RESULTS} WHERE position >= {int(position)} ORDER BY position")
+    return store.scan("result", position)
 
 
 def results_of(store: Store, qid: int) -> pa.Table:
     """Return the results of a stream of results, in the order of positions."""
-    if isinstance(store, SqliteStore):
-        batches = store.batches("result")
-        parts = [batch.filter(pc.equal(batch["qid"], qid)) for batch in batches]
-        return pa.Table.from_batches(parts, RELATIONS["result"].schema).cast(_SCHEMA)
-    return store.arrow(f"{_RESULTS} WHERE qid = {int(qid)} ORDER BY position")
+    batches = store.batches("result")
+    parts = [batch.filter(pc.equal(batch["qid"], qid)) for batch in batches]
+    return pa.Table.from_batches(parts, _SCHEMA)
 
 
 def documents_of_results(store: Store) -> Numbers:
     """Return the two documents or composites of each result, by their numbers."""
-    if isinstance(store, SqliteStore):
-        columns = [batch[name] for batch in store.batches("result") for name in ("doc1", "doc2")]
-        return np.concatenate([np.zeros(0, np.int64), *(one.to_numpy() for one in columns)])
-    return found_numbers(
-        store, "SELECT doc1 FROM state.result UNION ALL SELECT doc2 FROM state.result"
-    )
+    columns = [batch[name] for batch in store.batches("result") for name in ("doc1", "doc2")]
+    return np.concatenate([np.zeros(0, np.int64), *(one.to_numpy() for one in columns)])
 
 
 def first_result_of(store: Store, doc: int) -> int | None:
     """Return the first position of a result with a document from a number on, None without one."""
-    if isinstance(store, SqliteStore):
-        for batch in store.batches("result"):
-            newer = np.maximum(batch["doc1"].to_numpy(), batch["doc2"].to_numpy())
-            if (newer >= doc).any():
-                return int(batch["position"][int(np.argmax(newer >= doc))].as_py())
-        return None
-    query = "SELECT min(position) FROM state.result WHERE doc1 >= ? OR doc2 >= ?"
-    return found_number(store, query, [doc, doc])
+    for batch in store.batches("result"):
+        newer = np.maximum(batch["doc1"].to_numpy(), batch["doc2"].to_numpy())
+        if (newer >= doc).any():
+            return int(batch["position"][int(np.argmax(newer >= doc))].as_py())
+    return None
 
 
 def delete_results(store: Store, last: int, *, but_of: Collection[int]) -> int | None:
@@ -248,23 +164,15 @@ def delete_results(store: Store, last: int, *, but_of: Collection[int]) -> int |
 
     Returns the last position up to that one that has had a result, None if none is deleted.
     """
-    if isinstance(store, SqliteStore):
-        newest = next(store.batches("result", until=last, newest_first=True), None)
-        held = pa.array(list(but_of), pa.int64())
-        gone = store.drop(
-            "result",
-            last,
-            (lambda batch: pc.invert(pc.is_in(batch["doc1"], held))) if but_of else None,
-            exact=True,
-        )
-        return int(pc.max(newest["position"]).as_py()) if gone and newest is not None else None
-    ((found,),) = store.fetch("SELECT max(position) FROM state.result WHERE position <= ?", [last])
-    listed, parameters = among(store, but_of)
-    kept = f" AND doc1 NOT IN ({listed})" if but_of else ""
-    ((deleted,),) = store.fetch(
-        f"DELETE FROM state.result WHERE position <= ?{kept}", [last, *parameters]
+    newest = next(store.batches("result", until=last, newest_first=True), None)
+    held = pa.array(list(but_of), pa.int64())
+    gone = store.drop(
+        "result",
+        last,
+        (lambda batch: pc.invert(pc.is_in(batch["doc1"], held))) if but_of else None,
+        exact=True,
     )
-    return int(found) if deleted else None
+    return int(pc.max(newest["position"]).as_py()) if gone and newest is not None else None
 
 
 # -- Analysis ------------------------------------------------------------------------------

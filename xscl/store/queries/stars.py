@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from xscl.store.queries.lists import TEXTS
+from xscl.store.queries.lists import LISTED
 from xscl.store.store import Store
 
 
@@ -18,7 +18,7 @@ def starred_matches(store: Store, account: int) -> set[str]:
 def starred_among(store: Store, account: int, matches: Collection[str]) -> set[str]:
     """Return those of the ids of matches that an account has starred."""
     rows = store.rows(
-        f"SELECT match FROM state.star WHERE account = ? AND match IN {TEXTS}",
+        f"SELECT match FROM state.star WHERE account = ? AND match IN {LISTED}",
         [account, list(matches)],
     )
     return {row["match"] for row in rows}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from xscl.store.opening import IS_SQLITE
 from xscl.store.queries import kept_matches
 from xscl.store.queries.analysis import Analysis, analysed
 from xscl.store.queries.kept_matches import KEPT_MATCHES
 from xscl.store.queries.relations import PUBLISHED
-from xscl.store.schema import EARLIEST
+from xscl.store.queries.tables import EARLIEST
 from xscl.store.store import Store
 
 # Of the documents that came in, those that were behind the watermark of one of their streams. What
@@ -49,20 +47,12 @@ SELECT
 )
 
 
-def without_secrets(fetch: Callable[[str], list[tuple[Any, ...]]]) -> tuple[list[str], list[str]]:
-    """Return the subscriptions with endpoints, and the feeds, that wait for a secret.
-
-    `fetch` returns the rows of a query of a store that nobody has open (`read_only`).
-    """
-    endpoints = fetch(
+def without_secrets(store: Store) -> tuple[list[str], list[str]]:
+    """Return the subscriptions with endpoints, and the feeds, that wait for a secret."""
+    endpoints = store.fetch(
         "SELECT DISTINCT subscription FROM state.endpoint WHERE state = 'incomplete' ORDER BY 1"
     )
-    has_feeds = IS_SQLITE or fetch(
-        "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database()"
-        " AND schema_name = 'state' AND table_name = 'feed'"
-    )
-    lost = "SELECT key FROM state.feed WHERE code = 'feed_secret' ORDER BY 1"
-    feeds = fetch(lost) if has_feeds else []
+    feeds = store.fetch("SELECT key FROM state.feed WHERE code = 'feed_secret' ORDER BY 1")
     return [name for (name,) in endpoints], [key for (key,) in feeds]
 
 

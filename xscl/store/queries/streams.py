@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
-import pyarrow as pa
-
+from xscl.store.queries.tables import named
 from xscl.store.store import Store
 
-_SCHEMA = pa.schema(
-    {"name": pa.string(), "lateness": pa.int64(), "live": pa.bool_(), "attributes": pa.string()}
-)
-_COLUMNS = ", ".join(_SCHEMA.names)
+_COLUMNS = ("name", "lateness", "live", "attributes")
 
 
 def declared_streams(store: Store) -> Iterator[dict[str, Any]]:
     """Return all streams: name, lateness in ticks, live, attributes as JSON or None."""
-    return store.rows(f"SELECT {_COLUMNS} FROM state.stream")
+    return store.rows(f"SELECT {named(_COLUMNS)} FROM state.stream")
 
 
 def put_streams(store: Store, rows: Sequence[Mapping[str, object]]) -> None:
     """Insert rows as `declared_streams` returns them, or replace those of the same names."""
-    store.lend("declared", pa.Table.from_pylist(list(rows), _SCHEMA))
-    store.fetch(
-        f"INSERT INTO state.stream ({_COLUMNS}) SELECT {_COLUMNS} FROM declared WHERE true"
+    store.execute_many(
+        f"INSERT INTO state.stream ({named(_COLUMNS)}) VALUES (?, ?, ?, ?)"
         " ON CONFLICT (name) DO UPDATE SET"
-        " lateness = excluded.lateness, live = excluded.live, attributes = excluded.attributes"
+        " lateness = excluded.lateness, live = excluded.live, attributes = excluded.attributes",
+        map(itemgetter(*_COLUMNS), rows),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from xscl.store.queries.lists import TEXTS
+from xscl.store.queries.lists import LISTED
 from xscl.store.queries.owners import own_condition
 from xscl.store.store import Store
 
@@ -23,13 +23,13 @@ def replace_tags(store: Store, tagged: Mapping[str, Iterable[str]]) -> None:
 
 def delete_tags_of(store: Store, names: Collection[str]) -> None:
     """Delete the tags of subscriptions."""
-    store.fetch(f"DELETE FROM state.subscription_tag WHERE subscription IN {TEXTS}", [list(names)])
+    store.fetch(f"DELETE FROM state.subscription_tag WHERE subscription IN {LISTED}", [list(names)])
 
 
 def tags_of(store: Store, names: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Return the tags of subscriptions in their order, by engine name; () without any."""
     rows = store.rows(
-        f"SELECT subscription, tag FROM state.subscription_tag WHERE subscription IN {TEXTS}"
+        f"SELECT subscription, tag FROM state.subscription_tag WHERE subscription IN {LISTED}"
         " ORDER BY tag",
         [list(names)],
     )

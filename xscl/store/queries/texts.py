@@ -5,32 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
-from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 
 def insert_texts(store: Store, docs: Sequence[int], texts: Sequence[bytes]) -> None:
     """Append the texts of documents."""
-    if isinstance(store, SqliteStore):
-        store.insert_columns("state.text", {"doc": docs, "xml": texts})
-        return
-    table = pa.table({"doc": pa.array(docs, pa.int64()), "xml": pa.array(texts, pa.binary())})
-    store.insert("state.text", table)
+    store.insert_columns("state.text", {"doc": docs, "xml": texts})
 
 
 def text_of(store: Store, doc: int) -> bytes | None:
     """Return the text of a document, None if it is not kept."""
-    query = "SELECT xml FROM state.text WHERE doc = ?"
-    rows = store.peek(query, [doc]) or store.fetch(query, [doc])
+    rows = store.fetch("SELECT xml FROM state.text WHERE doc = ?", [doc])
     return bytes(rows[0][0]) if rows else None
 
 
 def texts_of(store: Store, docs: Collection[int]) -> list[tuple[int, bytes]]:
     """Return the kept texts of some documents, each with its number."""
-    listed, parameters = among(store, docs)
+    listed, parameters = among(docs)
     return store.fetch(f"SELECT doc, xml FROM state.text WHERE doc IN ({listed})", parameters)
 
 
@@ -74,7 +66,7 @@ def documents_with_texts(store: Store, *, first: int = 0, before: int) -> Number
 
 def sizes_of_texts(store: Store, docs: Numbers) -> list[int]:
     """Return the bytes of the texts of some documents, in the order of these."""
-    listed, parameters = among(store, docs)
+    listed, parameters = among(docs)
     sizes = store.fetch(
         f"SELECT octet_length(xml) FROM state.text WHERE doc IN ({listed}) ORDER BY doc", parameters
     )
@@ -90,7 +82,7 @@ def delete_texts(store: Store, docs: Numbers) -> int:
     """Delete the texts of some documents, and return how many bytes they had."""
     if not len(docs):
         return 0
-    listed, parameters = among(store, docs)
+    listed, parameters = among(docs)
     deleted = store.fetch(
         f"DELETE FROM state.text WHERE doc IN ({listed}) RETURNING octet_length(xml)", parameters
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from xscl.store.queries.lists import TEXTS
+from xscl.store.queries.lists import LISTED
 from xscl.store.store import Store
 
 
@@ -24,7 +24,7 @@ def insert_token(store: Store, row: Mapping[str, object]) -> None:
 def delete_tokens(store: Store, ids: Sequence[str]) -> None:
     """Delete tokens, with the sessions that began with them."""
     store.fetch(
-        f"DELETE FROM state.token WHERE id IN {TEXTS} OR parent IN {TEXTS}", [list(ids)] * 2
+        f"DELETE FROM state.token WHERE id IN {LISTED} OR parent IN {LISTED}", [list(ids)] * 2
     )
 
 

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from xscl.store.queries.analysis import answers
 from xscl.store.queries.owners import OPERATOR
-from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 TABLES = (
@@ -83,28 +82,6 @@ def join_state(
 
     It is the whole one if `pairs` is None.
     """
-    if isinstance(store, SqliteStore):
-        return _join_state(store, documents, pairs)
-    of_pair = of_doc = of_key = ""
-    if pairs is not None:
-        store.lend("own_pair", pa.table({"pair": pa.array(sorted(pairs), pa.int32())}))
-        of_pair = " WHERE pair IN (SELECT pair FROM own_pair)"
-    bindings = store.arrow(f"SELECT doc, pair, node1, node2, key FROM state.binding{of_pair}")
-    if pairs is not None:
-        of_key = f" WHERE key IN (SELECT key FROM state.binding{of_pair})"
-        bindings = bindings.filter(pc.is_in(bindings["doc"], documents["doc"]))
-        store.lend("seen", bindings.select(["doc"]))
-        of_doc = " WHERE doc IN (SELECT doc FROM seen)"
-    return {
-        "binding": bindings,
-        "times": store.arrow(f"SELECT doc, ts FROM state.times{of_doc}"),
-        "value": store.arrow(f"SELECT key, strVal FROM state.value{of_key}"),
-    }
-
-
-def _join_state(
-    store: SqliteStore, documents: pa.Table, pairs: Collection[int] | None
-) -> dict[str, pa.Table]:
     bindings = store.scan("binding")
     times = store.scan("times").select(["doc", "ts"])
     values = store.scan("value")

@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.store.queries.analysis import Analysis, analysed
-from xscl.store.queries.numbers import Numbers, among, found_numbers
-from xscl.store.sqlite_store import SqliteStore
+from xscl.store.queries.numbers import Numbers
 from xscl.store.store import Store
 
 _KEPT = Analysis(
@@ -63,30 +62,19 @@ def last_nodes(
 
 def documents_of_joins(store: Store) -> Numbers:
     """Return the documents and composites with witnesses, by their numbers."""
-    if isinstance(store, SqliteStore):
-        docs: Numbers = store.scan("times")["doc"].to_numpy()
-        return docs
-    return found_numbers(store, "SELECT doc FROM state.times")
+    docs: Numbers = store.scan("times")["doc"].to_numpy()
+    return docs
 
 
 def documents_of_pairs(store: Store, pairs: Collection[int]) -> Numbers:
     """Return the documents and composites with witnesses of some pairs, each once."""
-    if isinstance(store, SqliteStore):
-        found = store.scan("binding")
-        chosen = np.isin(found["pair"].to_numpy(), np.array(list(pairs), np.int64))
-        return np.unique(found["doc"].to_numpy()[chosen])
-    listed, parameters = among(store, pairs)
-    return found_numbers(
-        store, f"SELECT DISTINCT doc FROM state.binding WHERE pair IN ({listed})", parameters
-    )
+    found = store.scan("binding")
+    chosen = np.isin(found["pair"].to_numpy(), np.array(list(pairs), np.int64))
+    return np.unique(found["doc"].to_numpy()[chosen])
 
 
 def pairs_from(store: Store, number: int) -> list[tuple[int, int]]:
     """Return documents and composites from a number on, each with its pairs, in order."""
-    if isinstance(store, SqliteStore):
-        found = store.scan("binding", number).select(["doc", "pair"])
-        rows = found.group_by(["doc", "pair"]).aggregate([]).to_pydict()
-        return sorted(zip(rows["doc"], rows["pair"], strict=True))
-    return store.fetch(
-        "SELECT DISTINCT doc, pair FROM state.binding WHERE doc >= ? ORDER BY doc, pair", [number]
-    )
+    found = store.scan("binding", number).select(["doc", "pair"])
+    rows = found.group_by(["doc", "pair"]).aggregate([]).to_pydict()
+    return sorted(zip(rows["doc"], rows["pair"], strict=True))

@@ -3,19 +3,15 @@
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable
 from contextlib import closing
 from importlib import import_module
-from typing import Any
 
 import pyarrow as pa
-import pytest
 
 from xscl.store import queries
 from xscl.store.queries import visible_rows
 from xscl.store.queries.analysis import Analysis, analysed
 from xscl.store.queries.relations import RELATIONS
-from xscl.store.sqlite_store import SqliteStore
 from xscl.store.store import Store
 
 
@@ -38,7 +34,7 @@ def test_an_analysis_names_the_tables_that_it_reads() -> None:
 
 
 def test_columns_that_are_read_are_named() -> None:
-    """Else they are null in a store in SQLite (`xscl.store.queries.analysis.words`)."""
+    """Else they are null (`xscl.store.queries.analysis.words`)."""
     texts = [one.query for one in _analyses()] + [one.query for one in RELATIONS]
     for query in (*texts, inspect.getsource(visible_rows.visible_rows)):
         named = re.sub(r"count\(\*\)", "", query)
@@ -52,15 +48,14 @@ def test_a_snapshot_names_the_tables_that_it_reads() -> None:
     assert len(visible_rows.TABLES) == len(read)
 
 
-@pytest.mark.parametrize("opened", [Store, SqliteStore])
-def test_an_analysis_reads_stored_and_lent_tables(opened: Callable[[None], Any]) -> None:
+def test_an_analysis_reads_stored_and_lent_tables() -> None:
     asked = Analysis(
         ("stream",),
         "SELECT name, lateness * factor AS product, [name] AS names FROM state.stream"
         " JOIN by_name USING (name) WHERE lateness > ? ORDER BY name",
     )
     columns = {"live": False, "attributes": None}
-    with closing(opened(None)) as store:
+    with closing(Store(None)) as store:
         store.insert_rows(
             "state.stream",
             ({"name": name, "lateness": n, **columns} for n, name in enumerate("STU")),

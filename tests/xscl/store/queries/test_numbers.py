@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from xscl.store.lent_tables import FEW, FEW_NUMBERS
-from xscl.store.queries.numbers import found_number
+from xscl.store.queries.numbers import _FEW, found_number
 from xscl.store.queries.rejected import insert_late, keep_newest
 from xscl.store.queries.texts import (
     bytes_of_texts,
@@ -20,7 +19,7 @@ from xscl.store.queries.texts import (
 )
 from xscl.store.store import Store
 
-DOCS = range(1, 2 * FEW)
+DOCS = range(1, 2_000)
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def store() -> Iterator[Store]:
     store.close()
 
 
-@pytest.mark.parametrize("count", [0, 1, FEW_NUMBERS, FEW_NUMBERS + 1, FEW, len(DOCS)])
+@pytest.mark.parametrize("count", [0, 1, _FEW, _FEW + 1, len(DOCS)])
 def test_texts_are_found_and_deleted_by_number(store: Store, count: int) -> None:
     docs = np.array(DOCS[:count], np.int64)
     sizes = [doc % 7 for doc in DOCS[:count]]

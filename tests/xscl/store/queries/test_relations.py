@@ -17,7 +17,7 @@ from xscl.store.queries.relations import (
     relations_for,
     relations_of_template,
 )
-from xscl.store.sqlite_store import SqliteStore
+from xscl.store.store import Store
 
 
 def test_a_relation_names_what_its_query_reads() -> None:
@@ -52,14 +52,14 @@ def test_the_relations_for_a_query_are_those_that_it_needs() -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Callable[[str], pa.Table], set[str]]]:
     """What answers a query in a store in SQLite, and the tables that were read for queries."""
     read: set[str] = set()
-    mirror = SqliteStore.mirror
+    mirror = Store.mirror
 
-    def noted(store: SqliteStore, table: str, columns: Collection[str] | None = None) -> pa.Table:
+    def noted(store: Store, table: str, columns: Collection[str] | None = None) -> pa.Table:
         read.add(table)
         return mirror(store, table, columns)
 
-    monkeypatch.setattr(SqliteStore, "mirror", noted)
-    with Engine() as engine, closing(SqliteStore(None)) as store:
+    monkeypatch.setattr(Store, "mirror", noted)
+    with Engine() as engine, closing(Store(None)) as store:
         engine.subscribe("q", "S//a[./x->x] FOLLOWED BY{x = y, 1 d} S//b[./y->y]")
         state = engine.host.state
         graphs = {1: state.registry.members[1].template.graph}

@@ -21,7 +21,7 @@ import pytest
 from tests.examples import tried
 from tests.simulation import disk
 from tests.xscl.store.numbered_pushes import acknowledged_in, expect_whole
-from xscl.store.sqlite_store import SqliteStore
+from xscl.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[3]
 PUSHES = 120
@@ -62,7 +62,7 @@ def expect_crashes_lose_nothing(home: Path, number: int, seed: int) -> None:
         crashed = home / f"crashed{place}"
         replayed.crash(crashed, draw, is_scattered=place % 2 == 0)
         acknowledged = acknowledged_in(home / "told", size)
-        with closing(SqliteStore(crashed / "state.db")) as store:
+        with closing(Store(crashed / "state.db")) as store:
             expect_whole(store, acknowledged, acknowledged + 1)
         shutil.rmtree(crashed)
 
@@ -94,7 +94,7 @@ def test_what_fails_is_as_if_it_had_not_been(tmp_path: Path, library: Path, name
     told = (tmp_path / "told").read_text()
     assert told.count("failed: ") >= 5
     assert told.count("cannot be") == told.count("failed: ")
-    with closing(SqliteStore(tmp_path / "under" / "state.db")) as store:
+    with closing(Store(tmp_path / "under" / "state.db")) as store:
         assert expect_whole(store, PUSHES, PUSHES) == PUSHES
     expect_crashes_lose_nothing(tmp_path, tried(40), 4)
 
@@ -102,7 +102,7 @@ def test_what_fails_is_as_if_it_had_not_been(tmp_path: Path, library: Path, name
 def test_a_full_disk_at_the_start_is_named(tmp_path: Path, library: Path) -> None:
     script = (
         "import sys; from tests.simulation import disk; disk.fail(28, int(sys.argv[2]), 99);"
-        " from xscl.store.sqlite_store import SqliteStore; SqliteStore(sys.argv[1])"
+        " from xscl.store.store import Store; Store(sys.argv[1])"
     )
     environment = {**os.environ, "LD_PRELOAD": str(library), "DISK_LOG": str(tmp_path / "log")}
     for after in range(1, 12, 3):
@@ -112,5 +112,5 @@ def test_a_full_disk_at_the_start_is_named(tmp_path: Path, library: Path) -> Non
         environment["DISK_UNDER"] = str(home)
         failed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
         assert "StoreError: the store" in failed.stderr, failed.stderr
-        with closing(SqliteStore(home / "state.db")) as store:
+        with closing(Store(home / "state.db")) as store:
             assert store.progress("position") == 0

@@ -20,8 +20,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from xscl.store.schema import EARLIEST
+from templates.model.relations import INFINITE
 
+EARLIEST = -(INFINITE >> 1)
+"""The clock before the first document; all times are nearer to the epoch."""
+LEVELS = 64
+"""Ranks from one arrival to the next: how deep published streams can be nested."""
 VERSION = 20
 """The version of these tables."""
 APPLICATION = 0x7873636C
@@ -175,6 +179,11 @@ RELATIONS: Mapping[str, Relation] = {
 def schema_of(name: str) -> pa.Schema:
     """Return the columns of a table or a relation."""
     return TABLES[name] if name in TABLES else RELATIONS[name].schema
+
+
+def named(columns: Iterable[str]) -> str:
+    """Return SQL for a list of columns."""
+    return ", ".join(f'"{name}"' for name in columns)
 
 
 def create_statements() -> str:

@@ -1,4 +1,4 @@
-"""Registrations in the journal: what a kill and a full disk leave of them."""
+"""Registrations: what a kill and a full disk leave of them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 
-import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import xscl.store.store
 from feeds.documents import Document
 from tests.examples import examples
+from tests.xscl.failing_commits import POINTS, full_disk
 from xscl.engine.facade import Engine
-from xscl.errors import SqlError, StoreError
+from xscl.errors import StoreError
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 
@@ -62,23 +61,8 @@ def subscribe(engine: Engine, *names: str) -> None:
         engine.subscribe(name, QUERIES[name])
 
 
-def records(engine: Engine) -> int:
-    """The commits that only the journal has."""
-    commits = engine.host.transactions.store._commits
-    assert commits is not None
-    return len(commits.tail.records)
-
-
-def test_a_registration_is_a_record_of_the_journal(tmp_path: Path) -> None:
-    with Engine(tmp_path / "state.duckdb") as engine:
-        subscribe(engine, "b c")  # it makes the template, which is a table
-        engine.sql("FROM subscriptions")
-        subscribe(engine, "c b", "b b")
-        assert records(engine) == 2
-
-
 def test_a_kill_leaves_numbers_as_they_were_told(tmp_path: Path) -> None:
-    with Engine() as steady, Engine(tmp_path / "state.duckdb") as engine:
+    with Engine() as steady, Engine(tmp_path / "state.sqlite") as engine:
         for one in (steady, engine):
             subscribe(one, "b c", "c b", "b b")
         (tmp_path / "killed").mkdir()
@@ -96,36 +80,16 @@ def test_a_kill_leaves_numbers_as_they_were_told(tmp_path: Path) -> None:
 
 
 def test_relations_are_whole(tmp_path: Path) -> None:
-    with Engine(tmp_path / "state.duckdb") as engine:
+    with Engine(tmp_path / "state.sqlite") as engine:
         subscribe(engine, "b c")
         assert engine.sql("FROM R_T_1").num_rows == 1
         subscribe(engine, "b c, 2")
         assert engine.sql("FROM R_T_1").num_rows == 2
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT nextval('mark.commits')",
-        "SELECT qid, setval('mark.commits', 1) FROM R_T_1",
-        "FROM query('SELECT set' || 'val(''mark.commits'', 1)')",
-    ],
-)
-def test_a_question_counts_no_commits(query: str, tmp_path: Path) -> None:
-    with Engine(tmp_path / "state.duckdb") as engine:
-        for name in ("b c", "b c, 2"):
-            subscribe(engine, name)
-            before = engine.host.transactions.store.seen()
-            with pytest.raises(SqlError, match="Cannot write"):
-                engine.sql(query)
-            assert engine.host.transactions.store.seen() == before
-            assert engine.sql("FROM R_T_1").num_rows > 0
-    Engine(tmp_path / "state.duckdb").close()
-
-
-def test_what_only_the_journal_has_can_be_removed(tmp_path: Path) -> None:
+def test_what_a_kill_has_left_can_be_removed(tmp_path: Path) -> None:
     (tmp_path / "killed").mkdir()
-    with Engine(tmp_path / "state.duckdb") as engine:
+    with Engine(tmp_path / "state.sqlite") as engine:
         subscribe(engine, "b c", "c b")
         engine.unsubscribe("b c")
         subscribe(engine, "c, 2")
@@ -140,7 +104,7 @@ def test_what_only_the_journal_has_can_be_removed(tmp_path: Path) -> None:
 
 def full(point: str) -> None:
     if point == "before_commit":
-        raise duckdb.IOException("No space left on device")
+        raise full_disk()
 
 
 @pytest.mark.parametrize(
@@ -155,11 +119,11 @@ def full(point: str) -> None:
 def test_on_a_full_disk_registrations_stay(
     fail: Callable[[Engine], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Engine(tmp_path / "state.duckdb") as engine:
+    with Engine(tmp_path / "state.sqlite") as engine:
         subscribe(engine, "b c", "c b")
         before = told(engine)
         with monkeypatch.context() as patch:
-            patch.setattr(xscl.store.store, "reached", full)
+            patch.setattr(POINTS, full)
             with pytest.raises(StoreError, match="No space left"):
                 fail(engine)
         assert told(engine) == before
@@ -170,12 +134,12 @@ def test_on_a_full_disk_registrations_stay(
 def test_on_a_full_disk_all_can_be_read_and_the_end_is_clean(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "state.duckdb"
+    path = tmp_path / "state.sqlite"
     engine = Engine(path)
     subscribe(engine, "b c", "c b")
     before = told(engine)
     with monkeypatch.context() as patch:
-        patch.setattr(xscl.store.store, "reached", full)
+        patch.setattr(POINTS, full)
         assert engine.sql("FROM R_T_1").num_rows == 1  # they share it
         assert engine.sql("FROM state.pair").num_rows > 0
         engine.close()
@@ -187,7 +151,7 @@ def test_on_a_full_disk_all_can_be_read_and_the_end_is_clean(
 
 def test_a_subscription_without_its_join_is_refused(tmp_path: Path) -> None:
     """Versions before 0.2.0 wrote joins later; a killed process left some unwritten."""
-    path = tmp_path / "state.duckdb"
+    path = tmp_path / "state.sqlite"
     with Engine(path) as engine:
         subscribe(engine, "b c")
     with closing(Store(path)) as store, store.transaction():
@@ -210,7 +174,7 @@ def test_kills_change_nothing(actions: list[str]) -> None:
     """Numbers that were told, and matches, are those of an engine that lives on."""
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
-        steady, engine = Engine(), Engine(directory / "state.duckdb")
+        steady, engine = Engine(), Engine(directory / "state.sqlite")
         for number, action in enumerate(actions):
             if action == "kill":
                 directory = Path(folder, str(number))

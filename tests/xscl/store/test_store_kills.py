@@ -15,7 +15,7 @@ import pytest
 from feeds.faultpoints import VARIABLE
 from tests.examples import usually
 from tests.xscl.store.numbered_pushes import acknowledged_in, expect_whole
-from xscl.store.sqlite_store import SqliteStore
+from xscl.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[3]
 ENDLESS = 1_000_000
@@ -43,7 +43,7 @@ def run(home: Path, last: int = ENDLESS, fault: str = "", seconds: float | None 
 
 def checked(home: Path) -> int:
     """Return the last push of a store, which has to be whole."""
-    with closing(SqliteStore(home / "state.db")) as store:
+    with closing(Store(home / "state.db")) as store:
         acknowledged = acknowledged_in(home / "told")
         return expect_whole(store, acknowledged, acknowledged + 1)
 

@@ -1,4 +1,4 @@
-"""What a store in SQLite refuses to open, and what it says then."""
+"""What a store refuses to open, and what it says then."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ import pytest
 
 from tests.examples import tried
 from xscl.errors import StoreError
-from xscl.store import sqlite_file
+from xscl.store import store_file
+from xscl.store.database import translated
 from xscl.store.disk_guard import is_faulty, is_full
-from xscl.store.sqlite_errors import translated
-from xscl.store.sqlite_store import SqliteStore
+from xscl.store.store import Store
 from xscl.store.store_errors import (
     DATABASE,
     OldFormat,
     StoreDamaged,
     StoreInUse,
     StoreNeedsMemory,
+    StoreUnavailable,
     StoreWentBack,
     WrongVersion,
 )
@@ -38,16 +39,16 @@ from xscl.store.store_lock import StoreLock, StoreMark, marked
 ROOT = Path(__file__).resolve().parents[3]
 KILLED = """
 import os, sys
-from xscl.store.sqlite_store import SqliteStore
-from tests.xscl.store.test_sqlite_file import add
-store = SqliteStore(sys.argv[1])
+from xscl.store.store import Store
+from tests.xscl.store.test_store_file import add
+store = Store(sys.argv[1])
 for doc in range(int(sys.argv[2])):
     add(store, doc)
 os.kill(os.getpid(), 9)
 """
 
 
-def add(store: SqliteStore, doc: int) -> None:
+def add(store: Store, doc: int) -> None:
     row = {"doc": doc, "missed": "x" * 3_000, "watermark": 0, "lateness": 0}
     with store.transaction():
         store.insert_rows("state.late", [row])
@@ -55,7 +56,7 @@ def add(store: SqliteStore, doc: int) -> None:
         store.append("value", pa.table({"key": keys, "strVal": [f"text {doc}"]}))
 
 
-def docs(store: SqliteStore) -> list[int]:
+def docs(store: Store) -> list[int]:
     found = [int(doc) for (doc,) in store.fetch("SELECT doc FROM state.late ORDER BY rowid")]
     assert store.scan("value")["key"].to_pylist() == found
     return found
@@ -65,7 +66,7 @@ def docs(store: SqliteStore) -> list[int]:
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with 40 commits that was closed, and with 20 more of a process that was killed."""
     path = tmp_path_factory.mktemp("killed") / "state.db"
-    with closing(SqliteStore(path)) as store:
+    with closing(Store(path)) as store:
         for doc in range(100, 140):
             add(store, doc)
     shutil.copy(path, path.with_name("older.db"))
@@ -96,14 +97,14 @@ def refused(path: Path, kind: type[StoreError], message: str) -> StoreError:
     """Open a store, which fails; its files stay as they were."""
     before = images(path)
     with pytest.raises(kind, match=message) as raised:
-        SqliteStore(path)
+        Store(path)
     assert images(path) == before
     return raised.value
 
 
 def test_a_killed_store_has_all_commits(path: Path) -> None:
     assert log(path).stat().st_size > 20 * 4_096
-    with closing(SqliteStore(path)) as store:
+    with closing(Store(path)) as store:
         assert docs(store) == [*range(100, 140), *range(20)]
 
 
@@ -112,7 +113,7 @@ def test_a_killed_store_has_all_commits(path: Path) -> None:
 
 def test_its_owner_alone_can_read_it(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    with closing(SqliteStore(path)) as store:
+    with closing(Store(path)) as store:
         add(store, 1)
         store.backup(tmp_path / "state.db.copy")
         found = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
@@ -124,14 +125,14 @@ def test_a_removed_log_is_noticed(path: Path) -> None:
     log(path).unlink()
     error = refused(path, StoreWentBack, "40 commits, and 60 were acknowledged; the last 20 are m")
     assert "accept the store as it is" in str(error.hint)
-    with closing(SqliteStore(path, accept=True)) as store:
+    with closing(Store(path, accept=True)) as store:
         assert docs(store) == [*range(100, 140)]
-    with closing(SqliteStore(path)) as store:
+    with closing(Store(path)) as store:
         add(store, 7)
 
 
 def test_an_older_copy_is_noticed(path: Path, killed: Path) -> None:
-    with closing(SqliteStore(path)):
+    with closing(Store(path)):
         pass
     shutil.copy(killed.with_name("older.db"), path)
     refused(path, StoreWentBack, "40 commits, and 60 were acknowledged")
@@ -140,10 +141,10 @@ def test_an_older_copy_is_noticed(path: Path, killed: Path) -> None:
 def test_an_older_copy_beside_a_newer_log_is_noticed(tmp_path: Path) -> None:
     """SQLite would put the pages of the log over it."""
     path = tmp_path / "state.db"
-    with closing(SqliteStore(path)) as store:
+    with closing(Store(path)) as store:
         add(store, 1)
     shutil.copy(path, tmp_path / "older.db")
-    with closing(SqliteStore(path)) as store:
+    with closing(Store(path)) as store:
         for doc in range(2, 5):
             add(store, doc)
     command = [sys.executable, "-c", KILLED, str(path), "5"]
@@ -153,7 +154,7 @@ def test_an_older_copy_beside_a_newer_log_is_noticed(tmp_path: Path) -> None:
 
 
 def test_another_store_is_noticed(path: Path, tmp_path: Path) -> None:
-    with closing(SqliteStore(tmp_path / "other.db")) as store:
+    with closing(Store(tmp_path / "other.db")) as store:
         for doc in range(100):
             add(store, doc)
     log(path).unlink()
@@ -177,19 +178,19 @@ def test_a_lost_database_is_noticed(path: Path, what: str, kept: str) -> None:
         path.with_name("spool").joinpath("000000000001.arrow").touch()
         path = path.with_name(DATABASE)
     if kept == "none":
-        with closing(SqliteStore(path)) as store:
+        with closing(Store(path)) as store:
             assert docs(store) == []
         return
     refused(path, StoreWentBack, "the file (is missing or empty|and its mark are missing)")
-    with closing(SqliteStore(path, accept=True)) as store:
+    with closing(Store(path, accept=True)) as store:
         assert docs(store) == []
 
 
 def test_a_creation_that_was_broken_off_is_repeated(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    sqlite_file.connect(path, sqlite_file.WRITING).close()
+    store_file.connect(path, store_file.WRITING).close()
     assert path.read_bytes()[:6] == b"SQLite"
-    with closing(SqliteStore(path)) as store:
+    with closing(Store(path)) as store:
         add(store, 1)
 
 
@@ -219,20 +220,20 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_a_later_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    with closing(SqliteStore(path)) as store:
+    with closing(Store(path)) as store:
         store._database.writer.execute("PRAGMA state.user_version = 1000")
     with pytest.raises(WrongVersion, match="has version 1000"):
-        SqliteStore(path)
+        Store(path)
 
 
 def test_a_store_in_use_is_refused(path: Path) -> None:
-    with closing(SqliteStore(path)), pytest.raises(StoreInUse, match=str(os.getpid())):
-        SqliteStore(path)
+    with closing(Store(path)), pytest.raises(StoreInUse, match=str(os.getpid())):
+        Store(path)
 
 
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no directory"):
-        SqliteStore(tmp_path / "none" / "state.db")
+        Store(tmp_path / "none" / "state.db")
 
 
 # -- Damage --------------------------------------------------------------------------------
@@ -245,7 +246,7 @@ def outcome(path: Path) -> str:
     """
     before = images(path)
     try:
-        with closing(SqliteStore(path)) as store:
+        with closing(Store(path)) as store:
             assert docs(store) == [*range(100, 140), *range(20)]
             return "whole"
     except StoreError as error:
@@ -283,7 +284,7 @@ def test_a_flipped_bit_of_the_database_is_noticed(path: Path, tmp_path: Path) ->
 
 
 def test_a_flipped_bit_of_a_closed_database_is_always_noticed(path: Path, tmp_path: Path) -> None:
-    with closing(SqliteStore(path)):
+    with closing(Store(path)):
         pass
     draw = random.Random(6)
     for copy in copies(path, tmp_path):
@@ -354,7 +355,8 @@ def raises(error: Exception) -> StoreError:
         (apsw.NotADBError("file is not a database"), StoreDamaged),
         (apsw.FullError("database or disk is full"), StoreError),
         (apsw.SQLError("no such table"), StoreError),
-        (OSError(errno.EACCES, "Permission denied"), StoreError),
+        (OSError(errno.EACCES, "Permission denied"), StoreUnavailable),
+        (apsw.ReadOnlyError("attempt to write a readonly database"), StoreUnavailable),
     ],
 )
 def test_errors_of_sqlite_are_errors_of_the_store(error: Exception, kind: type[StoreError]) -> None:
@@ -377,6 +379,6 @@ def test_a_directory_that_cannot_be_written_is_named(
     def fail(path: Path, settings: tuple[str, ...]) -> apsw.Connection:
         raise apsw.CantOpenError("unable to open database file")
 
-    monkeypatch.setattr(sqlite_file, "connect", fail)
+    monkeypatch.setattr(store_file, "connect", fail)
     with pytest.raises(StoreError, match="cannot be read or written: unable to open"):
-        SqliteStore(tmp_path / "state.db")
+        Store(tmp_path / "state.db")
