@@ -84,7 +84,9 @@ import xscl.shredding.conditions.residual as residual
 import xscl.shredding.conditions.unevaluated as unevaluated
 import xscl.shredding.conditions.xpath_values as xpath_values
 import xscl.store.consumed_offsets as consumed_offsets
+import xscl.store.database as database
 import xscl.store.disk_guard as disk_guard
+import xscl.store.mirrors as mirrors
 import xscl.subscriptions.construct as construct
 import xscl.subscriptions.match as match
 import xscl.subscriptions.match_tables as match_tables
@@ -183,6 +185,14 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "batches whose keys": (consumed_offsets.KNOWN,),
     "shapes of documents": (shape.BUDGET, shape.LARGEST),
     "processes that one document ends": (2,),
+    "time for which a reader": (database.READING,),
+    "log of the store": (
+        *(database.CHECKPOINT / MIB, database.RESTART / MIB),
+        database.LARGEST_LOG / GIB,
+    ),
+    "mirrors of a table": (mirrors.MOST_BYTES / MIB,),
+    "backups of a service": (1,),
+    "room of a backup": (),
     "results of an arriving document": (RESULTS,),
     "work for one row": (first_rows.WORK,),
     "texts of an arriving": (text_pass.CHARACTERS, text_pass.FOUND),

@@ -97,6 +97,23 @@ def test_a_mirror_reads_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> Non
         assert store.mirror("late").num_rows == read[-1] == 99
 
 
+def test_mirrors_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def counted(values: tuple[object, ...], kind: pa.DataType) -> pa.Array:
+        read.append(len(values))
+        return column_of(values, kind)
+
+    monkeypatch.setattr(mirrors, "column_of", counted)
+    monkeypatch.setattr(mirrors, "MOST_BYTES", 50)
+    with closing(Store(None)) as store:
+        for doc in range(3):
+            late(store, doc)
+        for _ in range(2):
+            assert store.mirror("late")["doc"].to_pylist() == [0, 1, 2]
+    assert read == 2 * len(TABLES["late"]) * [3]
+
+
 def test_a_mirror_reads_only_the_columns_of_a_query(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     raw = Store._raw
