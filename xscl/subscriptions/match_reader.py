@@ -1,8 +1,7 @@
 """Documents and composites of matches, read from the store on a connection of their own.
 
 A match reads its documents lazily, in whatever thread uses it, while the engine goes on. It never
-touches the engine's connection: DuckDB refuses two calls on one connection at the same time, and
-the engine would see its own transaction fail.
+touches the engine's connection, on which it would see what is not committed, or wait for it.
 """
 
 from __future__ import annotations
