@@ -32,7 +32,7 @@ AGAIN, LONGEST = 2.0, 30.0
 _LOOK = 0.2  # seconds for which a look at the disk is good
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
-_SIGNS = ("No space left", "Disk quota", "File too large")  # as DuckDB says it
+_SIGNS = ("No space left", "Disk quota", "File too large")  # in messages of the store
 _FAULTS = ("Input/output error", "fsync failed")
 
 _log = logging.getLogger(__name__)
