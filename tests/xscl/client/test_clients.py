@@ -171,7 +171,8 @@ def test_errors_are_those_of_the_packages(client: Client) -> None:
 @pytest.mark.slow
 def test_feeds(client: Client) -> None:
     feed = client.follow("https://a.example/feed", stream="a", tags=["t"], every="1 d")
-    assert (feed.stream, feed.tags, feed.every, feed.state) == ("a", ("t",), 86_400, "new")
+    assert (feed.stream, feed.tags, feed.every) == ("a", ("t",), 86_400)
+    assert feed.state in ("new", "failing")  # it may have been polled already
     assert client.poll(feed.key).key == feed.key
     assert all(poll.failed for poll in client.polls(feed.key))
     assert [one.key for one in client.feeds()] == [feed.key]
