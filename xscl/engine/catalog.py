@@ -262,8 +262,7 @@ class Catalog:
         """Remove a subscription as `Engine.unsubscribe` does; return the names of the removed."""
         removed = self._removed(name, cascade=cascade, purge=purge)
         if purge:  # matches of large documents leave much memory behind
-            with self._transactions.lock:
-                self._transactions.store.shrink()
+            self._transactions.store.shrink()
             trim_heap()
         return removed
 

@@ -52,6 +52,7 @@ WAITING = 100
 
 _UNREADABLE = (apsw.SQLITE_IOERR_DATA, apsw.SQLITE_IOERR_CORRUPTFS, apsw.SQLITE_IOERR_SHORT_READ)
 _FRAME = 4096 + 24  # bytes of a page in the log
+_PORTION = 500  # pages that are given back at once
 _LOOK = 100_000  # steps of SQLite's machine after which a reader looks at the clock
 _CHANGE = re.compile(
     r"\b(INSERT|REPLACE|UPDATE|DELETE)\s+(?:OR\s+\w+\s+)?(?:INTO\s+|FROM\s+)?state\.(\w+)",
@@ -290,6 +291,19 @@ class Database:
                     return self.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
                 time.sleep(WAITING / 1_000)
         return True
+
+    def shrink(self) -> None:
+        """Give unused pages back to the file system, some at a time: others write between."""
+        left = 1 << 62
+        while True:
+            with self.lock, self.translated():
+                self.expect_open()
+                before, left = left, int(self.writer.execute("PRAGMA state.freelist_count").get)
+                if not 0 < left < before:  # in memory they stay
+                    return
+                # Each row that is read frees a page.
+                self.writer.execute(f"PRAGMA state.incremental_vacuum({_PORTION})").fetchall()
+                self._checkpoint_if_due()
 
     def vacuum(self) -> None:
         """Write all pages anew, through a file beside it: the store may be larger than memory."""

@@ -205,8 +205,7 @@ class Store:
 
     def shrink(self) -> None:
         """Give the space of removed rows back to the file system."""
-        with self._database.lock, self._database.translated():
-            self._database.writer.execute("PRAGMA state.incremental_vacuum")
+        self._database.shrink()
 
     def plan_rewrite(self) -> None:
         """Note durably that `rewrite` follows: after a kill the next start does it."""

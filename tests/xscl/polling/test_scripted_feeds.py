@@ -31,7 +31,6 @@ from tests.xscl.polling.scripted import (
 from xscl.polling import poll_history
 from xscl.polling.feed_poller import keep_polling
 from xscl.polling.lifecycle import MOVES
-from xscl.store.queries import polls
 
 
 @pytest.fixture
@@ -587,7 +586,6 @@ def test_a_feed_keeps_its_last_polls_with_errors_and_redirects(
     assert [one.outcome for one in place.feeds.polls(other)] == ["fetch_status"]
     monkeypatch.setattr(poll_history, "MOST", 2)
     assert place.feeds.polls(feed) == [last, found[-2]]
-    monkeypatch.setattr(polls, "_FEW", 0)
     for _ in range(3):
         place.clock.now += 1
         place.poll(feed, other)

@@ -583,3 +583,16 @@ def test_a_rewrite_numbers_rows_anew_and_no_mirror_misses_one(filed: Store) -> N
     assert mirrored() == [5, 6, 7, 8, 9, 10]
     add(11)
     assert mirrored() == [5, 6, 7, 8, 9, 10, 11]
+
+
+def test_the_space_of_removed_rows_is_given_back(filed: Store) -> None:
+    for store in (filed, Store(None)):
+        for doc in range(8):
+            store.insert_rows("state.text", [{"doc": doc, "xml": bytes(1_000_000)}])
+        store.fetch("DELETE FROM state.text WHERE doc > 0")
+        store.shrink()
+        assert store.fetch("SELECT doc FROM state.text") == [(0,)]
+    assert filed.path is not None
+    assert filed._database.clear_log()
+    assert 1_000_000 < filed.path.stat().st_size < 1_500_000
+    store.close()
