@@ -41,7 +41,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         rss,
         stage1,
         pipeline,
-            cayuga,
+        cayuga,
         double_top,
         feed_patterns,
         rumor,

@@ -101,10 +101,7 @@ class Store:
         self._is_first = True
         self._begin()
         if self.meta(_REWRITE):  # it was broken off
-            try:
-                self.rewrite()
-            except StoreError as error:  # such as a full disk, which hinders no start
-                _log.warning("removed rows stay in the store %s: %s", self.path, error.message)
+            self.rewrite()
 
     def _begin(self) -> None:
         self._chunks: Chunks | None = None  # within a reading
@@ -216,12 +213,17 @@ class Store:
 
         Meanwhile nothing is written (6 s a GB); the log and a temporary file take its size.  It
         waits for readers, which are ended after `xscl.store.database.READING` seconds.
-        Return False if one still needs the log then.
+        Return False if one still needs the log then, or the disk is full: the next start does it.
         """
-        database = self._database
-        database.vacuum()
-        is_done = self.path is None or database.clear_log()
-        if is_done and self.meta(_REWRITE):
+        database, why = self._database, "it is read"
+        try:
+            database.vacuum()
+            is_done = self.path is None or database.clear_log()
+        except StoreError as error:
+            is_done, why = False, error.message
+        if not is_done:
+            _log.warning("removed rows stay in %s until its next start: %s", self.path, why)
+        elif self.meta(_REWRITE):
             self.fetch("DELETE FROM state.meta WHERE key = ?", (_REWRITE,))
         return is_done
 

@@ -552,6 +552,24 @@ def test_a_rewritten_store_has_no_removed_bytes(filed: Store, broken_off: bool) 
         assert store.meta("rewrite") == 0
 
 
+def test_a_rewrite_that_fails_is_left_to_the_next_start(
+    filed: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    filed.plan_rewrite()
+    with monkeypatch.context() as patched:
+        patched.setattr(filed._database, "vacuum", lambda: _raise(StoreError("the disk is full")))
+        assert not filed.rewrite()
+    assert "until its next start: the disk is full" in caplog.text
+    filed.set_meta(later=1)
+    assert filed.meta("rewrite") == 1
+    assert filed.rewrite()
+    assert filed.meta("rewrite") == 0
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
 def test_a_rewrite_takes_little_memory(filed: Store) -> None:
     for doc in range(40):
         filed.insert_rows("state.text", [{"doc": doc, "xml": os.urandom(1_000_000)}])
