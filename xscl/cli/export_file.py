@@ -32,8 +32,7 @@ def export(
     'xscl import' registers them in another data directory. The file has headers
     of feeds, secrets of webhooks and hashes of tokens; its owner only can read
     it. Documents and matches are not in it ('xscl backup' writes everything).
-    It also reads stores of development versions. A service that runs goes on
-    meanwhile; it is asked for a backup.
+    A service that runs goes on meanwhile; it is asked for a backup.
 
     \b
     Example:

@@ -9,8 +9,7 @@ A failure of the fetcher, the consumer or the heartbeat ends the service with it
 report is logged, and the next one is tried; so is a failed listener, because matches are stored
 before they are delivered.  `stop` finishes the batch in progress and drops polls in flight.
 Deliveries and requests in progress share a few seconds, and trials end at once.  A disk that is
-full or fails ends nothing: every writer waits until it can be written (`xscl.store.disk_guard`),
-and the engine opens a database again that a failed write has invalidated.
+full or fails ends nothing: every writer waits until it can be written (`xscl.store.disk_guard`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Restore a data directory from a backup, or accept its damaged store.
 
 Everything is verified before anything is changed: checksums are compared, the parts are unpacked
-into a staging directory, and the store is opened there, which migrates an earlier version.  Then
-the parts are renamed into place, and the old ones are kept in a dated directory.  Meanwhile the
-watermark says that the restore is unfinished, so that after a crash the store refuses to open and
-never mixes old and new parts.
+into a staging directory, and the store is opened there.  Then the parts are renamed into place, and
+the old ones are kept in a dated directory.  Meanwhile the mark says that the restore is unfinished,
+so that after a crash the store refuses to open and never mixes old and new parts.
 
 The spool stays if it is the one that the backup is of: what it has beyond the
 backup is consumed again, and documents that the store has are recognised.  A
@@ -12,7 +11,7 @@ spool that the backup lacks and that is lost begins anew, with numbers above all
 that the store knows.  The checkpoint of Spark is set aside: it is of a store
 that went further.
 
-The store that is put in place begins a new generation (`xscl.store.store_epochs`): it will
+The store that is put in place begins a new epoch (`xscl.store.store_epochs`): it will
 give positions again that the one before it had given.
 """
 
@@ -170,7 +169,7 @@ def _refuse_kept(home: DataDirectory) -> None:
 
 
 class _Tried(NamedTuple):
-    """An unpacked store: its watermark, the last spool segment that it knows, what it lacks."""
+    """An unpacked store: its mark, the last spool segment that it knows, what it lacks."""
 
     seen: StoreMark
     segment: int
@@ -293,7 +292,7 @@ def _damaged_segments(directory: Path) -> Iterator[int]:
 
 
 def accept(home: DataDirectory) -> AcceptedStore:
-    """Accept the store in its current state and give up commits that only its watermark records.
+    """Accept the store in its current state and give up commits that only its mark records.
 
     An unreadable log is set aside, with the commits in it.
     """
@@ -327,7 +326,7 @@ def _accepted(
 ) -> tuple[StoreMark, int | None]:
     """Open the store in its current state, without its log if that is damaged.
 
-    Returns its watermark and the number of lost commits; None if that is unknown.
+    Returns its mark and the number of lost commits; None if that is unknown.
     """
     log = log_path(database)
     if before is not None and commits_in_file(database) < before.base:  # the log is of later pages
