@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import pytest
 from xscl.errors import StoreError
 from xscl.store import database, store_file
 from xscl.store.queries.numbers import among
-from xscl.store.queries.tables import Column
+from xscl.store.queries.tables import Column, encoded
 from xscl.store.store import Store
 from xscl.store.store_errors import ReadTooLong, StoreClosed
 
@@ -614,3 +615,9 @@ def test_the_space_of_removed_rows_is_given_back(filed: Store) -> None:
     assert filed._database.clear_log()
     assert 1_000_000 < filed.path.stat().st_size < 1_500_000
     store.close()
+
+
+@pytest.mark.parametrize("given", [[], [1, 2], ("a", "é"), [["S", "x"], ["T", "y"]], [*range(101)]])
+def test_a_list_is_bound_as_json(filed: Store, given: Sequence[object]) -> None:
+    assert filed.fetch("SELECT json_array_length(?)", [given]) == [(len(given),)]
+    assert json.loads(encoded(given)) == list(given)

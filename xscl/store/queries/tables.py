@@ -46,6 +46,7 @@ _TYPES = {
 _KINDS = {"VARCHAR": "TEXT", "BLOB": "BLOB", "FLOAT": "REAL"}
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _text_of = lru_cache(1_000)(_encoder.encode)  # of numbers or texts: many lists are equal
+_SHORT = 100  # items of a list that is remembered
 _SIGN, _SPAN = 1 << 63, 1 << 64
 _SUBSCRIPTION = """
     name VARCHAR, query VARCHAR, template INTEGER, qid INTEGER, outputs VARCHAR[],
@@ -229,8 +230,10 @@ def encoded(value: Any) -> Any:
     match value:
         case int():
             return signed(value)
+        case [list() | tuple(), *_]:
+            return _encoder.encode(value)
         case list() | tuple():
-            return _text_of(tuple(value))
+            return (_text_of if len(value) <= _SHORT else _encoder.encode)(tuple(value))
         case _:
             return value
 
