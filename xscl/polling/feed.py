@@ -182,9 +182,19 @@ LONGEST_URL = 4_000
 """Characters of an address."""
 
 
+def printable(text: str, most: int) -> str:
+    """Return what a feed says of itself as it is kept: its beginning, without unprintable ones."""
+    return "".join(filter(str.isprintable, text[: 2 * most])).strip()[:most]
+
+
 def title_of(text: str) -> str:
-    """Return the title of a feed as it is kept: its beginning, without what cannot be printed."""
-    return "".join(filter(str.isprintable, text[: 2 * LONGEST_NAME]))[:LONGEST_NAME]
+    """Return the title of a feed as it is kept."""
+    return printable(text, LONGEST_NAME)
+
+
+def site_of(url: str) -> str:
+    """Return the address of the site of a feed as it is kept."""
+    return printable(url, LONGEST_URL)
 
 
 def check_url(url: str) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from xscl.language.names import EVERYTHING
 from xscl.polling.feed import (
     EVERY,
-    LONGEST_URL,
     Feed,
     FeedsError,
     Headers,
@@ -17,6 +16,7 @@ from xscl.polling.feed import (
     free_name,
     owner_of,
     shown,
+    site_of,
     split_user,
     stream_name,
     title_of,
@@ -95,7 +95,7 @@ def admit(wanted: FeedRequest, known: FeedAdmission, now: int) -> Feed:
         headers,
         url if headers else "",
         title=title_of(wanted.title),
-        site_url=wanted.site_url[:LONGEST_URL],
+        site_url=site_of(wanted.site_url),
         next_poll=now,
     )
 

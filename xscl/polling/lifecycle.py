@@ -27,13 +27,13 @@ from feeds.http.fetch import CacheHeaders, Failed, Fetched, NotModified
 from feeds.http.schedule import PollHints, PollPolicy, next_poll
 from xscl.polling.feed import (
     HIDDEN,
-    LONGEST_URL,
     REFUSALS,
     SECOND,
     Feed,
     FeedsError,
     is_url,
     shown,
+    site_of,
     title_of,
     without_user,
 )
@@ -219,7 +219,7 @@ def _described(feed: Feed, parsed: ParsedFeed) -> Feed:
     return replace(
         feed,
         **{name: getattr(parsed, name) for name in _HEADER}
-        | {"title": title_of(parsed.title), "site_url": parsed.site_url[:LONGEST_URL]},
+        | {"title": title_of(parsed.title), "site_url": site_of(parsed.site_url)},
         note=left_out,
         skip_hours=" ".join(map(str, sorted(parsed.skip_hours))),
         skip_days=" ".join(sorted(parsed.skip_days)),

@@ -28,7 +28,7 @@ from xscl.documents.results import XSCL
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError, XsclError
 from xscl.polling.credentials import ADDRESSES, NAME, Credentials, secrets_in
-from xscl.polling.feed import HIDDEN, Feed, split_user
+from xscl.polling.feed import HIDDEN, Feed, site_of, split_user, title_of
 from xscl.polling.feed_poller import allow_late, prepare
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.service.name_bounds import unfit_names
@@ -174,6 +174,11 @@ def read_export(content: bytes) -> Registrations:
         }
         for row in (*rows["token"], *rows["secret_address"]):
             row["hash"] = bytes.fromhex(row["hash"])
+        for row in rows["feed"]:  # 0.2 kept what feeds say of themselves as it was
+            row["title"], row["site_url"] = (
+                title_of(row["title"] or ""),
+                site_of(row["site_url"] or ""),
+            )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise RegistrationsError(
             f"the file is no export of xscl, or it is damaged: {error}", hint="export again"

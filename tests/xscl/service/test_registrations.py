@@ -263,6 +263,18 @@ def test_an_import_adds_what_is_not_there(exported: Path, tmp_path: Path) -> Non
         assert len(engine.subscriptions) == 14
 
 
+def test_titles_of_feeds_are_made_printable(exported: Path, tmp_path: Path) -> None:
+    read = json.loads(exported.read_bytes())
+    title, site = "\n  All\tPosts\u202e\n", "https://a.test/\n"
+    read["feed"][0] |= {"title": title, "site_url": site}
+    exported.write_text(json.dumps(read))
+    new = DataDirectory(tmp_path / "new")
+    done = called("import", str(exported), "--data", str(new.path))
+    assert (done.exit_code, done.stderr) == (0, "")
+    feed = next(row for row in registered(new)["feed"] if row["key"] == read["feed"][0]["key"])
+    assert (feed["title"], feed["site_url"]) == ("AllPosts", "https://a.test/")
+
+
 def test_a_subscription_that_is_refused_does_not_stop_the_others(
     exported: Path, tmp_path: Path
 ) -> None:
