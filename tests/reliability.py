@@ -43,19 +43,20 @@ OTHER_TABLES = ("golden/", "xscl/language/")
 """Folders whose tests are named after the examples of papers, such as Q1."""
 
 ELSEWHERE: Mapping[str, tuple[str, ...]] = {
-    "C1": ("xscl/store/test_block_copies.py::test_any_sectors_of_it_may_be_lost",),
+    "C1": ("xscl/store/test_store_disk.py::test_a_loss_of_power_loses_nothing",),
     "C4": (
         "xscl/server/test_termination.py::test_during_a_push_that_takes_minutes",
         "xscl/server/test_termination.py::test_during_all_that_waits_for_others",
     ),
     "C5": (
-        "xscl/store/test_store.py::test_the_second_is_told_who_is_first",
+        "xscl/store/test_store_file.py::test_a_store_in_use_is_refused",
         "xscl/store/test_data_directory.py::test_the_second_is_told_who_is_first",
     ),
     "C8": (
-        "xscl/store/test_store.py::test_damage_is_refused_and_left_as_it_is",
-        "xscl/store/test_store.py::test_a_flipped_byte_anywhere_that_matters_is_noticed",
-        "xscl/store/test_store.py::test_a_removed_log_is_noticed",
+        "xscl/store/test_store_file.py::test_a_file_of_something_else_is_refused",
+        "xscl/store/test_store_file.py::test_a_flipped_bit_of_the_database_is_noticed",
+        "xscl/store/test_store_file.py::test_a_flipped_bit_of_the_log_is_noticed",
+        "xscl/store/test_store_file.py::test_a_removed_log_is_noticed",
     ),
     "C12": ("xscl/ingestion/test_pipeline.py::test_a_damaged_checkpoint_is_named",),
     "C15": (
@@ -67,15 +68,14 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "C18": (
         "xscl/store/test_backup.py::test_while_another_thread_pushes",
         "xscl/store/test_backup.py::test_on_another_machine",
-        "xscl/store/test_backup.py::test_a_backup_of_an_earlier_version",
-        "xscl/store/test_store.py::test_a_store_of_another_release_is_refused",
+        "xscl/cli/test_former_stores.py::test_a_backup_is_refused",
+        "xscl/store/test_store_file.py::test_a_later_version_is_refused",
     ),
     "L6": ("xscl/engine/test_retention.py::test_everything_returns_to_a_steady_size",),
     "H1": (
         "stress/test_stress.py::test_many_clients_at_once",
         "stress/test_stress.py::test_many_clients_for_half_an_hour",
-        "stress/test_stress.py::"
-        "test_matches_that_are_read_through_the_engines_connection_are_noticed",
+        "stress/test_stress.py::test_threads_that_share_the_connection_that_writes_are_noticed",
         "xscl/engine/test_threads.py::test_all_can_read_while_another_thread_changes",
     ),
     "H2": (

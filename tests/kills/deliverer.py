@@ -30,7 +30,7 @@ def deliver(directory: Path, url: str, items: int) -> None:
     ways = DeliverySettings(
         directory / "files", posting=posting, pace=RetryPolicy(schedule=(0.05,) * 20)
     )
-    with xscl.Engine(directory / "state.duckdb") as engine:
+    with xscl.Engine(directory / "state.sqlite") as engine:
         outbox = Outbox(engine, Credentials(directory / "secrets.json"), ways)
         outbox.start()
         if not engine.subscriptions:

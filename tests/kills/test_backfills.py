@@ -21,7 +21,7 @@ MOST = 60
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_kills_during_backfills_lose_and_double_nothing(tmp_path: Path, seed: int) -> None:
-    draw, store = random.Random(seed), tmp_path / "state.duckdb"
+    draw, store = random.Random(seed), tmp_path / "state.sqlite"
     acknowledged: set[str] = set()
     kills = 0
     for _ in range(MOST):

@@ -45,7 +45,7 @@ def life(directory: Path, url: str, fault: FaultSpec | None, items: int = ITEMS)
 
 
 def kept(directory: Path) -> list[str]:
-    with xscl.Engine(directory / "state.duckdb") as engine:
+    with xscl.Engine(directory / "state.sqlite") as engine:
         return [match.id for match in engine.matches()]
 
 

@@ -27,7 +27,6 @@ BEFORE_THE_STORE = (
     FaultSpec("spool_half", 3),
     FaultSpec("spool_written", 2),
     FaultSpec("spool_synced", 3),
-    FaultSpec("latest_written", 3),
     FaultSpec("spooled", 1),
     FaultSpec("batch_read", 1),
 )

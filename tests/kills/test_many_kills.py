@@ -34,7 +34,6 @@ POINTS = {
     "spool_half": 8,
     "spool_written": 8,
     "spool_synced": 8,
-    "latest_written": 8,
     "spooled": 4,
     "batch_read": 6,
     "accepted": 6,
@@ -59,8 +58,6 @@ SPARK_POINTS = (
     "committed",
     "batch_done",
 )
-CLOSING = 4
-"""Of the connections to the store that a victim closes, the one that is the engine's."""
 
 Tell: TypeAlias = Callable[..., None]
 
@@ -129,7 +126,7 @@ def test_c1_killed_while_the_store_is_closed(place: Place, tell: Tell) -> None:
     chance = random.Random("closing")
     verdicts = []
     for _ in range(TIMES):
-        life = place.begin(FaultSpec("closing", CLOSING, delay=chance.uniform(0, 0.03)))
+        life = place.begin(FaultSpec("closing", delay=chance.uniform(0, 0.03)))
         assert place.until_batches(life, 5), said(life)
         life.signal(signal.SIGTERM)
         assert place.ended(life) == -signal.SIGKILL, said(life)

@@ -48,7 +48,6 @@ FAULTS = tuple(
         ("stored", 8, 0.0),
         ("after_commit", 15, 0.0),
         ("sent", 5, 0.0),
-        ("latest_written", 10, 0.0),
         ("batch_read", 8, 0.0),
         ("joined", 9, 0.0),
         ("before_commit", 14, 0.0),

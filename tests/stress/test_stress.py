@@ -47,8 +47,8 @@ def test_many_clients_for_half_an_hour() -> None:
 
 
 @pytest.mark.slow
-def test_matches_that_are_read_through_the_engines_connection_are_noticed() -> None:
-    """The fault that ended the first release under ordinary use."""
+def test_threads_that_share_the_connection_that_writes_are_noticed() -> None:
+    """A fault of this kind ended the first release under ordinary use."""
     report = run(1, 120, program=PLANTED, stops_within=PATIENCE)
     assert report.wrong
 

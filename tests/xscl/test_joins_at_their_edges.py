@@ -136,7 +136,7 @@ def test_eviction_keeps_what_a_later_document_may_meet(reopened: bool, tmp_path:
 
     Two equal values have made the engine load its join state into memory.
     """
-    path = tmp_path / "state.duckdb"
+    path = tmp_path / "state.sqlite"
     old = [row(f"old {number}", 0) for number in range(20)]
     with xscl.Engine(path) as engine:
         engine.subscribe("q", "S//a->x JOIN{x = y, 10} S//a->y")

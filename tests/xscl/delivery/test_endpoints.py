@@ -19,7 +19,7 @@ from xscl.polling.credentials import NAME, Credentials, secrets_in
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[xscl.Engine]:
-    with xscl.Engine(tmp_path / "state.duckdb") as made:
+    with xscl.Engine(tmp_path / "state.sqlite") as made:
         made.subscribe("q", "S//a")
         yield made
 

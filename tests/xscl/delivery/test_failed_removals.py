@@ -60,7 +60,7 @@ def test_what_has_a_removed_subscription_is_gone_whatever_fails_afterwards(
     tmp_path: Path, receiver: Receiver
 ) -> None:
     """The removal deletes the rows of endpoints, so nothing more has to be stored for them."""
-    with sending(receiver, Credentials(), tmp_path / "state.duckdb") as at_work:
+    with sending(receiver, Credentials(), tmp_path / "state.sqlite") as at_work:
         at_work.engine.subscribe("q", EACH)
         at_work.outbox.deliver("q", Webhook(receiver.url("/gone")))
         committed = at_work.engine.unsubscribe
@@ -89,7 +89,7 @@ def test_its_matches_are_delivered(
     tmp_path: Path, receiver: Receiver, remove: Callable[[Sending, Endpoint], None]
 ) -> None:
     where = f"/{remove.__name__}"
-    with sending(receiver, Credentials(), tmp_path / "state.duckdb") as at_work:
+    with sending(receiver, Credentials(), tmp_path / "state.sqlite") as at_work:
         at_work.engine.subscribe("q", EACH)
         endpoint, _ = at_work.outbox.deliver("q", Webhook(receiver.url(where)))
         remove(at_work, endpoint)

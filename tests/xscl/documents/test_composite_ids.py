@@ -10,7 +10,7 @@ from xscl.store.store import Store
 
 
 def test_a_restart_changes_no_number_to_come(tmp_path: Path) -> None:
-    path = tmp_path / "store.duckdb"
+    path = tmp_path / "store.sqlite"
     with closing(Store(path)) as store:
         streams = CompositeIds(store)
         with store.transaction():

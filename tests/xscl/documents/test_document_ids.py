@@ -20,7 +20,7 @@ EITHER = "S//a->x FOLLOWED BY{x = y, 30 d} T//a->y"
 
 @pytest.fixture(params=["memory", "file"])
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    path = tmp_path / "state.duckdb" if request.param == "file" else None
+    path = tmp_path / "state.sqlite" if request.param == "file" else None
     with Engine(path) as engine:
         yield engine
 

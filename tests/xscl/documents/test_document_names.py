@@ -125,11 +125,11 @@ def test_the_blocks_of_a_query_say_which_document_an_id_means(engine: xscl.Engin
 def test_names_and_ids_of_matches_stay_after_a_restart_and_a_purge(tmp_path: Path) -> None:
     kept = xscl.Retention.of(history="30 d")
     first, second = post("orders", "17", 1), post("orders", "17", 2)
-    with xscl.Engine(tmp_path / "state.duckdb", retention=kept) as engine:
+    with xscl.Engine(tmp_path / "state.sqlite", retention=kept) as engine:
         engine.subscribe("all", "orders//a->x", updates=True)
         engine.push([post("S", "17", 1), first])
         (found,) = engine.matches("all")
-    with xscl.Engine(tmp_path / "state.duckdb", retention=kept) as engine:
+    with xscl.Engine(tmp_path / "state.sqlite", retention=kept) as engine:
         assert [(one.id, one.names) for one in engine.matches("all")] == [(found.id, found.names)]
         (later,) = engine.push([first, second])
         engine.unsubscribe("all", purge=True)

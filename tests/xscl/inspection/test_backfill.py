@@ -123,7 +123,7 @@ def item(number: int, time: int, key: str) -> Document:
 
 
 def test_it_joins_later_documents_with_earlier_ones(tmp_path: Path) -> None:
-    path = tmp_path / "state.duckdb"
+    path = tmp_path / "state.sqlite"
     with Engine(path) as engine:
         engine.subscribe("keeper", KEEPER)
         engine.push([item(1, 1, "a"), item(2, 5, "a")])

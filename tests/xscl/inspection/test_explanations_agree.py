@@ -191,7 +191,7 @@ def run(numbers: range, directory: Path) -> Counter[object]:
     """Compare the answers of the library in histories, half of them on a file."""
     said = Counter[object]()
     for number in numbers:
-        path = directory / f"{number}.duckdb" if number % 2 else None
+        path = directory / f"{number}.sqlite" if number % 2 else None
 
         def reopen(engine: xscl.Engine, path: Path | None = path) -> xscl.Engine:
             if path is None:

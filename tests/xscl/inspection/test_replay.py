@@ -261,7 +261,7 @@ def test_nothing_was_kept() -> None:
 
 
 def test_a_file_is_tried_and_not_changed(tmp_path: Path) -> None:
-    path = tmp_path / "state.duckdb"
+    path = tmp_path / "state.sqlite"
     with Engine(path) as engine:
         keep(engine, "S")
         engine.push([text("a1", 1, "a"), text("b2", 2, "b")])

@@ -109,7 +109,7 @@ def test_users_are_counted_through_every_change(changes: list[tuple[str, str]]) 
 
 
 def test_users_are_counted_after_a_restart_and_while_a_history_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "state.duckdb"
+    path = tmp_path / "state.sqlite"
     with xscl.Engine(path) as engine:
         subscribed(engine)
         push(engine)

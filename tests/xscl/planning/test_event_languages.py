@@ -89,7 +89,7 @@ def test_over_documents_is_as_over_events(
 ) -> None:
     """Also when the engine is opened anew at each cut."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "state.duckdb")
+        path = Path(folder, "state.sqlite")
         engine = Engine(path)
         registered(engine)
         batch = []
@@ -162,7 +162,7 @@ def test_items_of_feeds_are_events() -> None:
 
 def test_the_command_line_subscribes_in_each_language(tmp_path: Path) -> None:
     data = ("--data", str(tmp_path))
-    with Engine(tmp_path / "state.duckdb") as engine:
+    with Engine(tmp_path / "state.sqlite") as engine:
         for stream in "SR":
             engine.stream(stream, attributes=FLAT)
     for name, (text, language) in QUERIES.items():
@@ -171,6 +171,6 @@ def test_the_command_line_subscribes_in_each_language(tmp_path: Path) -> None:
     wrong = called("subscribe", "wrong", "S//e->x", "--language", "eqll", *data)
     assert wrong.exit_code == 2
     assert "did you mean eql?" in wrong.stderr
-    with Engine(tmp_path / "state.duckdb") as engine:
+    with Engine(tmp_path / "state.sqlite") as engine:
         engine.push([flat(1, 1, "a", 1), flat(2, 2, "a", 2, "R")])
         assert {one.subscription for one in engine.flush()} == set(QUERIES) - {"negation", "union"}

@@ -200,7 +200,7 @@ def test_a_chain_through_both_languages(tmp_path: Path) -> None:
         ("filtered", "<big><k>a</k><v>2</v></big>"),
     ]
     assert [name for name, _ in texts if name in ("joined", "read")] == ["joined", "joined", "read"]
-    assert found_by(chain_documents(), [True] * 6, 0, tmp_path / "state.duckdb") == found
+    assert found_by(chain_documents(), [True] * 6, 0, tmp_path / "state.sqlite") == found
 
 
 # -- Streams and their attributes ------------------------------------------------------------

@@ -17,7 +17,7 @@ def test_the_latest_documents_are_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(truncations, "KEPT", KEPT)
-    path, seen = tmp_path / "state.duckdb", []
+    path, seen = tmp_path / "state.sqlite", []
     with xscl.Engine(path, result_bound=1) as engine:
         engine.subscribe("q", "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y")
         for number in range(20):

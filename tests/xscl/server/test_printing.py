@@ -158,7 +158,7 @@ def tail(engine: xscl.Engine, heard: Heard, behind: int = 100_000) -> Iterator[M
 
 def test_all_matches_are_heard_once_in_order(tmp_path: Path) -> None:
     """By who begins now, and by the next process from where this one ended."""
-    heard, path = Heard(), tmp_path / "x.duckdb"
+    heard, path = Heard(), tmp_path / "x.sqlite"
     with xscl.Engine(path) as engine:
         engine.subscribe("pairs", PAIRS)
         engine.subscribe("same", PAIRS)
@@ -263,7 +263,7 @@ def test_a_cut_over_that_fails_hides_no_later_match(
 ) -> None:
     """It sets the cursor before its commit; later results have the positions that it had given."""
     heard = Heard()
-    with xscl.Engine(tmp_path / "x.duckdb", retention=Retention(history=None)) as engine:
+    with xscl.Engine(tmp_path / "x.sqlite", retention=Retention(history=None)) as engine:
         engine.subscribe("plain", "S//a")
         with tail(engine, heard) as following:
             engine.push(documents(1, 2, 3))

@@ -342,7 +342,7 @@ def test_a_batch_that_comes_twice_is_heard_once() -> None:
 
 
 def test_what_a_killed_process_did_not_tell_the_next_one_does(tmp_path: Path) -> None:
-    database, told = tmp_path / "x.duckdb", list[str]()
+    database, told = tmp_path / "x.sqlite", list[str]()
 
     def listen(matches: Matches) -> None:
         told.extend(match.id for match in matches)

@@ -79,7 +79,7 @@ def expected(queries: Sequence[tuple[str, str]]) -> list[tuple[object, ...]]:
 
 
 def test_a_restart_asks_for_nothing(tmp_path: Path, asked: list[int]) -> None:
-    path = tmp_path / "state.duckdb"
+    path = tmp_path / "state.sqlite"
     with Engine(path) as engine:
         engine.subscribe_many(QUERIES)
         before = engine.push(documents(0))
@@ -93,7 +93,7 @@ def test_a_restart_asks_for_nothing(tmp_path: Path, asked: list[int]) -> None:
 
 
 def test_what_came_and_went_since_is_asked_for_and_left(tmp_path: Path, asked: list[int]) -> None:
-    path, old = tmp_path / "state.duckdb", tmp_path / "state.duckdb.image"
+    path, old = tmp_path / "state.sqlite", tmp_path / "state.sqlite.image"
     with Engine(path) as engine:
         engine.subscribe_many(QUERIES[::2])
     kept = old.read_bytes()
@@ -115,11 +115,11 @@ def test_what_came_and_went_since_is_asked_for_and_left(tmp_path: Path, asked: l
 
 
 def test_the_image_of_another_store_is_of_no_use(tmp_path: Path) -> None:
-    one, other = tmp_path / "one.duckdb", tmp_path / "other.duckdb"
+    one, other = tmp_path / "one.sqlite", tmp_path / "other.sqlite"
     for path, queries in ((one, QUERIES[:20]), (other, QUERIES[20:])):
         with Engine(path) as engine:
             engine.subscribe_many(queries)
-    (tmp_path / "one.duckdb.image").replace(tmp_path / "other.duckdb.image")
+    (tmp_path / "one.sqlite.image").replace(tmp_path / "other.sqlite.image")
     with Engine(other) as engine:
         got = found([*engine.push(documents(0)), *engine.push(documents(10))])
     assert got == expected(QUERIES[20:])
@@ -127,7 +127,7 @@ def test_the_image_of_another_store_is_of_no_use(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["gone", "empty", "cut", "flipped", "a directory"])
 def test_a_damaged_image_is_left(damage: str, tmp_path: Path, asked: list[int]) -> None:
-    path, file = tmp_path / "state.duckdb", tmp_path / "state.duckdb.image"
+    path, file = tmp_path / "state.sqlite", tmp_path / "state.sqlite.image"
     with Engine(path) as engine:
         engine.subscribe_many(QUERIES[:20])
     data = file.read_bytes()
@@ -240,7 +240,7 @@ def fail(*_: object) -> bytes:
 def test_an_image_that_cannot_be_written_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = tmp_path / "state.duckdb"
+    path = tmp_path / "state.sqlite"
     engine = Engine(path)
     engine.subscribe(*QUERIES[0])
     with monkeypatch.context() as patch:
@@ -291,22 +291,22 @@ def test_an_image_is_abandoned_when_its_time_is_over(
 
 
 def test_a_store_is_closed_whatever_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = Engine(tmp_path / "state.duckdb")
+    engine = Engine(tmp_path / "state.sqlite")
     with monkeypatch.context() as patch:
         patch.setattr(engine.host.log._reader, "close", fail)
         with pytest.raises(MemoryError):
             engine.close()
-    Engine(tmp_path / "state.duckdb").close()
+    Engine(tmp_path / "state.sqlite").close()
 
 
 def test_nobody_else_can_read_an_image(tmp_path: Path) -> None:
-    with Engine(tmp_path / "state.duckdb") as engine:
+    with Engine(tmp_path / "state.sqlite") as engine:
         engine.subscribe_many(QUERIES[:20])
-    assert (tmp_path / "state.duckdb.image").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "state.sqlite.image").stat().st_mode & 0o777 == 0o600
 
 
 def test_few_pairs_leave_no_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image, "FEWEST", 1_000)
-    with Engine(tmp_path / "state.duckdb") as engine:
+    with Engine(tmp_path / "state.sqlite") as engine:
         engine.subscribe_many(QUERIES[:20])
-    assert not (tmp_path / "state.duckdb.image").exists()
+    assert not (tmp_path / "state.sqlite.image").exists()

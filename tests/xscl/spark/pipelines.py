@@ -112,7 +112,7 @@ class Pipeline:
     def subscribe(self) -> None:
         """Register the queries in the data directory."""
         self.data.mkdir(mode=0o700, parents=True)
-        with Engine(self.data / "state.duckdb") as engine:
+        with Engine(self.data / "state.sqlite") as engine:
             engine.subscribe_many(QUERIES.items())
 
     def documents(self, spark: SparkSession) -> DataFrame:

@@ -181,7 +181,7 @@ def test_each_match_is_written_once_and_a_position_is_in_one_file(
 def test_an_export_continues_after_a_restart_or_says_why_not(
     files: MatchFiles, tmp_path: Path
 ) -> None:
-    path = tmp_path / "state.duckdb"
+    path = tmp_path / "state.sqlite"
     retention = Retention.of(matches="1 h")
     with Engine(path, retention=retention) as engine:
         engine.subscribe("one", "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y")
