@@ -44,7 +44,7 @@ from xscl.engine.facade import Engine
 from xscl.planning.compile_cache import Shapes
 from xscl.planning.operators import scan
 from xscl.planning.planned_subscriptions import InstalledPairs, PlannedSubscriptions
-from xscl.store.store import Store
+from xscl.store.database import Database
 from xscl.subscriptions.registration import Registration
 from xscl.subscriptions.subscriptions import Subscriptions
 
@@ -64,7 +64,7 @@ STAGES: dict[str, tuple[Any, str]] = {
     "stage 1": (InstalledPairs, "install"),
     "prompt": (Registration, "set_prompt"),
     "operators' state": (Registration, "save_plan_state"),
-    "commit": (Store, "_commit"),
+    "commit": (Database, "_commit"),
     "subscribe, other": (Engine, "subscribe"),
 }
 REMOVAL: dict[str, tuple[Any, str]] = {
@@ -76,7 +76,7 @@ REMOVAL: dict[str, tuple[Any, str]] = {
     "documents": (Forgetting, "sweep"),
     "prompt": (Registration, "set_prompt"),
     "operators' state": (Registration, "save_plan_state"),
-    "commit": (Store, "_commit"),
+    "commit": (Database, "_commit"),
     "unsubscribe, other": (Engine, "unsubscribe"),
 }
 RESTART: dict[str, tuple[Any, str]] = {

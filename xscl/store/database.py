@@ -209,8 +209,7 @@ class Database:
                 yield
                 self.chunks.merge()
                 reached("before_commit")
-                self.writer.execute("UPDATE state.progress SET commits = ?", (self.commits + 1,))
-                self.writer.execute("COMMIT")
+                self._commit()
             except BaseException:
                 self.chunks.forget()
                 if self.writer.in_transaction:
@@ -226,6 +225,10 @@ class Database:
                 self._file.note(self._file.mark._replace(commits=self.commits))
                 reached("marked")
                 self._checkpoint_if_due()
+
+    def _commit(self) -> None:
+        self.writer.execute("UPDATE state.progress SET commits = ?", (self.commits + 1,))
+        self.writer.execute("COMMIT")
 
     def note_changes(self, sql: str) -> None:
         """Note which tables a statement of this transaction changes."""
