@@ -34,7 +34,7 @@ def known_rejected(
     store: Store, ids: Sequence[str], digests: Sequence[str]
 ) -> set[tuple[str | None, str, str]]:
     """Return stream, id and digest of rejected documents with the id and digest of one place."""
-    listed = [[one, digest] for one, digest in zip(ids, digests, strict=True)]
+    listed = list(zip(ids, digests, strict=True))
     return set(
         store.fetch(
             "SELECT stream, id, sha256 FROM state.rejected WHERE (id, sha256) IN"
