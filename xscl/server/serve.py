@@ -54,7 +54,7 @@ from xscl.service.status import StatusReader
 from xscl.service.status_series import StatusSeries
 from xscl.service.usage import Usage
 from xscl.store.consumed_offsets import BatchKey
-from xscl.store.data_directory import SERVICE, DataDirectory
+from xscl.store.data_directory import SERVICE, DataDirectory, DataDirectoryError
 from xscl.store.disk_guard import LEAST, DiskGuard
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
@@ -341,8 +341,7 @@ class Service:
                 self._on_first_token(tokens.create(THE_OPERATOR, "first")[1])
             try:
                 self._home.write_token(tokens.create_local())
-            except OSError as error:  # a full disk ends nothing; other tokens work
-                self._home.remove_token()  # part of a token would be refused
+            except DataDirectoryError as error:  # a full disk ends nothing; other tokens work
                 _log.warning("the token of local commands was not written: %s", error)
             server = Server(create_app(installation), settings, installation.connections)
             self._usage = installation.usage
@@ -358,7 +357,7 @@ class Service:
                     self._pushes.close()
                 server.stop()
                 self.address = None
-                self._home.remove_token()
+                self._home.write_token()
 
     def _notify(self, matches: Matches) -> None:
         """Notify the readers of matches of a commit, and count the matches.

@@ -228,7 +228,7 @@ def _put(staging: DataDirectory, home: DataDirectory, backup: Backup, tried: _Tr
     before = marked(home.database)
     ours = _is_ours(staging, home, backup, before)
     aside = SetAside(home)
-    if before is None or before.commits != UNFINISHED:
+    if before is not None and before.commits != UNFINISHED:
         aside.copy(lock_path(home.database))
     store = backup.store if before is None else before.store
     write_mark(home.database, StoreMark(store, UNFINISHED))

@@ -2,22 +2,23 @@
 
     state.sqlite   subscriptions, join state, matches, feeds (`xscl.store.store`)
     secrets.json   headers and secret addresses of feeds (`xscl.polling.credentials`)
-    spool/         the queue of documents (`feeds.spool`)
+    spool/         the queue of documents (`feeds.spool`), and in `attempt` the batch that is
+                   being pushed (`xscl.ingestion.quarantine`)
     checkpoint/    Spark's offsets in the spool (`xscl.ingestion.spark.spark_pipeline`)
     patterns/      the automaton for Spark's tasks
     spark/         the log of Spark and the launcher of Java
     backups/       a backup in progress for a request (`xscl.service.backups`)
     results/       matches and rejected rows for Spark (`xscl.spark.match_files`)
     files/         matches that are delivered to files (`xscl.delivery.channels.file`)
-    attempt        the batch that is being pushed (`xscl.ingestion.quarantine`)
     status.json    the last status of the running service
     xscl.toml      options of commands (`xscl.cli.settings`)
-    local-token    the token of commands of this machine while a service runs (decision 064)
-    lock           the number of the process that uses the directory
+    lock           the process that uses the directory, its command, and while it is a service
+                   the token of commands of this machine (decision 064); the lock and the mark
+                   of the store (`xscl.store.store_lock`)
 
-One process at a time uses a data directory: it holds a lock on the file `lock`
-while it lives, and other processes read its number there.  The operating system
-releases the lock when the process ends.
+One process at a time uses a data directory: it holds a lock on the directory itself
+while it lives, and other processes read its number in the file `lock`.  The operating
+system releases the lock when the process ends.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ PATIENCE = 2.0
 """Seconds for which a command waits for another one to end."""
 
 _MODE = 0o700
+_SIGNED = 200  # bytes of the holder in the file `lock`
 SETTINGS = "xscl.toml"
 """The file with defaults of options."""
 
@@ -103,10 +105,13 @@ class DataDirectory:
     results = _Part("results")
     files = _Part("files")
     backups = _Part("backups")
-    attempt = _Part("attempt")
     status = _Part("status.json")
-    token = _Part("local-token")
     lock = _Part("lock")
+
+    @property
+    def attempt(self) -> Path:
+        """The file with the batch that is being pushed."""
+        return self.spool / "attempt"
 
     def exists(self) -> bool:
         """True if the directory has state; the mark shows it if the store is lost.
@@ -151,38 +156,60 @@ class DataDirectory:
         It waits for the end of a command, but not of a service.
         """
         self.create()
-        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             deadline = time.monotonic() + PATIENCE
-            while (holder := _try_lock(descriptor, fcntl.LOCK_EX)) is not None:
+            while (holder := self._try_lock(descriptor, fcntl.LOCK_EX)) is not None:
                 if holder.command == SERVICE or time.monotonic() > deadline:
                     raise DataDirectoryInUse(self, holder)
                 time.sleep(0.02)
-            self._sign(descriptor, f"{os.getpid()} {command}\n")
+            self._sign(command)
             yield
-            self._sign(descriptor, "")
+            self._sign()
         finally:
             os.close(descriptor)
 
-    def _sign(self, descriptor: int, text: str) -> None:
+    def _sign(self, command: str = "", token: str = "") -> None:
         """Write the holder of the lock."""
+        text = f"{os.getpid()} {command} {token}" if command else ""
         try:
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, text.encode(), 0)
+            descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.pwrite(descriptor, text.encode().ljust(_SIGNED), 0)
+            finally:
+                os.close(descriptor)
         except OSError as error:
             raise DataDirectoryError(
                 f"{self.lock} cannot be written: {error.strerror}",
                 hint="is the disk full or failing? nothing that was acknowledged is lost",
             ) from error
 
+    def _signed(self) -> tuple[LockHolder, str]:
+        """Return who signed last, and its token; process 0 if nobody has."""
+        try:
+            with self.lock.open("rb") as file:
+                words = file.read(_SIGNED).decode("utf-8", "replace").split()
+        except FileNotFoundError:
+            words = []
+        pid, command, token, *_ = *words, *("", "", "")
+        return LockHolder(int(pid) if pid.isdecimal() else 0, command or "?"), token
+
+    def _try_lock(self, descriptor: int, kind: int) -> LockHolder | None:
+        """Lock the directory, or return the holder of the lock."""
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return self._signed()[0]
+        return None
+
     def holder(self) -> LockHolder | None:
         """Return the process that uses the directory, None if there is none."""
         try:
-            descriptor = os.open(self.lock, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         try:
-            return _try_lock(descriptor, fcntl.LOCK_SH)
+            return self._try_lock(descriptor, fcntl.LOCK_SH)
         finally:
             os.close(descriptor)
 
@@ -200,23 +227,16 @@ class DataDirectory:
             return None
         return read if isinstance(read, dict) else None
 
-    def write_token(self, token: str) -> None:
-        """Replace the token of local commands, readable by the owner only."""
-        self.remove_token()
-        descriptor = os.open(self.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(token)
+    def write_token(self, token: str = "") -> None:
+        """Replace the token of local commands, readable by the owner only, or remove it.
+
+        Only the service that holds the directory may do so.
+        """
+        self._sign(SERVICE, token)
 
     def read_token(self) -> str | None:
         """Return the token of local commands, None if there is none."""
-        try:
-            return self.token.read_text("ascii") or None
-        except FileNotFoundError:
-            return None
-
-    def remove_token(self) -> None:
-        """Remove the token of local commands."""
-        self.token.unlink(missing_ok=True)
+        return self._signed()[1] or None
 
     def address(self) -> str | None:
         """Return the address of the running service, None if it serves no requests."""
@@ -236,14 +256,3 @@ class DataDirectory:
 
 
 _NAMES = _FILES | {one.name for one in vars(DataDirectory).values() if isinstance(one, _Part)}
-
-
-def _try_lock(descriptor: int, kind: int) -> LockHolder | None:
-    """Lock, or return the holder of the lock; process 0 if it has not signed yet."""
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        signed = os.pread(descriptor, 100, 0).decode("utf-8", "replace")
-        pid, _, command = signed.strip().partition(" ")
-        return LockHolder(int(pid) if pid.isdigit() else 0, command or "?")
-    return None

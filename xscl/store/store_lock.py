@@ -1,10 +1,11 @@
 """The exclusive lock of a database file; it names the process that holds it.
 
-It is a lock on a file beside the database, held until `release` or the end of
-the process.  The database has locks of its own.  The operating system drops them
-as soon as any code of the process closes the file, and they do not exclude the
-same process; hence this one.  Within the process a file with several names (hard
-links) is identified by its inode.
+It is a lock on a file beside the database, held until `release` or the end of the process:
+`NAME.lock`, or `lock` in a data directory, whose user locks the directory itself
+(`xscl.store.data_directory`).  The database has locks of its own.  The operating system drops
+them as soon as any code of the process closes the file, and they do not exclude the same
+process; hence this one.  Within the process a file with several names (hard links) is
+identified by its inode.
 
 The file has a mark, too: what the database should have (`StoreMark`).
 """
@@ -20,13 +21,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from xscl.store.atomic_files import synchronise
-from xscl.store.store_errors import StoreInUse
+from xscl.store.store_errors import DATABASE, StoreInUse
 
 UNFINISHED = (1 << 63) - 1
 """The number of commits in the mark of a store that is being restored; none opens with it."""
 
 _LENGTH = 80  # bytes of a mark
 _SIGNED = 20  # bytes of the number of the holder
+_HOLDER = 256  # where it begins; before it is who uses a data directory
 _MARK = 512  # where the mark begins: in a sector of its own, which a disk writes whole
 _SIGNING = 0.5  # seconds that a holder may take from its lock to its number
 
@@ -70,12 +72,14 @@ class StoreLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StoreInUse(self._database, self._holder()) from None
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode().ljust(_SIGNED), 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode().ljust(_SIGNED), _HOLDER)
 
     def _holder(self) -> int:
         """Return the number of the process that has the lock, 0 if unknown."""
         deadline = time.monotonic() + _SIGNING
-        while not (signed := os.pread(self._descriptor, _SIGNED, 0).strip()).isdigit():
+        while not (
+            signed := os.pread(self._descriptor, _SIGNED, _HOLDER).strip(b"\0\n ")
+        ).isdigit():
             if time.monotonic() > deadline:
                 return 0
             time.sleep(0.02)
@@ -140,7 +144,7 @@ def write_mark(database: Path, mark: StoreMark) -> None:
 
 def lock_path(database: Path) -> Path:
     """Return the path of the file with the lock and the mark of a database."""
-    return database.with_name(f"{database.name}.lock")
+    return database.with_name("lock" if database.name == DATABASE else f"{database.name}.lock")
 
 
 def _write_mark(descriptor: int, mark: StoreMark) -> None:

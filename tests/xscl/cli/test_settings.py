@@ -160,7 +160,7 @@ def test_a_doctor_finds_what_is_wrong_with_a_directory(folder: Path) -> None:
     assert "damaged" in looked()["secrets"]["found"]
     (data / DATABASE).unlink()
     assert "is missing" in looked()["store"]["found"]
-    (data / f"{DATABASE}.lock").unlink()
+    (data / "lock").unlink()
     with Spool(data / "spool") as spool:
         for number in range(1, 4):
             spool.append([Document("S", f"d{number}", number, b"<a/>")], number)

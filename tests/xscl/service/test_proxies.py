@@ -87,8 +87,10 @@ def test_a_service_with_a_name_asks_for_tokens(place: DataDirectory) -> None:
         assert called("subscribe", "q", "S//a", "--data", str(place.path)).exit_code == 0
         token = called("token", "create", "--data", str(place.path)).stdout.strip()
         local = place.read_token()
-        assert place.token.stat().st_mode & 0o777 == 0o600
-    assert not place.token.exists()
+        assert local is not None
+        assert place.lock.stat().st_mode & 0o777 == 0o600
+    assert place.read_token() is None
+    assert local.encode() not in place.lock.read_bytes()
     with serving(place, settings) as running, running.client(token) as operator:
         assert running.first_tokens == []
         assert ok(operator.get("/v1/me"))["name"] == "operator"

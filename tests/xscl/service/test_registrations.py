@@ -201,7 +201,7 @@ def gone_backwards(home: DataDirectory) -> None:
 
 
 def of_a_later_release(home: DataDirectory) -> None:
-    home.database.with_name(f"{home.database.name}.lock").unlink()
+    home.lock.unlink()
     with closing(store_file.connect(home.database, store_file.WRITING)) as connection:
         connection.execute(f"PRAGMA state.user_version = {VERSION + 1}")
 

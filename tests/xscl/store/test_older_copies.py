@@ -28,8 +28,8 @@ YESTERDAY, TODAY = 3, 4
 
 
 def files_of(home: DataDirectory) -> Iterator[Path]:
-    """Yield the files of the database, whatever they are."""
-    yield from sorted(home.path.glob(f"{home.database.name}*"))
+    """Yield the files of the database, and the one with its mark."""
+    yield from (*sorted(home.path.glob(f"{home.database.name}*")), lock_path(home.database))
 
 
 def consume(home: DataDirectory, engine: xscl.Engine, *numbers: int) -> None:
