@@ -5,8 +5,7 @@ A chunk is the body of one record batch, without its schema, which stands once i
 merged; before a large chunk is appended, too, since only the last chunks of a relation are merged.
 So the order of the chunks is that of the appends.
 
-`first` and `last` are the least and the largest value of the relation's order column, or ordinal
-numbers of rows.  `drop` changes ordinal numbers, nothing else does.
+`first` and `last` are the least and the largest value of the order column of the relation, or 0.
 """
 
 from __future__ import annotations
@@ -40,6 +39,7 @@ _NEWEST = (
 )
 _READ = "SELECT relation, first, last, size, crc, data FROM state.chunk WHERE id = ?"
 _DELETE = "DELETE FROM state.chunk WHERE id = ?"
+_DELETE_UPTO = "DELETE FROM state.chunk WHERE relation = ? AND last <= ? RETURNING rows"
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 Execute: TypeAlias = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
@@ -53,7 +53,7 @@ class ChunkDamaged(Exception):
 
 
 class Chunk(NamedTuple):
-    """A part of a relation, with the bounds of its order column or ordinal numbers."""
+    """A part of a relation, with the bounds of its order column."""
 
     id: int
     first: int
@@ -101,22 +101,6 @@ class Chunks:
         found = self.batches(relation, since, until)
         return pa.Table.from_batches(found, schema=self._schemas[relation])
 
-    def take(self, relation: str, ordinals: Sequence[int]) -> pa.Table:
-        """Return the rows with some ordinal numbers, ascending, as far as there are such rows."""
-        left, parts = np.unique(np.asarray(ordinals, np.int64)), []
-        following = f"{_FOUND} ORDER BY last LIMIT 1"
-        while len(left):
-            bounds = (relation, int(left[0]), int(left[-1]))
-            numbers = self._execute(following, bounds)
-            if not numbers:
-                break
-            found = self._read(*numbers[0])
-            left = left[np.searchsorted(left, found.first) :]
-            here = int(np.searchsorted(left, found.last, side="right"))
-            parts.append(found.batch.take(pa.array(left[:here] - found.first)))
-            left = left[here:]
-        return pa.Table.from_batches(parts, schema=self._schemas[relation])
-
     def _read(self, number: int) -> Chunk:
         """Return a chunk; raises ChunkDamaged."""
         ((relation, first, last, size, crc, data),) = self._execute(_READ, (number,))
@@ -154,8 +138,7 @@ class ChunkWriter(Chunks):
             body, small = batch.serialize(), self._newest(relation)
             if len(body) >= LARGE and len(small) > 1:
                 self._merge(relation)
-            added = self._insert(relation, batch, body, self._bounds(relation, batch))
-            self._note(relation, added)
+            self._note(relation, self._insert(relation, batch, body))
 
     def merge(self) -> None:
         """Merge the small chunks where they are many."""
@@ -167,59 +150,25 @@ class ChunkWriter(Chunks):
         """Read anew which chunks there are."""
         self._small.clear()
 
-    def drop(
-        self,
-        relation: str,
-        upto: int | None = None,
-        dead: Dead | None = None,
-        *,
-        exact: bool = False,
-    ) -> int:
-        """Remove rows up to a value of the order column, those of a mask; return how many.
-
-        Chunks of which less than half of the rows go stay as they are, unless it is to be `exact`:
-        reads omit such rows.
-        """
+    def drop(self, relation: str, upto: int | None = None, dead: Dead | None = None) -> int:
+        """Remove rows up to a value of the order column, those of a mask; return how many."""
         order, removed = RELATIONS[relation].order, 0
-        if dead is None:
-            removed = self._drop_whole(relation, upto)
+        if dead is None:  # whole chunks go unread
+            bounds = (relation, _MOST if upto is None else upto)
+            removed = sum(rows for (rows,) in self._execute(_DELETE_UPTO, bounds))
         for one in self.between(relation, until=upto):
             gone = pa.array(np.full(one.batch.num_rows, True)) if dead is None else dead(one.batch)
-            if upto is not None:
-                gone = pc.and_(gone, pc.less_equal(_order_of(one, order), upto))
+            if upto is not None and order is not None:
+                gone = pc.and_(gone, pc.less_equal(one.batch[order], upto))
             gone = gone.fill_null(False)
-            count = gone.true_count
-            if count == 0 or (2 * count < len(gone) and not exact):
-                continue
-            removed += count
-            self._connection.execute(_DELETE, (one.id,))
-            if count < len(gone):
-                left = one.batch.filter(pc.invert(gone))
-                bounds = self._bounds(relation, left) if order else (one.first, one.last)
-                self._insert(relation, left, left.serialize(), bounds, one.id)
-        if removed and order is None:
-            self._number(relation)
+            if gone.true_count:
+                removed += gone.true_count
+                self._connection.execute(_DELETE, (one.id,))
+                if gone.true_count < len(gone):
+                    left = one.batch.filter(pc.invert(gone))
+                    self._insert(relation, left, left.serialize(), one.id)
         self._small.pop(relation, None)
         return removed
-
-    def _drop_whole(self, relation: str, upto: int | None) -> int:
-        """Remove the chunks with no row above a value; return how many rows."""
-        of = "relation = ? AND last <= ?"
-        bounds = (relation, _MOST if upto is None else upto)
-        removed = self._connection.execute(
-            f"SELECT coalesce(sum(rows), 0) FROM state.chunk WHERE {of}", bounds
-        ).get
-        self._connection.execute(f"DELETE FROM state.chunk WHERE {of}", bounds)
-        return int(removed)
-
-    def _number(self, relation: str) -> None:
-        """Give the rows ordinal numbers."""
-        self._connection.execute(
-            "UPDATE state.chunk SET first = after + 1 - rows, last = after FROM"
-            " (SELECT id AS chunk, sum(rows) OVER (ORDER BY id) AS after FROM state.chunk"
-            " WHERE relation = ?) WHERE chunk = id",
-            (relation,),
-        )
 
     def _newest(self, relation: str) -> list[Chunk]:
         """Return the small chunks at the end of a relation."""
@@ -237,45 +186,24 @@ class ChunkWriter(Chunks):
         small, self._small[relation] = self._small[relation], []
         self._connection.executemany(_DELETE, [(one.id,) for one in small])
         rows = pa.Table.from_batches([one.batch for one in small]).combine_chunks()
-        first = small[0].first
         for before, batch in zip(small, rows.to_batches(max_chunksize=MOST_ROWS), strict=False):
-            bounds = first, first + batch.num_rows - 1
-            if RELATIONS[relation].order is not None:
-                bounds = self._bounds(relation, batch)
-            first += batch.num_rows
-            self._note(
-                relation, self._insert(relation, batch, batch.serialize(), bounds, before.id)
-            )
-
-    def _bounds(self, relation: str, batch: pa.RecordBatch) -> tuple[int, int]:
-        """Return the least and the largest value of the order column, or new ordinal numbers."""
-        order = RELATIONS[relation].order
-        if order is not None:
-            column = batch.column(order).to_numpy()  # 4 µs; pyarrow's min_max takes 25
-            return int(column.min()), int(column.max())
-        if small := self._small.get(relation):
-            last = small[-1].last
-        else:
-            sql = "SELECT max(last) FROM state.chunk WHERE relation = ?"
-            last = self._connection.execute(sql, (relation,)).get or 0
-        return last + 1, last + batch.num_rows
+            self._note(relation, self._insert(relation, batch, batch.serialize(), before.id))
 
     def _insert(
-        self,
-        relation: str,
-        batch: pa.RecordBatch,
-        body: pa.Buffer,
-        bounds: tuple[int, int],
-        number: int | None = None,
+        self, relation: str, batch: pa.RecordBatch, body: pa.Buffer, number: int | None = None
     ) -> Chunk:
         """Insert a chunk, as the last one or in place of a removed one."""
         data = pa.compress(body, codec="lz4") if body.size >= LARGE else body
         if data.size >= body.size:
             data = body
-        row = (number, relation, *bounds, batch.num_rows, body.size, zlib.crc32(data), data)
+        first = last = 0
+        if (order := RELATIONS[relation].order) is not None:
+            column = batch.column(order).to_numpy()  # 4 µs; pyarrow's min_max takes 25
+            first, last = int(column.min()), int(column.max())
+        row = (number, relation, first, last, batch.num_rows, body.size, zlib.crc32(data), data)
         self._connection.execute(_INSERT, row)
         number = self._connection.last_insert_rowid() if number is None else number
-        return Chunk(number, *bounds, body.size, batch)
+        return Chunk(number, first, last, body.size, batch)
 
 
 def schemas_of(connection: apsw.Connection) -> dict[str, pa.Schema]:
@@ -293,14 +221,7 @@ def schemas_of(connection: apsw.Connection) -> dict[str, pa.Schema]:
 def _inside(chunk: Chunk, order: str | None, since: int | None, until: int | None) -> Any:
     """Return the rows of a chunk that are between two values."""
     low, high = chunk.first if since is None else since, chunk.last if until is None else until
-    if low <= chunk.first and chunk.last <= high:
+    if order is None or (low <= chunk.first and chunk.last <= high):
         return chunk.batch
-    values = _order_of(chunk, order)
+    values = chunk.batch[order]
     return chunk.batch.filter(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high)))
-
-
-def _order_of(chunk: Chunk, order: str | None) -> pa.Array:
-    """Return the values of the order column, or the ordinal numbers."""
-    if order is not None:
-        return chunk.batch.column(order)
-    return pa.array(np.arange(chunk.first, chunk.last + 1))

@@ -139,17 +139,13 @@ class Store:
         with self._changing():
             self._database.chunks.append(relation, rows)
 
-    def drop(
-        self,
-        relation: str,
-        upto: int | None = None,
-        dead: Dead | None = None,
-        *,
-        exact: bool = False,
-    ) -> int:
-        """Remove rows of a relation (`xscl.store.chunks.ChunkWriter.drop`); return how many."""
+    def drop(self, relation: str, upto: int | None = None, dead: Dead | None = None) -> int:
+        """Remove rows of a relation up to a value of its order column, those of a mask.
+
+        Return how many.
+        """
         with self._changing():
-            return self._database.chunks.drop(relation, upto, dead, exact=exact)
+            return self._database.chunks.drop(relation, upto, dead)
 
     def insert(self, table: str, rows: pa.Table) -> None:
         """Append rows to a table `state.*`, or a relation, by the names of their columns."""
@@ -292,15 +288,6 @@ class Store:
         """
         with self._reading_chunks() as chunks:
             yield from chunks.batches(relation, since, until, newest_first=newest_first)
-
-    def take(self, relation: str, ordinals: Sequence[int]) -> pa.Table:
-        """Return rows of a relation without an order by their ordinal numbers, ascending.
-
-        `scan` returns its rows in the order of these numbers, which begin with 1; `drop` changes
-        them.
-        """
-        with self._reading_chunks() as chunks:
-            return chunks.take(relation, ordinals)
 
     @contextmanager
     def _reading_chunks(self) -> Iterator[Chunks]:

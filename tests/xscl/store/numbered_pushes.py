@@ -63,7 +63,7 @@ def store_push(store: Store, number: int) -> None:
         rows = [doc | {"doc": number, "id": name} for number, name in made.documents]
         store.insert_rows("state.document", rows)
         store.fetch("DELETE FROM state.document WHERE doc < ?", [(number - KEPT) * 10])
-        store.drop("binding", (number - KEPT) * 10 - 1, exact=True)
+        store.drop("binding", (number - KEPT) * 10 - 1)
         store.set_progress(position=number)
 
 

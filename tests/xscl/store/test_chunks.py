@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,7 +39,6 @@ class Model:
     """The rows that a relation should have: (doc, node), in order."""
 
     rows: list[tuple[int, int]] = field(default_factory=list)
-    dead: set[tuple[int, int]] = field(default_factory=set)  # dropped, and perhaps still there
     node: int = 0
     doc: int = 0
 
@@ -57,21 +55,14 @@ class Model:
         arrays = [pa.array(one, of.type) for one, of in zip([*columns, keys], BINDING, strict=True)]
         return pa.table(arrays, schema=BINDING)
 
-    def keep(self, rows: list[tuple[int, int]]) -> None:
-        self.dead |= set(self.rows) - set(rows)
-        self.rows = rows
 
-
-def stored(store: Store, model: Model) -> list[tuple[int, int]]:
-    """Return the rows of the store, without those that need not be there."""
+def stored(store: Store) -> list[tuple[int, int]]:
+    """Return the rows of the store."""
     table = store.scan("binding")
-    rows = list(zip(table["doc"].to_pylist(), table["node2"].to_pylist(), strict=True))
-    for doc, node in set(rows) - model.dead:
-        assert (doc, node) in model.rows
-    return [row for row in rows if row not in model.dead]
+    return list(zip(table["doc"].to_pylist(), table["node2"].to_pylist(), strict=True))
 
 
-KINDS = (*["append"] * 20, "upto", "dead", "exact", "fail", "forget")
+KINDS = (*["append"] * 20, "upto", "dead", "fail", "forget")
 OPERATIONS = st.tuples(st.sampled_from(KINDS), st.sampled_from([1, 1, 2, 3, 5, 12, 40, 120, 400]))
 
 
@@ -87,14 +78,13 @@ def apply(store: Store, model: Model, kind: str, number: int) -> None:
         case "append":
             store.append("binding", model.added(number))
         case "upto":
-            store.drop("binding", number)
-            model.keep([row for row in model.rows if row[0] > number])
-        case "dead" | "exact":
-            store.drop("binding", dead=dead, exact=kind == "exact")
-            model.keep([row for row in model.rows if row[1] % divisor])
-            if kind == "exact":
-                nodes = store.scan("binding")["node2"].to_pylist()
-                assert all(node % divisor for node in nodes)
+            before = len(model.rows)
+            model.rows = [row for row in model.rows if row[0] > number]
+            assert store.drop("binding", number) == before - len(model.rows)
+        case "dead":
+            before = len(model.rows)
+            model.rows = [row for row in model.rows if row[1] % divisor]
+            assert store.drop("binding", dead=dead) == before - len(model.rows)
         case "fail":
             kept, doc, node = list(model.rows), model.doc, model.node
             with suppress(Failed), store.transaction():
@@ -113,22 +103,13 @@ def test_a_relation_is_a_list(operations: list[tuple[str, int]], since: int) -> 
     with closing(Store(None)) as store:
         for kind, number in operations:
             apply(store, model, kind, number)
-            assert stored(store, model) == model.rows
+            assert stored(store) == model.rows
         every = store.scan("binding")["doc"].to_pylist()
         found = store.scan("binding", since, since + 20)["doc"].to_pylist()
         assert found == [doc for doc in every if since <= doc <= since + 20]
         keys = store.scan("binding")["key"].to_pylist()
         nodes = store.scan("binding")["node2"].to_pylist()
         assert keys == [None if node % 3 else (1 << 63) + node for node in nodes]
-
-
-def test_what_is_dropped_exactly_up_to_a_value_is_gone() -> None:
-    model = Model()
-    with closing(Store(None)) as store:
-        for size in (5, 400, 1, 1, 1, 1, 1, 40, 3):
-            store.append("binding", model.added(size))
-        store.drop("binding", 4, exact=True)
-        assert store.scan("binding")["doc"].to_pylist() == [d for d, _ in model.rows if d > 4]
 
 
 def texts(first: int, size: int) -> pa.Table:
@@ -142,32 +123,12 @@ def store() -> Iterator[Store]:
         yield opened
 
 
-def test_ordinal_numbers_stay_while_chunks_are_merged(store: Store) -> None:
-    size = 0
-    for number in (1, 3, 2, 1, 300, 2, 2, 2, 2, 1):
-        store.append("value", texts(size, number))
-        size += number
-        taken = store.take("value", [1, size, size // 2 + 1, size + 7])
-        assert taken["key"].to_pylist() == sorted({0, size // 2, size - 1})
-        assert store.take("value", range(1, size + 1)) == store.scan("value")
-
-
-def test_ordinal_numbers_are_counted_anew_after_a_drop(store: Store) -> None:
-    for first in range(0, 600, 60):
-        store.append("value", texts(first, 60))
-    assert store.drop("value", dead=lambda batch: pc.less(batch["key"], 90), exact=True) == 90
-    store.append("value", texts(600, 5))
-    assert store.scan("value")["key"].to_pylist() == list(range(90, 605))
-    assert store.take("value", [1, 2, 515])["key"].to_pylist() == [90, 91, 604]
-    assert store.take("value", range(1, 516)) == store.scan("value")
-
-
 def test_a_relation_survives_an_end(tmp_path: Path) -> None:
     model = Model()
     for size in (3, 400, 2, 2, 2, 2, 2, 120, 1):
         with closing(Store(tmp_path / "state.db")) as store:
             store.append("binding", model.added(size))
-            assert stored(store, model) == model.rows
+            assert stored(store) == model.rows
 
 
 def test_many_appends_make_few_chunks(store: Store) -> None:

@@ -56,7 +56,6 @@ class JoinStorage:
                         codes_of(pa.Table.from_batches([batch.select(rows.column_names)])), gone
                     )
                 ),
-                exact=True,
             )
             return
         where = " AND ".join(f"{name} = ?" for name in rows.column_names)
@@ -73,5 +72,5 @@ class JoinStorage:
             gone.append(rows.filter(mask))
             return mask
 
-        self._store.drop(relation, dead=dead, exact=True)
+        self._store.drop(relation, dead=dead)
         return pa.concat_tables(gone)

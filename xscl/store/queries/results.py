@@ -121,7 +121,7 @@ def last_positions(store: Store) -> dict[int, int]:
 
 def delete_results_of(store: Store, qid: int) -> None:
     """Delete the results of a stream of results."""
-    store.drop("result", dead=lambda batch: pc.equal(batch["qid"], qid), exact=True)
+    store.drop("result", dead=lambda batch: pc.equal(batch["qid"], qid))
 
 
 # -- All -----------------------------------------------------------------------------------
@@ -170,7 +170,6 @@ def delete_results(store: Store, last: int, *, but_of: Collection[int]) -> int |
         "result",
         last,
         (lambda batch: pc.invert(pc.is_in(batch["doc1"], held))) if but_of else None,
-        exact=True,
     )
     return int(pc.max(newest["position"]).as_py()) if gone and newest is not None else None
 

@@ -134,10 +134,7 @@ _UNIQUE = ("feed_item(key, identity)", "ledger(query_id, batch_id)")
 
 
 class Relation(NamedTuple):
-    """A large relation: its columns, and the one by whose values its rows are dropped.
-
-    Without such a column rows have ordinal numbers, in the order of the appends.
-    """
+    """A large relation: its columns, and the one by whose values its rows are dropped, if any."""
 
     schema: pa.Schema
     order: str | None
