@@ -195,7 +195,7 @@ def without_a_result(store: Store) -> None:
     def is_fifth(rows: pa.RecordBatch) -> pa.Array:
         return pc.equal(rows["position"], 5)
 
-    assert store.drop("result", dead=is_fifth, exact=True) == 1
+    assert store.drop("result", dead=is_fifth) == 1
 
 
 def with_a_result_twice(store: Store) -> None:

@@ -799,8 +799,8 @@ _ENGINE_AND_STORE = (
     ),
     Fault(
         "the manifest of a backup is not compared with its checksum",
-        "xscl/store/manifest.py",
-        "if stated != found:",
+        "xscl/engine/backup.py",
+        "if stated != _sum_of(read):",
         "if stated is False:",
         (f"{_BROKEN}::test_c18_every_flipped_bit_of_the_manifest_is_noticed",),
     ),

@@ -11,11 +11,11 @@ from xscl.cli.options import DATA, Call, Data, Json, home, option
 from xscl.cli.output import UsageError, answer, warn
 from xscl.cli.progress import Quiet, working
 from xscl.cli.service import opened
+from xscl.engine.backup import Backup
 from xscl.plurals import counted
 from xscl.service.restore import AcceptedStore, Restored, accept
 from xscl.service.restore import restore as put_back
 from xscl.store.data_directory import DataDirectory
-from xscl.store.manifest import Backup
 
 
 def backup(

@@ -27,6 +27,7 @@ from xscl.delivery.syndication.secret_addresses import SecretAddresses
 from xscl.documents.document_validation import Refusal
 from xscl.documents.results import Subscription
 from xscl.documents.retention import changed_retention
+from xscl.engine.backup import Backup, back_up
 from xscl.engine.facade import Engine
 from xscl.engine.ingest import PushResult
 from xscl.errors import NameTaken, UnknownSubscription, XsclError
@@ -65,9 +66,7 @@ from xscl.service.subscription_change import SubscriptionChange, version_row
 from xscl.service.tags import checked_tags, set_tags
 from xscl.service.tokens import Tokens
 from xscl.service.user_data import UserData
-from xscl.store.backup import back_up
 from xscl.store.data_directory import DataDirectory
-from xscl.store.manifest import Backup
 from xscl.store.queries.tags import tags_of
 from xscl.store.store import Store
 from xscl.subscriptions.import_rows import ImportRow

@@ -32,6 +32,7 @@ from xscl.cli.trial_outcome import TrialOutcome
 from xscl.client import Refused
 from xscl.client.calls import PAGE
 from xscl.documents.document_validation import Refusal, expect_valid
+from xscl.engine.backup import Backup, receive, refuse_other
 from xscl.errors import DocumentError, NameTaken
 from xscl.inspection.diagnosis import BlockFound, Diagnosis
 from xscl.inspection.names_seen import NearName
@@ -42,8 +43,6 @@ from xscl.polling.feed_list import ImportLine
 from xscl.polling.feed_poller import FeedChange, PollSettings
 from xscl.service.document_bindings import DocumentBindings, NodeRow
 from xscl.service.subscription_change import SubscriptionChange
-from xscl.store.backup import receive, refuse_other
-from xscl.store.manifest import Backup
 from xscl.subscriptions.import_rows import ImportRow
 from xscl.subscriptions.match import DocumentSource, Node
 from xscl.time_format import LATEST, SECOND, ticks_of_time, written

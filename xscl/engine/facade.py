@@ -24,6 +24,7 @@ from feeds.documents import Document, DocumentColumns
 from templates.model.result_bound import RESULTS
 from xscl.documents.results import XSCL, Subscription
 from xscl.documents.retention import Retention
+from xscl.engine.backup import Backup
 from xscl.engine.host import EngineHost
 from xscl.engine.ingest import PushResult
 from xscl.engine.state import Settings
@@ -35,7 +36,6 @@ from xscl.planning.event_queries import Attributes, names_of
 from xscl.planning.plan_graph import PlanGraph
 from xscl.planning.truncations import Stopped
 from xscl.store.consumed_offsets import BatchKey
-from xscl.store.manifest import Backup
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import LIMIT, Page
 from xscl.subscriptions.match_tables import html_table

@@ -17,6 +17,7 @@ from templates.model.relations import INFINITE
 from xscl.documents.document_names import UNKNOWN, find_document
 from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY
+from xscl.engine.backup import Backup, back_up
 from xscl.engine.match_log import MatchLog
 from xscl.engine.read_snapshot import PATIENCE
 from xscl.engine.state import EngineState
@@ -38,8 +39,6 @@ from xscl.planning.cost_shares import CostShares
 from xscl.planning.plan_graph import PlanGraph, PlanNode, plan_graph
 from xscl.planning.plan_state import instances
 from xscl.shredding.conditions.unevaluated import Tally
-from xscl.store.backup import back_up
-from xscl.store.manifest import Backup
 from xscl.store.queries.texts import text_named
 from xscl.store.queries.witnesses import witnesses_by_pair
 from xscl.store.store import Store

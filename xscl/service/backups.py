@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import IO
 
 from feeds.spool import Spool
+from xscl.engine.backup import back_up
 from xscl.engine.facade import Engine
 from xscl.errors import XsclError
-from xscl.store.backup import back_up
 from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.data_directory import DataDirectory
 from xscl.store.disk_guard import DiskGuard

@@ -25,6 +25,7 @@ from tempfile import TemporaryDirectory
 from xscl.delivery.message import owner_name
 from xscl.delivery.outbox.endpoints import secrets_key
 from xscl.documents.results import XSCL
+from xscl.engine.backup import read_backup, unpack
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError, XsclError
 from xscl.polling.credentials import ADDRESSES, NAME, Credentials, secrets_in
@@ -33,7 +34,6 @@ from xscl.polling.feed_poller import allow_late, prepare
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.service.name_bounds import unfit_names
 from xscl.store.atomic_files import write_durably
-from xscl.store.backup import read_backup, unpack
 from xscl.store.data_directory import DataDirectory
 from xscl.store.queries.accounts import account_numbers
 from xscl.store.queries.endpoints import endpoints

@@ -19,18 +19,24 @@ def synchronise(path: Path) -> None:
         os.close(descriptor)
 
 
+def created(path: Path, mode: str = "xb") -> IO[bytes]:
+    """Return a file that only its owner can read, open for writing; "xb": it is a new one."""
+    return open(path, mode, opener=partial(os.open, mode=0o600))
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a private file that replaces another one durably when the block succeeds.
-
-    After an error the file `<name>.tmp` is left, and the next call overwrites it.
-    """
+    """Yield a private file, `<name>.tmp`, that replaces another one durably at the end."""
     temporary = path.with_name(f"{path.name}.tmp")
-    with open(temporary, "wb", opener=partial(os.open, mode=0o600)) as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with created(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     synchronise(path.parent)
 
 

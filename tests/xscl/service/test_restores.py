@@ -26,12 +26,11 @@ from tests.xscl.polling.scripted import Server, reply
 from tests.xscl.polling.scripted import serving as scripted
 from tests.xscl.service.conftest import Running, eventually, ok, serving
 from tests.xscl.service.listening import listening
+from xscl.engine.backup import Backup, back_up
 from xscl.engine.facade import Engine
 from xscl.polling.feed_poller import PollSettings
 from xscl.service.restore import restore
-from xscl.store.backup import back_up
 from xscl.store.data_directory import DataDirectory
-from xscl.store.manifest import Backup
 from xscl.store.store import Store
 
 pytestmark = pytest.mark.slow

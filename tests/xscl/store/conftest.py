@@ -10,9 +10,9 @@ import pytest
 
 from feeds.spool import Spool
 from tests.xscl.store.backups import batch, subscribed
+from xscl.engine.backup import back_up
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
-from xscl.store.backup import back_up
 from xscl.store.data_directory import DataDirectory
 
 

@@ -27,16 +27,15 @@ from tests.xscl.store.backups import (
     found,
     subscribed,
 )
+from xscl.engine import backup as backup_module
+from xscl.engine.backup import Backup, back_up, read_backup
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository
 from xscl.service.restore import accept, restore
-from xscl.store import backup as backup_module
 from xscl.store import database
-from xscl.store.backup import back_up, read_backup
 from xscl.store.data_directory import DataDirectory
-from xscl.store.manifest import Backup
 from xscl.store.store import Store
 from xscl.store.store_errors import DATABASE, BackupError, StoreDamaged, StoreWentBack
 from xscl.store.store_file import log_path

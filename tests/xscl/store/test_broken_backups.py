@@ -16,12 +16,11 @@ import xscl
 from feeds.spool import Spool
 from tests.examples import MORE
 from tests.xscl.commandline import called
+from xscl.engine.backup import MANIFEST, back_up, read_backup, unpack
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.service.restore import restore
-from xscl.store.backup import back_up, read_backup, unpack
 from xscl.store.data_directory import DataDirectory
-from xscl.store.manifest import MANIFEST
 from xscl.store.store_errors import BackupError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -246,7 +245,7 @@ def test_c18_a_killed_backup_leaves_the_former_one_or_a_whole_one(
         while process.stdout.readline():
             killed += 1
             is_whole(target)
-            for left in tmp_path.glob(".backup.tar.*.tmp"):
+            for left in tmp_path.glob("backup.tar*.tmp"):
                 error = refusal(left)
                 assert error is None or str(left) in error.message
             process.stdin.write("\n")

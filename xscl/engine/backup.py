@@ -18,44 +18,74 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import re
 import tarfile
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import partial
-from glob import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePath
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from feeds.faultpoints import reached
 from feeds.spool import Extract, Spool
-from xscl.store.atomic_files import synchronise
+from xscl.store.atomic_files import created, replacing
 from xscl.store.consumed_offsets import ConsumedOffsets
-from xscl.store.manifest import (
-    MANIFEST,
-    Backup,
-    BackupMember,
-    damaged,
-    read_manifest_of,
-    written_manifest,
-)
 from xscl.store.queries.feed_spool import last_appended
 from xscl.store.queries.tables import VERSION
 from xscl.store.store import Store
-from xscl.store.store_errors import DATABASE, BackupError
+from xscl.store.store_errors import DATABASE, BackupError, old_backup
 from xscl.store.store_lock import StoreMark
 
-SPOOL = "spool"
-
-_LATEST = f"{SPOOL}/latest"
+MANIFEST = "manifest.json"
+_SPOOL = "spool"
+_LATEST = f"{_SPOOL}/latest"
 _NAME = re.compile(rf"{re.escape(DATABASE)}|spool/(latest|[0-9]{{12}}\.arrows)")
 _NUMBER = re.compile(rb"[0-9]{1,12}\n?")
-_LONGEST_LATEST = 20
+_FORMAT, _SUM = 2, "sha256"
 _PIECE = 1 << 20
 _LARGEST_MANIFEST = 1 << 26
+
+
+@dataclass(frozen=True, slots=True)
+class BackupMember:
+    """A part of a backup: its name, size and checksum."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """The description of a backup: its store, number of commits, time and release.
+
+    `position` is the last segment of the spool that the store had consumed.
+    """
+
+    xscl: str
+    version: int
+    store: str
+    commits: int
+    position: int
+    made: str
+    parts: tuple[BackupMember, ...]
+
+    @property
+    def size(self) -> int:
+        """The bytes of all parts."""
+        return sum(part.size for part in self.parts)
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The names of the files of segments that it holds."""
+        return tuple(part.name for part in self.parts if part.name.endswith(".arrows"))
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 # -- Making one ----------------------------------------------------------------------------
@@ -86,7 +116,8 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
             datetime.now(UTC).isoformat(timespec="seconds"),
             tuple(members),
         )
-        manifest = written_manifest(backup)
+        said = {"format": _FORMAT, **backup.as_dict()}
+        manifest = json.dumps({**said, _SUM: _sum_of(said)}, indent=1).encode()
         _add(archive, MANIFEST, io.BytesIO(manifest), len(manifest))
     return backup
 
@@ -94,8 +125,9 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
 @contextmanager
 def _copied(store: Store, target: Path, waiting: _Waiting) -> Iterator[tuple[StoreMark, IO[bytes]]]:
     """Yield what a store has, and an open copy of its database."""
-    copy = target.with_name(f".{target.name}.database.{os.getpid()}.tmp")
+    copy = target.with_name(f"{target.name}.database.tmp")
     try:
+        copy.unlink(missing_ok=True)  # a killed process has left it
         with store.reading(unlimited=True, begin=lambda: waiting.begin(store)):
             seen = store.backup(copy)
         with copy.open("rb") as file:
@@ -124,38 +156,11 @@ def _replacing(target: Path) -> Iterator[IO[bytes]]:
     """
     target = target.absolute()
     refuse_other(target)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        _remove_leftovers(target)
-        with _created(temporary) as file:
+        with replacing(target) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-        synchronise(target.parent)
     except OSError as error:
         raise BackupError(f"the backup {target} cannot be written: {error.strerror}") from error
-    finally:
-        with suppress(OSError):  # it was renamed, or never made; the first error is the one to tell
-            temporary.unlink(missing_ok=True)
-
-
-def _remove_leftovers(target: Path) -> None:
-    """Remove what killed processes have left of backups to the same file."""
-    for left in target.parent.glob(f".{escape(target.name)}.*.tmp"):
-        pid = left.name.split(".")[-2]
-        if pid.isdigit() and not _is_alive(int(pid)):
-            left.unlink(missing_ok=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it belongs to another user
-        return True
-    return True
 
 
 def refuse_other(target: Path) -> None:
@@ -163,16 +168,12 @@ def refuse_other(target: Path) -> None:
     if not target.exists():
         return
     try:
-        read_manifest(target)
+        with _opened(target) as archive:
+            _described(target, archive)
     except BackupError as error:
         raise BackupError(
             f"{target} is there already and is no backup", hint="name another file"
         ) from error
-
-
-def _created(path: Path) -> IO[bytes]:
-    """Create a private file and return it open for writing; raises FileExistsError."""
-    return open(path, "xb", opener=partial(os.open, mode=0o600))
 
 
 class _Readable(Protocol):
@@ -234,9 +235,9 @@ class _Waiting:
         for one, file in self._extracts:
             file.seek(one.begin)
             size = len(one.header) + one.end - one.begin
-            yield _add(archive, f"{SPOOL}/{one.name}", _Joined(one.header, file), size)
+            yield _add(archive, f"{_SPOOL}/{one.name}", _Joined(one.header, file), size)
         text = f"{self._latest}\n".encode()
-        yield _add(archive, f"{SPOOL}/latest", io.BytesIO(text), len(text))
+        yield _add(archive, f"{_SPOOL}/latest", io.BytesIO(text), len(text))
 
     def close(self) -> None:
         """Close the open files."""
@@ -264,37 +265,35 @@ def _release() -> str:
 # -- Reading one ---------------------------------------------------------------------------
 
 
-def read_manifest(path: Path) -> Backup:
-    """Return the description of a backup; its parts are not read."""
-    with _opened(path) as archive:
-        return _manifest(path, archive, _members(path, archive))
+def damaged(path: Path, detail: str) -> BackupError:
+    """Return the error for a file that is no backup, or not as it was written."""
+    return BackupError(
+        f"{path} is no backup of xscl, or it is damaged: {detail}", hint="take another backup"
+    )
 
 
 def read_backup(path: Path) -> Backup:
     """Return the description of a backup, after comparing every part with its checksum."""
     with _opened(path) as archive:
-        members = _members(path, archive)
-        backup = _manifest(path, archive, members)
-        latest = None
-        for info in members[:-1]:
-            if info.name == _LATEST:
-                latest = _content(path, archive, info).read(_LONGEST_LATEST)
+        backup, members = _described(path, archive)
+        for info, part in zip(members, backup.parts, strict=True):
             summed = _Summed(_content(path, archive, info))
+            beginning = summed.read(_PIECE)
             while summed.read(_PIECE):
                 continue
-            found = BackupMember(info.name, info.size, summed.sum.hexdigest())
-            if found not in backup.parts:
+            if summed.sum.hexdigest() != part.sha256:
                 raise damaged(path, f"the checksum of {info.name} differs")
-        _compare_spool(path, backup, latest)
+            if info.name == _LATEST:
+                _compare_segments(path, backup, beginning)
         return backup
 
 
 def unpack(path: Path, directory: Path) -> None:
     """Write the parts of a backup that was read to an empty directory, durably."""
-    (directory / SPOOL).mkdir(mode=0o700)
+    (directory / _SPOOL).mkdir(mode=0o700)
     with _opened(path) as archive:
         for info in archive.getmembers()[:-1]:
-            with _created(directory / info.name) as file:
+            with created(directory / info.name) as file:
                 source = _content(path, archive, info)
                 while piece := source.read(_PIECE):
                     file.write(piece)
@@ -329,52 +328,80 @@ def _members(path: Path, archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
     return members
 
 
-def _manifest(path: Path, archive: tarfile.TarFile, members: list[tarfile.TarInfo]) -> Backup:
-    """Return the manifest, if it is the last member and describes all others."""
-    if not members or members[-1].name != MANIFEST or members[-1].size > _LARGEST_MANIFEST:
-        where = f" after {members[-1].name}" if members else ""
+def _described(path: Path, archive: tarfile.TarFile) -> tuple[Backup, list[tarfile.TarInfo]]:
+    """Return what the manifest says, and the members that it describes: all others."""
+    members = _members(path, archive)
+    last = members.pop() if members else None
+    if last is None or last.name != MANIFEST or last.size > _LARGEST_MANIFEST:
+        where = f" after {last.name}" if last is not None else ""
         raise damaged(path, f"its end is missing: there is no {MANIFEST}{where}")
-    backup = read_manifest_of(path, _content(path, archive, members[-1]).read())
-    _compare(path, [(info.name, info.size) for info in members[:-1]], backup.parts)
-    return backup
-
-
-def _compare(path: Path, found: list[tuple[str, int]], parts: Iterable[BackupMember]) -> None:
-    names = [name for name, _ in found]
-    if found != [(part.name, part.size) for part in parts]:
+    backup = _read_manifest(path, _content(path, archive, last).read())
+    names = [info.name for info in members]
+    if [(info.name, info.size) for info in members] != [
+        (one.name, one.size) for one in backup.parts
+    ]:
         raise damaged(path, "its parts are not what its manifest says")
     if len(set(names)) != len(names) or DATABASE not in names:
         raise damaged(path, "its parts are not those of a backup")
     for name in names:
         if _NAME.fullmatch(name) is None:
             raise damaged(path, f"it holds {name!r}, which no backup does")
+    if backup.segments and _LATEST not in names:
+        raise damaged(path, f"it has segments, and no {_LATEST}")
+    return backup, members
 
 
-def _compare_spool(path: Path, backup: Backup, latest: bytes | None) -> None:
-    """Raise BackupError unless position and segments are within the spool; it may lack one.
+def _read_manifest(path: Path, text: bytes) -> Backup:
+    """Return what a manifest says.
 
-    Numbers may lack between the segments: the spool has given them up.
+    Its numbers are compared with the store by who restores it, and its parts with the archive.
     """
-    numbers = [int(PurePath(name).stem) for name in backup.segments]
-    if latest is None:
-        if numbers:
-            raise damaged(path, f"it has segments, and no {_LATEST}")
-        return
-    if _NUMBER.fullmatch(latest) is None:
-        raise damaged(path, f"{_LATEST} says {latest!r}, which is no number of a segment")
-    if backup.position > int(latest):
-        raise damaged(
-            path,
-            f"{MANIFEST} says position {backup.position}, and the last segment of the spool is"
-            f" {int(latest)} ({_LATEST})",
-        )
-    for number in numbers:
-        if not backup.position < number <= int(latest):
-            raise damaged(
-                path,
-                f"it has segment {number} of the spool, and those that wait are"
-                f" {backup.position + 1} to {int(latest)} (position in {MANIFEST}, {_LATEST})",
+    try:
+        read = json.loads(text)
+        stated, form, version = read.pop(_SUM, None), read["format"], read["version"]
+        if type(form) is not int or type(version) is not int or form < 1:
+            raise ValueError(f"format {form} and version {version}, which no release writes")
+        if form < _FORMAT:
+            raise old_backup(path)
+        if form > _FORMAT or version > VERSION:
+            raise BackupError(
+                f"the backup {path} was made by a later release, {str(read.get('xscl'))[:60]}",
+                hint="install that release, or a later one",
             )
+        if version != VERSION:
+            raise ValueError(f"format {form} and version {version}, which no release writes")
+        if stated != _sum_of(read):
+            raise damaged(path, f"the checksum of {MANIFEST} differs")
+        del read["format"]
+        parts = tuple(BackupMember(**part) for part in read.pop("parts"))
+        backup = Backup(**read, parts=parts)
+        kinds = dict.fromkeys(("xscl", "store", "made"), str) | {"commits": int, "position": int}
+        for name, kind in kinds.items():
+            if type(read[name]) is not kind:
+                raise ValueError(f"{name} is no {kind.__name__}")
+        return backup
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        detail = f"its manifest cannot be read, or a part in it is wrong: {error}"
+        raise damaged(path, detail[:200]) from error
+
+
+def _sum_of(said: Mapping[str, Any]) -> str:
+    """Return the checksum of what a manifest says."""
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _compare_segments(path: Path, backup: Backup, latest: bytes) -> None:
+    """Raise BackupError unless all segments wait, up to the latest one of the spool."""
+    if _NUMBER.fullmatch(latest) is None:
+        raise damaged(path, f"{_LATEST} says {latest[:20]!r}, which is no number of a segment")
+    last = int(latest)
+    if backup.position > last:
+        said = f"{MANIFEST} says position {backup.position}, and the last segment of the spool is"
+        raise damaged(path, f"{said} {last} ({_LATEST})")
+    for number in (int(PurePath(name).stem) for name in backup.segments):
+        if not backup.position < number <= last:
+            waiting = f"those that wait are {backup.position + 1} to {last}"
+            raise damaged(path, f"it has segment {number} of the spool, and {waiting}")
 
 
 def _content(path: Path, archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
