@@ -73,13 +73,13 @@ def test_the_documents_of_a_match_share_the_value(query: str) -> None:
         for number in range(1, 4):
             xml = f'<r><e k="u">{leaves}</e></r>'.encode()
             assert engine.push(xscl.Document("S", f"d{number}", number, xml)).accepted == 1
-        rows = engine.host.transactions.store.fetch("SELECT doc1, doc2, nodes FROM state.result")
+        rows = engine.host.transactions.store.scan("result").to_pylist()
         tree = engine.host.state.documents.tree
         for one in found(engine, "join"):
             before, after = one.places
-            for doc1, doc2, nodes in rows:
-                value = string_value(tree(doc1).items[nodes[before]])
-                assert value == string_value(tree(doc2).items[nodes[after]]) != ""
+            for row in rows:
+                value = string_value(tree(row["doc1"]).items[row["nodes"][before]])
+                assert value == string_value(tree(row["doc2"]).items[row["nodes"][after]]) != ""
         assert rows
 
 
