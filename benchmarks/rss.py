@@ -23,6 +23,7 @@ import math
 import statistics
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, pairwise, product
@@ -180,21 +181,23 @@ class Side:
         store, documents = self.engine.host.transactions.store, self.engine.host.state.documents
         span = documents.next
         repeated = f"range(1, {max(1, witnesses // self.witnesses)}) r(n)"
+        with closing(store.duck("binding", "times")) as database:
+            shared = (
+                f"SELECT key FROM state.binding GROUP BY key HAVING count(DISTINCT doc) > {SHARED}"
+            )
+            bindings = database.sql(
+                f"SELECT doc + n * {span} AS doc, pair, node1, node2, CASE WHEN key IN ({shared})"
+                " THEN key WHEN key IS NOT NULL THEN hash(key, n) END AS key"
+                f" FROM state.binding, {repeated} ORDER BY n"
+            ).to_arrow_table()
+            times = database.sql(
+                f"SELECT doc + n * {span} AS doc, start, ts, clock,"
+                f" rank + n * {span * LEVELS} AS rank, base + n * {span} AS base"
+                f" FROM state.times, {repeated} ORDER BY n"
+            ).to_arrow_table()
         with store.transaction():
-            store.fetch(
-                "CREATE TEMP TABLE shared AS SELECT key FROM state.binding"
-                f" GROUP BY key HAVING count(DISTINCT doc) > {SHARED}"
-            )
-            store.fetch(
-                f"INSERT INTO state.binding SELECT doc + n * {span}, pair, node1, node2,"
-                " CASE WHEN key IN (FROM shared) THEN key WHEN key IS NOT NULL THEN hash(key, n)"
-                f" END FROM state.binding, {repeated} ORDER BY n"
-            )
-            store.fetch(
-                f"INSERT INTO state.times SELECT doc + n * {span}, start, ts, clock,"
-                f" rank + n * {span * LEVELS}, base + n * {span} FROM state.times, {repeated}"
-            )
-            store.fetch("DROP TABLE shared")
+            store.append("binding", bindings)
+            store.append("times", times)
         documents.next += span * (witnesses // self.witnesses)
         self.engine.host.state.processor.reload()
 
