@@ -50,7 +50,7 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     ),
     "C5": (
         "xscl/store/test_store_file.py::test_a_store_in_use_is_refused",
-        "xscl/store/test_data_directory.py::test_the_second_is_told_who_is_first",
+        "xscl/ingestion/test_data_directory.py::test_the_second_is_told_who_is_first",
     ),
     "C8": (
         "xscl/store/test_store_file.py::test_a_file_of_something_else_is_refused",

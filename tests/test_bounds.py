@@ -41,6 +41,7 @@ import xscl.documents.document_validation as document_validation
 import xscl.documents.retention as retention
 import xscl.documents.tree_cache as tree_cache
 import xscl.engine.backfills as backfills
+import xscl.engine.disk_guard as disk_guard
 import xscl.engine.histories as histories
 import xscl.engine.ingest as ingest
 import xscl.ingestion.pipeline as pipeline
@@ -85,7 +86,6 @@ import xscl.shredding.conditions.unevaluated as unevaluated
 import xscl.shredding.conditions.xpath_values as xpath_values
 import xscl.store.consumed_offsets as consumed_offsets
 import xscl.store.database as database
-import xscl.store.disk_guard as disk_guard
 import xscl.store.mirrors as mirrors
 import xscl.subscriptions.construct as construct
 import xscl.subscriptions.match as match

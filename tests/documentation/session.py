@@ -37,9 +37,9 @@ from tests.waiting import eventually
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import ANY_PORT, serving
 from xscl.cli.settings import config
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.language.parser import parse
 from xscl.polling.feed_poller import PollSettings
-from xscl.store.data_directory import DataDirectory
 
 TOUR = "/tour"
 _SERVICE = re.compile(r"(?:127\.0\.0\.1|localhost):8425")

@@ -19,7 +19,7 @@ from typer.main import get_group
 from tests.project import ROOT
 from tests.xscl.service.conftest import eventually, serving
 from xscl.cli import app
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 
 DEPLOY = ROOT / "deploy"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text("utf-8")

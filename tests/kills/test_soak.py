@@ -30,7 +30,7 @@ import xscl
 from feeds.faultpoints import VARIABLE, FaultSpec
 from tests.kills.processes import ROOT
 from tests.xscl.delivery.receiver import Receiver, receiving
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.store.store_file import log_path
 
 SECONDS = float(os.environ.get("XSCL_SOAK", "90"))

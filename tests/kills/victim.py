@@ -29,6 +29,7 @@ from feeds.spool import Spool, SpoolError
 from tests.kills.log import Batch, Log, batches
 from tests.kills.workload import STREAM, SUBSCRIPTIONS, documents, sent_again, sent_twice
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import Consumer
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_poller import PollSettings, follow, prepare
@@ -36,7 +37,6 @@ from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import stopped_by_signals
 from xscl.store import database
-from xscl.store.data_directory import DataDirectory
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches
 

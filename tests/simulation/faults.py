@@ -19,7 +19,7 @@ from tests.simulation.model import Model
 from tests.simulation.scheduler import NS
 from tests.simulation.service import Listening
 from xscl.engine.facade import Engine
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 
 FAULTS = 2.5
 """Faults of the machine an hour."""

@@ -20,10 +20,10 @@ from tests.simulation.scheduler import Scheduler
 from tests.simulation.service import Listening, Process, Refused, Response, Silent
 from tests.simulation.visibility import foreign
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
 from xscl.service.accounts import THE_OPERATOR, Accounts
 from xscl.service.tokens import Tokens
-from xscl.store.data_directory import DataDirectory
 
 SLOW = 6.0
 """Virtual seconds, without stalls, in which requests are answered: work takes no time."""

@@ -21,10 +21,10 @@ import xscl.server.serve
 import xscl.service.routes.tokens
 import xscl.service.server
 from tests.simulation.scheduler import Scheduler, Task
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
 from xscl.server.serve import ServeSettings, Service
 from xscl.service.installation import Installation, ServiceSettings
-from xscl.store.data_directory import DataDirectory
 from xscl.subscriptions.match import Match
 
 ADDRESS = "http://127.0.0.1:8425"

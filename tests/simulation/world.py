@@ -29,7 +29,7 @@ from tests.simulation.service import Refused
 from tests.simulation.service_log import ServiceLog
 from tests.simulation.sites import FEED, HOOK, ODD, FeedServer, OddFeedServer, Receiver
 from tests.simulation.users import Users
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 
 HOUR = 3600.0
 CALM = 900.0

@@ -21,7 +21,7 @@ from pathlib import Path
 import httpx
 
 from tests.soak import memory
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.store.store_file import log_path
 
 MB = 1_000_000

@@ -37,8 +37,8 @@ from tests.soak.verdict import Judged, verdict
 from tests.stress.service import Serving
 from tests.xscl.delivery.receiver import Receiver, receiving, status
 from xscl.documents.retention import Retention
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.arrival_clock import SECOND
-from xscl.store.data_directory import DataDirectory
 
 HOUR = 3_600
 SPEED = 60.0

@@ -19,7 +19,7 @@ from tests.stress.machine import Machine
 from tests.stress.oracle import SKIPPED, Sent, differences, ids_of
 from tests.stress.receiver import Receiver, receiving
 from tests.stress.service import SERVE, Serving
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 
 DRAINS = 300.0
 """Seconds in which what was acknowledged has to be consumed, on a busy machine."""

@@ -40,7 +40,7 @@ def test_a_wrong_name_is_found(names: Names, text: str, name: str) -> None:
     "text",
     [
         "Raises StoreError; ValueError for a text that DuckDB refuses.",
-        "What `DataDirectory.hold` holds, in `xscl.store.data_directory`.",
+        "What `DataDirectory.hold` holds, in `xscl.ingestion.data_directory`.",
         "The header `Host`, the file `xscl.toml`, and `SELECT * FROM R_bin`.",
         "The interval is P1DT12H.  FooBar is prose here.",
     ],

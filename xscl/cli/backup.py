@@ -12,10 +12,10 @@ from xscl.cli.output import UsageError, answer, warn
 from xscl.cli.progress import Quiet, working
 from xscl.cli.service import opened
 from xscl.engine.backup import Backup
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.plurals import counted
 from xscl.service.restore import AcceptedStore, Restored, accept
 from xscl.service.restore import restore as put_back
-from xscl.store.data_directory import DataDirectory
 
 
 def backup(

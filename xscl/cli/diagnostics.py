@@ -22,6 +22,7 @@ from feeds.java import JavaNotFound, find_java
 from feeds.spool import SegmentDamaged, SegmentsMissing, Spool, SpoolError
 from xscl.cli.extras import PACKAGES, Extra, install_command, missing
 from xscl.errors import StoreError
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.plurals import counted
 from xscl.polling.arrival_clock import RELEASED, SECOND, way_back
 from xscl.polling.credentials import NAME as SECRETS
@@ -30,7 +31,6 @@ from xscl.polling.feed import FeedsError
 from xscl.polling.feed_repository import ticks
 from xscl.store.consumed_note import expect_consumed, remaining
 from xscl.store.consumed_offsets import ConsumedOffsets
-from xscl.store.data_directory import DataDirectory
 from xscl.store.queries.status import without_secrets
 from xscl.store.queries.tables import VERSION
 from xscl.store.store import Store

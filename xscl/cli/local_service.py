@@ -31,6 +31,7 @@ from xscl.engine.backup import Backup, back_up
 from xscl.engine.facade import Engine
 from xscl.engine.ingest import PushResult
 from xscl.errors import NameTaken, UnknownSubscription, XsclError
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.inspection.diagnosis import Diagnosis
@@ -66,7 +67,6 @@ from xscl.service.subscription_change import SubscriptionChange, version_row
 from xscl.service.tags import checked_tags, set_tags
 from xscl.service.tokens import Tokens
 from xscl.service.user_data import UserData
-from xscl.store.data_directory import DataDirectory
 from xscl.store.queries.tags import tags_of
 from xscl.store.store import Store
 from xscl.subscriptions.import_rows import ImportRow

@@ -11,8 +11,8 @@ import typer
 
 from xscl.cli.output import warn
 from xscl.errors import QueryError
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.client_address import network_of
-from xscl.store.data_directory import DataDirectory
 
 
 def option(flag: str, help: str, metavar: str | None = None, **more: Any) -> Any:

@@ -31,6 +31,7 @@ from xscl.cli.options import (
 )
 from xscl.cli.output import UsageError, answer, warn
 from xscl.delivery.channels.mail import mail_server
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed import is_url
 from xscl.polling.feed_poller import PollSettings
 from xscl.server.demo import demonstrate, serve_samples
@@ -39,7 +40,6 @@ from xscl.server.termination import exit_now, stopped_by_signals
 from xscl.service.client_address import is_loopback, network_of
 from xscl.service.connection_limit import CONNECTIONS
 from xscl.service.logs import LogFormat, logging_to
-from xscl.store.data_directory import DataDirectory
 
 if TYPE_CHECKING:
     from xscl.service.installation import ServiceSettings

@@ -12,8 +12,8 @@ from xscl.cli.output import answer
 from xscl.cli.remote_service import RemoteService
 from xscl.cli.service import refuse_token
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import SERVICE, DataDirectoryError
 from xscl.service.status import ServiceStatus
-from xscl.store.data_directory import SERVICE, DataDirectoryError
 from xscl.time_format import ticks_of_time
 
 

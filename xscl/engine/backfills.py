@@ -22,6 +22,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 
 from templates.model.relations import Pair
 from xscl.documents.results import XSCL, Backfill, Subscription
+from xscl.engine.disk_guard import is_faulty, is_full
 from xscl.engine.histories import Found, adopt_results, adopt_state
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
@@ -30,7 +31,6 @@ from xscl.errors import Stopping, StoreError, TooLong
 from xscl.inspection.arrival_order import Numbers, kept_documents
 from xscl.inspection.backfill import witnesses
 from xscl.planning.planned_subscriptions import is_leaf
-from xscl.store.disk_guard import is_faulty, is_full
 from xscl.store.queries.past import has_history
 from xscl.store.store import Store
 

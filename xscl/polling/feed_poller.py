@@ -47,6 +47,7 @@ from feeds.http.fetch import (
     fetch,
 )
 from feeds.spool import Spool
+from xscl.engine.disk_guard import DiskFull
 from xscl.engine.facade import Engine
 from xscl.language.names import EVERYTHING
 from xscl.polling import lifecycle
@@ -59,7 +60,6 @@ from xscl.polling.hubs import Hubs, catch_up, delivered, missed, unlease
 from xscl.polling.new_items import NewItems, by_time, new_items, parts, pushed_items
 from xscl.polling.poll_history import DEFERRED, LONGEST, OK, UNCHANGED, PollRecord
 from xscl.polling.websub_callbacks import Push, Pushes, refuse
-from xscl.store.disk_guard import DiskFull
 
 # -- Streams -------------------------------------------------------------------------------
 

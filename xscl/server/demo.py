@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from feeds.spool import Spool
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory, DataDirectoryError
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_poller import PollSettings, follow
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import stopped_by_signals
 from xscl.service.status import ServiceStatus, status
-from xscl.store.data_directory import DataDirectory, DataDirectoryError
 from xscl.subscriptions.match import Match
 from xscl.web.gallery import documents
 from xscl.web.samples import STEPS, Sample, feeds, feeds_until, subscriptions

@@ -9,7 +9,7 @@ A failure of the fetcher, the consumer or the heartbeat ends the service with it
 report is logged, and the next one is tried; so is a failed listener, because matches are stored
 before they are delivered.  `stop` finishes the batch in progress and drops polls in flight.
 Deliveries and requests in progress share a few seconds, and trials end at once.  A disk that is
-full or fails ends nothing: every writer waits until it can be written (`xscl.store.disk_guard`).
+full or fails ends nothing: every writer waits until it can be written (`xscl.engine.disk_guard`).
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ from xscl.delivery.outbox.deliveries import RetryPolicy
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.documents.results import Subscription
 from xscl.documents.retention import changed_retention
+from xscl.engine.disk_guard import LEAST, DiskGuard
 from xscl.engine.facade import Engine
 from xscl.engine.heap_trim import limit_arenas
 from xscl.errors import StoreError
 from xscl.ingestion.consumer_watch import ConsumerStall, ConsumerWatch
+from xscl.ingestion.data_directory import SERVICE, DataDirectory, DataDirectoryError
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.heartbeat import Heartbeat
 from xscl.ingestion.pipeline import Consumer, DirectConsumer, PipelineError
@@ -54,8 +56,6 @@ from xscl.service.status import StatusReader
 from xscl.service.status_series import StatusSeries
 from xscl.service.usage import Usage
 from xscl.store.consumed_offsets import BatchKey
-from xscl.store.data_directory import SERVICE, DataDirectory, DataDirectoryError
-from xscl.store.disk_guard import LEAST, DiskGuard
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 
 from feeds.spool import Spool
 from xscl.delivery.outbox.outbox import Outbox
+from xscl.engine.disk_guard import DiskGuard
 from xscl.engine.facade import Engine
 from xscl.ingestion.consumer_watch import ConsumerWatch
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.inspection.vocabulary import StreamCounts
 from xscl.language.names import EVERYTHING
 from xscl.limiter import FairLimiter, KeyedLimiter, TokenBuckets
@@ -35,8 +37,6 @@ from xscl.service.sql import UserSql
 from xscl.service.status_series import StatusSeries
 from xscl.service.tokens import Tokens
 from xscl.service.usage import Usage
-from xscl.store.data_directory import DataDirectory
-from xscl.store.disk_guard import DiskGuard
 from xscl.store.queries.documents import has_documents
 from xscl.store.queries.owners import OPERATOR
 from xscl.store.store import Store

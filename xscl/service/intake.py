@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, replace
 
 from feeds.documents import Document
 from feeds.spool import Spool
+from xscl.engine.disk_guard import DiskFull, DiskGuard
 from xscl.engine.facade import Engine
 from xscl.errors import XsclError
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.service.group_commit import GroupCommit
-from xscl.store.disk_guard import DiskFull, DiskGuard
 
 DOCUMENTS = 50_000
 BYTES = 256_000_000

@@ -14,6 +14,7 @@ from typing import Any
 
 from xscl.delivery.endpoint import NO_ADDRESS, File, Mail, Webhook
 from xscl.delivery.outbox.endpoints import Endpoints
+from xscl.ingestion.data_directory import SETTINGS, DataDirectory
 from xscl.plurals import counted
 from xscl.polling.credentials import NAME as SECRETS
 from xscl.polling.credentials import Credentials
@@ -22,7 +23,6 @@ from xscl.polling.stored_feeds import mark_lost_secrets
 from xscl.polling.websub_callbacks import KEPT_AS as CALLBACKS
 from xscl.service.accounts import Accounts
 from xscl.service.names import owner
-from xscl.store.data_directory import SETTINGS, DataDirectory
 from xscl.store.queries.leases import count_leases
 from xscl.store.queries.owners import OPERATOR
 from xscl.store.queries.tokens import tokens

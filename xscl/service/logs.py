@@ -1,8 +1,8 @@
 """The log of a service: one line an event, as text or as JSON, without secrets.
 
-    2026-03-01T12:00:00.000Z WARNING xscl.store.disk_guard the disk is full: 12 MiB are free, less
+    2026-03-01T12:00:00.000Z WARNING xscl.engine.disk_guard the disk is full: 12 MiB are free, less
     than 64
-    {"time": "2026-03-01T12:00:00.000Z", "level": "WARNING", "logger": "xscl.store.disk_guard", ...}
+    {"time": "2026-03-01T12:00:00.000Z", "level": "WARNING", "logger": "xscl.engine.disk_guard", ..}
 
 Structured fields of a record (`extra` of the standard library) become JSON fields.  Texts may
 contain input from feeds, queries and requests.  Line ends and control characters are therefore

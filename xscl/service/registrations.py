@@ -28,13 +28,13 @@ from xscl.documents.results import XSCL
 from xscl.engine.backup import read_backup, unpack
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError, XsclError
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.credentials import ADDRESSES, NAME, Credentials, secrets_in
 from xscl.polling.feed import HIDDEN, Feed, site_of, split_user, title_of
 from xscl.polling.feed_poller import allow_late, prepare
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.service.name_bounds import unfit_names
 from xscl.store.atomic_files import write_durably
-from xscl.store.data_directory import DataDirectory
 from xscl.store.queries.accounts import account_numbers
 from xscl.store.queries.endpoints import endpoints
 from xscl.store.queries.registrations import StoredRow, insert_missing, rows_of

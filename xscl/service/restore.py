@@ -30,6 +30,7 @@ from feeds.spool import LAST_SEGMENT, SegmentDamaged, SegmentGone, Spool, SpoolE
 from xscl.engine.backup import MANIFEST, Backup, damaged, read_backup, unpack
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import PipelineError, check_store, read_checkpoint
 from xscl.service.lacking import Lacking, find_lacking
@@ -37,7 +38,6 @@ from xscl.service.name_bounds import long_names
 from xscl.store.atomic_files import synchronise
 from xscl.store.consumed_note import drop_note, noted
 from xscl.store.consumed_offsets import ConsumedOffsets
-from xscl.store.data_directory import DataDirectory
 from xscl.store.queries.feed_spool import last_appended
 from xscl.store.store import Store
 from xscl.store.store_epochs import begin_epoch

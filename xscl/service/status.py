@@ -23,10 +23,10 @@ from xscl.documents.retention import (
 )
 from xscl.engine.facade import Engine
 from xscl.engine.throughput import Rates
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
 from xscl.store.consumed_offsets import DIRECT, ConsumedOffsets
-from xscl.store.data_directory import DataDirectory
 from xscl.store.queries.status import status_counts
 from xscl.store.store import Store
 from xscl.store.store_lock import StoreMark

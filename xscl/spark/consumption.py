@@ -20,12 +20,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from feeds.faultpoints import reached
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import PipelineError
 from xscl.spark.document_rows import document_columns, document_rows
 from xscl.spark.match_export import MatchExport
 from xscl.spark.match_files import MatchFiles
 from xscl.spark.match_source import register
-from xscl.store.data_directory import DataDirectory
 from xscl.subscriptions.matches import Matches
 
 _COMMAND = "spark"

@@ -2,7 +2,7 @@
 
 It is a lock on a file beside the database, held until `release` or the end of the process:
 `NAME.lock`, or `lock` in a data directory, whose user locks the directory itself
-(`xscl.store.data_directory`).  The database has locks of its own.  The operating system drops
+(`xscl.ingestion.data_directory`).  The database has locks of its own.  The operating system drops
 them as soon as any code of the process closes the file, and they do not exclude the same
 process; hence this one.  Within the process a file with several names (hard links) is
 identified by its inode.

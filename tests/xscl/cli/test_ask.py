@@ -14,7 +14,7 @@ from feeds.spool import Spool
 from tests.xscl.cli.test_cli import BLOG, BOOK, PAIR, answered, failed
 from tests.xscl.commandline import called, json_rows
 from xscl.engine.facade import Engine
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 
 D = 86_400_000_000
 TEXT = (

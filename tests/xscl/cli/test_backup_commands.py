@@ -14,8 +14,8 @@ from feeds.spool import Spool
 from tests.xscl.commandline import called
 from xscl.cli import service as service_of_commands
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.plurals import counted
-from xscl.store.data_directory import DataDirectory
 from xscl.store.queries.tables import VERSION
 from xscl.store.store_errors import DATABASE
 from xscl.store.store_lock import lock_path, marked
@@ -168,7 +168,7 @@ def test_nothing_to_back_up(tmp_path: Path) -> None:
 
 HOLD = """
 import sys, pathlib
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 with DataDirectory(pathlib.Path(sys.argv[1])).hold("serve"):
     print("held", flush=True)
     sys.stdin.read()

@@ -23,9 +23,9 @@ from xscl.cli.commands import lazy_commands
 from xscl.cli.document_inputs import instant
 from xscl.cli.output import clean, one_line
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.server.demo import publishing
 from xscl.service.showing import MatchShown
-from xscl.store.data_directory import DataDirectory
 from xscl.store.store_errors import DATABASE
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -18,8 +18,8 @@ from tests.examples import usually
 from tests.xscl.commandline import called, json_rows
 from tests.xscl.polling.scripted import Server, moved, reply, rss
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import BATCH
-from xscl.store.data_directory import DataDirectory
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -15,7 +15,7 @@ import xscl
 from tests.xscl.commandline import called
 from tests.xscl.store.backups import everything, summed
 from xscl.engine.backup import MANIFEST
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.store.store_errors import OldFormat
 
 

@@ -173,7 +173,7 @@ def test_wrong_arguments_are_2_and_what_fails_is_1(folder: Path) -> None:
 
 def test_the_status_counts_what_is_published_and_late_apart(folder: Path) -> None:
     from xscl import Document
-    from xscl.store.data_directory import DataDirectory
+    from xscl.ingestion.data_directory import DataDirectory
 
     place = folder / "xscl-data"
     answered("subscribe", "p", "SELECT <c/> FROM S//a PUBLISH made")

@@ -27,9 +27,9 @@ from xscl.cli.http_client import HttpClient
 from xscl.client import Refused, exchange, sync_client
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed_poller import PollSettings
-from xscl.store.data_directory import DataDirectory
 
 PAIR = "S//book->b[./title->t] JOIN{t=u, 30 d} S//blog->c[./title->u]"
 HIT = f"SELECT <hit t='{{t}}'>{{c/note}}</hit> FROM {PAIR}"

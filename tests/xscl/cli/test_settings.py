@@ -10,9 +10,9 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.commandline import called, json_rows
 from xscl.cli.settings import config
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.arrival_clock import DAY
 from xscl.polling.feed_repository import ticks
-from xscl.store.data_directory import DataDirectory
 from xscl.store.store_errors import DATABASE
 from xscl.time_format import written
 

@@ -22,7 +22,7 @@ from xscl import NameTaken, QueryError
 from xscl.client import AsyncClient, Client, LiveEvent, Node, Refused, Unreachable
 from xscl.client.answers import Subscription, read
 from xscl.client.events import EventReader
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 
 QUERY = "notes//note[./by->a] FOLLOWED BY{a=b, 7 d} notes//note[./by->b]"
 TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)

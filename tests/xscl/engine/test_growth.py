@@ -12,9 +12,9 @@ from feeds.documents import Document
 from xscl.cli import app
 from xscl.documents.retention import DAY
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_repository import FeedRepository
 from xscl.service.status import StatusReader, WindowState
-from xscl.store.data_directory import DataDirectory
 
 HOUR = DAY // 24
 QUERIES = {

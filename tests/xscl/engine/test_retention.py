@@ -34,9 +34,9 @@ from xscl.documents.retention import (
     retained_texts,
 )
 from xscl.engine import eviction, ingest
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.server.serve import ServeSettings, Service
 from xscl.store.consumed_offsets import BatchKey
-from xscl.store.data_directory import DataDirectory
 
 PAIR = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
 FILTER = "S//b->b"

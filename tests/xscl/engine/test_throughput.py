@@ -8,8 +8,8 @@ from pathlib import Path
 from feeds.documents import Document
 from xscl.engine.facade import Engine
 from xscl.engine.throughput import Pace, Rates
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.status import ServiceStatus, StatusReader, WindowState
-from xscl.store.data_directory import DataDirectory
 
 
 def test_rates_are_averages_of_the_last_minutes() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.xscl.service.conftest import eventually, ok, serving
 from xscl.ingestion.consumer_watch import ConsumerStall, ConsumerWatch
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 
 
 class Spool:

@@ -16,6 +16,7 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import SegmentsMissing, Spool
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.heartbeat import ON_THE_WAY, Heartbeat
 from xscl.ingestion.pipeline import DirectConsumer
@@ -25,7 +26,6 @@ from xscl.polling.stored_feeds import heard_until
 from xscl.server.serve import ServeSettings, Service
 from xscl.shredding.arrivals import BatchPart
 from xscl.store.consumed_offsets import BatchKey, Beat
-from xscl.store.data_directory import DataDirectory
 from xscl.subscriptions.match import Match
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -263,7 +263,8 @@ def test_a_beat_has_its_effect_once_whenever_the_process_is_killed(
         engine.subscribe("silence", SILENCE)
         spool.append([document("a", ticks() / SECOND - 60)], ticks())
     code = (
-        "import sys; from pathlib import Path; from xscl.store.data_directory import DataDirectory;"
+        "import sys; from pathlib import Path;"
+        " from xscl.ingestion.data_directory import DataDirectory;"
         " from xscl.server.serve import Service, ServeSettings;"
         " settings = ServeSettings(False, poll_interval=0.05);"
         " Service(DataDirectory(Path(sys.argv[1])), settings, lambda matches: None).run()"

@@ -14,10 +14,10 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.foreign import write_foreign_packages
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.quarantine import BatchAttempts, poisonous
 from xscl.store.consumed_offsets import DIRECT, BatchKey
-from xscl.store.data_directory import DataDirectory
 
 ROOT = Path(__file__).resolve().parents[3]
 ECHO = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
@@ -62,7 +62,7 @@ def serve(home: DataDirectory, fault: str) -> subprocess.CompletedProcess[str]:
     """Serve until everything is consumed, with a fault."""
     code = (
         "import logging, sys, threading; from pathlib import Path;"
-        " from xscl.store.data_directory import DataDirectory;"
+        " from xscl.ingestion.data_directory import DataDirectory;"
         " from xscl.server.serve import Service, ServeSettings;"
         " logging.basicConfig(level='WARNING');"
         " until = threading.Event(); until.set();"

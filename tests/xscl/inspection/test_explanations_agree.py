@@ -24,8 +24,10 @@ from tests.waiting import PATIENCE
 from tests.xscl.inspection.drawn_histories import History
 from tests.xscl.service.conftest import ok
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
+from xscl.engine.disk_guard import DiskGuard
 from xscl.errors import XsclError
 from xscl.ingestion.consumer_watch import ConsumerWatch
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.inspection.why import NONE
 from xscl.language.normalform import components
 from xscl.planning.compile import compile_query
@@ -35,8 +37,6 @@ from xscl.server.app import create_app
 from xscl.service.installation import ServiceSettings, installed
 from xscl.service.server import Server
 from xscl.service.status_series import StatusSeries
-from xscl.store.data_directory import DataDirectory
-from xscl.store.disk_guard import DiskGuard
 from xscl.subscriptions.match_pages import LAST
 
 KEPT = xscl.Retention.of(history="30000 d")

@@ -34,8 +34,8 @@ from xscl.delivery.message import messages_of, owner_of, row_of
 from xscl.documents.results import Subscription
 from xscl.documents.retention import Retention
 from xscl.errors import StoreError
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.shredding.nodes.tree import AttributeNode, number_nodes
-from xscl.store.data_directory import DataDirectory
 from xscl.store.store_errors import StoreUnavailable
 from xscl.subscriptions.match import Match
 

@@ -24,7 +24,10 @@ from tests.xscl.polling import scripted
 from xscl.delivery.endpoint import File
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.delivery.outbox.outbox import Outbox
+from xscl.engine import disk_guard
+from xscl.engine.disk_guard import DiskFull
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.polling.credentials import NAME, secrets_in
@@ -34,10 +37,7 @@ from xscl.polling.feed_repository import FeedRepository
 from xscl.server.serve import ServeSettings, Service
 from xscl.service.accounts import Accounts, Quota
 from xscl.service.status import StatusReader, status
-from xscl.store import disk_guard
 from xscl.store.consumed_offsets import BatchKey
-from xscl.store.data_directory import DataDirectory
-from xscl.store.disk_guard import DiskFull
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches
 

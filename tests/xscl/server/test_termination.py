@@ -22,8 +22,8 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
 from tests.xscl.service.conftest import eventually, ok
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.server.termination import stopped_by_signals
-from xscl.store.data_directory import DataDirectory
 
 ROOT = Path(__file__).resolve().parents[3]
 ENDS_WITHIN = 50.0

@@ -16,11 +16,11 @@ from tests.plain_http import NO_CERTIFICATES
 from tests.waiting import eventually as eventually  # for the tests of the service
 from xscl.delivery.channels.mail import MailServer
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.feed_poller import PollSettings
 from xscl.server.serve import ServeSettings, Service
 from xscl.service.installation import ServiceSettings
-from xscl.store.data_directory import DataDirectory
 
 PATIENCE = 120.0
 ANY_PORT = ServiceSettings(port=0, warm=False)

@@ -21,13 +21,13 @@ from tests.waiting import PATIENCE
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import Running, code, eventually, ok, token_of
 from xscl.engine.backup import Backup, back_up, read_backup, receive
+from xscl.engine.disk_guard import LEAST
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.service import backups
 from xscl.service.restore import restore
-from xscl.store.data_directory import DataDirectory
-from xscl.store.disk_guard import LEAST
 from xscl.store.store import Store
 from xscl.store.store_errors import BackupError
 

@@ -15,10 +15,10 @@ from tests.xscl.polling import scripted
 from tests.xscl.polling.scripted import DAY, reply, rss
 from tests.xscl.service.conftest import Running, ok, serving
 from tests.xscl.service.conftest import eventually as eventually_within
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import ticks
-from xscl.store.data_directory import DataDirectory
 
 HOUR = "1 h"
 WATCHDOG = 200.0

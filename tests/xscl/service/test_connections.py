@@ -19,9 +19,9 @@ from tests.xscl.service.conftest import ANY_PORT, Running, eventually, ok, servi
 from tests.xscl.service.listening import listening
 from tests.xscl.service.test_events import until
 from tests.xscl.service.test_strangers import closed
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.service import connection
 from xscl.service.connection_limit import CONNECTIONS
-from xscl.store.data_directory import DataDirectory
 
 MANY = 250
 HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

@@ -17,9 +17,9 @@ from tests.xscl.service.conftest import Running, eventually, serving, token_of
 from tests.xscl.service.test_events import kept, send, subscribed
 from xscl.delivery.channels.mail import MailServer
 from xscl.engine.queries import Queries
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
 from xscl.service.installation import ServiceSettings
-from xscl.store.data_directory import DataDirectory
 
 
 @pytest.fixture(scope="module")

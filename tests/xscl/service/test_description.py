@@ -18,6 +18,7 @@ from feeds.errors import FeedError
 from feeds.formats.opml import read_list
 from feeds.spool import SpoolError
 from xscl.delivery.outbox.endpoints import UnknownEndpoint
+from xscl.engine.disk_guard import DiskFull
 from xscl.errors import (
     DocumentError,
     EvaluationFailed,
@@ -50,7 +51,6 @@ from xscl.service.sql.errors import Unavailable
 from xscl.service.tags import WrongTag
 from xscl.service.tokens import UnknownToken
 from xscl.service.user_data import ErasureWaits
-from xscl.store.disk_guard import DiskFull
 from xscl.subscriptions.import_rows import RowError
 
 _TELLS_ENOUGH = ("examples", "example", "enum", "const", "default", "$ref")

@@ -27,17 +27,17 @@ from tests.xscl.failing_commits import POINTS, full_disk
 from tests.xscl.polling.scripted import Server, reply, rss
 from tests.xscl.polling.scripted import serving as scripted
 from tests.xscl.service.conftest import Running, eventually, serving
+from xscl.engine import disk_guard
+from xscl.engine.disk_guard import DiskFull, DiskGuard, is_full
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.polling.feed_poller import PollSettings
 from xscl.service.installation import ServiceSettings
 from xscl.service.logs import LogFormat, logging_to
-from xscl.store import disk_guard
 from xscl.store.consumed_offsets import DIRECT, BatchKey
-from xscl.store.data_directory import DataDirectory
 from xscl.store.database import sqlite_error
-from xscl.store.disk_guard import DiskFull, DiskGuard, is_full
 from xscl.store.store_errors import StoreUnavailable
 
 ECHO = "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y"

@@ -12,11 +12,11 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
+from xscl.engine.disk_guard import DiskGuard
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.service.intake import Intake, IntakeFull
-from xscl.store.data_directory import DataDirectory
-from xscl.store.disk_guard import DiskGuard
 from xscl.time_format import written
 
 CANARY = "canary-7f3a"

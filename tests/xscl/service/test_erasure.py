@@ -19,10 +19,10 @@ from tests.xscl.service.conftest import eventually, ok, serving
 from tests.xscl.stored_tables import stored_tables
 from tests.xscl.web.test_stars import star_newest
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
 from xscl.service.accounts import Accounts
 from xscl.service.user_data import ErasureWaits, UserData
-from xscl.store.data_directory import DataDirectory
 from xscl.store.store import Store
 
 

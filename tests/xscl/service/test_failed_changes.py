@@ -15,7 +15,9 @@ import xscl
 from feeds.spool import Spool
 from tests.xscl.failing_commits import failing_commit, unread_after_commit
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
+from xscl.engine.disk_guard import DiskGuard
 from xscl.ingestion.consumer_watch import ConsumerWatch
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import Credentials
 from xscl.service.accounts import THE_OPERATOR
@@ -30,8 +32,6 @@ from xscl.service.subscribing import (
     unsubscribe,
 )
 from xscl.service.subscription_change import SubscriptionChange
-from xscl.store.data_directory import DataDirectory
-from xscl.store.disk_guard import DiskGuard
 from xscl.store.store_errors import StoreUnavailable
 
 NEW = SubscriptionRequest("new", "S//a")

@@ -11,12 +11,12 @@ import pytest
 
 from tests.xscl.service.conftest import ANY_PORT, Running, code, eventually, ok, serving, token_of
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed import Feed
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import FeedRepository
 from xscl.server.demo import publishing
-from xscl.store.data_directory import DataDirectory
 
 SECRET = "hunter2"
 

@@ -16,8 +16,8 @@ from tests.xscl.polling.scripted import Server, reply, rss
 from tests.xscl.polling.scripted import serving as scripted
 from tests.xscl.service.conftest import ANY_PORT, Running, code, eventually, ok, serving
 from tests.xscl.service.test_metrics import figures
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
-from xscl.store.data_directory import DataDirectory
 
 CANARY = "canary-51c7"
 MEGABYTES = 256

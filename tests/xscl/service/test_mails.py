@@ -15,8 +15,8 @@ from tests.xscl.service.conftest import Running, code, eventually, ok, serving, 
 from xscl.delivery.channels.mail import MailSender
 from xscl.delivery.channels.mail_confirmation import CODES, TRIES
 from xscl.delivery.endpoint import Delivered, Failed, Later
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.limiter import DailyQuota
-from xscl.store.data_directory import DataDirectory
 
 TO = "reader@example.org"
 

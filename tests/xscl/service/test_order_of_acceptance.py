@@ -16,9 +16,9 @@ from feeds.spool import Spool
 from tests.examples import usually
 from tests.xscl.service.conftest import Running, ok, serving
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
-from xscl.store.data_directory import DataDirectory
 
 CLIENTS = 8
 KEYS = 20

@@ -16,9 +16,9 @@ from tests.plain_http import NO_CERTIFICATES
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import ANY_PORT, Running, code, ok, serving, token_of
 from tests.xscl.service.listening import listening
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.client_address import bucket_of, client_of, is_https, network_of
 from xscl.service.dependencies import COOKIE
-from xscl.store.data_directory import DataDirectory
 
 FORWARDING = [
     "Forwarded: for=192.0.2.1",

@@ -17,8 +17,8 @@ from lxml import etree
 from tests.examples import usually
 from tests.xscl.service.conftest import Running, eventually, filling, ok, serving
 from tests.xscl.service.listening import listening
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.language.names import EVERYTHING
-from xscl.store.data_directory import DataDirectory
 from xscl.store.store import Store
 
 WITNESSES, SUBSCRIPTIONS, SECONDS = 1_000_000, 1_000, 15.0

@@ -13,7 +13,7 @@ from tests.xscl.commandline import called
 from tests.xscl.engine.test_refused_queries import QUERIES, documents, refuse
 from tests.xscl.engine.test_refused_queries import REFUSED as REFUSED_NOW
 from tests.xscl.service.conftest import ok, serving
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 
 REFUSED = {
     "what reads more": ("xscl", 'S//item[doc("file:///etc/hosts")//title = title]'),

@@ -17,6 +17,7 @@ import pytest
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import eventually, ok, serving
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.accounts import Accounts
 from xscl.service.registrations import (
     RegistrationsError,
@@ -25,7 +26,6 @@ from xscl.service.registrations import (
     register,
 )
 from xscl.store import store_file
-from xscl.store.data_directory import DataDirectory
 from xscl.store.queries.registrations import StoredRow, rows_of
 from xscl.store.queries.tables import VERSION
 from xscl.store.store import Store

@@ -19,6 +19,7 @@ from tests.xscl.service.conftest import eventually, filling, ok, serving
 from xscl.delivery.endpoint import NO_ADDRESS, NO_SECRET, File, Mail, Webhook
 from xscl.delivery.outbox.endpoints import NO_CODE, Endpoints
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_poller import PollSettings
@@ -27,7 +28,6 @@ from xscl.polling.hub_lease import HubLease
 from xscl.service.accounts import Accounts
 from xscl.service.installation import ServiceSettings
 from xscl.service.tokens import Tokens
-from xscl.store.data_directory import DataDirectory
 
 QUERY = "S//a"
 

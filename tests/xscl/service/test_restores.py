@@ -28,9 +28,9 @@ from tests.xscl.service.conftest import Running, eventually, ok, serving
 from tests.xscl.service.listening import listening
 from xscl.engine.backup import Backup, back_up
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
 from xscl.service.restore import restore
-from xscl.store.data_directory import DataDirectory
 from xscl.store.store import Store
 
 pytestmark = pytest.mark.slow

@@ -24,12 +24,12 @@ import pytest
 from feeds.documents import Document
 from tests.waiting import eventually
 from tests.xscl.service.conftest import Running, filling, serving
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.accounts import Accounts
 from xscl.service.routes.sql import EXAMPLES
 from xscl.service.sql import UserSql
 from xscl.service.sql.limits import Limits
 from xscl.service.tokens import Tokens
-from xscl.store.data_directory import DataDirectory
 
 ECHO = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
 FORMULA = '=HYPERLINK("http://x.example","a\nb")'

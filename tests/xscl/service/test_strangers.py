@@ -12,11 +12,11 @@ import httpx
 import pytest
 
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.service import connection
 from xscl.service.dependencies import COOKIE
 from xscl.service.guard import STRANGER
 from xscl.service.installation import ServiceSettings
-from xscl.store.data_directory import DataDirectory
 from xscl.time_format import ticks_of_time
 
 

@@ -16,7 +16,7 @@ from tests.html_rules import FragmentReader
 from tests.json_feed_rules import faults as json_faults
 from tests.xscl.service.conftest import Running, eventually, ok, serving
 from tests.xscl.service.test_events import kept, send, subscribed
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 
 TRICKS = (
     "<script>alert(1)</script>",

@@ -9,7 +9,7 @@ import httpx
 
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
 from xscl.engine.facade import Engine
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 
 TWICE = "orders//a->x FOLLOWED BY{x=y, 10 s} orders//a->y"
 

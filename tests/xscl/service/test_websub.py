@@ -13,8 +13,8 @@ from feeds.spool import Spool
 from tests.hub import PUBLIC, Hub, hub_running, rss
 from tests.plain_http import NO_CERTIFICATES
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
-from xscl.store.data_directory import DataDirectory
 
 
 @pytest.fixture(scope="module")

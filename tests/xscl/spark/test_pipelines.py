@@ -32,10 +32,10 @@ from tests.xscl.spark.pipelines import (
 )
 from tests.xscl.subscriptions.test_data_frames import without_frames
 from xscl.engine.facade import Engine
+from xscl.ingestion.data_directory import DataDirectoryInUse
 from xscl.ingestion.pipeline import PipelineError
 from xscl.spark import consume, consumption, match_export
 from xscl.spark.match_files import MatchFiles
-from xscl.store.data_directory import DataDirectoryInUse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

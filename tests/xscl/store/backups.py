@@ -13,9 +13,9 @@ from typing import Any
 import xscl
 from feeds.spool import Spool
 from xscl.engine.backup import MANIFEST
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
-from xscl.store.data_directory import DataDirectory
 
 SUBSCRIPTIONS = {
     "twice": "S//a->x FOLLOWED BY{x=y, 9} S//a->y",

@@ -11,9 +11,9 @@ import pytest
 from feeds.spool import Spool
 from tests.xscl.store.backups import batch, subscribed
 from xscl.engine.backup import back_up
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
-from xscl.store.data_directory import DataDirectory
 
 
 @pytest.fixture

@@ -29,13 +29,13 @@ from tests.xscl.store.backups import (
 )
 from xscl.engine import backup as backup_module
 from xscl.engine.backup import Backup, back_up, read_backup
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository
 from xscl.service.restore import accept, restore
 from xscl.store import database
-from xscl.store.data_directory import DataDirectory
 from xscl.store.store import Store
 from xscl.store.store_errors import DATABASE, BackupError, StoreDamaged, StoreWentBack
 from xscl.store.store_file import log_path
@@ -316,7 +316,7 @@ def test_a_spool_of_another_store_is_set_aside(backup: Path, tmp_path: Path, mar
 
 RESTORE = """
 import os, pathlib, random, shutil, signal, sys
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.restore import restore
 
 def put_back(folder, point):

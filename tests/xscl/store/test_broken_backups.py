@@ -17,10 +17,10 @@ from feeds.spool import Spool
 from tests.examples import MORE
 from tests.xscl.commandline import called
 from xscl.engine.backup import MANIFEST, back_up, read_backup, unpack
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.service.restore import restore
-from xscl.store.data_directory import DataDirectory
 from xscl.store.store_errors import BackupError
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -25,8 +25,8 @@ from tests.xscl.store.backups import (
     summed,
 )
 from xscl.engine.backup import MANIFEST
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.restore import restore
-from xscl.store.data_directory import DataDirectory
 from xscl.store.store_errors import DATABASE, BackupError
 from xscl.store.store_lock import UNFINISHED
 

@@ -17,9 +17,9 @@ import xscl
 from feeds.spool import Spool
 from tests.xscl.commandline import called
 from tests.xscl.store.backups import append, everything, subscribed
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
-from xscl.store.data_directory import DataDirectory
 from xscl.store.store_file import log_path
 from xscl.store.store_lock import lock_path
 

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pytest
 
 from tests.examples import tried
+from xscl.engine.disk_guard import is_faulty, is_full
 from xscl.errors import StoreError
 from xscl.store import store_file
 from xscl.store.database import translated
-from xscl.store.disk_guard import is_faulty, is_full
 from xscl.store.store import Store
 from xscl.store.store_errors import (
     DATABASE,

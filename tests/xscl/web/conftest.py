@@ -11,8 +11,8 @@ import pytest
 from tests.xscl.service.conftest import serving
 from tests.xscl.web.browser import Browser, chromium, missing
 from tests.xscl.web.shown import Shop
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
-from xscl.store.data_directory import DataDirectory
 
 
 @pytest.fixture(scope="session")

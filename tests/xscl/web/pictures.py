@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.xscl.service.conftest import eventually, serving
 from tests.xscl.web.browser import Browser, chromium
 from tests.xscl.web.shown import Shop
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.web.gallery import cases
 
 IMAGES = Path(__file__).resolve().parents[3] / "docs" / "images"

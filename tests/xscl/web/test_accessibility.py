@@ -13,7 +13,7 @@ from tests.xscl.service.conftest import ok, serving
 from tests.xscl.web.browser import PHONE, WIDE, Browser
 from tests.xscl.web.shown import Shop
 from tests.xscl.web.test_pages import PAGES
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 
 LOOKS = tuple(itertools.product(("light", "dark"), (WIDE, PHONE)))
 MORE = (

@@ -16,7 +16,7 @@ from tests.xscl.service.conftest import serving
 from tests.xscl.web.browser import PHONE, WIDE, Browser
 from tests.xscl.web.shown import TRICKS, Shop
 from tests.xscl.web.test_pages import PAGES
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.web.rendering import VIEWS
 
 ATOM = "{http://www.w3.org/2005/Atom}"

@@ -18,8 +18,8 @@ from tests.xscl.polling.scripted import Server, reply, rss
 from tests.xscl.polling.scripted import serving as publishing
 from tests.xscl.service.conftest import Running, ok, serving
 from tests.xscl.web.browser import PHONE, WIDE, Browser
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
-from xscl.store.data_directory import DataDirectory
 
 HARBOUR, BAY = "/harbour.xml", "/bay.xml"
 LOOKS = (("light", WIDE), ("dark", WIDE), ("light", PHONE))

@@ -14,7 +14,7 @@ from benchmarks.kept_bytes import resident
 from tests.xscl.service.conftest import eventually, serving
 from tests.xscl.web.browser import Browser
 from tests.xscl.web.shown import Shop
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 
 DOCUMENTS, SUBSCRIPTIONS = 2_700, 4
 """10,800 matches in 3,600 s of virtual time: three a second."""

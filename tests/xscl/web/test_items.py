@@ -12,8 +12,8 @@ from tests.waiting import eventually
 from tests.xscl.service.conftest import ok, serving
 from tests.xscl.web.browser import PHONE, WIDE, Browser
 from tests.xscl.web.shown import Shop, parsed
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
-from xscl.store.data_directory import DataDirectory
 
 
 def keys(shop: Shop, **asked: str) -> list[str]:

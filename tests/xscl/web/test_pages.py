@@ -17,11 +17,11 @@ from tests.xscl.commandline import called
 from tests.xscl.service.conftest import Running, eventually, ok, serving
 from tests.xscl.web.shown import TRICKS, TRICKY, Shop, parsed
 from xscl.engine import trials
+from xscl.ingestion.data_directory import DataDirectory
 from xscl.inspection.replay import Arrived, Trial, past
 from xscl.language.topics import PAGES as HELP
 from xscl.language.topics import topics
 from xscl.service.dependencies import COOKIE
-from xscl.store.data_directory import DataDirectory
 from xscl.store.store import Store
 from xscl.web.rendering import POLICY, VIEWS
 from xscl.web.views import editing

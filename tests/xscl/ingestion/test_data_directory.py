@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from xscl.store import data_directory
-from xscl.store.data_directory import (
+from xscl.ingestion import data_directory
+from xscl.ingestion.data_directory import (
     DataDirectory,
     DataDirectoryError,
     DataDirectoryInUse,
@@ -19,7 +19,7 @@ from xscl.store.data_directory import (
 
 HOLD = """
 import sys, pathlib
-from xscl.store.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory
 with DataDirectory(pathlib.Path(sys.argv[1])).hold(sys.argv[2]):
     print("held", flush=True)
     sys.stdin.read()
