@@ -110,14 +110,20 @@ class Reader:
             if is_alone:
                 self._since, self._is_ended = time.monotonic(), False
             try:
-                if self._is_late():
-                    raise apsw.InterruptError
+                self.expect_time()
                 yield
             except apsw.InterruptError as error:
-                raise ReadTooLong(self._database.path, READING) from error
+                large = f"the log had {LARGEST_LOG >> 20} MB of later changes"
+                why = large if self._is_unlimited else f"it took longer than {READING:g} s"
+                raise ReadTooLong(self._database.path, why) from error
             finally:
                 if is_alone:
                     self._since = None
+
+    def expect_time(self) -> None:
+        """Raise InterruptError if it is ended; within `running`, between steps of a copy."""
+        if self._is_late():
+            raise apsw.InterruptError
 
     def _is_late(self) -> bool:
         since = self._since

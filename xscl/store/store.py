@@ -49,6 +49,7 @@ from xscl.store.store_file import connect, copy_target, seen
 from xscl.store.store_lock import StoreMark
 
 _log = logging.getLogger(__name__)
+_PAGES = 4_096  # of a copy at once: 16 MB
 _SHAPES = 1_000  # statements of which the columns are known
 _REWRITE = "rewrite"  # the key in `state.meta` while a rewrite is to be done
 _UNWRITTEN = (apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_TRUNCATE)
@@ -439,7 +440,9 @@ class Store:
             target.backup("main", source, "state") as copying,
         ):
             had = seen(source)
-            copying.step()
+            while not copying.done:  # the reading keeps its snapshot, so no step begins anew
+                copying.step(_PAGES)
+                self._reader_here().expect_time()
         _verify(to, had)
         return had
 

@@ -106,13 +106,13 @@ class OldFormat(StoreError):
 
 
 class ReadTooLong(StoreError):
-    """A reader has kept its snapshot too long, and was ended."""
+    """A reader was ended: it has kept its snapshot too long, or the log has become too large."""
 
     code = "store_read_too_long"
 
-    def __init__(self, path: Path | None, seconds: float) -> None:
+    def __init__(self, path: Path | None, why: str) -> None:
         super().__init__(
-            f"reading the store {path} took longer than {seconds:g} s, and was ended",
+            f"reading the store {path} was ended, since {why}",
             hint="ask for less at once; while a reader keeps its state of the store, the log of"
             " later changes can only grow",
         )
