@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, overload
 
 import numpy as np
@@ -96,6 +97,7 @@ class Subscription:
 
 _OTHERS = ("outputs", "distinct")  # fields that are not columns of the same name
 _SAME = tuple(one.name for one in fields(Subscription) if one.name not in _OTHERS)
+_values_of = attrgetter(*_SAME)
 
 
 def stored_subscription(row: Mapping[str, Any]) -> Subscription:
@@ -113,7 +115,7 @@ def stored_subscription(row: Mapping[str, Any]) -> Subscription:
 def subscription_row(one: Subscription) -> dict[str, object]:
     """Return a subscription as a row, which `stored_subscription` reads."""
     return {
-        **{name: getattr(one, name) for name in _SAME},
+        **dict(zip(_SAME, _values_of(one), strict=True)),
         "outputs": [name for _, name in one.outputs],
         "places": [place for place, _ in one.outputs],
         "is_distinct": one.distinct,

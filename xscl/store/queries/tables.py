@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from templates.model.relations import INFINITE
 
@@ -293,8 +294,14 @@ def stored_values(column: pa.ChunkedArray) -> Sequence[object]:
     if pa.types.is_integer(kind) and not column.null_count:
         listed: list[object] = column.to_numpy().tolist()
         return listed
-    values: list[object] = column.to_pylist()
-    return [encoded(value) for value in values] if pa.types.is_list(kind) else values
+    if not pa.types.is_list(kind):
+        values: list[object] = column.to_pylist()
+        return values
+    items = pc.list_flatten(column)
+    if pa.types.is_integer(items.type) and not items.null_count:  # in a tenth of the time
+        joined = pc.binary_join(column.cast(pa.list_(pa.string())), ",")
+        return [None if one is None else f"[{one}]" for one in joined.to_pylist()]
+    return [*map(encoded, column.to_pylist())]
 
 
 def stored_column(values: Column, *, encode: bool) -> Sequence[object]:
