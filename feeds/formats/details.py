@@ -1,4 +1,4 @@
-"""Details of an entry: extensions of RSS and Atom, and texts in a better form than rule 1 has.
+"""Details of an entry: extensions of RSS and Atom, and texts in a better form.
 
 The elements of Media RSS, iTunes, FeedBurner, Dublin Core and Atom are read alike in RSS and in
 Atom.  What an extension says of a field counts only if the format's own element says nothing.

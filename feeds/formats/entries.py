@@ -39,7 +39,7 @@ class Category(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EntryDetails:
-    """Fields of an entry that rule 1 of `feeds.formats.items` does not have.
+    """Fields of an entry from which no identity is made.
 
     A title, description, content, author, category or enclosure here replaces that of the entry:
     it is the same in a better form, or a field that only an extension has.  `article` is the
@@ -72,8 +72,7 @@ _DETAILS = tuple(each.name for each in fields_of(EntryDetails) if each.name != "
 class FeedEntry:
     """One entry; None and empty mean that the feed has no such thing.
 
-    The fields before `native` are those of rule 1: identities are made from them, so they are
-    always read as they were.
+    Identities are made from the fields before `native`, so they are always read as they were.
     """
 
     guid: str | None = None

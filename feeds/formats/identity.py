@@ -59,8 +59,7 @@ class CandidateNames:
     """The candidate names of an entry, distinct, the best first and the hash last.
 
     `first_name` and `all_names` are 64 bits that stand for the first, and for all but the hash;
-    `alike` for link and title, None without both.  `former` is the name by the hash of the content
-    with all its white space, which 0.2 gave, if that is another.
+    `alike` for link and title, None without both.
     """
 
     called: dict[str, Rule]
@@ -68,7 +67,6 @@ class CandidateNames:
     first_name: int
     all_names: int
     alike: int | None
-    former: str = ""
 
     @property
     def shared(self) -> str:
@@ -78,8 +76,6 @@ class CandidateNames:
 
     def rule_of(self, identity: str) -> Rule:
         """The rule that gives the identity, "guid" if the guid was another then."""
-        if identity == self.former:
-            return "hash"
         return self.called.get(identity) or ("guid+place" if _place(identity) else "guid")
 
 
@@ -102,8 +98,7 @@ def names_of(entry: FeedEntry) -> CandidateNames:
     """Return the candidate names of the entry."""
     guid, link = _clean(entry.guid), _clean(entry.link)
     file = _clean(entry.enclosures[0].url) if entry.enclosures else ""
-    texts, as_written = _texts(entry, plain), _texts(entry, str)
-    content = _content_hash(entry, texts)
+    content = _content_hash(entry)
     candidates: tuple[tuple[str, Rule], ...] = (
         (guid, "guid"),
         (f"{guid} {link}" if guid and link else "", "guid+link"),
@@ -122,7 +117,6 @@ def names_of(entry: FeedEntry) -> CandidateNames:
         _number(first),
         _number(f"{guid}\0{link}\0{file}"),
         _alike(link, _clean(entry.title)),
-        "" if texts == as_written else f"sha256:{_content_hash(entry, as_written)}",
     )
 
 
@@ -172,8 +166,7 @@ def _by_content(
 
     def candidates(at: int, names: CandidateNames) -> Iterator[str]:
         nonlocal left
-        every = (*names.called, names.former)
-        yield from (name for name in every if name in known and same(at, name))
+        yield from (name for name in names.called if name in known and same(at, name))
         others = rest.get(names.all_names, [])
         for name in others[: max(0, left)]:
             left -= 1
@@ -381,21 +374,17 @@ def content_id(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _content_hash(entry: FeedEntry, texts: Iterable[tuple[str, str | None]]) -> str:
-    """The hexadecimal SHA-256 over what the publisher wrote, without dates."""
+def _content_hash(entry: FeedEntry) -> str:
+    """The hexadecimal SHA-256 over what the publisher wrote, without dates and layout."""
+    texts = [
+        ("guid", entry.guid),
+        ("item_url", entry.link),
+        ("title", plain(entry.title or "")),
+        ("description", (entry.description or "").strip(BLANKS)),
+        ("content", (entry.content or "").strip(BLANKS)),
+        *[("author", plain(name)) for name in entry.authors],
+        *[("category", plain(name)) for name in entry.categories],
+    ]
     written = [f"{name}\0{len(value)}\0{value}" for name, value in texts if value]
     written += (f"enclosure\0{each.url}\0{each.type}\0" for each in entry.enclosures)
     return hashlib.sha256("".join(written).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _texts(entry: FeedEntry, line: Callable[[str], str]) -> list[tuple[str, str | None]]:
-    ends = BLANKS if line is plain else ""
-    single = (
-        ("guid", entry.guid),
-        ("item_url", entry.link),
-        ("title", line(entry.title or "")),
-        ("description", (entry.description or "").strip(ends)),
-        ("content", (entry.content or "").strip(ends)),
-    )
-    authors = [("author", line(name)) for name in entry.authors]
-    return [*single, *authors, *(("category", line(name)) for name in entry.categories)]

@@ -11,10 +11,6 @@ write the time of the request into every entry.
 the publisher's time lay ahead, `time_from` which of the three it is.
 
 **Canonical document**: the same for all formats; see `canonical`.
-
-Items are compared by hashes of their canonical documents.  When the form of these changes, what a
-release before wrote must not look like a new version: each form is a *rule*, and the form of rule 1
-can still be written (`FeedItem.content_by_rule_1`), as that of rule 2 (`content_by_rule_2`).
 """
 
 from __future__ import annotations
@@ -55,7 +51,6 @@ class FeedItem:
     time_from: TimeFrom
     clipped: bool
     canonical: bytes
-    _entry: FeedEntry = field(repr=False)
     _native: bytes = field(repr=False)
     _frame: Frame = field(repr=False)
 
@@ -84,24 +79,6 @@ class FeedItem:
         """The canonical document with the key of the feed that it comes from."""
         head = _head(self.identity)
         return head + _leaf("feed", allowed(feed)).encode() + self.canonical[len(head) :]
-
-    def content_by_rule_1(self) -> bytes:
-        """The canonical document of rule 1 without times and `channel_url`."""
-        entry = self._entry
-        leaves = (
-            _leaf("item_url", entry.link),
-            _leaf("title", entry.title),
-            _leaf("description", entry.description),
-            _leaf("content", entry.content),
-            *(_leaf("author", name) for name in entry.authors),
-            *(_leaf("category", name) for name in entry.categories),
-            *(_enclosure(Enclosure(each.url, each.type)) for each in entry.enclosures),
-        )
-        return _head(self.identity) + allowed("".join(leaves)).encode() + b"</item>"
-
-    def content_by_rule_2(self) -> bytes:
-        """The canonical document of rule 2, without times and `channel_url`."""
-        return canonical(self._entry, self.identity, "", None, None, 0, as_written=True)
 
     @property
     def native(self) -> bytes:
@@ -139,7 +116,6 @@ def _item(
         time_from=time_from,
         clipped=time > seen_at,
         canonical=canonical(entry, identity, channel_url, published, updated, seen_at),
-        _entry=entry,
         _native=entry.native,
         _frame=channel.frame,
     )
@@ -163,8 +139,6 @@ def canonical(
     published: int | None,
     updated: int | None,
     seen_at: int,
-    *,
-    as_written: bool = False,
 ) -> bytes:
     """The item as `<item>` with its leaves in this order, UTF-8 without a declaration.
 
@@ -176,13 +150,12 @@ def canonical(
     `title` is plain text: `raw_title` is what the publisher wrote if that is HTML.  All other texts
     are the XPath string values of what the publisher wrote, markup is HTML, and C1 control
     characters are those of Windows-1252, which their publishers meant.  Texts of one line have
-    single blanks, and description and content none at their ends, unless all is `as_written`
-    (rule 2).  Description and content with `type="text"` only look like HTML.
+    single blanks, and description and content none at their ends.  Description and content with
+    `type="text"` only look like HTML.
     """
     more = entry.details
-    line, ends = (_same, _same) if as_written else (_line, _ends)
-    raw_title = line(more.title or entry.title)
-    texts = frozenset() if as_written else more.texts
+    texts = more.texts
+    raw_title = _line(more.title or entry.title)
     title = raw_title if "title" in texts or not raw_title else plain_title(raw_title)
     link = more.article or entry.link
     leaves = [
@@ -191,28 +164,24 @@ def canonical(
         _leaf("channel_url", channel_url),
         _leaf("title", title),
         "" if raw_title == title else _leaf("raw_title", raw_title),
-        _body("description", ends(more.description or entry.description), texts),
-        _body("content", ends(more.content or entry.content), texts),
-        *[_leaf("author", line(name)) for name in more.authors or entry.authors],
+        _body("description", _ends(more.description or entry.description), texts),
+        _body("content", _ends(more.content or entry.content), texts),
+        *[_leaf("author", _line(name)) for name in more.authors or entry.authors],
         *[
-            _category(*map(line, each))
+            _category(*map(_line, each))
             for each in more.categories or map(Category, entry.categories)
         ],
         "" if published is None else f"<published>{rfc3339(published)}</published>",
         "" if updated is None else f"<updated>{rfc3339(updated)}</updated>",
         f"<seen_at>{rfc3339(seen_at)}</seen_at>",
         _leaf("comments", more.comments),
-        _source(line(more.source), more.source_url),
-        _leaf("rights", line(more.rights)),
+        _source(_line(more.source), more.source_url),
+        _leaf("rights", _line(more.rights)),
         _leaf("image", more.image),
         "" if more.duration is None else f"<duration>{more.duration}</duration>",
         *[_enclosure(enclosure) for enclosure in more.enclosures or entry.enclosures],
     ]
     return _head(identity) + _repaired("".join(leaves)) + b"</item>"
-
-
-def _same(text: str | None) -> str | None:
-    return text
 
 
 def _line(text: str | None) -> str | None:

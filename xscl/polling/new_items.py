@@ -8,9 +8,7 @@ The rows of items are bounded: a row may be dropped when its item has left the f
 `KEPT` others have left it later.  Items that the feed still shows are never dropped, so they never
 return as new.
 
-A hash follows a rule: it begins with its number, but that of rule 1, which has 16 bytes.  An item
-is compared under the rule by which it is remembered, and from then on remembered by rule 3, whose
-hash does not depend on layout: white space at the ends of texts and beside tags, or more of it.
+A hash does not depend on layout: white space at the ends of texts and beside tags, or more of it.
 
 The items of several feeds go to the spool by time.  The clock is common to all feeds, so one feed's
 items of today would make another's of last month late.
@@ -41,8 +39,6 @@ PART_BYTES = 16_000_000
 """What goes to the spool at once, at most; a single document may be larger."""
 
 _UNTIMED = re.compile(rb"<(published|updated|seen_at|channel_url|feed)>[^<]*</\1>")
-_RULE_2, _RULE_3 = b"\x02", b"\x03"
-_DIGEST = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +85,14 @@ def new_items(
     """
     known = dict(seen)
     documents: list[Document] = []
-    hash_of = functools.cache(_hash_by_rule_3)  # most items are looked at twice
+    hash_of = functools.cache(item_hash)  # most items are looked at twice
     items = _identified(items, seen, hash_of)
     oldest_first = list(reversed(items))  # where times are equal: feeds begin with the newest
     oldest_first.sort(key=lambda item: item.timestamp)
     for item in oldest_first:
         digest = hash_of(item.canonical)
         before = known.get(item.identity, ItemVersion())
-        if _is_same(item, before, hash_of):
+        if digest == before.hash:
             known[item.identity] = replace(_named(before, item), hash=digest)
             continue
         passed = before.versions < VERSIONS
@@ -130,7 +126,7 @@ def pushed_items(
     shares guid, link and title with no other entry and no item.  Edits, and entries that only
     the others tell apart, are left to a poll.
     """
-    hash_of = functools.cache(_hash_by_rule_3)
+    hash_of = functools.cache(item_hash)
     known = {number for row in seen.values() for number in _numbers(row)}
     here = Counter(number for item in items for number in _numbers(item.names))
     fresh: list[FeedItem] = []
@@ -140,7 +136,7 @@ def pushed_items(
         named = [name for name in item.names.called if name in seen]
         if not named and known.isdisjoint(numbers) and all(here[each] == 1 for each in numbers):
             fresh.append(item)
-        elif not any(_is_same(item.known_as(name), seen[name], hash_of) for name in named):
+        elif not any(hash_of(item.known_as(name).canonical) == seen[name].hash for name in named):
             whole = False
     return new_items(feed, fresh, {}, now), not whole
 
@@ -157,19 +153,10 @@ def _identified(
     """Return the items under the names by which they are known."""
 
     def same(at: int, name: str) -> bool:
-        return _is_same(items[at].known_as(name), seen[name], hash_of)
+        return hash_of(items[at].known_as(name).canonical) == seen[name].hash
 
     identities = identify([item.names for item in items], seen, same)
     return [item.known_as(name) for item, name in zip(items, identities, strict=True)]
-
-
-def _is_same(item: FeedItem, row: ItemVersion, hash_of: Callable[[bytes], bytes]) -> bool:
-    """Return True if the item has the content that is remembered, by the rule of its memory."""
-    if len(row.hash) == _DIGEST:
-        return row.hash == _digest(item.content_by_rule_1())
-    if row.hash.startswith(_RULE_2):
-        return row.hash == _RULE_2 + _digest(item.content_by_rule_2())
-    return row.hash == hash_of(item.canonical)  # of rule 3, or no memory
 
 
 def _named(row: ItemVersion, item: FeedItem) -> ItemVersion:
@@ -220,22 +207,13 @@ def _document(feed: Feed, item: FeedItem) -> Document:
 
 
 def item_hash(document: bytes) -> bytes:
-    """Return the hash of a document in the spool; before rule 2, none had the key of its feed."""
-    return _hash_by_rule_3(document) if b"<feed>" in document else _digest(document)
-
-
-def _hash_by_rule_3(canonical: bytes) -> bytes:
-    content = b" ".join(canonical.replace(b"&#13;", b" ").split())
+    """Return the hash of an item's content: a canonical document without times and channel."""
+    content = b" ".join(document.replace(b"&#13;", b" ").split())
     for tag in (b"<", b"&lt;"):
         content = content.replace(b" " + tag, tag)
     for tag in (b">", b"&gt;"):
         content = content.replace(tag + b" ", tag)
-    return _RULE_3 + _digest(content)
-
-
-def _digest(content: bytes) -> bytes:
-    """Return a digest of an item's content: of a canonical form without times and channel."""
-    return hashlib.blake2b(_UNTIMED.sub(b"", content), digest_size=_DIGEST).digest()
+    return hashlib.blake2b(_UNTIMED.sub(b"", content), digest_size=16).digest()
 
 
 def by_time(found: Iterable[NewItems]) -> list[Document]:
