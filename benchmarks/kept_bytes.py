@@ -17,11 +17,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
+import apsw
 import pyarrow as pa
 
 from benchmarks.feed_items import BETWEEN, SECOND, START, items, wishes
 from feeds.documents import Document
 from xscl.engine.facade import Engine
+from xscl.store.queries.texts import bytes_of_texts
 
 SEED = 2009
 BATCH = 500
@@ -86,16 +88,19 @@ def documents(first: int, count: int) -> list[Document]:
 def sizes(engine: Engine) -> Sizes:
     """Return counts and bytes of an engine's state."""
     kept = engine.host.state.processor.memory
-    tables = ("binding", "times", "value", "document", "text", "result", "subscription")
-    counts = ", ".join(f"(SELECT count(*) FROM state.{name}) AS {name}" for name in tables)
-    columns = engine.sql(
-        f"SELECT {counts}, (SELECT coalesce(sum(octet_length(xml)), 0)::BIGINT FROM state.text)"
-        " AS text_bytes, (SELECT coalesce(sum(octet_length(entry)), 0)::BIGINT FROM state.core)"
-        " AS core_bytes, (SELECT sum(memory_usage_bytes)::BIGINT FROM duckdb_memory())"
-        " AS database_bytes"
-    ).to_pydict()
+    store = engine.host.transactions.store
+
+    def number(query: str) -> int:
+        ((found,),) = store.fetch(query)
+        return int(found)
+
+    tables = ("document", "text", "subscription")
     return {
-        **{name: int(values[0]) for name, values in columns.items()},
+        **{name: store.scan(name).num_rows for name in ("binding", "times", "value", "result")},
+        **{name: number(f"SELECT count(*) FROM state.{name}") for name in tables},
+        "text_bytes": bytes_of_texts(store),
+        "core_bytes": number("SELECT coalesce(sum(length(entry)), 0) FROM state.core"),
+        "database_bytes": apsw.status(apsw.SQLITE_STATUS_MEMORY_USED)[0],
         "kept_rows": len(kept),
         "kept_bytes": kept.nbytes,
         "instances": engine.host.state.dataflow.core.stats()["instances"],
@@ -120,7 +125,6 @@ def measure(thing: str, count: int) -> Sizes:
         found = []
         for first in (0, count):
             THINGS[thing](engine, first, count)
-            engine.sql("SELECT 1")
             counted = sizes(engine)
             found.append({**counted, "rss_bytes": resident()})
         before, after = found
