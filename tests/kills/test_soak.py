@@ -31,6 +31,7 @@ from feeds.faultpoints import VARIABLE, FaultSpec
 from tests.kills.processes import ROOT
 from tests.xscl.delivery.receiver import Receiver, receiving
 from xscl.ingestion.data_directory import DataDirectory
+from xscl.store.database import RESTART
 from xscl.store.store_file import log_path
 
 SECONDS = float(os.environ.get("XSCL_SOAK", "90"))
@@ -38,8 +39,8 @@ RATE = 60.0
 """Documents in a second, at most."""
 FEWEST = 20
 """Matches, and there must be more."""
-LOG = 2 * 128 << 20
-"""Bytes that the log of the store may have: twice what a checkpoint is made at."""
+LOG = 2 * RESTART
+"""Bytes that the log of the store may have: twice those from which on a checkpoint waits."""
 QUERY = "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y"
 FAULTS = tuple(
     FaultSpec(point, passage, delay=delay)
