@@ -86,7 +86,7 @@ import xscl.shredding.conditions.unevaluated as unevaluated
 import xscl.shredding.conditions.xpath_values as xpath_values
 import xscl.store.consumed_offsets as consumed_offsets
 import xscl.store.database as database
-import xscl.store.mirrors as mirrors
+import xscl.store.queries.mirrors as mirrors
 import xscl.subscriptions.construct as construct
 import xscl.subscriptions.match as match
 import xscl.subscriptions.match_tables as match_tables

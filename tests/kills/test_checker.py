@@ -199,8 +199,9 @@ def without_a_result(store: Store) -> None:
 
 
 def with_a_result_twice(store: Store) -> None:
-    (again,) = store.scan("result").slice(0, 1).to_pylist()
-    store.insert_rows("state.result", [again | {"position": 999}])
+    found = store.scan("result")
+    again = found.slice(0, 1).to_pylist()[0] | {"position": 999}
+    store.append("result", pa.Table.from_pylist([again], found.schema))
 
 
 def changed(statement: str) -> Callable[[Store], None]:

@@ -16,8 +16,8 @@ from typing import TypeAlias
 
 from xscl.delivery.message import Message, message_of
 from xscl.delivery.message_reader import following
+from xscl.delivery.store_epochs import StoreEpochs
 from xscl.documents.results import Subscription
-from xscl.store.store_epochs import StoreEpochs
 from xscl.subscriptions.match_pages import LAST, MatchPages, Place, PositionRange
 
 PAGE = 100

@@ -255,7 +255,7 @@ class _Run:
                 self._watermark = state.dataflow.watermark(begun.clock, lateness)
             pairs = map(state.registry.pairs.describe, state.dataflow.subscribed.pairs(one))
             self._pairs = [pair for pair in pairs if not is_leaf(pair)]
-        with closing(self._transactions.connect()) as store, store.translate_errors():
+        with closing(self._transactions.connect()) as store:
             if self._own is not None:
                 self._replay_in_own_time(store, self._own, one, begun)
             reached = begun.doc

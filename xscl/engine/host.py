@@ -23,7 +23,7 @@ class EngineHost:
 
     def __init__(self, path: str | Path | None, settings: Settings) -> None:
         self.transactions = Transactions(path, settings)
-        with ExitStack() as opened, self.transactions.store.translate_errors():
+        with ExitStack() as opened:
             opened.callback(self.transactions.close)
             self.log = MatchLog(self.transactions)
             opened.callback(self.log.close)

@@ -42,7 +42,7 @@ class Transactions:
         self._is_reloaded = False  # a failed change has left an old state to the collector
         self.settings = settings
         try:
-            with self.store.translate_errors(), self.paused():
+            with self.paused():
                 self._load()
                 self.state.keep_image()
             self.freeze()
@@ -62,8 +62,7 @@ class Transactions:
         """
         self.store.expect_open()
         if not self._is_loaded:
-            with self.store.translate_errors():
-                self._load()
+            self._load()
 
     @contextmanager
     def change(self) -> Iterator[EngineState]:

@@ -90,7 +90,7 @@ class Trials:
         _register(twin, trial, lateness)
         behind: list[int] = []
         size = Sizing(SLICE, replay.BATCH, SLICE / FEWEST)
-        with closing(store), store.translate_errors():
+        with closing(store):
             if any(map(is_calendar, trial.streams)) and (begin := replay.first(store, trial)):
                 ingest.occur(begin, min(trial.end, clock))
             for batch in past(store, trial, lambda: size.documents):

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
+from xscl.atomic_files import write_durably
 from xscl.polling.feed import Feed, FeedsError, shown
-from xscl.store.atomic_files import write_durably
 
 NAME = "secrets.json"
 

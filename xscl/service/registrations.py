@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from xscl.atomic_files import write_durably
 from xscl.delivery.message import owner_name
 from xscl.delivery.outbox.endpoints import secrets_key
 from xscl.documents.results import XSCL
@@ -34,7 +35,6 @@ from xscl.polling.feed import HIDDEN, Feed, site_of, split_user, title_of
 from xscl.polling.feed_poller import allow_late, prepare
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.service.name_bounds import unfit_names
-from xscl.store.atomic_files import write_durably
 from xscl.store.queries.accounts import account_numbers
 from xscl.store.queries.endpoints import endpoints
 from xscl.store.queries.registrations import StoredRow, insert_missing, rows_of

@@ -11,7 +11,7 @@ spool that the backup lacks and that is lost begins anew, with numbers above all
 that the store knows.  The checkpoint of Spark is set aside: it is of a store
 that went further.
 
-The store that is put in place begins a new epoch (`xscl.store.store_epochs`): it will
+The store that is put in place begins a new epoch (`xscl.delivery.store_epochs`): it will
 give positions again that the one before it had given.
 """
 
@@ -27,6 +27,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from feeds.spool import LAST_SEGMENT, SegmentDamaged, SegmentGone, Spool, SpoolError
+from xscl.atomic_files import synchronise
+from xscl.delivery.store_epochs import begin_epoch
 from xscl.engine.backup import MANIFEST, Backup, damaged, read_backup, unpack
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
@@ -35,12 +37,10 @@ from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import PipelineError, check_store, read_checkpoint
 from xscl.service.lacking import Lacking, find_lacking
 from xscl.service.name_bounds import long_names
-from xscl.store.atomic_files import synchronise
 from xscl.store.consumed_note import drop_note, noted
 from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.queries.feed_spool import last_appended
 from xscl.store.store import Store
-from xscl.store.store_epochs import begin_epoch
 from xscl.store.store_errors import BackupError, StoreDamaged, StoreWentBack, WrongVersion
 from xscl.store.store_file import commits_in_file, log_path, refuse_former
 from xscl.store.store_lock import UNFINISHED, StoreMark, lock_path, marked, write_mark

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from xscl.store.atomic_files import replacing
+from xscl.atomic_files import replacing
 from xscl.subscriptions.match_tables import SOURCES
 
 _TIME = pa.timestamp("us", tz="UTC")

@@ -1,9 +1,8 @@
 """The large relations: batches of Arrow in rows of the table `chunk`.
 
-A chunk is the body of one record batch, without its schema, which stands once in the table
-`relation`.  Appends of few rows make small chunks.  At the commit that has `MANY` of them they are
-merged; before a large chunk is appended, too, since only the last chunks of a relation are merged.
-So the order of the chunks is that of the appends.
+A chunk is the body of one record batch, without its schema.  Appends of few rows make small chunks.
+At the commit that has `MANY` of them they are merged; before a large chunk is appended, too, since
+only the last chunks of a relation are merged.  So the order of the chunks is that of the appends.
 
 `first` and `last` are the least and the largest value of the order column of the relation, or 0.
 """
@@ -11,7 +10,7 @@ So the order of the chunks is that of the appends.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import apsw
@@ -65,9 +64,8 @@ class Chunk(NamedTuple):
 class Chunks:
     """The relations as a connection sees them; each call needs one snapshot."""
 
-    def __init__(self, execute: Execute, schemas: Mapping[str, pa.Schema]) -> None:
+    def __init__(self, execute: Execute) -> None:
         self._execute = execute
-        self._schemas = schemas
 
     def between(
         self,
@@ -99,7 +97,7 @@ class Chunks:
     def scan(self, relation: str, since: int | None = None, until: int | None = None) -> pa.Table:
         """Return the rows in the order of the appends, those between two values as far as given."""
         found = self.batches(relation, since, until)
-        return pa.Table.from_batches(found, schema=self._schemas[relation])
+        return pa.Table.from_batches(found, schema=RELATIONS[relation].schema)
 
     def _read(self, number: int) -> Chunk:
         """Return a chunk; raises ChunkDamaged."""
@@ -109,7 +107,7 @@ class Chunks:
         body = pa.py_buffer(data)
         if len(data) != size:
             body = pa.decompress(body, size, codec="lz4")
-        batch = pa.ipc.read_record_batch(body, self._schemas[relation])
+        batch = pa.ipc.read_record_batch(body, RELATIONS[relation].schema)
         return Chunk(number, first, last, size, batch)
 
 
@@ -119,8 +117,8 @@ class ChunkWriter(Chunks):
     Each call is within a transaction.  `merge` comes before the commit, `forget` after a rollback.
     """
 
-    def __init__(self, connection: apsw.Connection, schemas: Mapping[str, pa.Schema]) -> None:
-        super().__init__(lambda sql, row: connection.execute(sql, row).fetchall(), schemas)
+    def __init__(self, connection: apsw.Connection) -> None:
+        super().__init__(lambda sql, row: connection.execute(sql, row).fetchall())
         self._connection = connection
         self._small: dict[str, list[Chunk]] = {}  # the small chunks at the end of a relation
 
@@ -128,7 +126,7 @@ class ChunkWriter(Chunks):
         """Append rows, by the names of their columns."""
         if not rows.num_rows:
             return
-        schema = self._schemas[relation]
+        schema = RELATIONS[relation].schema
         if not rows.schema.equals(schema):
             rows = rows.select(schema.names).cast(schema)
         batches = rows.to_batches(max_chunksize=MOST_ROWS)
@@ -204,18 +202,6 @@ class ChunkWriter(Chunks):
         self._connection.execute(_INSERT, row)
         number = self._connection.last_insert_rowid() if number is None else number
         return Chunk(number, first, last, body.size, batch)
-
-
-def schemas_of(connection: apsw.Connection) -> dict[str, pa.Schema]:
-    """Return the stored schemas of the relations, after adding those that lack."""
-    sql = "SELECT name, schema FROM state.relation"
-    stored = connection.execute(sql).fetchall()
-    found = {str(name): pa.ipc.read_schema(pa.py_buffer(schema)) for name, schema in stored}
-    for name in RELATIONS.keys() - found.keys():
-        found[name] = RELATIONS[name].schema
-        row = (name, found[name].serialize().to_pybytes())
-        connection.execute("INSERT INTO state.relation (name, schema) VALUES (?, ?)", row)
-    return found
 
 
 def _inside(chunk: Chunk, order: str | None, since: int | None, until: int | None) -> Any:

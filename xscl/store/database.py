@@ -29,7 +29,7 @@ import apsw
 
 from feeds.faultpoints import reached
 from xscl.errors import StoreError
-from xscl.store.chunks import ChunkDamaged, Chunks, ChunkWriter, schemas_of
+from xscl.store.chunks import ChunkDamaged, Chunks, ChunkWriter
 from xscl.store.queries.tables import ASCENDING, TABLES
 from xscl.store.store_errors import (
     ReadTooLong,
@@ -171,7 +171,6 @@ class Database:
         self.writer.set_wal_hook(self._note_log)
         try:
             with self.translated():
-                self.schemas = schemas_of(self.writer)
                 self.commits = seen(self.writer).commits
                 self._version = self._other_commits()
         except BaseException:
@@ -179,7 +178,7 @@ class Database:
             raise
         self.changed: dict[str, int] = dict.fromkeys(TABLES, self.commits)
         self.removed: dict[str, int] = dict.fromkeys(ASCENDING, self.commits)
-        self.chunks = ChunkWriter(self.writer, self.schemas)
+        self.chunks = ChunkWriter(self.writer)
 
     def expect_open(self) -> None:
         """Raise StoreClosed after `close`, and in a forked process."""
@@ -375,7 +374,7 @@ class Database:
                 kept.enter_context(reader.snapshot(unlimited=unlimited))
                 if begin is not None:
                     begin()
-            yield Chunks(reader.execute, self.schemas)
+            yield Chunks(reader.execute)
 
     def close(self) -> None:
         """Close all connections, the one that writes last; in a forked process, none."""

@@ -29,7 +29,7 @@ import pyarrow as pa
 from xscl.errors import StoreError
 from xscl.store.chunks import Chunks, Dead
 from xscl.store.database import Database, Reader, changes_of, translated
-from xscl.store.mirrors import Analysis, Mirrors
+from xscl.store.queries.mirrors import Analysis, Mirrors
 from xscl.store.queries.tables import (
     ENCODED,
     RELATIONS,
@@ -173,11 +173,6 @@ class Store:
         They `replace` those of the same keys.
         """
         name = table.removeprefix("state.")
-        if name in RELATIONS:
-            schema, listed = RELATIONS[name].schema, list(rows)
-            columns = [pa.array([row[one.name] for row in listed], one.type) for one in schema]
-            self.append(name, pa.table(columns, schema=schema))
-            return
         sql = _insertion(name, tuple(TABLES[name].names), replace=replace)
         self.execute_many(sql, stored_rows(name, rows))
 
@@ -375,11 +370,6 @@ class Store:
         shape, rows = self._answer(sql, parameters)
         return (dict(zip(shape.names, row, strict=True)) for row in shape.decoded(rows))
 
-    def row(self, sql: str, parameters: Sequence[object] = ()) -> dict[str, Any]:
-        """Return the single row of a query, by the names of its columns."""
-        (found,) = self.rows(sql, parameters)
-        return found
-
     def arrow(self, sql: str, parameters: Sequence[object] = ()) -> pa.Table:
         """Return the answer of a query as an Arrow table."""
         shape, rows = self._answer(sql, parameters)
@@ -415,10 +405,6 @@ class Store:
             return self.seen()
 
     # -- Errors, copied, closed ------------------------------------------------------------
-
-    def translate_errors(self) -> AbstractContextManager[None]:
-        """Return a context that raises errors of SQLite as errors of the store."""
-        return self._database.translated()
 
     def expect_open(self) -> None:
         """Raise StoreClosed after `close`."""
@@ -491,6 +477,5 @@ def _verify(path: Path, had: StoreMark) -> None:
             rows: list[tuple[Any, ...]] = copy.execute(sql, row).fetchall()
             return rows
 
-        chunks = Chunks(execute, {name: one.schema for name, one in RELATIONS.items()})
-        for _ in chain.from_iterable(map(chunks.between, RELATIONS)):
+        for _ in chain.from_iterable(map(Chunks(execute).between, RELATIONS)):
             pass  # each is compared with its checksum

@@ -27,9 +27,9 @@ from urllib.parse import quote
 import apsw
 import apsw.sqlite_extra
 
+from xscl.atomic_files import synchronise
 from xscl.errors import StoreError
 from xscl.plurals import counted
-from xscl.store.atomic_files import synchronise
 from xscl.store.consumed_note import remaining
 from xscl.store.queries.tables import APPLICATION, VERSION, create_statements, unsigned
 from xscl.store.store_errors import (

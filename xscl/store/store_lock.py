@@ -20,7 +20,7 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-from xscl.store.atomic_files import synchronise
+from xscl.atomic_files import synchronise
 from xscl.store.store_errors import DATABASE, StoreInUse
 
 UNFINISHED = (1 << 63) - 1

@@ -50,7 +50,7 @@ class MatchReader:
     @contextmanager
     def snapshot(self) -> Iterator[Store]:
         """Hold the connection, within a transaction that sees one commit, while the block runs."""
-        with self.lock, self.store.translate_errors(), self.store.reading():
+        with self.lock, self.store.reading():
             yield self.store
 
     def read(

@@ -8,7 +8,7 @@ import pytest
 
 import xscl
 from feeds.faultpoints import FaultSpec, armed
-from tests.xscl.failing_commits import POINTS, full_disk
+from tests.xscl.failing_commits import POINTS
 from xscl.engine.transactions import Transactions
 from xscl.errors import StoreError
 from xscl.store.store import Store
@@ -18,12 +18,12 @@ def test_a_component_that_fails_closes_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: Transactions) -> Store:
-        raise full_disk()
+        raise StoreError("no room", hint="planted")
 
     path = tmp_path / "x.sqlite"
     with monkeypatch.context() as patched:
         patched.setattr(Transactions, "connect", fail)
-        with pytest.raises(StoreError, match="cannot be written"):
+        with pytest.raises(StoreError, match="no room"):
             xscl.Engine(path)
     xscl.Engine(path).close()
 

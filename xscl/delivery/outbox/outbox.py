@@ -26,13 +26,13 @@ from xscl.delivery.message import owner_of
 from xscl.delivery.notifier import Notifier
 from xscl.delivery.outbox.deliveries import Deliveries, RetryPolicy, Sender
 from xscl.delivery.outbox.endpoints import Endpoints
+from xscl.delivery.store_epochs import epochs_of
 from xscl.delivery.syndication.secret_addresses import SecretAddresses
 from xscl.delivery.syndication.syndicated_feed import ModificationTimes
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.limiter import DailyQuota
 from xscl.polling.credentials import Credentials
-from xscl.store.store_epochs import epochs_of
 from xscl.subscriptions.matches import Matches
 
 

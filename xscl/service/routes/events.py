@@ -9,7 +9,7 @@ A client whose next matches were evicted (`serve --keep-matches`) first gets an 
 id is the last evicted position.  An id ahead of the newest position is refused, as all matches up
 to it would be skipped.
 
-An id contains the store generation of its position (`xscl.store.store_epochs`).  After a restore
+An id contains the store generation of its position (`xscl.delivery.store_epochs`).  After a restore
 from a backup the client first gets an event `restored` and continues from the last position that
 both generations share.  Some matches may be sent again, under the same ids.
 """

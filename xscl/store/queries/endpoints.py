@@ -63,10 +63,11 @@ def failing_endpoints(store: Store, limit: int) -> Iterator[dict[str, Any]]:
 
 def delivery_counts(store: Store) -> dict[str, int]:
     """Return the numbers of endpoints, of `failing` and of `disabled` ones, and of letters."""
-    return store.row(
+    (found,) = store.rows(
         "SELECT count(*) AS endpoints,"
         " count(*) FILTER (WHERE state = 'incomplete' OR failures > 0 AND state <> 'disabled')"
         " AS failing,"
         " count(*) FILTER (WHERE state = 'disabled') AS disabled,"
         " (SELECT count(*) FROM state.dead_letter) AS letters FROM state.endpoint"
     )
+    return found

@@ -475,7 +475,7 @@ def no_output(graph: JoinGraph) -> pa.Table:
 
 # -- A user's query ------------------------------------------------------------------------
 
-_STORED = frozenset({*TABLES, *CHUNKED} - {"chunk", "relation"})
+_STORED = frozenset({*TABLES, *CHUNKED} - {"chunk"})
 _OF_STATE = re.compile(r'\bstate"?\s*\.\s*"?(\w+)')
 _OF_TEMPLATE = re.compile(r"\b(?:r_t|r_out|out)_([1-9][0-9]*)\b")
 _OF_ALL = re.compile(r"\b(duckdb_\w+|pragma_\w+|pg_\w+|sqlite_\w+|information_schema|show)\b")

@@ -164,8 +164,8 @@ def _of(
 
 def count_of(store: Store, owner: int) -> int:
     """Return the number of an owner's subscriptions."""
-    query = f"SELECT count(*) AS n FROM state.subscription WHERE {own_condition('name', owner)}"
-    return int(store.row(query)["n"])
+    own = own_condition("name", owner)
+    return found_number(store, f"SELECT count(*) FROM state.subscription WHERE {own}") or 0
 
 
 def first_of_template(store: Store, template: int) -> str | None:

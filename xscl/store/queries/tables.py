@@ -118,7 +118,6 @@ _TABLES = {
         note VARCHAR""",
     "chunk": """id BIGINT PRIMARY KEY, relation VARCHAR, first BIGINT, last BIGINT, rows BIGINT,
         size BIGINT, crc BIGINT, data BLOB""",
-    "relation": "name VARCHAR PRIMARY KEY, schema BLOB",
 }
 
 ASCENDING = ("document",)

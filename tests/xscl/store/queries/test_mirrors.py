@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from xscl.store import mirrors
-from xscl.store.queries import tables
+from xscl.store.queries import mirrors, tables
 from xscl.store.queries.tables import TABLES, column_of
 from xscl.store.store import Store
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+from xscl.delivery.store_epochs import begin_epoch, epochs_of
 from xscl.engine.facade import Engine
-from xscl.store.store_epochs import begin_epoch, epochs_of
 
 
 def test_each_generation_knows_up_to_where_it_agrees_with_those_before(tmp_path: Path) -> None:
