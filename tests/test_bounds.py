@@ -37,6 +37,7 @@ import xscl.delivery.outbox.deliveries as deliveries
 import xscl.delivery.outbox.endpoints as endpoints
 import xscl.delivery.syndication.secret_addresses as secret_addresses
 import xscl.delivery.syndication.syndicated_feed as atom
+import xscl.documents.consumed_offsets as consumed_offsets
 import xscl.documents.document_validation as document_validation
 import xscl.documents.retention as retention
 import xscl.documents.tree_cache as tree_cache
@@ -84,7 +85,6 @@ import xscl.shredding.batch.shape as shape
 import xscl.shredding.conditions.residual as residual
 import xscl.shredding.conditions.unevaluated as unevaluated
 import xscl.shredding.conditions.xpath_values as xpath_values
-import xscl.store.consumed_offsets as consumed_offsets
 import xscl.store.database as database
 import xscl.store.queries.mirrors as mirrors
 import xscl.subscriptions.construct as construct

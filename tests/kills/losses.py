@@ -24,9 +24,9 @@ from pathlib import Path
 import xscl
 from feeds.documents import Document
 from tests.simulation import disk
+from xscl.documents.consumed_offsets import DIRECT, BatchKey
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.store import database
-from xscl.store.consumed_offsets import DIRECT, BatchKey
 from xscl.store.store import Store
 
 QUERY = "S//a[./k->x] FOLLOWED BY{x=y, 30 d} S//a[./k->y]"

@@ -679,7 +679,7 @@ _ENGINE_AND_STORE = (
     ),
     Fault(
         "a batch of a consumer counts twice",
-        "xscl/store/consumed_offsets.py",
+        "xscl/documents/consumed_offsets.py",
         "        if last is None or batch.batch_id > last:\n            return False\n",
         "        if last is not None:\n            return False\n",
         ("tests/xscl/engine/test_engine.py::test_a_batch_of_a_consumer_counts_once",),

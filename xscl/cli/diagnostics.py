@@ -21,6 +21,7 @@ from typing import Literal, TypeAlias
 from feeds.java import JavaNotFound, find_java
 from feeds.spool import SegmentDamaged, SegmentsMissing, Spool, SpoolError
 from xscl.cli.extras import PACKAGES, Extra, install_command, missing
+from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.errors import StoreError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.plurals import counted
@@ -30,7 +31,6 @@ from xscl.polling.credentials import Credentials
 from xscl.polling.feed import FeedsError
 from xscl.polling.feed_repository import ticks
 from xscl.store.consumed_note import expect_consumed, remaining
-from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.queries.status import without_secrets
 from xscl.store.queries.tables import VERSION
 from xscl.store.store import Store

@@ -20,6 +20,7 @@ import pyarrow as pa
 from feeds.documents import Document, DocumentColumns
 from feeds.errors import MalformedDocument
 from feeds.xml.xmlparse import parse
+from xscl.documents.consumed_offsets import Beat
 from xscl.documents.document_ids import (
     DocumentIds,
     Versions,
@@ -40,7 +41,6 @@ from xscl.shredding.arrivals import Arrival, Arrivals, BatchPart, RemoteWitnesse
 from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.shredding.remote.remote_bindings import Numbers
-from xscl.store.consumed_offsets import Beat
 from xscl.store.queries.documents import insert_documents, latest_arrival, stored_documents
 from xscl.store.queries.rejected import insert_rejected, known_rejected
 from xscl.store.queries.tables import EARLIEST, LEVELS

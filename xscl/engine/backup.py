@@ -33,7 +33,7 @@ from typing import IO, Any, Protocol
 from feeds.faultpoints import reached
 from feeds.spool import Extract, Spool
 from xscl.atomic_files import created, replacing
-from xscl.store.consumed_offsets import ConsumedOffsets
+from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.store.queries.feed_spool import last_appended
 from xscl.store.queries.tables import VERSION
 from xscl.store.store import Store

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from feeds.documents import Document, DocumentColumns
 from templates.model.result_bound import RESULTS
+from xscl.documents.consumed_offsets import BatchKey
 from xscl.documents.results import XSCL, Subscription
 from xscl.documents.retention import Retention
 from xscl.engine.backup import Backup
@@ -35,7 +36,6 @@ from xscl.language.names import NAME, NAME_HINT, refuse_long_stream
 from xscl.planning.event_queries import Attributes, names_of
 from xscl.planning.plan_graph import PlanGraph
 from xscl.planning.truncations import Stopped
-from xscl.store.consumed_offsets import BatchKey
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import LIMIT, Page
 from xscl.subscriptions.match_tables import html_table

@@ -16,6 +16,7 @@ import pyarrow as pa
 from feeds.documents import Document, DocumentColumns
 from feeds.faultpoints import reached
 from templates.model.relations import INFINITE
+from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.documents.document_log import AcceptedDocuments, DocumentOrigin
 from xscl.documents.document_validation import Refusal, expect_valid
 from xscl.engine.heap_trim import LARGE, MANY, trim_heap
@@ -26,7 +27,6 @@ from xscl.engine.transactions import Transactions
 from xscl.planning.operators.joins import Interleaved
 from xscl.shredding.arrivals import Arrivals, BatchPart, cut_parts
 from xscl.shredding.remote.artefact import ArtefactDirectory
-from xscl.store.consumed_offsets import BatchKey, Beat
 from xscl.store.queries.lateness import count_late
 from xscl.store.queries.rejected import insert_late
 from xscl.store.queries.results import insert_results

@@ -19,6 +19,7 @@ from templates.registry.registry import Registry
 from templates.state.join_state import a_quarter
 from xscl.documents.composite_events import Composite, CompositeEvents
 from xscl.documents.composite_ids import CompositeIds
+from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.documents.document_log import DocumentLog, DocumentOrigin
 from xscl.engine.eviction import Forgetting
 from xscl.engine.throughput import Flow
@@ -31,7 +32,6 @@ from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrivals
 from xscl.shredding.remote.image import AutomatonImage
 from xscl.store.consumed_note import expect_consumed
-from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.queries.join_storage import JoinStorage
 from xscl.store.store import Store
 from xscl.subscriptions.construct import TooLarge

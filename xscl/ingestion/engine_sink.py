@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 from feeds.documents import Document
 from feeds.faultpoints import reached
+from xscl.documents.consumed_offsets import BatchKey
 from xscl.engine.facade import Engine
 from xscl.engine.ingest import PushResult
 from xscl.ingestion.quarantine import BatchAttempts, poisonous
 from xscl.shredding.arrivals import BatchPart
 from xscl.shredding.remote.artefact import ArtefactDirectory
-from xscl.store.consumed_offsets import BatchKey
 from xscl.subscriptions.matches import Matches
 
 _log = logging.getLogger(__name__)

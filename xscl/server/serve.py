@@ -33,6 +33,7 @@ from xscl.delivery.match_tail import MatchTail
 from xscl.delivery.message import owner_of
 from xscl.delivery.outbox.deliveries import RetryPolicy
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
+from xscl.documents.consumed_offsets import BatchKey
 from xscl.documents.results import Subscription
 from xscl.documents.retention import changed_retention
 from xscl.engine.disk_guard import LEAST, DiskGuard
@@ -55,7 +56,6 @@ from xscl.service.accounts import Accounts
 from xscl.service.status import StatusReader
 from xscl.service.status_series import StatusSeries
 from xscl.service.usage import Usage
-from xscl.store.consumed_offsets import BatchKey
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches

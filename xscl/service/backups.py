@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import IO
 
 from feeds.spool import Spool
+from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.engine.backup import back_up
 from xscl.engine.disk_guard import DiskGuard
 from xscl.engine.facade import Engine
 from xscl.errors import XsclError
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.store import Store
 from xscl.store.store_file import log_path
 

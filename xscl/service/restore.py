@@ -29,6 +29,7 @@ from typing import NamedTuple
 from feeds.spool import LAST_SEGMENT, SegmentDamaged, SegmentGone, Spool, SpoolError
 from xscl.atomic_files import synchronise
 from xscl.delivery.store_epochs import begin_epoch
+from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.engine.backup import MANIFEST, Backup, damaged, read_backup, unpack
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
@@ -38,7 +39,6 @@ from xscl.ingestion.pipeline import PipelineError, check_store, read_checkpoint
 from xscl.service.lacking import Lacking, find_lacking
 from xscl.service.name_bounds import long_names
 from xscl.store.consumed_note import drop_note, noted
-from xscl.store.consumed_offsets import ConsumedOffsets
 from xscl.store.queries.feed_spool import last_appended
 from xscl.store.store import Store
 from xscl.store.store_errors import BackupError, StoreDamaged, StoreWentBack, WrongVersion

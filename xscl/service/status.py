@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from feeds.spool import Segment, Spool, SpoolError
+from xscl.documents.consumed_offsets import DIRECT, ConsumedOffsets
 from xscl.documents.retention import (
     Retention,
     described,
@@ -26,7 +27,6 @@ from xscl.engine.throughput import Rates
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
-from xscl.store.consumed_offsets import DIRECT, ConsumedOffsets
 from xscl.store.queries.status import status_counts
 from xscl.store.store import Store
 from xscl.store.store_lock import StoreMark

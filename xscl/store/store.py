@@ -17,10 +17,9 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import apsw
 import duckdb
@@ -35,10 +34,10 @@ from xscl.store.queries.tables import (
     RELATIONS,
     TABLES,
     Column,
+    Shape,
     column_of,
-    decoder,
     encoded,
-    named,
+    insertion,
     schema_of,
     stored_column,
     stored_rows,
@@ -55,38 +54,6 @@ _REWRITE = "rewrite"  # the key in `state.meta` while a rewrite is to be done
 _UNWRITTEN = (apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_TRUNCATE)
 
 
-class _Shape(NamedTuple):
-    """The columns of an answer: names, types of stored ones, and what decodes some of them."""
-
-    names: tuple[str, ...]
-    types: tuple[pa.DataType | None, ...]
-    decoders: tuple[tuple[int, Callable[[Any], Any]], ...]
-
-    @classmethod
-    def of(cls, described: Sequence[tuple[str | None, ...]]) -> _Shape:
-        types = tuple(_type_of(table, column) for *_, table, column in described)
-        found = ((place, decoder(kind)) for place, kind in enumerate(types))
-        decoders = tuple((place, decode) for place, decode in found if decode is not None)
-        return cls(tuple(str(one[0]) for one in described), types, decoders)
-
-    def decoded(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Return rows with the values of the types of their columns."""
-        return [self._decoded(row) for row in rows] if self.decoders else rows
-
-    def _decoded(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        values = list(row)
-        for place, decode in self.decoders:
-            if values[place] is not None:
-                values[place] = decode(values[place])
-        return tuple(values)
-
-
-def _type_of(table: str | None, column: str | None) -> pa.DataType | None:
-    """Return the type of a stored column, None for one that is computed."""
-    schema = TABLES.get(table or "")
-    return schema.field(column).type if schema and column in schema.names else None
-
-
 class Store:
     """A thread's access to the database of a store; raises StoreError.
 
@@ -98,7 +65,7 @@ class Store:
         self._database = Database(self.path, accept=accept)
         self._mirrors = self._new_mirrors()
         self._analysis = Analysis()
-        self._shapes: dict[str, _Shape] = {}
+        self._shapes: dict[str, Shape] = {}
         self._is_first = True
         self._begin()
         if self.meta(_REWRITE):  # it was broken off
@@ -155,7 +122,7 @@ class Store:
             self.append(name, rows)
         elif rows.num_rows:
             values = zip(*map(stored_values, rows.columns), strict=True)
-            self.execute_many(_insertion(name, tuple(rows.column_names)), values)
+            self.execute_many(insertion(name, tuple(rows.column_names)), values)
 
     def insert_columns(self, table: str, columns: Mapping[str, Column]) -> None:
         """Append rows to a table: columns of Python values or of NumPy, by their names."""
@@ -163,7 +130,7 @@ class Store:
         values = (
             stored_column(one, encode=column in ENCODED[name]) for column, one in columns.items()
         )
-        self.execute_many(_insertion(name, tuple(columns)), zip(*values, strict=True))
+        self.execute_many(insertion(name, tuple(columns)), zip(*values, strict=True))
 
     def insert_rows(
         self, table: str, rows: Iterable[Mapping[str, object]], *, replace: bool = False
@@ -173,7 +140,7 @@ class Store:
         They `replace` those of the same keys.
         """
         name = table.removeprefix("state.")
-        sql = _insertion(name, tuple(TABLES[name].names), replace=replace)
+        sql = insertion(name, tuple(TABLES[name].names), replace=replace)
         self.execute_many(sql, stored_rows(name, rows))
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
@@ -328,7 +295,7 @@ class Store:
             found: list[tuple[Any, ...]] = connection.execute(sql, parameters).fetchall()
             return found
 
-    def _answer(self, sql: str, parameters: Sequence[object]) -> tuple[_Shape, list[Any]]:
+    def _answer(self, sql: str, parameters: Sequence[object]) -> tuple[Shape, list[Any]]:
         """Return the columns and the rows of a statement with stored values."""
         bound = [encoded(one) for one in parameters]
         changed = changes_of(sql)
@@ -339,11 +306,11 @@ class Store:
             shape = self._shapes.get(sql)
             if shape is not None:
                 return shape, connection.execute(sql, bound).fetchall()
-            described: list[_Shape] = []
+            described: list[Shape] = []
             cursor = connection.cursor()
 
             def describe(now: apsw.Cursor, *_: object) -> bool:
-                described.append(_Shape.of(now.description_full))
+                described.append(Shape.of(now.description_full))
                 return True
 
             # Later it is unknown: an answer without rows is complete when `execute` returns.
@@ -441,14 +408,7 @@ class Store:
             self._reader.close()
 
 
-_COUNT = _Shape(("Count",), (None,), ())
-
-
-@lru_cache
-def _insertion(table: str, columns: tuple[str, ...], *, replace: bool = False) -> str:
-    places = ", ".join("?" * len(columns))
-    verb = "INSERT OR REPLACE" if replace else "INSERT"
-    return f"{verb} INTO state.{table} ({named(columns)}) VALUES ({places})"
+_COUNT = Shape(("Count",), (None,), ())
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import pytest
 
 from feeds.documents import Document, DocumentColumns
 from tests.examples import usually
+from xscl.documents.consumed_offsets import Beat
 from xscl.documents.document_log import DocumentLog
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
@@ -16,7 +17,6 @@ from xscl.shredding.arrivals import BatchPart
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.nodes.tree import string_value
 from xscl.shredding.remote.remote_bindings import compute_bindings, texts_of
-from xscl.store.consumed_offsets import Beat
 from xscl.store.store import Store
 from xscl.time_format import LATEST
 

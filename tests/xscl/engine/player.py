@@ -18,7 +18,7 @@ import xscl
 from tests.joining import in_database
 from tests.oracle.evaluation import Match, identity, matches, named, outputs
 from tests.oracle.queries import Case, Doc, Event, Push, Subscribe, Subscription, Unsubscribe
-from xscl.store.consumed_offsets import DIRECT, BatchKey
+from xscl.documents.consumed_offsets import DIRECT, BatchKey
 
 CUTS = st.lists(st.sampled_from((True, False, False)), min_size=6, max_size=6)
 Batch: TypeAlias = list[Push] | Subscribe | Unsubscribe

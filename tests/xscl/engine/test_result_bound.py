@@ -23,9 +23,9 @@ import templates.processor as processor
 import templates.state.value_joins as valuejoins
 import xscl
 from tests.examples import examples, usually
+from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.engine.ingest import AIM, FIRST, MOST, PushSize
 from xscl.errors import StoreError
-from xscl.store.consumed_offsets import BatchKey, Beat
 from xscl.store.queries.results import results_since
 
 Answer = tuple[int, int, int, tuple[int, ...]]

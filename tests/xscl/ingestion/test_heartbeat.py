@@ -15,6 +15,7 @@ import pytest
 
 from feeds.documents import Document
 from feeds.spool import SegmentsMissing, Spool
+from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
@@ -25,7 +26,6 @@ from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.polling.stored_feeds import heard_until
 from xscl.server.serve import ServeSettings, Service
 from xscl.shredding.arrivals import BatchPart
-from xscl.store.consumed_offsets import BatchKey, Beat
 from xscl.subscriptions.match import Match
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -23,6 +23,7 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import SegmentDamaged, Spool, SpoolError
 from tests.waiting import PATIENCE
+from xscl.documents.consumed_offsets import BatchKey
 from xscl.engine.batch_size import FEWEST, leave, left
 from xscl.engine.disk_guard import is_full
 from xscl.engine.facade import Engine
@@ -40,7 +41,6 @@ from xscl.shredding.arrivals import BatchPart
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.remote.artefact import ArtefactDirectory
-from xscl.store.consumed_offsets import BatchKey
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,11 +13,11 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.foreign import write_foreign_packages
+from xscl.documents.consumed_offsets import DIRECT, BatchKey
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.quarantine import BatchAttempts, poisonous
-from xscl.store.consumed_offsets import DIRECT, BatchKey
 
 ROOT = Path(__file__).resolve().parents[3]
 ECHO = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"

@@ -24,6 +24,7 @@ from tests.xscl.polling import scripted
 from xscl.delivery.endpoint import File
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.delivery.outbox.outbox import Outbox
+from xscl.documents.consumed_offsets import BatchKey
 from xscl.engine import disk_guard
 from xscl.engine.disk_guard import DiskFull
 from xscl.engine.facade import Engine
@@ -37,7 +38,6 @@ from xscl.polling.feed_repository import FeedRepository
 from xscl.server.serve import ServeSettings, Service
 from xscl.service.accounts import Accounts, Quota
 from xscl.service.status import StatusReader, status
-from xscl.store.consumed_offsets import BatchKey
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches
 

@@ -27,6 +27,7 @@ from tests.xscl.failing_commits import POINTS, full_disk
 from tests.xscl.polling.scripted import Server, reply, rss
 from tests.xscl.polling.scripted import serving as scripted
 from tests.xscl.service.conftest import Running, eventually, serving
+from xscl.documents.consumed_offsets import DIRECT, BatchKey
 from xscl.engine import disk_guard
 from xscl.engine.disk_guard import DiskFull, DiskGuard, is_full
 from xscl.engine.facade import Engine
@@ -36,7 +37,6 @@ from xscl.ingestion.engine_sink import EngineSink
 from xscl.polling.feed_poller import PollSettings
 from xscl.service.installation import ServiceSettings
 from xscl.service.logs import LogFormat, logging_to
-from xscl.store.consumed_offsets import DIRECT, BatchKey
 from xscl.store.database import sqlite_error
 from xscl.store.store_errors import StoreUnavailable
 

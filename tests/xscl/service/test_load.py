@@ -21,13 +21,13 @@ from tests.xscl.polling.scripted import serving as scripted
 from tests.xscl.polling.test_scripted_feeds import USELESS
 from tests.xscl.service.conftest import ANY_PORT, Running, eventually, ok, serving
 from tests.xscl.stored_tables import stored_tables
+from xscl.documents import consumed_offsets
 from xscl.documents.retention import Retention
 from xscl.engine.facade import Engine
 from xscl.ingestion import pipeline
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.feed_poller import PollSettings
-from xscl.store import consumed_offsets
 
 CATCHES_UP = 300.0
 """Seconds after a burst in which all that was acknowledged is consumed."""

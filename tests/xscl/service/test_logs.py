@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from feeds.documents import Document
+from xscl.documents.consumed_offsets import DIRECT, BatchKey
 from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.service.logs import LogFormat, OneLine, clean, logging_to
-from xscl.store.consumed_offsets import DIRECT, BatchKey
 
 
 def record(message: str, *args: object, **extra: Any) -> logging.LogRecord:

@@ -35,6 +35,7 @@ from pathlib import Path
 from feeds.documents import DocumentColumns
 from feeds.faultpoints import reached
 from feeds.spool import Segment, Spool
+from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.engine.batch_size import Sizing, leave
 from xscl.ingestion.pipeline import (
     BATCH,
@@ -49,7 +50,6 @@ from xscl.ingestion.pipeline import (
 from xscl.shredding.arrivals import BatchPart
 from xscl.shredding.remote.artefact import ArtefactDirectory
 from xscl.shredding.remote.remote_bindings import RemoteBindings, read_bindings
-from xscl.store.consumed_offsets import BatchKey, Beat
 
 try:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types

@@ -326,3 +326,46 @@ def column_of(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array:
     if kind == pa.bool_():
         return pa.array(values, pa.int8()).cast(kind)
     return pa.array(values, kind)
+
+
+# -- Statements ----------------------------------------------------------------------------
+
+
+@lru_cache
+def insertion(table: str, columns: tuple[str, ...], *, replace: bool = False) -> str:
+    """Return SQL that appends a row, or replaces that of the same key, with its parameters."""
+    places = ", ".join("?" * len(columns))
+    verb = "INSERT OR REPLACE" if replace else "INSERT"
+    return f"{verb} INTO state.{table} ({named(columns)}) VALUES ({places})"
+
+
+class Shape(NamedTuple):
+    """The columns of an answer: names, types of stored ones, and what decodes some of them."""
+
+    names: tuple[str, ...]
+    types: tuple[pa.DataType | None, ...]
+    decoders: tuple[tuple[int, Callable[[Any], Any]], ...]
+
+    @classmethod
+    def of(cls, described: Sequence[tuple[str | None, ...]]) -> Shape:
+        types = tuple(_type_of(table, column) for *_, table, column in described)
+        found = ((place, decoder(kind)) for place, kind in enumerate(types))
+        decoders = tuple((place, decode) for place, decode in found if decode is not None)
+        return cls(tuple(str(one[0]) for one in described), types, decoders)
+
+    def decoded(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Return rows with the values of the types of their columns."""
+        return [self._decoded(row) for row in rows] if self.decoders else rows
+
+    def _decoded(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        values = list(row)
+        for place, decode in self.decoders:
+            if values[place] is not None:
+                values[place] = decode(values[place])
+        return tuple(values)
+
+
+def _type_of(table: str | None, column: str | None) -> pa.DataType | None:
+    """Return the type of a stored column, None for one that is computed."""
+    schema = TABLES.get(table or "")
+    return schema.field(column).type if schema and column in schema.names else None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from xscl.store.queries.ledger import delete_batches, has_batch, insert_batch, last_batch
 from xscl.store.store import Store
 
 DIRECT = "direct"
@@ -56,12 +57,9 @@ class ConsumedOffsets:
             return False
         query_id, batch_id = batch.query_id, batch.batch_id
         last = self.last(query_id)
-        self._store.insert_rows("state.ledger", [{"query_id": query_id, "batch_id": batch_id}])
+        insert_batch(self._store, query_id, batch_id)
         if last is not None and batch_id // KNOWN > last // KNOWN:
-            self._store.fetch(
-                "DELETE FROM state.ledger WHERE query_id = ? AND batch_id <= ?",
-                [query_id, batch_id - KNOWN],
-            )
+            delete_batches(self._store, query_id, batch_id - KNOWN)
         self._last[query_id] = batch_id if last is None else max(last, batch_id)
         self.segment = max(self.segment, batch.segment)
         return True
@@ -71,14 +69,10 @@ class ConsumedOffsets:
         last = self.last(batch.query_id)
         if last is None or batch.batch_id > last:
             return False
-        known = "SELECT 1 FROM state.ledger WHERE query_id = ? AND batch_id = ?"
-        return batch.batch_id <= last - KNOWN or bool(self._store.fetch(known, batch[:2]))
+        return batch.batch_id <= last - KNOWN or has_batch(self._store, *batch[:2])
 
     def last(self, query_id: str) -> int | None:
         """Return the last batch under a query id."""
         if query_id not in self._last:
-            ((last,),) = self._store.fetch(
-                "SELECT max(batch_id) FROM state.ledger WHERE query_id = ?", [query_id]
-            )
-            self._last[query_id] = None if last is None else int(last)
+            self._last[query_id] = last_batch(self._store, query_id)
         return self._last[query_id]

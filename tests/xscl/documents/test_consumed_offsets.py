@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscl.store.consumed_offsets import DIRECT, KNOWN, BatchKey, ConsumedOffsets
+from xscl.documents.consumed_offsets import DIRECT, KNOWN, BatchKey, ConsumedOffsets
 from xscl.store.store import Store
 
 
