@@ -179,7 +179,7 @@ def test_names_in_a_list_of_feeds(operator: httpx.Client) -> None:
         ("subscription", "name", LONG),
         ("subscription_tag", "tag", LONG),
         ("saved_statement", "name", 17),
-        ("feed", "title", LONG),
+        ("feed", "stream", LONG),
     ],
 )
 def test_names_in_an_export(tmp_path: Path, table: str, column: str, value: object) -> None:
