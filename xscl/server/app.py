@@ -29,7 +29,6 @@ from xscl.service.routes import (
     tokens,
     websub,
 )
-from xscl.service.shortcut import Shortcut
 from xscl.web.problems import install as install_error_pages
 from xscl.web.router import router as pages
 
@@ -77,7 +76,6 @@ def create_app(installation: Installation) -> FastAPI:
     problems.install(app)
     install_error_pages(app)
     describe(app)
-    app.add_middleware(Shortcut, installation=installation)
     app.add_middleware(Guard, installation=installation)
     app.add_middleware(Counting, metrics=installation.metrics, clock=time.monotonic)
     return app

@@ -25,7 +25,6 @@ from xscl.polling.websub_callbacks import Pushes
 from xscl.service.accounts import THE_OPERATOR, Accounts
 from xscl.service.backups import Backups
 from xscl.service.client_address import Network, is_loopback
-from xscl.service.completions import CompletionBridge
 from xscl.service.connection_limit import CONNECTIONS, ConnectionLimit
 from xscl.service.intake import DOCUMENTS, Intake
 from xscl.service.metrics import Metrics
@@ -130,7 +129,9 @@ class PublicStreams:
         """Return whether a public stream has this name; a negative result is cached for 1 s."""
         if owner(name)[0] != OPERATOR:
             return False
-        if self.is_at_hand(name):
+        if name == EVERYTHING or name in self._seen or self._engine.host.catalog.has_stream(name):
+            return True
+        if self._accounts.has_stream(THE_OPERATOR, name):
             return True
         now = time.monotonic()
         if now - self._missed.get(name, -_MISSED) < _MISSED:
@@ -144,14 +145,6 @@ class PublicStreams:
             self._missed.clear()
         self._missed[name] = now
         return False
-
-    def is_at_hand(self, name: str) -> bool:
-        """Return whether a public stream is known by this name without a query."""
-        if owner(name)[0] != OPERATOR:
-            return False
-        if name == EVERYTHING or name in self._seen or self._engine.host.catalog.has_stream(name):
-            return True
-        return self._accounts.has_stream(THE_OPERATOR, name)
 
     def names(self) -> set[str]:
         """Return the names of all public streams."""
@@ -180,12 +173,11 @@ class Installation:
     assigns arrival times.  `resolver` maps stream names in queries to the engine's.
     `connections` counts connections by client; `watch` detects a stalled consumer,
     and `series` has the figures of the last day.
-    `completions` resolves futures with the results of threads.  `questions`, `imports` and
-    `confirming` limit concurrency, by account number; `requests` limits the rate and `listeners`
-    the number of event streams.  Hold `endpoints_lock` to count endpoints and make one.  `counts`
-    are the documents by stream, `warnings` those of queries.  `pushes` are those of hubs, None
-    without a public address.  `callbacks` limits the rate at each callback, `deliveries` the number
-    at a time.
+    `questions`, `imports` and `confirming` limit concurrency, by account number; `requests` limits
+    the rate and `listeners` the number of event streams.  Hold `endpoints_lock` to count endpoints
+    and make one.  `counts` are the documents by stream, `warnings` those of queries.  `pushes` are
+    those of hubs, None without a public address.  `callbacks` limits the rate at each callback,
+    `deliveries` the number at a time.
     """
 
     home: DataDirectory
@@ -218,7 +210,6 @@ class Installation:
     endpoints_lock: threading.Lock = field(default_factory=threading.Lock)
     requests: TokenBuckets[int] = field(default_factory=TokenBuckets[int])
     listeners: KeyedLimiter[int] = field(default_factory=KeyedLimiter[int])
-    completions: CompletionBridge = field(default_factory=CompletionBridge)
     questions: FairLimiter = field(default_factory=lambda: FairLimiter(QUESTIONS))
     imports: FairLimiter = field(default_factory=lambda: FairLimiter(IMPORTS, 0, 0.0))
     confirming: FairLimiter = field(default_factory=lambda: FairLimiter(CONFIRMING, 0, 0.0))
@@ -245,7 +236,7 @@ def installed(
         accounts = Accounts(own)
         counts = StreamCounts()
         public = PublicStreams(engine, accounts, readers, counts)
-        resolver = Resolver(accounts, public.known, public.is_at_hand)
+        resolver = Resolver(accounts, public.known)
         usage = Usage((one.name for one in engine.subscriptions), (feed.key for feed in feeds))
         registrar = stack.enter_context(closing(Registrar(engine)))
         sql = stack.enter_context(UserSql(engine, home.path))

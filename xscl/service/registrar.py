@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from xscl.documents.results import XSCL, Subscription
+from xscl.documents.results import XSCL
 from xscl.engine.facade import Engine
 from xscl.errors import Stopping
 from xscl.service.group_commit import GroupCommit
@@ -38,7 +38,6 @@ class Registrar:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._others = ThreadPoolExecutor(2, "registrar")
-        self._lookups = ThreadPoolExecutor(1, "lookups")
         self._commits = GroupCommit[QueuedQuery](
             "registrar", self._register_all, lambda query: 1 / MOST, LINGER
         )
@@ -63,13 +62,6 @@ class Registrar:
             raise Stopping() from None
         return asked.done
 
-    def committed(self, name: str) -> Future[Subscription | None]:
-        """Return the future of a subscription as of the last commit: see `Catalog.committed`."""
-        try:
-            return self._lookups.submit(self._engine.host.catalog.committed, name)
-        except RuntimeError:  # the executor was shut down
-            raise Stopping() from None
-
     def _register_other(
         self, asked: QueuedQuery, language: str, since: str | None, history: bool
     ) -> None:
@@ -93,7 +85,6 @@ class Registrar:
 
     def close(self) -> None:
         """Register queued queries and stop."""
-        self._lookups.shutdown()
         self._others.shutdown()
         self._commits.close()
 

@@ -23,12 +23,6 @@ class RegistrationWarnings:
         self._resolver = resolver
         self._shapes: dict[tuple[int, Shape], Read[list[str]]] = {}
 
-    def are_known(self, who: Account, query: str) -> bool:
-        """Return True if the warnings of a user's query are found without work."""
-        cut = split(query)
-        known = None if cut is None else self._shapes.get((who.number, cut[0]))
-        return known is not None and known.arrived == self._arrived
-
     def of(self, who: Account, query: str) -> list[str]:
         """Return the warnings of a user's query in XSCL; raises QueryError."""
         cut = split(query)

@@ -32,9 +32,6 @@ SUSPECT = re.compile(rf"(?<![\w.-]){MINE.pattern}")
 REMEMBERED = 20_000
 """Maximum size of the cache of query shapes."""
 
-QUICK = 5_000
-"""Maximum length of a query that is resolved on the event loop if its shape is cached."""
-
 
 class StreamReference(NamedTuple):
     """A stream name in a text: its offsets, and whether the query publishes to it."""
@@ -85,20 +82,11 @@ class ResolvedQuery:
 
 
 class Resolver:
-    """Resolves stream names; `is_public` returns whether a public stream exists.
+    """Resolves stream names; `is_public` returns whether a public stream exists."""
 
-    `is_at_hand` does the same for cached names, without a query of the store.
-    """
-
-    def __init__(
-        self,
-        accounts: Accounts,
-        is_public: Callable[[str], bool],
-        is_at_hand: Callable[[str], bool],
-    ) -> None:
+    def __init__(self, accounts: Accounts, is_public: Callable[[str], bool]) -> None:
         self._accounts = accounts
         self._is_public = is_public
-        self._is_at_hand = is_at_hand
 
     def resolve(self, account: Account, text: str) -> ResolvedQuery:
         """Resolve the names in a user's query; raises QueryError, ReservedName."""
@@ -117,26 +105,6 @@ class Resolver:
         prefix = "" if account.is_operator else account.qualify("")
         insertions = tuple(sorted(own))
         return ResolvedQuery(_with(text, prefix, insertions), text, prefix, insertions, publishes)
-
-    def is_quick(self, account: Account, text: str) -> bool:
-        """Return whether a query can be resolved on the event loop.
-
-        Its shape must be cached, and its names known without a query of the store.
-        """
-        if len(text) > QUICK:
-            return False
-        cut = split(text)
-        if cut is None or cut[0] not in _KNOWN:
-            return False
-        if account.is_operator:  # whose streams are there as he names them
-            return True
-        return all(
-            not place.published and self._is_there(account, text[place.start : place.end])
-            for place in _places(text)
-        )
-
-    def _is_there(self, account: Account, name: str) -> bool:
-        return self._accounts.has_stream(account, name) or self._is_at_hand(name)
 
     def written(self, account: Account, text: str) -> str:
         """Return the user's text of an engine query: strip the owner prefixes."""

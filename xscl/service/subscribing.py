@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from starlette.concurrency import run_in_threadpool
 
@@ -42,35 +42,6 @@ class SubscriptionRequest:
     tags: Sequence[str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StartedRegistration:
-    """A started registration; if not `is_new`, the look-up of the one that seems to be there.
-
-    What is in memory may not be committed yet, so only the result of the look-up is acknowledged.
-    """
-
-    wanted: SubscriptionRequest
-    resolved: ResolvedQuery
-    is_new: bool
-    done: Future[Any]
-
-
-def subscribe(
-    here: Installation, who: Account, wanted: SubscriptionRequest
-) -> tuple[Subscription, bool]:
-    """Subscribe idempotently; return the subscription and whether it is new."""
-    begun = begin(here, who, wanted)
-    with ending(here, who, begun):
-        begun.done.result()
-    found = ended(here, who, begun)
-    if found is None:
-        return subscribe(here, who, wanted)
-    if history_of(here, found) == "reading":
-        with suppress(TimeoutError):
-            here.engine.host.catalog.backfills.completion(found.number).result(PATIENCE)
-    return existing(here, who, wanted.name), begun.is_new
-
-
 def history_of(here: Installation, found: Subscription) -> History:
     """Return the state of a subscription's history."""
     if found.number in here.engine.host.state.subscriptions.backfills:
@@ -80,86 +51,60 @@ def history_of(here: Installation, found: Subscription) -> History:
     return "read"
 
 
-def begin(here: Installation, who: Account, wanted: SubscriptionRequest) -> StartedRegistration:
-    """Validate and queue a registration; complete it with `ending` and `ended`."""
+async def subscribe(
+    here: Installation, who: Account, wanted: SubscriptionRequest
+) -> tuple[Subscription, bool]:
+    """Subscribe idempotently; return the subscription and whether it is new."""
     refuse_bare(wanted.since)
     refuse_unaddressable(wanted.name)
-    checked_tags(wanted.tags or ())
+    tags = checked_tags(wanted.tags or ())
     known = who.qualify(wanted.name)
-    resolved = resolved_query(here, who, wanted)
-    if here.engine.subscription(known) is not None:
-        return StartedRegistration(wanted, resolved, False, here.registrar.committed(known))
-    here.usage.refuse_many_matches(who)
-    here.usage.add(who, "subscriptions")
-    try:
-        claim(here, who, resolved)
-        asked = known, resolved.text, wanted.updates, wanted.language, wanted.since, wanted.history
-        return StartedRegistration(wanted, resolved, True, here.registrar.ask(*asked))
-    except BaseException:
-        here.usage.subtract(who.number, "subscriptions")
-        raise
-
-
-async def registered(
-    here: Installation, who: Account, wanted: SubscriptionRequest, *, quick: bool = True
-) -> tuple[Subscription, bool]:
-    """Subscribe on the event loop; return the subscription and whether it is new.
-
-    A request that is not `quick` is validated in a thread: see `Resolver.is_quick`.
-    """
-    if quick:
-        begun = begin(here, who, wanted)
+    resolved = await run_in_threadpool(resolved_query, here, who, wanted)
+    is_new = here.engine.subscription(known) is None
+    if is_new:
+        await _register(here, who, wanted, resolved)
+        found = existing(here, who, wanted.name)
     else:
-        begun = await run_in_threadpool(begin, here, who, wanted)
-    with ending(here, who, begun):
-        await here.completions.of(begun.done)
-    found = ended(here, who, begun)
-    if found is None:
-        return await registered(here, who, wanted, quick=quick)
+        # What is in memory may not be committed yet, so only what is committed is acknowledged.
+        there = await run_in_threadpool(here.engine.host.catalog.committed, known)
+        if there is None:
+            return await subscribe(here, who, wanted)
+        found = there
+        if not _is_same(here, who, found, wanted, resolved):
+            raise NameTaken(
+                f"there is a subscription named {wanted.name!r} already, with another query",
+                hint="unsubscribe it first, or choose another name",
+            )
+    if wanted.tags is not None:
+        with here.reading() as store:
+            set_tags(store, {found.name: tags})
     if history_of(here, found) == "reading":
         read = here.engine.host.catalog.backfills.completion(found.number)
         with suppress(TimeoutError):
-            await asyncio.wait_for(here.completions.of(read), PATIENCE)
-    return existing(here, who, wanted.name), begun.is_new
+            await asyncio.wait_for(_result(read), PATIENCE)
+    return existing(here, who, wanted.name), is_new
 
 
-@contextmanager
-def ending(here: Installation, who: Account, begun: StartedRegistration) -> Iterator[None]:
-    """Guard the wait for a registration: refund quotas and map errors to the user's text."""
+async def _register(
+    here: Installation, who: Account, wanted: SubscriptionRequest, resolved: ResolvedQuery
+) -> None:
+    """Register a query under a name that seems to be free, and wait until it is committed."""
+    here.usage.refuse_many_matches(who)
+    known = who.qualify(wanted.name)
+    asked = known, resolved.text, wanted.updates, wanted.language, wanted.since, wanted.history
     try:
-        with begun.resolved.as_written():
-            yield
-    except NameTaken:
-        here.usage.subtract(who.number, "subscriptions")
-        found = here.engine.subscription(who.qualify(begun.wanted.name))
-        if found is None or not _is_same(here, who, found, begun.wanted, begun.resolved):
+        with here.usage.adding(who, "subscriptions"), resolved.as_written():
+            await run_in_threadpool(claim, here, who, resolved)
+            await _result(here.registrar.ask(*asked))
+    except NameTaken:  # unless another request has registered the same
+        found = here.engine.subscription(known)
+        if found is None or not _is_same(here, who, found, wanted, resolved):
             raise
-    except BaseException:
-        if begun.is_new:
-            here.usage.subtract(who.number, "subscriptions")
-        raise
 
 
-def ended(here: Installation, who: Account, begun: StartedRegistration) -> Subscription | None:
-    """Return the subscription of a completed registration.
-
-    None if one that seemed to be there was not committed, or was removed: begin again.
-    """
-    if begun.is_new:
-        found = existing(here, who, begun.wanted.name)
-    else:
-        found = begun.done.result()
-        if found is None:
-            return None
-        if not _is_same(here, who, found, begun.wanted, begun.resolved):
-            raise NameTaken(
-                f"there is a subscription named {begun.wanted.name!r} already, with another query",
-                hint="unsubscribe it first, or choose another name",
-            )
-    if begun.wanted.tags is not None:
-        with here.reading() as store:
-            set_tags(store, {found.name: checked_tags(begun.wanted.tags)})
-    return found
+def _result(work: Future[None]) -> asyncio.Future[None]:
+    """Return the result of a thread's work, which goes on if who waits for it is cancelled."""
+    return asyncio.shield(asyncio.wrap_future(work))
 
 
 def subscribe_all(

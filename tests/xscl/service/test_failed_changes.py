@@ -26,7 +26,6 @@ from xscl.service.installation import Installation, ServiceSettings, installed
 from xscl.service.status_series import StatusSeries
 from xscl.service.subscribing import (
     SubscriptionRequest,
-    registered,
     subscribe,
     subscribe_all,
     unsubscribe,
@@ -60,13 +59,12 @@ LOOP = asyncio.new_event_loop()
 
 
 def _put(here: Installation) -> object:
-    asked = registered(here, THE_OPERATOR, NEW)
+    asked = subscribe(here, THE_OPERATOR, NEW)
     return asyncio.run_coroutine_threadsafe(asked, LOOP).result()
 
 
 REQUESTS = {
     "put": Request(_put, _has_new),
-    "page": Request(lambda here: subscribe(here, THE_OPERATOR, NEW), _has_new),
     "import": Request(lambda here: subscribe_all(here, THE_OPERATOR, [NEW]), _has_new),
     "edit": Request(
         lambda here: change(here, THE_OPERATOR, "old", SubscriptionChange(EDITED)), _is_edited

@@ -26,7 +26,7 @@ from xscl.service.subscribing import (
     SubscriptionRequest,
     existing,
     history_of,
-    registered,
+    subscribe,
     subscribe_all,
     unsubscribe,
     versions,
@@ -295,18 +295,15 @@ async def put(name: Name, new: New, here: Here, who: Who, response: Response) ->
     past are not found within two seconds, they follow: its `history` is `reading` until then.
     """
     wanted = SubscriptionRequest(name, **new.model_dump())
-    quick = new.language == XSCL and here.resolver.is_quick(who, new.query)
-    found, is_new = await registered(here, who, wanted, quick=quick)
+    found, is_new = await subscribe(here, who, wanted)
     if not is_new:
         response.status_code = HTTPStatus.OK
     return await run_in_threadpool(with_warnings, here, who, found)
 
 
-def with_warnings(
-    here: Installation, who: Account, found: Subscription, tags: Sequence[str] | None = None
-) -> Registered:
+def with_warnings(here: Installation, who: Account, found: Subscription) -> Registered:
     """Return a subscription as its owner sees it, with the warnings of its query."""
-    one = shown(here, who, found, tags)
+    one = shown(here, who, found)
     xscl = found.language == XSCL
     warnings = here.warnings.of(who, one.query) if xscl else []
     return Registered(**one.model_dump(), warnings=warnings)

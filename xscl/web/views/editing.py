@@ -6,6 +6,7 @@ import asyncio
 import re
 import threading
 from collections.abc import Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -112,7 +113,7 @@ async def count(asked: Asked, query: Text) -> HTMLResponse:
 
 
 @router.post("/subscribe")
-def submit(
+async def submit(
     asked: Asked,
     query: Text,
     do: Annotated[Literal["try", "save"], Form()],
@@ -128,20 +129,24 @@ def submit(
     try:
         refuse_bare_windows(text)
         if do == "save":
-            _save(asked, called, text, edit, history)
+            await _save(asked, called, text, edit, history)
             saved = "edit" if edit else "history" if history else "now"
             at = f"/subscriptions/{quote(called)}?saved={saved}"
             return RedirectResponse(at, HTTPStatus.SEE_OTHER)
-        found, late, reasons = _tried(asked, text, since)
+        found, late, reasons = await run_in_threadpool(_tried, asked, text, since)
     except (XsclError, Problem) as error:
         wrong = _NOTHING | {"error": problem_text(error, asked.who)}
         status = HTTPStatus.UNPROCESSABLE_ENTITY
-        return _editor(asked, status=status, **given, checked=wrong)
+        return await run_in_threadpool(
+            partial(_editor, asked, status=status, **given, checked=wrong)
+        )
     words = next((words for value, words in SPANS if value == since), since)
     words = words if not since else f"the last {words}"
-    cards = _cards(found)
+    cards = await run_in_threadpool(_cards, found)
     tried: dict[str, Any] = {"tried": cards, "tried_total": len(found), "tried_words": words}
-    return _editor(asked, **given, **tried, tried_late=late, diagnosis=reasons)
+    return await run_in_threadpool(
+        partial(_editor, asked, **given, **tried, tried_late=late, diagnosis=reasons)
+    )
 
 
 def _query_of(asked: PageRequest, name: str) -> str:
@@ -150,15 +155,16 @@ def _query_of(asked: PageRequest, name: str) -> str:
     return subscriptions.shown(*own, existing(*own, name)).query
 
 
-def _save(asked: PageRequest, name: str, query: str, edit: str, history: bool) -> None:
+async def _save(asked: PageRequest, name: str, query: str, edit: str, history: bool) -> None:
     """Register a query, or give it to the subscription `edit`, perhaps with another name."""
     if not re.fullmatch(r"\S(.*\S)?", name):
         raise XsclError("the subscription needs a name", hint="any words will do")
     if edit:
         renamed = None if name == edit else name
-        change(asked.here, asked.who, edit, SubscriptionChange(query, name=renamed))
+        changed = SubscriptionChange(query, name=renamed)
+        await run_in_threadpool(change, asked.here, asked.who, edit, changed)
         return
-    subscribe(asked.here, asked.who, SubscriptionRequest(name, query, history=history))
+    await subscribe(asked.here, asked.who, SubscriptionRequest(name, query, history=history))
 
 
 def _tried(
