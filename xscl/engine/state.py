@@ -7,7 +7,6 @@ transaction are the same code.  The state is replaced as a whole, never repaired
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,7 +29,6 @@ from xscl.planning.dataflow import Dataflow
 from xscl.planning.result_sinks import Published
 from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrivals
-from xscl.shredding.remote.image import AutomatonImage
 from xscl.store.consumed_note import expect_consumed
 from xscl.store.queries.join_storage import JoinStorage
 from xscl.store.store import Store
@@ -92,9 +90,6 @@ class EngineState:
         self.subscriptions = Subscriptions(store, self.registry)
         self.ledger = ConsumedOffsets(store)
         expect_consumed(store.path, self.ledger.segment)
-        path = store.path
-        image = None if path is None else path.with_name(f"{path.name}.image")
-        self.image = AutomatonImage(image)
         self.arrived: list[Arrivals] = []
         self.pushes = 0
         self.flow = Flow()
@@ -111,7 +106,6 @@ class EngineState:
             self.streams.lateness,
             self._publish,
             self.streams.schema,
-            self.image,
             Cuts(store, self.documents.stored, settings.result_bound),
         )
         self.registration = Registration(
@@ -139,10 +133,6 @@ class EngineState:
         )
         self.position, self.acknowledged = store.numbers("position", "told")
         self.pushed: Pushed | None = self.processor.pushed
-
-    def keep_image(self, close_by: float = math.inf) -> None:
-        """Write the image of the automaton, which a restart reads; give up at a time."""
-        self.image.keep(self.dataflow.automaton, self.registry.pairs.describe, close_by)
 
     def _publish(self, found: Sequence[Published]) -> None:
         """Accept the output documents of matches, and let them pass the plan."""

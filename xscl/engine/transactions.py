@@ -7,9 +7,7 @@ Read it anew after each change.
 
 from __future__ import annotations
 
-import math
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
@@ -37,14 +35,12 @@ class Transactions:
         self.store = Store(path)
         self.lock = threading.RLock()
         self.compiled = lru_cache(maxsize=10_000)(compile_query)
-        self._close_by = math.inf
         self._frozen = 0  # subscriptions when objects were last excluded from collection
         self._is_reloaded = False  # a failed change has left an old state to the collector
         self.settings = settings
         try:
             with self.paused():
                 self._load()
-                self.state.keep_image()
             self.freeze()
         except BaseException:
             self.store.close()
@@ -139,13 +135,7 @@ class Transactions:
             self._frozen = 0
             unsettle()
 
-    def limit_closing(self, seconds: float) -> None:
-        """Set a deadline for `close`: past it, work that only speeds up the next start ends."""
-        self._close_by = time.monotonic() + seconds
-
     def close(self) -> None:
-        """Close the store, and keep the image of stage 1.  The caller holds the lock."""
+        """Close the store.  The caller holds the lock."""
         self.store.close()
-        if self.state.pushed is not None:  # else a change has failed
-            self.state.keep_image(self._close_by)
         self._unfreeze()

@@ -61,7 +61,6 @@ from xscl.planning.temporal_lowering import FUNCTIONS_OVER_TIME
 from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrival, Arrivals
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.remote.image import AutomatonImage
 from xscl.store.queries.tables import LEVELS
 
 
@@ -91,7 +90,6 @@ class Dataflow:
         lateness: Callable[[str], int],
         publish: Callable[[Sequence[Published]], None],
         schema: Callable[[str], Schema | None],
-        image: AutomatonImage,
         cuts: Cuts,
     ) -> None:
         self.cuts = cuts
@@ -99,7 +97,7 @@ class Dataflow:
         leaves = self._leaves = Leaves(documents.tree)
         self._processor = processor
         self._registry = registry
-        self.pairs = InstalledPairs(image, leaves)
+        self.pairs = InstalledPairs(leaves)
         self._collector = ResultCollector(processor, composites, leaves)
         self.core = cep_core.Engine(
             rules=RULES,

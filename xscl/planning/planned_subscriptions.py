@@ -20,8 +20,8 @@ from xscl.planning.query_plan import Outline
 from xscl.planning.result_collector import ResultCollector
 from xscl.planning.result_sinks import PublishQueue, composite_in
 from xscl.planning.truncations import Cuts, Stopped
+from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import install_pairs
-from xscl.shredding.remote.image import AutomatonImage
 
 T = TypeVar("T")
 
@@ -40,11 +40,10 @@ def is_leaf(pair: Pair) -> bool:
 
 
 class InstalledPairs:
-    """Installs and removes pairs of variables; `image` has the automaton of the last run."""
+    """Installs and removes pairs of variables."""
 
-    def __init__(self, image: AutomatonImage, leaves: Leaves) -> None:
-        self.automaton = image.automaton()
-        self._image = image
+    def __init__(self, leaves: Leaves) -> None:
+        self.automaton = Automaton()
         self._leaves = leaves
         self.refused: dict[int, QueryError] = {}
 
@@ -58,16 +57,15 @@ class InstalledPairs:
                 of_documents.append(pair)
         install_pairs(self.automaton, of_documents)
 
-    def install_missing(self, pairs: Sequence[Pair]) -> None:
-        """Install, after a restart, the pairs that the image does not contain.
+    def install_stored(self, pairs: Sequence[Pair]) -> None:
+        """Install, after a restart, the pairs of the store.
 
         What this release refuses has no bindings, and so the rows of R_T over it no results.
         """
-        missing = self._image.missing(self.automaton, pairs)
         try:
-            self.install(missing)
+            self.install(pairs)
         except QueryError:
-            for pair in missing:
+            for pair in pairs:
                 try:
                     self.install([pair])
                 except QueryError as error:

@@ -181,7 +181,6 @@ class Service:
                     outbox.begin_shutdown()  # all have their time to end at the same time
                     engine.host.trials.end()
                     engine.host.catalog.backfills.end()
-                    engine.host.transactions.limit_closing(GRACE)
                     _join(fetch, report, time_passes, past, seconds=GRACE)
             if self._errors:
                 raise self._errors[0]

@@ -309,7 +309,7 @@ class Registration:
             except XsclError as error:
                 self._planned.refuse(subscription)
                 self._subscriptions.refuse(subscription, error)
-        self._dataflow.pairs.install_missing(self._registry.take_changed())
+        self._dataflow.pairs.install_stored(self._registry.take_changed())
         for subscription in self._subscriptions:
             if (refused := self._planned.refusal(subscription)) is not None:
                 self._planned.refuse(subscription)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from tests.xscl.stored_tables import stored_tables
 from xscl.engine import transactions
 from xscl.engine.facade import Engine
 from xscl.errors import DocumentError, XsclError
-from xscl.shredding.remote import image
 
 QUERIES = {
     "cel filter": ("SELECT k FROM FILTER{k = 'a'}(S) PUBLISH P", "cel"),
@@ -35,14 +34,6 @@ QUERIES = {
     "silence": ("S//a->x NOT FOLLOWED BY{x = y, 3 ms} P//k->y PUBLISH Q", "xscl"),
     "or": ("S//a->x JOIN{x = y OR x = 'a', 5 ms} Q//*->y", "xscl"),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def images() -> Iterator[None]:
-    """Write an automaton image for every engine, not only for large ones."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(image, "FEWEST", 1)
-        yield
 
 
 REMOVES = ("unsubscribe", "cascade", "purge", "edit")

@@ -192,6 +192,18 @@ def test_who_reads_a_closed_engine_is_told(tmp_path: Path) -> None:
         engine.matches()
 
 
+def test_a_store_is_closed_whatever_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise MemoryError
+
+    engine = xscl.Engine(tmp_path / "x.sqlite")
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.host.log._reader, "close", fail)
+        with pytest.raises(MemoryError):
+            engine.close()
+    xscl.Engine(tmp_path / "x.sqlite").close()
+
+
 def test_pages_that_are_closed_meanwhile_are_still_pages() -> None:
     class ClosedMeanwhile(MatchLog):
         """Its pages are gone once somebody has looked at them, as those of a closing engine."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from collections.abc import Callable
 from random import Random
@@ -32,18 +31,16 @@ def test_one_that_is_forgotten_leaves_those_that_begin_as_it_does(kind: Kind) ->
     agree(constants, {"x", "xy", "xyz"}, holds)
     constants.forget("xy")
     agree(constants, {"x", "xyz"}, holds)
-    again = pickle.loads(pickle.dumps(constants))
-    agree(again, {"x", "xyz"}, holds)
-    for one in (constants, again):
-        one.forget("xyz")
-        one.learn("xy")
-        agree(one, {"x", "xy"}, holds)
+    constants.forget("xyz")
+    constants.learn("xy")
+    agree(constants, {"x", "xy"}, holds)
 
 
 @pytest.mark.parametrize("kind", HOLDS)
 def test_what_suits_is_found_whatever_comes_and_goes(kind: Kind) -> None:
     """A constant that was learnt twice is there until it was forgotten twice."""
     source, constants, uses = Random(kind), ConstantSet(NodeQuestion(kind)), Counter[str]()
+    twice = False
     for _ in range(300):
         if uses and source.random() < 0.5:
             word = source.choice(sorted(uses.elements()))
@@ -53,7 +50,6 @@ def test_what_suits_is_found_whatever_comes_and_goes(kind: Kind) -> None:
             word = "".join(source.choices("xyz", k=source.randint(1, 3)))
             constants.learn(word)
             uses[word] += 1
-        if source.random() < 0.05:
-            constants = pickle.loads(pickle.dumps(constants))
+            twice = twice or uses[word] > 1
         agree(constants, set(uses), HOLDS[kind])
-    assert any(count > 1 for count in uses.values())
+    assert twice

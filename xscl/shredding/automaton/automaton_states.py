@@ -95,11 +95,6 @@ class PatternPlace:
         self.uses = 0
         self.changes = 0  # of a stream's own place: of what follows from structure alone
 
-    def __getstate__(self) -> tuple[None, dict[str, object]]:
-        """Return the pickled state, without the bundle, which belongs to this process."""
-        kept = {name: getattr(self, name) for name in self.__slots__}
-        return None, kept | {"bundle": None}
-
     def child(self, state: AutomatonState) -> PatternPlace | None:
         """Return the child place of a state."""
         if isinstance(self.children, dict):

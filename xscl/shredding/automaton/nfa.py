@@ -12,7 +12,6 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Any
 
 from xscl.language.syntax import Block, Condition, NameTest, Operand, Step
 from xscl.shredding.automaton.automaton_states import (
@@ -275,31 +274,6 @@ class Automaton:
             distance = lower.distance(upper)
             automaton._enter(PairEntry(pair, upper, lower, distance, valued, derived, alone))
         return automaton
-
-    def __getstate__(self) -> tuple[object, ...]:
-        """Return the pickled state (`xscl.shredding.remote.image`).  The roots are first, as all
-        else is below them, and no entry precedes its place.
-        """
-        spots = {
-            id(spot): spot
-            for entry in self._entries.values()
-            for place in entry.second.upward()
-            for spot in (*place.spots, place.state.spot)
-            if spot is not None
-        }
-        return (
-            *(self._roots, self._entries, self._questions, self._conditions),
-            *(self._kept_conditions, list(spots.values())),
-        )
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.__init__()  # type: ignore[misc]  # no subclass has another
-        self._roots, self._entries, self._questions, self._conditions, *rest = state
-        self._kept_conditions, spots = rest
-        for spot in spots:
-            spot.places = {
-                tuple(map(id, place.conditions)): place for place in spot.places.values()
-            }
 
     # -- Running ---------------------------------------------------------------------------
 

@@ -149,12 +149,6 @@ class QuestionRegistry:
     def __init__(self) -> None:
         self._known: WeakValueDictionary[NodeQuestion, ConstantSet] = WeakValueDictionary()
 
-    def __getstate__(self) -> list[ConstantSet]:
-        return list(self._known.values())
-
-    def __setstate__(self, known: list[ConstantSet]) -> None:
-        self._known = WeakValueDictionary((one.question, one) for one in known)
-
     def __getitem__(self, question: NodeQuestion) -> ConstantSet:
         constants = self._known.get(question)
         if constants is None:

@@ -21,15 +21,6 @@ class ExpressionIndex:
         self._factors = SubstringIndex()
         self._by_factor: dict[str, dict[str, Expression]] = {}
 
-    def __getstate__(self) -> tuple[str, list[str]]:
-        return self._flags, [one for some in self._by_factor.values() for one in some]
-
-    def __setstate__(self, state: tuple[str, list[str]]) -> None:
-        flags, patterns = state
-        self.__init__(flags)  # type: ignore[misc]  # no subclass has another
-        for pattern in patterns:
-            self.add(pattern)
-
     def add(self, pattern: str) -> None:
         """Insert a new expression."""
         compiled = expression(pattern, self._flags)

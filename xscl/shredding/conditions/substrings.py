@@ -34,13 +34,6 @@ class SubstringIndex:
         self._built: list[ahocorasick.Automaton] = []  # the largest first
         self._read = 0  # texts, since there was one automaton, more than once each
 
-    def __getstate__(self) -> set[str]:
-        return self._live
-
-    def __setstate__(self, words: set[str]) -> None:
-        self.__init__()  # type: ignore[misc]  # no subclass has another
-        self._live, self._recent = words, list(words)
-
     def __len__(self) -> int:
         return len(self._live)
 
