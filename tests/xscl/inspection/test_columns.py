@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from xscl import Engine
-from xscl.store.queries.relations import RELATIONS, meaning
+from xscl.store.queries.relations import MEANINGS, RELATION_OF_RELATIONS, RELATIONS, meaning
 
 
 def test_each_column_of_each_relation_has_a_meaning() -> None:
     with Engine() as engine:
         engine.subscribe("q", "S//a[./x->x] FOLLOWED BY{x = y, 1 d} S//b[./y->y]")
-        for one in RELATIONS:
-            if one.what:
-                names = engine.sql(f"FROM {one.name} LIMIT 0").schema.names
-                assert names == list(one.columns), one.name
-                assert all(meaning(one.name, column) for column in names)
-        for name in ("R_T_1", "R_out_1"):
-            for column in engine.sql(f"FROM {name} LIMIT 0").schema.names:
-                assert meaning(name, column), (name, column)
+        names = [one.name for one in RELATIONS if one.what]
+        columns = {
+            (name, column)
+            for name in (*names, "R_T_1", "R_out_1")
+            for column in engine.sql(f"FROM {name} LIMIT 0").schema.names
+        }
+    described = RELATION_OF_RELATIONS.name
+    columns |= {(described, column) for column in ("relation", "column", "type", "what")}
+    assert all(meaning(*column) for column in columns)
+    used = {f"{name}.{column}" for name, column in columns} & MEANINGS.keys()
+    used |= {column for name, column in columns if f"{name}.{column}" not in used}
+    assert MEANINGS.keys() <= used
     assert meaning("R_T_1", "var12") == meaning("R_bin", "var1")
     assert meaning("documents", "nothing") == ""

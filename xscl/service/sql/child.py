@@ -26,6 +26,7 @@ from xscl.service.sql.errors import NotSelect, QueryRefused, TooLarge, as_data
 from xscl.service.sql.formats import ResultWriter, expressions
 from xscl.service.sql.limits import Form, Limits
 from xscl.service.sql.snapshot import read
+from xscl.store.queries.analysis import tables_of
 from xscl.store.queries.relations import (
     LENT,
     PUBLIC,
@@ -166,7 +167,7 @@ def _create_relations(
         graph = graph_of(text)
         views += relations_of_template(number, graph)
         connection.register(f"out_{number}", tables.get(f"out_{number}", no_output(graph)))
-    stored = {table for view in views for table in view.tables}
+    stored = {table for view in views for table in tables_of(view.query)}
     connection.execute("CREATE SCHEMA state")
     for name, table in tables.items():
         if name in LENT:

@@ -1,4 +1,4 @@
-"""Statements that analyse whole tables, each with the stored tables that it reads."""
+"""Statements in the SQL of DuckDB that analyse whole stored tables, called `state.NAME` there."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
 from xscl.store.store import Store
 
 _WORD = re.compile(r"\w+")
+_OF_STATE = re.compile(r'\bstate"?\s*\.\s*"?(\w+)')
 
 
-class Analysis(NamedTuple):
-    """A statement in the SQL of DuckDB over stored tables (`state.*`), which it names."""
-
-    tables: tuple[str, ...]
-    query: str
+@lru_cache(100)
+def tables_of(query: str) -> frozenset[str]:
+    """Return the names of the stored tables that a query reads."""
+    return frozenset(_OF_STATE.findall(query))
 
 
 @lru_cache(100)
@@ -29,25 +29,27 @@ def words(*queries: str) -> frozenset[str]:
     return frozenset(chain.from_iterable(map(_WORD.findall, queries)))
 
 
-def answers(store: Store, tables: Sequence[str], queries: Mapping[str, str]) -> dict[str, pa.Table]:
-    """Return the answers of queries in the SQL of DuckDB over stored tables, as of one commit."""
-    with closing(store.duck(*tables, columns=words(*queries.values()))) as connection:
+def answers(store: Store, queries: Mapping[str, str]) -> dict[str, pa.Table]:
+    """Return the answers of queries over stored tables, as of one commit."""
+    asked = queries.values()
+    tables = frozenset().union(*map(tables_of, asked))
+    with closing(store.duck(*tables, columns=words(*asked))) as connection:
         return {name: connection.sql(query).to_arrow_table() for name, query in queries.items()}
 
 
 def analysed(
     store: Store,
-    asked: Analysis,
+    query: str,
     parameters: Sequence[object] = (),
     lent: Mapping[str, pa.Table] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Return the rows of an analysis, each by the names of its columns.
+    """Return the rows of a query over stored tables, each by the names of its columns.
 
     Tables in memory are `lent` to it by their names.
     """
-    with closing(store.duck(*asked.tables, columns=words(asked.query))) as connection:
+    with closing(store.duck(*tables_of(query), columns=words(query))) as connection:
         for name, table in (lent or {}).items():
             connection.register(name, table)
-        answer = connection.execute(asked.query, list(parameters))
+        answer = connection.execute(query, list(parameters))
         names = [column[0] for column in answer.description]
         return iter([dict(zip(names, row, strict=True)) for row in answer.fetchall()])

@@ -6,18 +6,17 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
-from xscl.store.queries.analysis import Analysis, analysed
+from xscl.store.queries.analysis import analysed
 from xscl.store.queries.days import DAY, days_ago
 from xscl.store.queries.lists import LISTED, any_of, contains
 from xscl.store.queries.owners import OPERATOR, own_condition
 from xscl.store.store import Store
 
 _NEWEST = "doc > (SELECT next_doc FROM state.progress) - ?"
-_BY_DAY = Analysis(
-    ("document",),
+_BY_DAY = (
     "WITH one AS (SELECT ts, unnest(streams) AS name FROM state.document WHERE ts > ?)"
     f" SELECT name, {days_ago('ts')} AS days_ago FROM one"
-    " WHERE list_contains(?, name) GROUP BY name",
+    " WHERE list_contains(?, name) GROUP BY name"
 )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from xscl.store.queries.analysis import Analysis, analysed
+from xscl.store.queries.analysis import analysed
 from xscl.store.queries.days import DAY, days_ago
 from xscl.store.store import Store
 
@@ -37,12 +37,7 @@ KEPT_MATCHES = f"""
 """One row for each match: its position, the name and number of its subscription, its time, and the
 documents or composites of its result; of a DISTINCT subscription those of the first one."""
 
-TABLES = ("document", "composite", "result", "subscription", "retired")
-"""The stored tables that they are derived from."""
-
-_AMONG = Analysis(
-    TABLES,
-    f"""
+_AMONG = f"""
     WITH part AS (
         SELECT doc, [doc] AS docs FROM state.document WHERE list_contains(?, doc)
         UNION ALL SELECT doc, docs FROM state.composite),
@@ -52,19 +47,16 @@ _AMONG = Analysis(
         WHERE m.number = ? AND m.position > ?
             AND m.position <= coalesce(?, m.position))
     SELECT docs FROM found WHERE list_filter(docs, lambda doc: doc <> 0) = ? LIMIT 1
-""",
-)
-_COUNT = Analysis(
-    TABLES,
+"""
+_COUNT = (
     f"SELECT name, count(*) AS matches FROM ({KEPT_MATCHES})"
-    " WHERE position > ? AND position <= ? GROUP BY name",
+    " WHERE position > ? AND position <= ? GROUP BY name"
 )
-_COUNTS = Analysis(
-    TABLES,
+_COUNTS = (
     "SELECT s.number, count(*) AS matches, count(*) FILTER (WHERE ts > ?) AS lately,"
     f" max(ts) AS last, {days_ago('ts')} AS days_ago FROM ({KEPT_MATCHES}) m"
     " JOIN (SELECT number, name FROM state.subscription WHERE list_contains(?, number)) s"
-    " USING (name) GROUP BY s.number",
+    " USING (name) GROUP BY s.number"
 )
 
 

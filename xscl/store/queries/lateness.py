@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from xscl.store.queries.analysis import Analysis, analysed
+from xscl.store.queries.analysis import analysed
 from xscl.store.store import Store
 
 ARRIVAL = """
@@ -39,14 +39,10 @@ LATE = """
         FROM missed GROUP BY doc) m USING (doc)"""
 """The query of late documents: over `missed`."""
 
-_LATEST = Analysis(
-    ("document", "late"),
-    f"WITH arrival AS ({ARRIVAL}), missed AS ({MISSED}){LATE} ORDER BY d.doc DESC LIMIT ?",
-)
-_COUNT = Analysis(
-    ("document", "late"),
+_LATEST = f"WITH arrival AS ({ARRIVAL}), missed AS ({MISSED}){LATE} ORDER BY d.doc DESC LIMIT ?"
+_COUNT = (
     f"WITH arrival AS ({ARRIVAL}), missed AS ({MISSED})"
-    " SELECT count(DISTINCT doc) AS late FROM missed WHERE doc IN (SELECT doc FROM asked)",
+    " SELECT count(DISTINCT doc) AS late FROM missed WHERE doc IN (SELECT doc FROM asked)"
 )
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 
 import pyarrow as pa
 
 from templates.model.join_graph import JoinGraph
-from xscl.store.queries import kept_matches
+from xscl.store.queries.analysis import tables_of
 from xscl.store.queries.analysis import words as words_of
 from xscl.store.queries.kept_matches import KEPT_MATCHES
 from xscl.store.queries.lateness import ARRIVAL, LATE, MISSED
@@ -36,63 +36,39 @@ _POSTED = f"given || CASE WHEN {_VERSION} = '@1' THEN '' ELSE {_VERSION} END"
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation: its query, the stored tables of `state` and the other relations that this reads.
+    """A relation: its query, over stored tables `state.*`, other relations and tables in `LENT`.
 
-    `what` says what it is, and `columns` has the meanings of its columns in their order; one
-    without them is for other relations only.  `over` names relations and lent tables (`LENT`).
+    `what` says what it is; one without that is for other relations only.
     """
 
     name: str
     what: str
-    tables: tuple[str, ...]
     query: str
-    over: tuple[str, ...] = ()
-    columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def view(self) -> str:
         """Return the statement that creates its view."""
         return f"CREATE OR REPLACE TEMP VIEW {self.name} AS {self.query}"
 
+    @property
+    def over(self) -> frozenset[str]:
+        """Return what it reads besides stored tables; parts of its query (WITH) are among them."""
+        return frozenset(_READ.findall(self.query))
+
 
 LENT = ("batch_binding", "batch_times", "vj1", "vj2", "reading", "known_stream", "match_values")
 """The tables in memory that relations read: of the last push, of streams, of matches' values."""
 
-
-def _nodes(bindings: str) -> str:
-    """Return the query of the nodes of bindings, with the key of those that are compared."""
-    return (
-        "SELECT doc, node, max(key) AS key FROM ("
-        f"SELECT doc, node1 AS node, NULL::UBIGINT AS key FROM {bindings}"
-        f" UNION ALL SELECT doc, node2, key FROM {bindings}) GROUP BY doc, node"
-    )
-
-
-def _r_doc(bindings: str) -> str:
-    return f"""
-    SELECT d.id AS docid, n.node, v.strVal
-    FROM ({_nodes(bindings)}) n JOIN state.document d USING (doc)
-    LEFT JOIN state.value v USING (key)"""
-
-
-def _r_doc_ts(times: str) -> str:
-    return f"""
-    SELECT d.id AS docid, t.ts AS timestamp FROM {times} t JOIN state.document d USING (doc)"""
-
-
-def _r_bin(bindings: str) -> str:
-    return f"""
-    SELECT d.id AS docid, p.var1, p.var2, b.node1, b.node2
-    FROM {bindings} b JOIN state.document d USING (doc) JOIN named_pair p USING (pair)"""
-
-
+_READ = re.compile(r"\b(?:FROM|JOIN) (\w+)\b(?!\.)")
 _TIME = "microseconds since 1970-01-01 UTC"
 _VARIABLE = "a variable by its canonical definition, `stream//path`"
 _NODE = "the number of a node in its document, in document order from 0"
-_SHARED = {
+MEANINGS = {
     "docid": "the name of the document, which no other one has",
     "docid1": "the name of the earlier document",
     "docid2": "the name of the later document",
+    "id": "the id that it was sent with",
+    "streams": "the streams that it is on",
     "timestamp": f"the time of the document, {_TIME}",
     "var1": _VARIABLE,
     "var2": _VARIABLE,
@@ -104,41 +80,103 @@ _SHARED = {
     "qid": "the row of the template, shared by subscriptions with the same joins",
     "op": "the operator: JOIN, FOLLOWED BY",
     "wl": "the length of the window in microseconds",
+    "subscription": "the name of its subscription",
+    "documents.stream": "the stream that its name begins with: the first one that it is on",
+    "documents.version": "1, or higher for a later version of the same id on its stream",
+    "documents.history": "true if its feed held it at the first poll",
+    "origin": "where it came from, such as the key of a feed",
+    "published": "true if a subscription published it",
+    "position": "its position in the order of all results",
+    "matches.documents": "the ids of its documents, in the order of the query's blocks",
+    "docids": "their names, which no other documents have",
+    "matches.timestamp": f"the time at which it is complete, {_TIME}",
+    "matches.history": "true if feeds held all of its documents at their first poll",
+    "values": "the values of each variable; of the newest 1,000 matches",
+    "name": "its name",
+    "language": "xscl, cel, sase or eql",
+    "query": "the query as it was written",
+    "distinct": "true for SELECT DISTINCT",
+    "updates": "true if new versions of documents are matched, too",
+    "publish": "the stream that it publishes its matches to",
+    "subscriptions.version": "the version of the query, which an edit increases",
+    "paused": "true while it has no matches",
+    "late.watermark": f"the watermark at its arrival, {_TIME}",
+    "behind": "how far it was behind the watermark, in microseconds",
+    "missed": "the subscriptions that may have missed it",
+    "rejected.stream": "the stream that it was sent to",
+    "reason": "a stable code of the reason",
+    "line": "the line of the error",
+    "rejected.column": "the column of the error",
+    "message": "the error",
+    "rejected.timestamp": f"the latest time among documents at its arrival, {_TIME}",
+    "sha256": "a hash of its bytes",
+    "beginning": "its first characters",
+    "watermarks.stream": "the name of the stream",
+    "lateness": "how far documents may come behind the latest one, in microseconds",
+    "live": "true if time passes on it without documents",
+    "clock": f"the time that all streams have reached, {_TIME}",
+    "watermarks.watermark": f"the time before which documents are late, {_TIME}",
+    "watermarks.documents": "the number of its documents",
+    "watermarks.late": "the number of documents that came late",
+    "watermarks.rejected": "the number of documents that were not taken",
+    "relation": "the name of the relation",
+    "relations.column": "the name of the column",
+    "type": "its type in DuckDB",
+    "what": "what the relation is",
 }
-"""The meanings of the columns that relations share."""
-
-
-def _shared(*columns: str) -> dict[str, str]:
-    return {name: _SHARED[name] for name in columns}
-
+"""The meanings of columns by their names, after that of the relation where it matters."""
 
 _OF_JOINS = "node1, node2, pair1, above1, pair2, above2"
+
+_KEPT = (
+    Relation(
+        "R_bin",
+        "witnesses that may still be joined: nodes of two adjacent variables",
+        """
+    SELECT d.id AS docid, p.var1, p.var2, b.node1, b.node2
+    FROM state.binding b JOIN state.document d USING (doc) JOIN named_pair p USING (pair)""",
+    ),
+    # Nodes have the key of their value where they are compared.
+    Relation(
+        "R_doc",
+        "the string values of nodes in R_bin",
+        """
+    SELECT d.id AS docid, n.node, v.strVal
+    FROM (
+        SELECT doc, node, max(key) AS key FROM (
+            SELECT doc, node1 AS node, NULL::UBIGINT AS key FROM state.binding
+            UNION ALL SELECT doc, node2, key FROM state.binding)
+        GROUP BY doc, node) n
+    JOIN state.document d USING (doc) LEFT JOIN state.value v USING (key)""",
+    ),
+    Relation(
+        "R_docTS",
+        "the times of documents in R_bin",
+        """
+    SELECT d.id AS docid, t.ts AS timestamp FROM state.times t JOIN state.document d USING (doc)""",
+    ),
+)
+
+
+def _of_last_batch(kept: Relation) -> Relation:
+    """Return the relation ending in W: the rows of the last push."""
+    query = kept.query.replace("state.binding", "batch_binding")
+    query = query.replace("state.times", "batch_times")
+    return Relation(f"{kept.name}W", f"{kept.name} of the last batch", query)
+
 
 RELATIONS = (
     Relation(
         "documents",
         "the documents that are known, those that subscriptions published included",
-        ("document",),
         f"""
     SELECT id AS docid, streams[1] AS stream, given AS id, {_NUMBER} AS version, streams,
         ts AS timestamp, history, origin, {PUBLISHED} AS published
     FROM state.document""",
-        columns={
-            **_shared("docid"),
-            "stream": "the stream that its name begins with: the first one that it is on",
-            "id": "the id that it was sent with",
-            "version": "1, or higher for a later version of the same id on its stream",
-            "streams": "the streams that it is on",
-            "timestamp": f"its time, {_TIME}",
-            "history": "true if its feed held it at the first poll",
-            "origin": "where it came from, such as the key of a feed",
-            "published": "true if a subscription published it",
-        },
     ),
     Relation(
         "match_row",
         "",
-        kept_matches.TABLES,
         f"""
     WITH made AS (
         SELECT doc, list(id ORDER BY place) FILTER (id IS NOT NULL) AS docids,
@@ -166,85 +204,38 @@ RELATIONS = (
         "matches",
         "the matches that are kept, in the order of their positions, the newest ones with the"
         " values of their variables",
-        (),
         """
     SELECT m.position, m.subscription, m.documents, m.docids, m.timestamp, m.history, v."values"
     FROM match_row m
     LEFT JOIN match_values v ON v.position = m.position AND v.subscription = m.subscription
     ORDER BY m.position""",
-        over=("match_row", "match_values"),
-        columns={
-            "position": "its position in the order of all results",
-            "subscription": "the name of its subscription",
-            "documents": "the ids of its documents, in the order of the query's blocks",
-            "docids": "their names, which no other documents have",
-            "timestamp": f"the time at which it is complete, {_TIME}",
-            "history": "true if feeds held all of its documents at their first poll",
-            "values": "the values of each variable; of the newest 1,000 matches",
-        },
     ),
     Relation(
         "subscriptions",
         "what is subscribed to",
-        ("subscription",),
         """
     SELECT name, language, query, template, qid, is_distinct AS "distinct", updates, publish,
         version, until IS NOT NULL AS paused
     FROM state.subscription""",
-        columns={
-            "name": "its name",
-            "language": "xscl, cel, sase or eql",
-            "query": "the query as it was written",
-            **_shared("template", "qid"),
-            "distinct": "true for SELECT DISTINCT",
-            "updates": "true if new versions of documents are matched, too",
-            "publish": "the stream that it publishes its matches to",
-            "version": "the version of the query, which an edit increases",
-            "paused": "true while it has no matches",
-        },
     ),
-    Relation("arrival", "", ("document",), ARRIVAL),
-    Relation("missed", "", ("late",), MISSED, over=("arrival", "reading")),
+    Relation("arrival", "", ARRIVAL),
+    Relation("missed", "", MISSED),
     Relation(
         "late",
         "documents that came late, and which subscriptions may have missed them",
-        ("document",),
         f"{LATE} ORDER BY d.doc",
-        over=("missed",),
-        columns={
-            **_shared("docid"),
-            "id": "the id that it was sent with",
-            "streams": "the streams that it is on",
-            "timestamp": f"its time, {_TIME}",
-            "watermark": f"the watermark at its arrival, {_TIME}",
-            "behind": "how far it was behind the watermark, in microseconds",
-            "missed": "the subscriptions that may have missed it",
-        },
     ),
     Relation(
         "rejected",
         "documents that were not taken, why, and how they begin",
-        ("rejected",),
         """
     SELECT stream, id, reason, line, "column", message, clock AS timestamp, sha256,
         coalesce(TRY(decode(beginning)), beginning::VARCHAR) AS beginning
     FROM state.rejected""",
-        columns={
-            "stream": "the stream that it was sent to",
-            "id": "its id",
-            "reason": "a stable code of the reason",
-            "line": "the line of the error",
-            "column": "the column of the error",
-            "message": "the error",
-            "timestamp": f"the latest time among documents at its arrival, {_TIME}",
-            "sha256": "a hash of its bytes",
-            "beginning": "its first characters",
-        },
     ),
     Relation(
         "watermarks",
         "for each stream how far its time has come",
-        ("rejected", "progress"),
         f"""
     WITH counted AS (
         SELECT a.stream, any_value(coalesce(k.lateness, 0)) AS lateness, any_value(k.live) AS live,
@@ -262,123 +253,51 @@ RELATIONS = (
     FROM found CROSS JOIN (
         SELECT max(clock) AS clock FROM state.progress WHERE clock > {EARLIEST})
     ORDER BY stream""",
-        over=("arrival", "known_stream"),
-        columns={
-            "stream": "the name of the stream",
-            "lateness": "how far documents may come behind the latest one, in microseconds",
-            "live": "true if time passes on it without documents",
-            "clock": f"the time that all streams have reached, {_TIME}",
-            "watermark": f"the time before which documents are late, {_TIME}",
-            "documents": "the number of its documents",
-            "late": "the number of documents that came late",
-            "rejected": "the number of documents that were not taken",
-        },
     ),
     Relation(
         "named_pair",
         "",
-        ("pair", "variable"),
         """
     SELECT p.id AS pair, v1.definition AS var1, v2.definition AS var2 FROM state.pair p
     JOIN state.variable v1 ON v1.id = p.var1 JOIN state.variable v2 ON v2.id = p.var2""",
     ),
-    Relation(
-        "R_bin",
-        "witnesses that may still be joined: nodes of two adjacent variables",
-        ("binding", "document"),
-        _r_bin("state.binding"),
-        over=("named_pair",),
-        columns=_shared("docid", "var1", "var2", "node1", "node2"),
-    ),
-    Relation(
-        "R_doc",
-        "the string values of nodes in R_bin",
-        ("binding", "document", "value"),
-        _r_doc("state.binding"),
-        columns=_shared("docid", "node", "strVal"),
-    ),
-    Relation(
-        "R_docTS",
-        "the times of documents in R_bin",
-        ("times", "document"),
-        _r_doc_ts("state.times"),
-        columns=_shared("docid", "timestamp"),
-    ),
-    Relation(
-        "R_binW",
-        "R_bin of the last batch",
-        ("document",),
-        _r_bin("batch_binding"),
-        over=("named_pair", "batch_binding"),
-        columns=_shared("docid", "var1", "var2", "node1", "node2"),
-    ),
-    Relation(
-        "R_docW",
-        "R_doc of the last batch",
-        ("document", "value"),
-        _r_doc("batch_binding"),
-        over=("batch_binding",),
-        columns=_shared("docid", "node", "strVal"),
-    ),
-    Relation(
-        "R_docTSW",
-        "R_docTS of the last batch",
-        ("document",),
-        _r_doc_ts("batch_times"),
-        over=("batch_times",),
-        columns=_shared("docid", "timestamp"),
-    ),
+    *_KEPT,
+    *map(_of_last_batch, _KEPT),
     Relation(
         "value_join",
         "",
-        ("document", "value"),
         f"""
     SELECT d1.id AS docid1, d2.id AS docid2, v.strVal, {_OF_JOINS}
     FROM (SELECT doc1, doc2, key, {_OF_JOINS} FROM vj1
         UNION SELECT doc1, doc2, key, {_OF_JOINS} FROM vj2) j
     JOIN state.document d1 ON d1.doc = j.doc1
     JOIN state.document d2 ON d2.doc = j.doc2 JOIN state.value v USING (key)""",
-        over=("vj1", "vj2"),
     ),
     Relation(
         "R_vj",
         "value joins of the last batch: nodes with equal values in two documents",
-        (),
         """
     SELECT DISTINCT docid1, node1, docid2, node2, strVal FROM value_join""",
-        over=("value_join",),
-        columns=_shared("docid1", "node1", "docid2", "node2", "strVal"),
     ),
     Relation(
         "R_L",
         "the left sides of R_vj",
-        (),
         """
     SELECT DISTINCT docid1, p.var1, p.var2, above1 AS node1, j.node1 AS node2, strVal
     FROM value_join j JOIN named_pair p ON p.pair = j.pair1""",
-        over=("value_join", "named_pair"),
-        columns=_shared("docid1", "var1", "var2", "node1", "node2", "strVal"),
     ),
     Relation(
         "R_R",
         "the right sides of R_vj",
-        (),
         """
     SELECT DISTINCT docid2, p.var1, p.var2, above2 AS node1, j.node2, strVal
     FROM value_join j JOIN named_pair p ON p.pair = j.pair2""",
-        over=("value_join", "named_pair"),
-        columns=_shared("docid2", "var1", "var2", "node1", "node2", "strVal"),
     ),
     Relation(
         "R_sub",
         "the template and the row of it (qid) of each subscription",
-        ("subscription",),
         """
     SELECT name AS subscription, template, qid FROM state.subscription""",
-        columns={
-            "subscription": "the name of the subscription",
-            **_shared("template", "qid"),
-        },
     ),
 )
 """All relations, each after those that it reads.
@@ -389,34 +308,23 @@ Each template has two more: R_T_<number>, its joins, and R_out_<number>, what th
 RELATION_OF_RELATIONS = Relation(
     "relations",
     "what there is to be asked for: this relation",
-    (),
     """
     SELECT p.relation, c.column_name AS "column", c.data_type AS type, p.what
     FROM kept_public p LEFT JOIN duckdb_columns() c ON c.table_name = p.relation
         AND c.database_name = 'temp'
     ORDER BY p.relation, c.column_index""",
-    over=("kept_public",),
-    columns={
-        "relation": "the name of the relation",
-        "column": "the name of the column",
-        "type": "its type in DuckDB",
-        "what": "what the relation is",
-    },
 )
 """The relation of all others; those who make it lend the names and what they are."""
 
 PUBLIC = {one.name: one.what for one in RELATIONS if one.what}
 """The relations that anybody may ask for, and what they are."""
 
-_COLUMNS = {one.name: one.columns for one in (*RELATIONS, RELATION_OF_RELATIONS)}
-
 
 def meaning(relation: str, column: str) -> str:
     """Return the meaning of a column of a relation, empty for one that is not known."""
-    if relation in _COLUMNS:
-        return _COLUMNS[relation].get(column, "")
     # Relations of templates have as many variables and nodes as these.
-    return _SHARED.get(re.sub(r"^(var|node)[0-9]+$", r"\g<1>1", column), "")
+    shared = re.sub(r"^(var|node)[0-9]+$", r"\g<1>1", column)
+    return MEANINGS.get(f"{relation}.{column}") or MEANINGS.get(shared, "")
 
 
 def relations_for(names: Set[str], known: Sequence[Relation] = RELATIONS) -> list[Relation]:
@@ -452,17 +360,13 @@ def relations_of_template(number: int, graph: JoinGraph) -> tuple[Relation, Rela
     return (
         Relation(
             *r_t,
-            ("r_t",),
             f"SELECT t.qid, {columns}, {operator} AS op, t.wl FROM state.r_t t {' '.join(joins)}"
             f" WHERE t.template = {number}",
-            over=("named_pair",),
         ),
         Relation(
             *r_out,
-            ("document",),
             f"SELECT o.qid, d1.id AS docid1, d2.id AS docid2, {nodes}, o.wl FROM out_{number} o"
             " JOIN state.document d1 ON d1.doc = o.doc1 JOIN state.document d2 ON d2.doc = o.doc2",
-            over=(f"out_{number}",),
         ),
     )
 
@@ -476,7 +380,6 @@ def no_output(graph: JoinGraph) -> pa.Table:
 # -- A user's query ------------------------------------------------------------------------
 
 _STORED = frozenset({*TABLES, *CHUNKED} - {"chunk"})
-_OF_STATE = re.compile(r'\bstate"?\s*\.\s*"?(\w+)')
 _OF_TEMPLATE = re.compile(r"\b(?:r_t|r_out|out)_([1-9][0-9]*)\b")
 _OF_ALL = re.compile(r"\b(duckdb_\w+|pragma_\w+|pg_\w+|sqlite_\w+|information_schema|show)\b")
 """What tells of relations without naming them."""
@@ -500,11 +403,11 @@ def answer(
     chosen = graphs.keys() if tells_of_all else graphs.keys() & named
     templates = (relations_of_template(number, graphs[number]) for number in sorted(chosen))
     known = [*RELATIONS, *chain.from_iterable(templates)]
-    in_memory = {name for one in known for name in one.over} - {one.name for one in known}
+    in_memory = {*LENT, *(f"out_{number}" for number in chosen)}
     read = relations_for(words, known)
     shown = known if tells_of_all else read
-    given = _STORED.intersection(_OF_STATE.findall(text))
-    stored = given.union(*(one.tables for one in read))
+    given = _STORED & tables_of(text)
+    stored = given.union(*(tables_of(one.query) for one in read))
     columns = None if given else words_of(*(one.query for one in read))
     empty = _STORED - stored if tells_of_all else ()
     with closing(store.duck(*stored, empty=empty, columns=columns)) as connection:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.store.queries.analysis import Analysis, analysed
+from xscl.store.queries.analysis import analysed
 from xscl.store.queries.numbers import Numbers
 from xscl.store.queries.tables import RELATIONS
 from xscl.store.store import Store
@@ -176,13 +176,12 @@ def delete_results(store: Store, last: int, *, but_of: Collection[int]) -> int |
 
 # -- Analysis ------------------------------------------------------------------------------
 
-_BUSIEST = Analysis(
-    ("document", "result", "subscription"),
+_BUSIEST = (
     "WITH busy AS (SELECT qid, count(*) AS matches FROM state.result"
     " WHERE greatest(doc1, doc2) >= (SELECT min(doc) FROM state.document WHERE arrived > ?)"
     " GROUP BY qid ORDER BY matches DESC LIMIT ?)"
     " SELECT min(name) AS name, count(*) - 1 AS others, any_value(matches) AS matches FROM busy"
-    " JOIN state.subscription USING (qid) GROUP BY qid ORDER BY 3 DESC, 1",
+    " JOIN state.subscription USING (qid) GROUP BY qid ORDER BY 3 DESC, 1"
 )
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xscl.store.queries import kept_matches
-from xscl.store.queries.analysis import Analysis, analysed
+from xscl.store.queries.analysis import analysed
 from xscl.store.queries.kept_matches import KEPT_MATCHES
 from xscl.store.queries.relations import PUBLISHED
 from xscl.store.queries.tables import EARLIEST
@@ -20,9 +19,7 @@ SELECT count(DISTINCT doc) FROM (
 LEFT JOIN state.stream USING (name) WHERE behind > coalesce(lateness, 0)
 """
 
-COUNTS = Analysis(
-    (*kept_matches.TABLES, "template", "stream", "progress", "rejected", "feed", "endpoint"),
-    f"""
+_COUNTS = f"""
 SELECT
     (SELECT count(*) FROM state.subscription) AS subscriptions,
     (SELECT count(*) FROM state.template) AS templates,
@@ -43,8 +40,7 @@ SELECT
     (SELECT count(*) FROM state.feed WHERE error IS NOT NULL) AS feeds_failing,
     (SELECT count(*) FROM state.endpoint WHERE state = 'incomplete')
         + (SELECT count(*) FROM state.feed WHERE code = 'feed_secret') AS without_secrets
-""",
-)
+"""
 
 
 def without_secrets(store: Store) -> tuple[list[str], list[str]]:
@@ -58,5 +54,5 @@ def without_secrets(store: Store) -> tuple[list[str], list[str]]:
 
 def status_counts(store: Store) -> dict[str, Any]:
     """Return the counts by the names of fields of `xscl.service.status.ServiceStatus`."""
-    (counts,) = analysed(store, COUNTS)
+    (counts,) = analysed(store, _COUNTS)
     return counts

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from xscl.store.queries.analysis import Analysis, analysed
+from xscl.store.queries.analysis import analysed
 from xscl.store.queries.lists import contains
 from xscl.store.store import Store
 
-_ARRIVED = Analysis(
-    ("document",),
+_ARRIVED = (
     "SELECT 'known' AS what, NULL AS name, count(*) AS documents, coalesce(max(doc), 0) AS last"
     " FROM state.document"
     " UNION ALL SELECT 'new of a stream', name, count(*), 0 FROM"
     " (SELECT unnest(streams) AS name FROM state.document WHERE doc > ?) GROUP BY name"
-    " UNION ALL SELECT 'new', NULL, count(*), 0 FROM state.document WHERE doc > ?",
+    " UNION ALL SELECT 'new', NULL, count(*), 0 FROM state.document WHERE doc > ?"
 )
 
 _TEXTS = (

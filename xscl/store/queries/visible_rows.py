@@ -16,12 +16,6 @@ from xscl.store.queries.analysis import answers
 from xscl.store.queries.owners import OPERATOR
 from xscl.store.store import Store
 
-TABLES = (
-    *("document", "owned_stream", "subscription", "retired", "result", "composite", "rejected"),
-    *("late", "progress"),
-)
-"""The stored tables that visible rows are made of."""
-
 _NOBODYS = "coalesce(stream, '_0.')"
 """The stream of a rejected document; without one, a name that no user can see."""
 
@@ -72,7 +66,7 @@ def visible_rows(store: Store, number: int) -> dict[str, pa.Table]:
         "late": "SELECT doc, missed, watermark, lateness FROM state.late",
         "progress": "SELECT clock FROM state.progress",
     }
-    return answers(store, TABLES, asked)
+    return answers(store, asked)
 
 
 def join_state(

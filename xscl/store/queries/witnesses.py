@@ -9,27 +9,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from xscl.store.queries.analysis import Analysis, analysed
+from xscl.store.queries.analysis import analysed
 from xscl.store.queries.numbers import Numbers
 from xscl.store.store import Store
 
-_KEPT = Analysis(
-    ("binding", "times"),
+_KEPT = (
     "SELECT count(*) AS rows, count(DISTINCT doc) AS documents,"
     " count(*) FILTER (ts > ?) AS lately FROM state.binding JOIN state.times USING (doc)"
-    " WHERE pair IN (SELECT unnest(?::INTEGER[]))",
+    " WHERE pair IN (SELECT unnest(?::INTEGER[]))"
 )
 
-_BY_PAIR = Analysis(
-    ("binding", "times"),
+_BY_PAIR = (
     "SELECT pair, count(*) AS witnesses, count(*) FILTER (ts > ?) AS lately"
-    " FROM state.binding JOIN state.times USING (doc) GROUP BY pair",
+    " FROM state.binding JOIN state.times USING (doc) GROUP BY pair"
 )
 
-_LAST = Analysis(
-    ("binding",),
+_LAST = (
     "SELECT doc, max(node2) AS last FROM state.binding"
-    " WHERE doc IN (SELECT doc FROM chosen) AND NOT list_contains(?, pair) GROUP BY doc",
+    " WHERE doc IN (SELECT doc FROM chosen) AND NOT list_contains(?, pair) GROUP BY doc"
 )
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from xscl import Engine
+from xscl.store.queries.analysis import tables_of
 from xscl.store.queries.relations import (
     LENT,
     PUBLIC,
@@ -17,24 +18,22 @@ from xscl.store.queries.relations import (
     relations_for,
     relations_of_template,
 )
+from xscl.store.queries.tables import RELATIONS as CHUNKED
+from xscl.store.queries.tables import TABLES
 from xscl.store.store import Store
 
 
-def test_a_relation_names_what_its_query_reads() -> None:
-    names = {*LENT, "out_1", *(one.name for one in RELATIONS)}
+def test_what_a_query_reads_is_a_table_or_relation_or_a_part_of_it() -> None:
     with Engine() as engine:
         engine.subscribe("q", "S//a[./x->x] FOLLOWED BY{x = y, 1 d} S//b[./y->y]")
         graph = engine.host.state.registry.members[1].template.graph
+    known = {*LENT, "out_1"}
     for one in (*RELATIONS, *relations_of_template(1, graph)):
-        read = set(re.findall(r"(?:FROM|JOIN) ([\w.]+)", one.query))
-        assert {f"state.{table}" for table in one.tables} == {n for n in read if "." in n}, one.name
-        assert set(one.over) == read & names, one.name
-
-
-def test_a_relation_stands_after_those_that_it_reads() -> None:
-    known = set(LENT)
-    for one in RELATIONS:
-        assert known.issuperset(one.over)
+        parts = set(re.findall(r"(\w+) AS \(", one.query))
+        assert known | parts >= one.over, one.name
+        assert tables_of(one.query) <= {*TABLES, *CHUNKED}, one.name
+        read = set(re.findall(r"(?:FROM|JOIN)\s+([\w.]+)", one.query))
+        assert read == one.over | {f"state.{table}" for table in tables_of(one.query)}, one.name
         known.add(one.name)
 
 
