@@ -627,8 +627,8 @@ _FEEDS = (
     Fault(
         "other authors are no new version of an item",
         "feeds/formats/identity.py",
-        "[*single, *authors, ",
-        "[*single, ",
+        '        *[("author", plain(name)) for name in entry.authors],\n',
+        "",
         ("tests/feeds/test_items.py::test_each_part_counts_for_the_version",),
     ),
     Fault(

@@ -4,7 +4,7 @@
     secrets.json   headers and secret addresses of feeds (`xscl.polling.credentials`)
     spool/         the queue of documents (`feeds.spool`), and in `attempt` the batch that is
                    being pushed (`xscl.ingestion.quarantine`)
-    checkpoint/    Spark's offsets in the spool (`xscl.ingestion.spark.spark_pipeline`)
+    checkpoint/    Spark's offsets while it runs (`xscl.ingestion.spark.spark_pipeline`)
     patterns/      the automaton for Spark's tasks
     spark/         the log of Spark and the launcher of Java
     backups/       a backup in progress for a request (`xscl.service.backups`)
@@ -116,7 +116,7 @@ class DataDirectory:
     def exists(self) -> bool:
         """True if the directory has state; the mark shows it if the store is lost.
 
-        If the mark is lost, too, the spool or the checkpoint shows it.
+        If the mark is lost, too, the spool shows it.
         """
         is_there = self.database.exists() or (self.path / FORMER_DATABASE).exists()
         is_there = is_there or marked(self.database) is not None

@@ -97,10 +97,6 @@ class EngineSink:
         reached("committed")
         self.on_matches(matches)
 
-    def consumed(self, query_id: str) -> int | None:
-        """Return the last consumed batch under a query id."""
-        return self.engine.consumed(query_id)
-
     @property
     def segment(self) -> int:
         """The segment up to which the spool was consumed."""

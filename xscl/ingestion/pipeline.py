@@ -3,23 +3,19 @@
 A consumer reads the segments of a spool in order and passes their documents to a
 `BatchSink` in batches.  Each batch has a key, (query id, batch id), which the sink records
 in the transaction of the documents, so that a repeated batch changes nothing.  The
-sink also records the last consumed segment: a store may change from one consumer to
-the other, and each continues where the other one ended.  A batch includes the beats of
-the spool, at their places.  At a lost segment a consumer stops, after the batches
-before it, until the segment is restored or given up (`xscl spool skip`).
+sink also records the last consumed segment: each consumer begins after it, whatever
+another one has left.  A batch includes the beats of the spool, at their places.  At a
+lost segment a consumer stops, after the batches before it, until the segment is
+restored or given up (`xscl spool skip`).
 
-`DirectConsumer` has the query id "direct" and the number of the last segment as batch id.
-`xscl.ingestion.spark.spark_pipeline.SparkConsumer` has the ids of its checkpoint.
+The query id is the consumer's, "direct" or "spark", and the batch id the last segment.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from feeds.documents import Document, DocumentColumns
@@ -45,7 +41,6 @@ The trees of a batch are kept until its end, and may have thirty times its bytes
 that are mostly tags, batches of 64 MB took 2.2 GB, of 16 MB 0.7 GB, and a quarter less time.
 """
 
-START_OVER = "delete the checkpoint: the next run begins where the store ended"
 KEPT = 1 << 28
 """Bytes of consumed segments that stay, for a store that is put back from a backup."""
 
@@ -78,9 +73,6 @@ class BatchSink(Protocol):
         A batch that was consumed before changes nothing.  `parts` are the witnesses of documents
         that other processes have shredded.
         """
-
-    def consumed(self, query_id: str) -> int | None:
-        """Return the last consumed batch under this query id, None if there is none."""
 
     @property
     def segment(self) -> int:
@@ -206,83 +198,3 @@ def read_all(spool: Spool, numbers: Sequence[int]) -> tuple[DocumentColumns, tup
         documents.append(found)
         count += len(found)
     return DocumentColumns.united(documents), tuple(beats)
-
-
-@dataclass(frozen=True, slots=True)
-class SparkCheckpoint:
-    """The state of a Spark checkpoint: its query id and its last committed batch."""
-
-    directory: Path
-    query_id: str
-    committed: int | None
-
-
-def read_checkpoint(directory: Path) -> SparkCheckpoint | None:
-    """Return the checkpoint in a directory, None if no query has started there yet.
-
-    Raises PipelineError if its file of metadata is no JSON object with an id.
-    """
-    path = directory / "metadata"
-    if not path.exists():
-        return None
-    try:
-        query_id = str(json.loads(path.read_text("utf-8"))["id"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise PipelineError(f"the checkpoint file {path} is damaged", hint=START_OVER) from error
-    commits = (directory / "commits").glob("[0-9]*")
-    committed = max((int(commit.name) for commit in commits if commit.name.isdigit()), default=None)
-    return SparkCheckpoint(directory, query_id, committed)
-
-
-def read_offset(directory: Path, batch_id: int) -> int:
-    """Return the last segment of a batch by Spark's log of offsets.
-
-    Raises if it is unknown: the end of the batch's beats would be unknown, too.
-    """
-    path = directory / "offsets" / str(batch_id)
-    try:
-        *_, offset = path.read_text("utf-8").splitlines()
-        return int(json.loads(offset)["segment"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise PipelineError(  # all in one line: through Java comes nothing else
-            f"Spark's log {path} does not say with which segment its batch ends: {START_OVER}"
-        ) from error
-
-
-def check_store(sink: BatchSink, checkpoint: SparkCheckpoint) -> bool:
-    """Return True if the sink lacks the last batch that the checkpoint has committed.
-
-    Raises PipelineError if it lacks more: Spark would continue after them, and their documents
-    would be lost.  The store was restored from an older copy, or is another one.
-    """
-    if checkpoint.committed is None:
-        return False
-    consumed = sink.consumed(checkpoint.query_id)
-    missing = checkpoint.committed - (-1 if consumed is None else consumed)
-    if missing > 1:
-        state = "no batch" if consumed is None else f"batches up to {consumed}"
-        raise PipelineError(
-            f"the store has {state} of the checkpoint {checkpoint.directory}, which is at batch "
-            f"{checkpoint.committed}",
-            hint=f"put the newer store back, or {START_OVER}",
-        )
-    return missing == 1
-
-
-def reconcile(sink: BatchSink, directory: Path) -> None:
-    """Align the checkpoint in a directory, if there is one, with the sink.
-
-    If the sink lacks the last batch, its commit is removed, with the offsets of the one begun after
-    it: Spark repeats only the newest batch that it has offsets of.  Raises if the sink lacks more.
-    """
-    checkpoint = read_checkpoint(directory)
-    if checkpoint is not None and check_store(sink, checkpoint):
-        assert checkpoint.committed is not None
-        _remove(directory / "offsets", checkpoint.committed + 1)
-        _remove(directory / "commits", checkpoint.committed)
-
-
-def _remove(log: Path, batch_id: int) -> None:
-    """Remove an entry of one of Spark's logs, if it is there, and its checksum."""
-    for name in (str(batch_id), f".{batch_id}.crc"):
-        (log / name).unlink(missing_ok=True)

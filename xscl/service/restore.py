@@ -8,8 +8,7 @@ so that after a crash the store refuses to open and never mixes old and new part
 The spool stays if it is the one that the backup is of: what it has beyond the
 backup is consumed again, and documents that the store has are recognised.  A
 spool that the backup lacks and that is lost begins anew, with numbers above all
-that the store knows.  The checkpoint of Spark is set aside: it is of a store
-that went further.
+that the store knows.
 
 The store that is put in place begins a new epoch (`xscl.delivery.store_epochs`): it will
 give positions again that the one before it had given.
@@ -31,11 +30,8 @@ from xscl.atomic_files import synchronise
 from xscl.delivery.store_epochs import begin_epoch
 from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.engine.backup import MANIFEST, Backup, damaged, read_backup, unpack
-from xscl.engine.facade import Engine
 from xscl.errors import StoreError
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.pipeline import PipelineError, check_store, read_checkpoint
 from xscl.service.lacking import Lacking, find_lacking
 from xscl.service.name_bounds import long_names
 from xscl.store.consumed_note import drop_note, noted
@@ -155,8 +151,6 @@ def _refuse_kept(home: DataDirectory) -> None:
     kept = [path.name for path in (database, log_path(database)) if path.exists()]
     if marked(database) is not None:
         kept.append(lock_path(database).name)
-    if home.checkpoint.exists():
-        kept.append(home.checkpoint.name)
     if home.spool.is_dir() and Spool(home.spool, read_only=True).latest():
         kept.append(home.spool.name)
     if kept:
@@ -233,7 +227,6 @@ def _put(staging: DataDirectory, home: DataDirectory, backup: Backup, tried: _Tr
     write_mark(home.database, StoreMark(store, UNFINISHED))
     for path in (log_path(home.database), home.database):
         aside.take(path)
-    aside.take(home.checkpoint)
     aside.take(home.patterns)
     if not ours:
         aside.take(home.spool)
@@ -302,7 +295,6 @@ def accept(home: DataDirectory) -> AcceptedStore:
         if not database.exists() or not database.stat().st_size:
             return _accept_nothing(home, aside, seen)
         now, lost = _accepted(database, aside, seen)
-        _set_checkpoint_aside(home, aside)
         return AcceptedStore(now.commits, lost, aside.directory, tuple(aside.kept))
 
 
@@ -310,7 +302,7 @@ def _accept_nothing(home: DataDirectory, aside: SetAside, seen: StoreMark | None
     log = log_path(home.database)
     if not log.exists():
         home.expect()
-    for path in (home.checkpoint, home.database, log):
+    for path in (home.database, log):
         aside.take(path)
     if seen is not None:
         aside.copy(lock_path(home.database))
@@ -349,14 +341,3 @@ def _accepted(
             begin_epoch(store)
         drop_note(database.with_name("spool"))
         return seen, lost
-
-
-def _set_checkpoint_aside(home: DataDirectory, aside: SetAside) -> None:
-    """Set Spark's checkpoint aside if it is damaged or ahead of the store."""
-    with Engine(home.database, owns_process=True) as engine:
-        try:
-            checkpoint = read_checkpoint(home.checkpoint)
-            if checkpoint is not None:
-                check_store(EngineSink(engine), checkpoint)
-        except PipelineError:
-            aside.take(home.checkpoint)

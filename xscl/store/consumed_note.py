@@ -42,17 +42,15 @@ def noted(spool: Path) -> int:
 def remaining(database: Path) -> str | None:
     """Return the trace of a lost store in its data directory, None if there is none.
 
-    Documents enter a spool, and Spark writes a checkpoint, only after the store exists.
+    Documents enter a spool only after the store exists.
     """
-    spool, checkpoint = database.with_name("spool"), database.with_name("checkpoint")
+    spool = database.with_name("spool")
     if database.name != DATABASE:
         return None
     if next(spool.glob("*.arrow*"), None) is not None:
         return f"the spool {spool} has documents that were acknowledged"
     if noted(spool):
         return f"{spool / NAME} says that documents were consumed"
-    if (checkpoint / "metadata").exists():
-        return f"the checkpoint {checkpoint} says that documents were consumed"
     return None
 
 

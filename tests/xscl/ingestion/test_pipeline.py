@@ -17,7 +17,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, TypeAlias
 
-import pyarrow as pa
 import pytest
 
 from feeds.documents import Document
@@ -33,9 +32,6 @@ from xscl.ingestion.pipeline import (
     Consumer,
     DirectConsumer,
     PipelineError,
-    read_checkpoint,
-    read_offset,
-    reconcile,
 )
 from xscl.shredding.arrivals import BatchPart
 from xscl.shredding.automaton.nfa import Automaton
@@ -85,9 +81,6 @@ class Store:
         if self.fail_after in ids:
             raise ValueError(f"died after {self.fail_after}")
         self.on_consume()
-
-    def consumed(self, query_id: str) -> int | None:
-        return max((batch for query, batch in self.ledger if query == query_id), default=None)
 
     def publish_patterns(self, artefacts: ArtefactDirectory) -> None:
         artefacts.publish(Automaton())
@@ -139,7 +132,7 @@ def build(request: pytest.FixtureRequest) -> Build:
 
 @BOTH
 def test_failed_batches_surface_and_come_again_until_each_document_is_in(
-    build: Build, spool: Spool, store: Store, tmp_path: Path
+    build: Build, spool: Spool, store: Store
 ) -> None:
     for start in range(0, 12, 4):
         fill(spool, *range(start, start + 4))
@@ -156,19 +149,13 @@ def test_failed_batches_surface_and_come_again_until_each_document_is_in(
     build().run_once()
     assert store.documents == [document(number) for number in range(12)]
     assert store.threads == {threading.get_ident()}
-    checkpoint = read_checkpoint(tmp_path / "checkpoint")
-    if checkpoint is None:
-        assert store.ledger == [("direct", 2), ("direct", 4), ("direct", 6)]
-        assert store.refused == []
-    else:
-        assert store.ledger == [(checkpoint.query_id, batch) for batch in range(3)]
-        # Spark gives it again, under the same key, unless it had committed it already
-        assert store.refused in ([], [(checkpoint.query_id, 1)])
+    assert store.ledger == [(store.ledger[0][0], segment) for segment in (2, 4, 6)]
+    assert store.refused == []
 
 
 @BOTH
 def test_serves_what_comes_and_stops_after_the_batch_in_progress(
-    build: Build, spool: Spool, store: Store, tmp_path: Path
+    build: Build, spool: Spool, store: Store
 ) -> None:
     consumer = build()
     fill(spool, 0, 1)
@@ -185,9 +172,6 @@ def test_serves_what_comes_and_stops_after_the_batch_in_progress(
     consumer.serve(interval=0.01)
     assert store.ids == ["d0", "d1", "d2", "d3"]
     assert consumer.run_once() == 0
-    checkpoint = read_checkpoint(tmp_path / "checkpoint")
-    if checkpoint is not None:  # nothing to replay: Spark has committed what the store has
-        assert checkpoint.committed == store.consumed(checkpoint.query_id)
 
 
 @BOTH
@@ -196,7 +180,7 @@ def test_beats_come_between_the_documents(build: Build, spool: Spool, store: Sto
     fill(spool, 0, 1)
     spool.beat(7)
     spool.beat(8)
-    fill(spool, *range(2, 302))  # of so many Spark's tasks give pointers, which beats have none
+    fill(spool, *range(2, 302))
     spool.beat(9)
     assert build().run_once() == 302
     assert store.ids == [f"d{number}" for number in range(302)]
@@ -242,7 +226,7 @@ def test_documents_are_shredded_by_the_tasks(
 ) -> None:
     """Two micro-batches of two shares each; one no XML, one twice, one in two versions.
 
-    Then one of so few that no task is worth while.
+    Then one of a single share.
     """
     spark = pytest.importorskip("xscl.ingestion.spark.spark_pipeline")
     parsed: list[bytes] = []
@@ -275,7 +259,7 @@ def test_documents_are_shredded_by_the_tasks(
             )
             parsed.clear()
             assert consumer.run_once() == len(batch)
-            assert parsed == ([texts[300]] if number == 0 else texts[:20])
+            assert parsed == ([texts[300]] if number == 0 else [])
             direct.push(batch)
             assert [m.id for m in engine.matches()] == [m.id for m in direct.matches()]
             assert [m.xml() for m in engine.matches()] == [m.xml() for m in direct.matches()]
@@ -373,95 +357,6 @@ def test_a_machine_without_java_is_a_clear_error(
         session.start_session(tmp_path)
 
 
-def test_a_store_older_than_the_checkpoint_is_refused(store: Store, tmp_path: Path) -> None:
-    checkpoint = write_checkpoint(tmp_path, committed=3)
-    store.ledger = [("q", 1)]
-    with pytest.raises(PipelineError) as caught:
-        reconcile(store, checkpoint)
-    assert caught.value.message == (
-        f"the store has batches up to 1 of the checkpoint {checkpoint}, which is at batch 3"
-    )
-    assert caught.value.hint == (
-        "put the newer store back, or delete the checkpoint: the next run begins where the store "
-        "ended"
-    )
-    store.ledger = []
-    with pytest.raises(PipelineError, match=r"^the store has no batch of the checkpoint"):
-        reconcile(store, checkpoint)
-
-
-@pytest.mark.parametrize(("committed", "stored"), [(3, 2), (3, 3), (3, 4), (0, None)])
-def test_a_commit_that_the_store_lacks_is_taken_back(
-    store: Store, tmp_path: Path, committed: int, stored: int | None
-) -> None:
-    checkpoint = write_checkpoint(tmp_path, committed)
-    (checkpoint / "offsets" / str(committed + 1)).write_text("of a batch that was begun")
-    store.ledger = [] if stored is None else [("q", stored)]
-    reconcile(store, checkpoint)
-    found = read_checkpoint(checkpoint)
-    assert found is not None
-    lacking = stored is None or stored < committed
-    assert found.committed == (committed if not lacking else committed - 1 if committed else None)
-    assert (checkpoint / "offsets" / str(committed)).exists()
-    assert (checkpoint / "offsets" / str(committed + 1)).exists() != lacking
-
-
-def test_where_a_batch_ends_is_read_from_the_offsets(tmp_path: Path) -> None:
-    checkpoint = write_checkpoint(tmp_path, committed=1)
-    assert [read_offset(checkpoint, batch) for batch in range(2)] == [3, 6]
-    for damaged in ("", "v1\n{}\n-", "v1\n{}\n[]", 'v1\n{}\n{"segment": null}', "7"):
-        (checkpoint / "offsets" / "1").write_text(damaged)
-        for batch in (1, 2):
-            with pytest.raises(PipelineError, match=f"offsets/{batch} does not say .*: delete the"):
-                read_offset(checkpoint, batch)
-
-
-def test_what_spark_leaves_out_is_read_all_the_same(
-    spool: Spool, store: Store, tmp_path: Path
-) -> None:
-    """As after a batch whose commit was lost, but not the offsets of the next."""
-    pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-    spark = pytest.importorskip("xscl.ingestion.spark.spark_pipeline")
-    session = SimpleNamespace(dataSource=SimpleNamespace(register=lambda source: None))
-    for first in range(0, 600, 100):
-        spool.append([document(number) for number in range(first, first + 100)], 0)
-    checkpoint = write_checkpoint(tmp_path, committed=1)  # of three segments each
-    columns = {"number": [6], "begin": [0], "end": [100], "witnesses": ["file"], "place": [0]}
-    pointers = SimpleNamespace(toArrow=lambda: pa.table(columns))
-    consumer = spark.SparkConsumer(session, spool, store, checkpoint)
-    store.segment = 2
-    found = [(number, 0, 100, None, 0) for number in (3, 4, 5)]
-    assert consumer._batch(pointers, "q", 1).rows == (*found, (6, 0, 100, "file", 0))
-    assert consumer._batch(None, "q", 0).rows == ()  # it was given before
-    store.segment = 4
-    consumer = spark.SparkConsumer(session, spool, store, checkpoint)
-    few = consumer._batch(None, "q", 1).rows  # for them no pointers of Spark are needed
-    assert few == (*found[2:], (6, 0, 100, None, 0))
-
-
-@pytest.mark.parametrize("segments", [64, 2])
-def test_a_batch_of_beats_takes_the_store_to_its_end(
-    segments: int, spool: Spool, store: Store, tmp_path: Path
-) -> None:
-    """Of beats Spark's tasks give no pointer, however many there are."""
-    pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-    spark = pytest.importorskip("xscl.ingestion.spark.spark_pipeline")
-    session = SimpleNamespace(dataSource=SimpleNamespace(register=lambda source: None))
-    for time in range(6):
-        spool.beat(time)
-    checkpoint = write_checkpoint(tmp_path, committed=1)  # of three segments each
-    columns = ["number", "begin", "end", "witnesses", "place"]
-    pointers = SimpleNamespace(toArrow=lambda: pa.table({name: [] for name in columns}))
-    consumer = spark.SparkConsumer(session, spool, store, checkpoint, segments=segments)
-    for batch_id in (0, 1):
-        assert consumer._consume(consumer._batch(pointers, "q", batch_id)) == 0
-        assert store.segment == 3 * batch_id + 3
-    assert store.beats == [(0, time) for time in range(6)]
-    (checkpoint / "offsets" / "1").unlink()
-    with pytest.raises(PipelineError, match="does not say"):
-        consumer._batch(pointers, "q", 1)
-
-
 def test_a_query_whose_first_process_comes_too_late_is_begun_again(
     spool: Spool, store: Store, tmp_path: Path
 ) -> None:
@@ -487,54 +382,30 @@ def test_a_query_whose_first_process_comes_too_late_is_begun_again(
             runs(*failures)
 
 
-def write_checkpoint(tmp_path: Path, committed: int) -> Path:
-    """A checkpoint as Spark writes it, of the query "q", three segments in each batch."""
-    checkpoint = tmp_path / "checkpoint"
-    for folder in ("offsets", "commits"):
-        (checkpoint / folder).mkdir(parents=True)
-    (checkpoint / "metadata").write_text('{"id":"q"}')
-    for batch in range(committed + 1):
-        offset = f'v1\n{{"batchWatermarkMs":0}}\n{{"segment": {3 * batch + 3}}}'
-        (checkpoint / "offsets" / str(batch)).write_text(offset)
-        (checkpoint / "commits" / str(batch)).write_text("v1\n{}")
-    return checkpoint
-
-
-def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
-    checkpoint = write_checkpoint(tmp_path, committed=1)
-    (checkpoint / "metadata").write_text("")
-    with pytest.raises(PipelineError) as caught:
-        read_checkpoint(checkpoint)
-    assert caught.value.message == f"the checkpoint file {checkpoint / 'metadata'} is damaged"
-    assert caught.value.hint == "delete the checkpoint: the next run begins where the store ended"
-
-
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("emptied", ["metadata", "offsets", "commits"])
-def test_c12_a_file_of_the_checkpoint_is_emptied(
-    emptied: str, build_spark: Build, spool: Spool, store: Store, tmp_path: Path
+@pytest.mark.parametrize("harm", ["emptied", "older", "of another store"])
+def test_c12_what_spark_has_left_decides_nothing(
+    harm: str, build_spark: Build, spool: Spool, store: Store, tmp_path: Path
 ) -> None:
-    """The service ends with one sentence; without the checkpoint it goes on where the store is."""
     checkpoint = tmp_path / "checkpoint"
     fill(spool, *range(4))
     build_spark().run_once()
-    taken = list(store.ids)
-    assert len(taken) == 4
-    path = checkpoint / emptied
-    if path.is_dir():
-        path = max((one for one in path.iterdir() if one.name.isdigit()), key=lambda p: int(p.name))
-    path.write_text("")
+    if harm == "older":
+        shutil.copytree(checkpoint, tmp_path / "older")
     fill(spool, *range(4, 8))
-    with pytest.raises(PipelineError) as caught:
-        build_spark().run_once()
-    assert "\n" not in caught.value.message
-    assert "checkpoint" in caught.value.message
-    assert "delete the checkpoint" in f"{caught.value.message} {caught.value.hint}"
-    assert store.ids == taken, "nothing is taken in part"
-    shutil.rmtree(checkpoint)
     build_spark().run_once()
-    assert store.ids == [f"d{number}" for number in range(8)]
+    if harm == "emptied":
+        for path in checkpoint.rglob("*"):
+            path.is_dir() or path.write_text("")
+    elif harm == "older":
+        shutil.rmtree(checkpoint)
+        (tmp_path / "older").rename(checkpoint)
+    else:
+        store.documents, store.ledger, store.segment = [], [], 0
+    fill(spool, *range(8, 12))
+    build_spark().run_once()
+    assert store.ids == [f"d{number}" for number in range(12)]
 
 
 @pytest.mark.slow
@@ -712,7 +583,7 @@ def test_a_batch_is_handed_over_once_the_one_before_is_done() -> None:
     def give(*batches: int) -> None:
         try:
             for batch_id in batches:
-                handover.put(spark.MicroBatch((), "q", batch_id, 0))
+                handover.put(spark.MicroBatch(((batch_id, 0, 1, None, 0),)))
                 given.append(batch_id)
         except Exception as error:
             raised.append(error)
@@ -723,7 +594,7 @@ def test_a_batch_is_handed_over_once_the_one_before_is_done() -> None:
     assert handover.get(0.01) is None
     first.done.set_result(None)
     second = handover.get(PATIENCE)
-    assert (first.batch_id, second.batch_id) == (1, 2)
+    assert (first.rows[0][0], second.rows[0][0]) == (1, 2)
     error = ValueError("no room")
     second.done.set_exception(error)
     thread.join(PATIENCE)
@@ -735,13 +606,13 @@ def test_a_closed_handover_turns_away_what_waits_and_what_comes() -> None:
     spark = pytest.importorskip("xscl.ingestion.spark.spark_pipeline")
     for waiting in (False, True):
         handover = spark.BatchHandover()
-        batch = spark.MicroBatch((), "q", 1, 0)
+        batch = spark.MicroBatch(())
         if waiting:
             handover.put(batch)
         handover.close()
         assert handover.get(0) is None
         with pytest.raises(spark.ConsumerStopped):
-            handover.put(batch if not waiting else spark.MicroBatch((), "q", 2, 0))
+            handover.put(batch)
 
 
 def test_consuming_directly_needs_no_spark() -> None:

@@ -142,7 +142,7 @@ def test_shares_are_equal_and_in_order() -> None:
     assert shares(segments, 5) == [
         [SegmentSlice(1, 0, 3), SegmentSlice(4, 0, 2)],
         [SegmentSlice(4, 2, 7)],
-        [SegmentSlice(6, 0, 1)],
+        [SegmentSlice(5, 0, 0), SegmentSlice(6, 0, 1)],
     ]
     assert shares([], 5) == []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -272,12 +271,11 @@ def test_in_the_place_of_what_went_further(
 ) -> None:
     append(home, *range(4, PUSHES - 1))
     assert len(consumed(home)) > 0
-    home.checkpoint.mkdir()
-    with pytest.raises(BackupError, match=rf"there is data in .*: {DATABASE}, .*checkpoint, spool"):
+    with pytest.raises(BackupError, match=rf"there is data in .*: {DATABASE}, .*spool"):
         restore(backup, home)
     done = restore(backup, home, force=True)
     assert done.aside is not None
-    assert set(done.kept) == {DATABASE, "lock", "checkpoint"}
+    assert set(done.kept) == {DATABASE, "lock"}
     assert done.waiting == PUSHES - 1 - 2
     append(home, PUSHES - 1)
     assert consumed(home) == sorted(never_stopped)
@@ -445,16 +443,10 @@ def test_no_store_at_all(killed: DataDirectory) -> None:
     assert consumed(killed) == []
 
 
-@pytest.mark.parametrize("left_there", ["spool", "checkpoint", "both"])
-def test_neither_store_nor_mark(killed: DataDirectory, left_there: str) -> None:
+def test_neither_store_nor_mark(killed: DataDirectory) -> None:
     killed.database.unlink()
     for beside in (log_path(killed.database), lock_path(killed.database)):
         beside.unlink(missing_ok=True)
-    if left_there != "spool":
-        killed.checkpoint.mkdir()
-        (killed.checkpoint / "metadata").write_text(json.dumps({"id": "a query"}))
-    if left_there == "checkpoint":
-        shutil.rmtree(killed.spool)
     assert killed.exists()
     with pytest.raises(StoreWentBack, match="the file and its mark are missing, and the") as caught:
         xscl.Engine(killed.database)
@@ -466,7 +458,7 @@ def test_neither_store_nor_mark(killed: DataDirectory, left_there: str) -> None:
     assert (done.commits, done.lost) == (0, None)
     consumed(killed)
     with xscl.Engine(killed.database) as engine:
-        assert engine.sql("FROM documents").num_rows == (0 if left_there == "checkpoint" else 9)
+        assert engine.sql("FROM documents").num_rows == 9
 
 
 def test_another_store(killed: DataDirectory, tmp_path: Path) -> None:
@@ -480,19 +472,6 @@ def test_another_store(killed: DataDirectory, tmp_path: Path) -> None:
     done = accept(killed)
     assert (done.commits, done.lost) == (10, None)
     consumed(killed)
-
-
-@pytest.mark.parametrize("checkpoint", ["ahead", "damaged", "fits", "none"])
-def test_the_checkpoint_of_spark(killed: DataDirectory, checkpoint: str) -> None:
-    if checkpoint != "none":
-        (killed.checkpoint / "commits").mkdir(parents=True)
-        text = "" if checkpoint == "damaged" else json.dumps({"id": "a query"})
-        (killed.checkpoint / "metadata").write_text(text)
-    if checkpoint == "ahead":
-        (killed.checkpoint / "commits" / "7").touch()
-    done = accept(killed)
-    assert ("checkpoint" in done.kept) == (checkpoint in ("ahead", "damaged"))
-    assert killed.checkpoint.exists() == (checkpoint == "fits")
 
 
 def test_damage_is_not_accepted(killed: DataDirectory) -> None:

@@ -1,14 +1,11 @@
 """From the spool to the engine with Spark Structured Streaming.
 
-Spark detects new segments, records micro-batches in its checkpoint, and shreds the
-documents on its executors (`xscl.ingestion.spark.spark_source`).  The steps of a
-micro-batch:
+Spark detects new segments, cuts micro-batches, and shreds the documents on its
+executors (`xscl.ingestion.spark.spark_source`).  The steps of a micro-batch:
 
-1. Spark logs its offsets and calls foreachBatch in a thread of its own.
-2. foreachBatch collects pointers to the texts and the witnesses of the documents.
-   For a large micro-batch it runs the one action of Spark, in which they are
-   shredded (two would read twice).  A few documents have no witnesses, and their
-   pointers follow from the offsets.
+1. Spark calls foreachBatch in a thread of its own.
+2. foreachBatch runs the one action of Spark, in which the documents are shredded
+   (two would read twice), and collects pointers to their texts and witnesses.
 3. It waits until the batch before is in the store, passes this one to the consumer,
    and returns: Spark commits and continues with the next micro-batch.
 4. Meanwhile the thread of the consumer reads both and calls the sink.
@@ -16,36 +13,34 @@ micro-batch:
 The patterns lie in a directory and are renewed after a batch if they have changed.
 Witnesses of older patterns are not used; the sink shreds such documents itself.
 
-So Spark may have committed one batch that the store lacks, never more.  After a
-kill, or a failure of the sink, the next run removes that commit, and Spark repeats
-the batch; if it is in the store already, the sink ignores it.  `stop` waits for
-Spark's commit, so that an orderly end replays nothing.
+The store alone says what was consumed: its transaction of a batch has the last
+segment.  So each query begins with an empty checkpoint after that segment, whatever
+Spark had committed before.
 """
 
 from __future__ import annotations
 
 import queue
+import shutil
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from feeds.documents import DocumentColumns
 from feeds.faultpoints import reached
-from feeds.spool import Segment, Spool
+from feeds.spool import Spool
 from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.engine.batch_size import Sizing, leave
 from xscl.ingestion.pipeline import (
     BATCH,
     SECONDS,
-    START_OVER,
     BatchSink,
     PipelineError,
     forget,
-    read_offset,
-    reconcile,
 )
 from xscl.shredding.arrivals import BatchPart
 from xscl.shredding.remote.artefact import ArtefactDirectory
@@ -68,10 +63,9 @@ except ModuleNotFoundError as missing:
 
 __all__ = ["BatchHandover", "ConsumerStopped", "MicroBatch", "SparkConsumer", "start_session"]
 
+_QUERY = "spark"
 _DOCUMENTS = "documents"
-_DAMAGED = "Failed to read log file"  # as Spark says it of its checkpoint
 _TICK = 0.05  # seconds between two looks at whether the query has ended
-_COMMIT_SECONDS = 10.0
 _STARTS = 5  # of a query whose first process comes too late
 _LATE = "worker failed to connect back"
 
@@ -82,12 +76,9 @@ class ConsumerStopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """A micro-batch on its way from Spark's thread to the consumer's: pointers, and its end."""
+    """A micro-batch on its way from Spark's thread to the consumer's: pointers in order."""
 
     rows: tuple[spark_source.Row, ...]
-    query_id: str
-    batch_id: int
-    segment: int
     done: Future[None] = field(default_factory=Future, compare=False)
 
 
@@ -126,7 +117,7 @@ class BatchHandover:
 
 
 class SparkConsumer:
-    """Consumes a spool by a streaming query with its checkpoint in `checkpoint`.
+    """Consumes a spool by streaming queries, each with a new checkpoint in `checkpoint`.
 
     With the directory `patterns`, which is its own, Spark's tasks shred documents, and the
     process that plans micro-batches reads the target number of documents there.
@@ -145,13 +136,11 @@ class SparkConsumer:
         self._session = session
         self._spool = spool
         self._sink = sink
-        self._checkpoint = checkpoint.absolute()
+        self._checkpoint = checkpoint.absolute() / _QUERY
         self._artefacts = None if patterns is None else ArtefactDirectory(patterns.absolute())
         self._segments = segments
         self._sizing = Sizing(SECONDS, BATCH)
         self._stopping = threading.Event()
-        self._committed = 0  # the last segment of the batch before, which Spark has committed
-        self._given = 0  # the last segment that Spark's thread has handed over
         session.dataSource.register(spark_source.SpoolSource)
 
     def run_once(self) -> int:
@@ -172,39 +161,34 @@ class SparkConsumer:
         Without an interval the query ends by itself.  On a busy machine the Python process that
         plans for Spark may exceed Spark's timeout of ten seconds; then it is started again.
         """
+        begin = self._sink.segment
         for _ in range(_STARTS - 1):
             try:
                 return self._run_query(interval)
             except PipelineError as error:
-                if _LATE not in error.message or self._given:
+                if _LATE not in error.message or self._sink.segment > begin:
                     raise
         return self._run_query(interval)
 
     def _run_query(self, interval: float | None) -> int:
         if self._stopping.is_set():
             return 0
-        reconcile(self._sink, self._checkpoint)
-        handover, self._given = BatchHandover(), 0
+        handover = BatchHandover()
         self._publish()
         query = self._start(interval, handover)
-        count, last = 0, None
+        count = 0
         try:
             while not self._stopping.is_set():
                 ended = not query.isActive  # what it gave before that is taken all the same
                 batch = handover.get(0 if ended else _TICK)
                 if batch is not None:
                     count += self._consume(batch)
-                    last = batch.batch_id
                 elif ended:
                     break
-            if self._stopping.is_set():
-                self._await_commit(query, last)
         finally:
             handover.close()
             query.stop()
         _raise_failure(query)
-        if self._stopping.is_set():
-            reconcile(self._sink, self._checkpoint)
         return count
 
     def _publish(self) -> None:
@@ -213,49 +197,20 @@ class SparkConsumer:
 
     def _start(self, interval: float | None, handover: BatchHandover) -> StreamingQuery:
         def hand_over(pointers: DataFrame, batch_id: int) -> None:
-            # The thread of a micro-batch knows its query; `StreamingQuery.id` may not exist yet.
-            context = pointers.sparkSession.sparkContext
-            query_id = context.getLocalProperty("sql.streaming.queryId")
-            handover.put(self._batch(pointers, str(query_id), batch_id))
+            columns = [column.to_pylist() for column in pointers.toArrow().columns]
+            handover.put(MicroBatch(tuple(sorted(zip(*columns, strict=True)))))
 
         stream = self._session.readStream.format(spark_source.NAME).options(**self._options())
         try:
+            with suppress(FileNotFoundError):
+                shutil.rmtree(self._checkpoint)
             writer = stream.load().writeStream.foreachBatch(hand_over)
             writer = writer.option("checkpointLocation", str(self._checkpoint))
             if interval is None:
                 return writer.trigger(availableNow=True).start()
             return writer.trigger(processingTime=f"{round(interval * 1000)} milliseconds").start()
-        except (PySparkException, Py4JError) as error:
+        except (OSError, PySparkException, Py4JError) as error:
             raise PipelineError(f"Spark cannot read the spool: {reason_of(error)}") from error
-
-    def _batch(self, pointers: DataFrame, query_id: str, batch_id: int) -> MicroBatch:
-        """A micro-batch with its pointers; called in Spark's thread.
-
-        A batch of a few documents is read without a task, because any task takes 40 ms.  It ends
-        at the offset in Spark's log, and begins after the batch before, which is in the store or
-        waits for it.  Segments without a pointer of Spark's tasks, such as beats, are read, too.
-        """
-        begin = max(self._given, self._sink.segment)
-        end = read_offset(self._checkpoint, batch_id)
-        numbers = self._spool.expect(begin, end)
-        rows = self._few(numbers)
-        if rows is None:
-            columns = [column.to_pylist() for column in pointers.toArrow().columns]
-            rows = list(zip(*columns, strict=True))
-            read = {row[0] for row in rows}
-            rows += map(_whole, map(self._spool.segment, (n for n in numbers if n not in read)))
-            rows.sort()
-        self._given = max(self._given, end)
-        return MicroBatch(tuple(rows), query_id, batch_id, end)
-
-    def _few(self, numbers: Sequence[int]) -> list[spark_source.Row] | None:
-        """The pointers to segments; None if they are too many for the consumer alone."""
-        if len(numbers) > self._segments:
-            return None
-        segments = [self._spool.segment(number) for number in numbers]
-        if sum(segment.rows for segment in segments) > spark_source.FEW:
-            return None
-        return [_whole(segment) for segment in segments]
 
     def _options(self) -> dict[str, str | int]:
         options: dict[str, str | int] = {
@@ -270,17 +225,11 @@ class SparkConsumer:
         return options
 
     def _consume(self, batch: MicroBatch) -> int:
-        """Pass a batch to the sink; an empty one, too, because the offsets must follow Spark's.
-
-        Segments that the store has are skipped: the direct consumer may have run since the
-        checkpoint was written.
-        """
+        """Pass a batch to the sink."""
         try:
-            past = self._sink.segment
-            rows = [row for row in batch.rows if row[0] > past]
-            documents, parts, beats = _read(self._spool, rows)
-            arrived = self._spool.segment(rows[-1][0]).arrived if rows else None
-            key = BatchKey(batch.query_id, batch.batch_id, batch.segment, beats, arrived)
+            documents, parts, beats = _read(self._spool, batch.rows)
+            last = batch.rows[-1][0]
+            key = BatchKey(_QUERY, last, last, beats, self._spool.segment(last).arrived)
             self._sink.hold()
             began = time.monotonic()
             self._sink.consume(documents, key, parts)
@@ -292,8 +241,7 @@ class SparkConsumer:
             raise
         reached("batch_done")
         batch.done.set_result(None)
-        forget(self._spool, self._committed)
-        self._committed = batch.segment
+        forget(self._spool, last)
         for path in {row[3] for row in batch.rows if row[3] is not None}:
             Path(path).unlink(missing_ok=True)
         return len(documents)
@@ -303,20 +251,6 @@ class SparkConsumer:
         self._sizing.learn(documents, seconds)
         if self._artefacts is not None and self._sizing.each is not None:
             leave(self._sizing.documents, self._artefacts.directory / _DOCUMENTS)
-
-    def _await_commit(self, query: StreamingQuery, batch_id: int | None) -> None:
-        """Wait until Spark has committed the batch: stopping earlier would replay it."""
-        if batch_id is None:
-            return
-        commit = self._checkpoint / "commits" / str(batch_id)
-        deadline = time.monotonic() + _COMMIT_SECONDS
-        while not commit.exists() and query.isActive and time.monotonic() < deadline:
-            time.sleep(_TICK / 5)
-
-
-def _whole(segment: Segment) -> spark_source.Row:
-    """The pointer to a segment that no task has shredded."""
-    return (segment.number, 0, segment.rows, None, 0)
 
 
 def _read(
@@ -350,6 +284,4 @@ def _raise_failure(query: StreamingQuery) -> None:
         failure is not None
         and f"{ConsumerStopped.__module__}.{ConsumerStopped.__name__}" not in str(failure)
     ):
-        reason = reason_of(failure)
-        hint = START_OVER if _DAMAGED in reason else None
-        raise PipelineError(f"Spark stopped reading the spool: {reason}", hint=hint) from failure
+        raise PipelineError(f"Spark stopped reading the spool: {reason_of(failure)}") from failure

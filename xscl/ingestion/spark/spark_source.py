@@ -170,7 +170,8 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Row]:
         """Shred the documents of a share, write their witnesses to a file, and yield slices."""
         version, slices = partition.value
-        path = None if version is None else self._shred(version, slices)
+        has_documents = any(one.begin < one.end for one in slices)
+        path = self._shred(version, slices) if version is not None and has_documents else None
         rows, place = [], 0
         for one in slices:
             rows.append((one.number, one.begin, one.end, path, place))
@@ -205,12 +206,12 @@ class SegmentSlice:
 
 
 def shares(segments: Sequence[Segment], share: int) -> list[list[SegmentSlice]]:
-    """Return the documents of segments in order, cut into equal shares."""
+    """Return the documents and beats of segments in order, cut into equal shares."""
     found: list[list[SegmentSlice]] = []
     room = 0
     for segment in segments:
-        begin = 0
-        while begin < segment.rows:
+        begin, end = 0, -1
+        while end < segment.rows:  # once for a beat
             if not room:
                 found.append([])
                 room = share
