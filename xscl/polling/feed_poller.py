@@ -308,31 +308,34 @@ async def _poll_all(
         domains.setdefault(feed.domain, []).append(feed)
     places = asyncio.Semaphore(AT_ONCE)
     asking = _Requests(feeds, fetching)
-    round_ = _AnswerBatch(feeds, spool, fetching)
+    answers: list[PollAnswer] = []
+    done: dict[str, PollOutcome] = {}
+    held: dict[str, int] = {}
+
+    def flush() -> None:
+        done.update((one.feed.key, one) for one in _flush(feeds, spool, answers, fetching.now()))
+        answers.clear()
 
     async def poll_domain(group: Sequence[Feed]) -> None:
+        """Poll the feeds of a domain; none after a `Retry-After` of its server."""
         async with places:
-            await _poll_in_turn(asking, group, round_)
+            for feed in group:
+                until = asking.domains.blocked_until(feed.domain)
+                if until is not None:
+                    held[feed.key] = until
+                    continue
+                asking.busy.add(feed.domain)
+                answers.append(await asking.ask(feed))
+                if sum(one.size for one in answers) > ROUND or len(answers) >= ANSWERS:
+                    flush()
 
     await asyncio.gather(*(poll_domain(group) for group in domains.values()))
-    round_.flush()
-    done = {polled.feed.key: polled for polled in round_.done}
-    order = [feed.key for group in domains.values() for feed in group]
+    flush()
     return [
-        done.get(key) or PollOutcome(feeds[key], held_until=round_.held[key], asked=False)
-        for key in order
+        done.get(feed.key) or PollOutcome(feeds[feed.key], held_until=held[feed.key], asked=False)
+        for group in domains.values()
+        for feed in group
     ]
-
-
-async def _poll_in_turn(asking: _Requests, group: Sequence[Feed], round_: _AnswerBatch) -> None:
-    """Poll the feeds of a domain; none after a `Retry-After` of its server."""
-    for feed in group:
-        held = asking.domains.blocked_until(feed.domain)
-        if held is not None:
-            round_.held[feed.key] = held
-            continue
-        asking.busy.add(feed.domain)
-        round_.add(await asking.ask(feed))
 
 
 # -- Asking --------------------------------------------------------------------------------
@@ -460,31 +463,6 @@ def _parse(fetched: Fetched, now: int) -> ParsedFeed:
 
 
 # -- Taking --------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _AnswerBatch:
-    """Answers that go to the spool together; `held` are skipped feeds with their next times."""
-
-    feeds: FeedRepository
-    spool: Spool
-    fetching: PollSettings
-    answers: list[PollAnswer] = field(default_factory=list)
-    size: int = 0
-    done: list[PollOutcome] = field(default_factory=list)
-    held: dict[str, int] = field(default_factory=dict)
-
-    def add(self, answer: PollAnswer) -> None:
-        """Keep an answer; flush all if they are too large together, or too many."""
-        self.answers.append(answer)
-        self.size += answer.size
-        if self.size > ROUND or len(self.answers) >= ANSWERS:
-            self.flush()
-
-    def flush(self) -> None:
-        """Flush the answers to the spool and the table."""
-        answers, self.answers, self.size = self.answers, [], 0
-        self.done += _flush(self.feeds, self.spool, answers, self.fetching.now())
 
 
 def _flush(
