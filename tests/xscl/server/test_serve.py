@@ -338,7 +338,7 @@ def test_a_batch_that_comes_twice_is_heard_once() -> None:
         sink = EngineSink(engine, lambda matches: found.append(len(matches)))
         sink.consume(documents(0, 1), BatchKey("q", 7))
         sink.consume(documents(0, 1), BatchKey("q", 7))
-        assert (found, sink.consumed("q"), sink.consumed("other")) == ([1], 7, None)
+        assert (found, engine.consumed("q"), engine.consumed("other")) == ([1], 7, None)
 
 
 def test_what_a_killed_process_did_not_tell_the_next_one_does(tmp_path: Path) -> None:
