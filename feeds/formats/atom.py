@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from lxml import etree
 
 from feeds.formats import entries
-from feeds.formats.details import details
-from feeds.formats.entries import Enclosure, FeedChannel, FeedEntry
+from feeds.formats.details import with_details
+from feeds.formats.entries import FeedChannel, FeedEntry
 from feeds.formats.namespaces import ATOM, ATOM_03, XML
 from feeds.formats.native import frame, own_xml
 from feeds.formats.vocabulary import Children, children, update_period
@@ -54,13 +54,7 @@ def _entry(
     base = entries.base_of(element, url)
     links = found.all("link")
     sources = found.all("own_sources")[:1]
-    files = [
-        (entries.link(each.get("href"), base), each.get("type") or "")
-        for each in links
-        if entries.relation(each) == "enclosure"
-    ]
-    terms = [each.get("term") or "" for each in found.all("categories")]
-    return FeedEntry(
+    own = FeedEntry(
         guid=found.first("guid"),
         link=_link(links, "alternate", base),
         title=found.first("title"),
@@ -69,16 +63,11 @@ def _entry(
         authors=_authors(found)
         or next((_authors(children(each, "atom")) for each in sources), ())
         or inherited,
-        categories=(
-            *(term for term in terms if term.strip()),
-            *found.texts("subjects"),
-        ),
         published=found.first("published"),
         updated=found.first("updated"),
-        enclosures=tuple(Enclosure(address, type_) for address, type_ in files if address),
         native=own_xml(element) if native else b"",
-        details=details(found, base),
     )
+    return with_details(own, found, base)
 
 
 def _link(links: Sequence[etree._Element], rel: str, base: str) -> str | None:

@@ -9,27 +9,29 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lxml import etree
 
 from feeds.formats import entries
-from feeds.formats.entries import Category, Enclosure, EntryDetails, Fields
+from feeds.formats.entries import Category, Enclosure, FeedEntry, Fields
 from feeds.formats.markup import has_relative_links, inner_markup, with_absolute_links
 from feeds.formats.namespaces import ATOM, ATOM_03
 from feeds.formats.vocabulary import Children, media_of
 
 
-def details(entry: Children, base: str) -> EntryDetails:
-    """Return the details of an entry."""
+def with_details(own: FeedEntry, entry: Children, base: str) -> FeedEntry:
+    """Return an entry with its texts in their better form, and with what extensions say of it."""
     media = media_of(entry)
     source, source_url = _source(entry, base)
-    return EntryDetails(
+    return replace(
+        own,
         article=entries.link(entry.first("article"), base),
-        title=_title(entry, media),
+        title=_title(entry, media) or own.title,
         texts=frozenset(_texts(entry)) if entry.core == ATOM else frozenset(),
-        description=_description(entry, media, base),
-        content=_content(entry, base),
-        authors=_authors(entry),
+        description=_description(entry, media, base) or own.description,
+        content=_content(entry, base) or own.content,
+        authors=_authors(entry) or own.authors,
         categories=_categories(entry, media),
         enclosures=tuple(_enclosures(entry, media, base)),
         comments=_comments(entry, base),

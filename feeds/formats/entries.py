@@ -38,41 +38,12 @@ class Category(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class EntryDetails:
-    """Fields of an entry from which no identity is made.
-
-    A title, description, content, author, category or enclosure here replaces that of the entry:
-    it is the same in a better form, or a field that only an extension has.  `article` is the
-    address behind a redirector; `source` is the title and address of the feed that an entry was
-    taken from; `duration` is in seconds.  `texts`
-    are those of title, description and content that by their type are text and no HTML.
-    """
-
-    article: str | None = None
-    title: str | None = None
-    texts: frozenset[str] = frozenset()
-    description: str | None = None
-    content: str | None = None
-    authors: tuple[str, ...] = ()
-    categories: tuple[Category, ...] = ()
-    enclosures: tuple[Enclosure, ...] = ()
-    comments: str | None = None
-    source: str | None = None
-    source_url: str | None = None
-    rights: str | None = None
-    image: str | None = None
-    duration: int | None = None
-
-
-NO_DETAILS = EntryDetails()
-_DETAILS = tuple(each.name for each in fields_of(EntryDetails) if each.name != "texts")
-
-
-@dataclass(frozen=True, slots=True)
 class FeedEntry:
     """One entry; None and empty mean that the feed has no such thing.
 
-    Identities are made from the fields before `native`, so they are always read as they were.
+    `article` is the address behind a redirector; `source` is the title and address of the feed that
+    the entry was taken from; `duration` is in seconds.  `texts` are those of title, description and
+    content that by their type are text and no HTML.
     """
 
     guid: str | None = None
@@ -81,23 +52,27 @@ class FeedEntry:
     description: str | None = None
     content: str | None = None
     authors: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
+    categories: tuple[Category, ...] = ()
     published: str | None = None
     updated: str | None = None
     enclosures: tuple[Enclosure, ...] = ()
+    article: str | None = None
+    comments: str | None = None
+    source: str | None = None
+    source_url: str | None = None
+    rights: str | None = None
+    image: str | None = None
+    duration: int | None = None
+    texts: frozenset[str] = frozenset()
     native: bytes = b""
-    details: EntryDetails = NO_DETAILS
 
     @property
     def is_empty(self) -> bool:
         """True if nothing is known of the entry."""
-        own = (getattr(self, name) for name in _RULE_1)
-        return not any(own) and not any(getattr(self.details, name) for name in _DETAILS)
+        return not any(getattr(self, name) for name in _TELLING)
 
 
-_RULE_1 = tuple(
-    each.name for each in fields_of(FeedEntry) if each.name not in ("native", "details")
-)
+_TELLING = tuple(each.name for each in fields_of(FeedEntry) if each.name not in ("texts", "native"))
 
 
 @dataclass(frozen=True, slots=True)

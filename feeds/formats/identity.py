@@ -383,7 +383,7 @@ def _content_hash(entry: FeedEntry) -> str:
         ("description", (entry.description or "").strip(BLANKS)),
         ("content", (entry.content or "").strip(BLANKS)),
         *[("author", plain(name)) for name in entry.authors],
-        *[("category", plain(name)) for name in entry.categories],
+        *[("category", plain(each.term)) for each in entry.categories],
     ]
     written = [f"{name}\0{len(value)}\0{value}" for name, value in texts if value]
     written += (f"enclosure\0{each.url}\0{each.type}\0" for each in entry.enclosures)

@@ -20,7 +20,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from feeds.formats.entries import BLANKS, Category, Enclosure, FeedChannel, FeedEntry, Frame, plain
+from feeds.formats.entries import BLANKS, Enclosure, FeedChannel, FeedEntry, Frame, plain
 from feeds.formats.identity import CandidateNames, Rule, identify, names_of
 from feeds.formats.ladder import WINDOWS_1252, allowed
 from feeds.formats.markup import plain_title
@@ -153,33 +153,29 @@ def canonical(
     single blanks, and description and content none at their ends.  Description and content with
     `type="text"` only look like HTML.
     """
-    more = entry.details
-    texts = more.texts
-    raw_title = _line(more.title or entry.title)
+    texts = entry.texts
+    raw_title = _line(entry.title)
     title = raw_title if "title" in texts or not raw_title else plain_title(raw_title)
-    link = more.article or entry.link
+    link = entry.article or entry.link
     leaves = [
         _leaf("item_url", link),
         "" if entry.link == link else _leaf("feed_url", entry.link),
         _leaf("channel_url", channel_url),
         _leaf("title", title),
         "" if raw_title == title else _leaf("raw_title", raw_title),
-        _body("description", _ends(more.description or entry.description), texts),
-        _body("content", _ends(more.content or entry.content), texts),
-        *[_leaf("author", _line(name)) for name in more.authors or entry.authors],
-        *[
-            _category(*map(_line, each))
-            for each in more.categories or map(Category, entry.categories)
-        ],
+        _body("description", _ends(entry.description), texts),
+        _body("content", _ends(entry.content), texts),
+        *[_leaf("author", _line(name)) for name in entry.authors],
+        *[_category(*map(_line, each)) for each in entry.categories],
         "" if published is None else f"<published>{rfc3339(published)}</published>",
         "" if updated is None else f"<updated>{rfc3339(updated)}</updated>",
         f"<seen_at>{rfc3339(seen_at)}</seen_at>",
-        _leaf("comments", more.comments),
-        _source(_line(more.source), more.source_url),
-        _leaf("rights", _line(more.rights)),
-        _leaf("image", more.image),
-        "" if more.duration is None else f"<duration>{more.duration}</duration>",
-        *[_enclosure(enclosure) for enclosure in more.enclosures or entry.enclosures],
+        _leaf("comments", entry.comments),
+        _source(_line(entry.source), entry.source_url),
+        _leaf("rights", _line(entry.rights)),
+        _leaf("image", entry.image),
+        "" if entry.duration is None else f"<duration>{entry.duration}</duration>",
+        *[_enclosure(enclosure) for enclosure in entry.enclosures],
     ]
     return _head(identity) + _repaired("".join(leaves)) + b"</item>"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from feeds.errors import MalformedDocument, NotAFeed
 from feeds.formats import entries
-from feeds.formats.entries import Enclosure, EntryDetails, FeedChannel, FeedEntry
+from feeds.formats.entries import Category, Enclosure, FeedChannel, FeedEntry
 from feeds.formats.markup import with_absolute_links
 from feeds.xml.encoding import read_text
 from feeds.xml.xmlparse import DEFAULT
@@ -55,45 +55,30 @@ def _load(body: bytes) -> Any:
 
 def _entry(item: Mapping[str, Any], url: str, inherited: tuple[str, ...]) -> FeedEntry:
     address = entries.link(_text(item.get("url")), url)
+    attachments = _list(item, "attachments")
+    html = _text(item.get("content_html")) or ""
+    image = _text(item.get("image")) or _text(item.get("banner_image"))
+    seconds = (_text(each.get("duration_in_seconds")) for each in attachments)
     return FeedEntry(
         guid=_text(item.get("id")),
         link=address or entries.link(_text(item.get("external_url")), url),
         title=_text(item.get("title")),
         description=_text(item.get("summary")),
-        content=_text(item.get("content_html")) or _text(item.get("content_text")),
+        content=with_absolute_links(html, url) or _text(item.get("content_text")),
         authors=_authors(item) or inherited,
-        categories=tuple(text for tag in _values(item, "tags") if (text := _text(tag))),
+        categories=tuple(Category(text) for tag in _values(item, "tags") if (text := _text(tag))),
         published=_text(item.get("date_published")),
         updated=_text(item.get("date_modified")),
         enclosures=tuple(
-            Enclosure(address, _text(each.get("mime_type")) or "")
-            for each in _list(item, "attachments")
-            if (address := entries.link(_text(each.get("url")), url))
+            Enclosure(
+                file, _text(each.get("mime_type")) or "", _text(each.get("size_in_bytes")) or ""
+            )
+            for each in attachments
+            if (file := entries.link(_text(each.get("url")), url))
         ),
-        details=_details(item, url),
-    )
-
-
-def _details(item: Mapping[str, Any], url: str) -> EntryDetails:
-    attachments = _list(item, "attachments")
-    enclosures = (
-        Enclosure(
-            entries.link(_text(each.get("url")), url) or "",
-            _text(each.get("mime_type")) or "",
-            _text(each.get("size_in_bytes")) or "",
-        )
-        for each in attachments
-    )
-    html = _text(item.get("content_html")) or ""
-    image = _text(item.get("image")) or _text(item.get("banner_image"))
-    seconds = (_text(each.get("duration_in_seconds")) for each in attachments)
-    texts = {"title", "description"} | (set() if html else {"content"})
-    return EntryDetails(
-        texts=frozenset(texts),
-        content=with_absolute_links(html, url) or None,
-        enclosures=tuple(each for each in enclosures if each.url),
         image=entries.link(image, url),
         duration=next((entries.number(each.partition(".")[0]) for each in seconds if each), None),
+        texts=frozenset({"title", "description"} | (set() if html else {"content"})),
     )
 
 

@@ -9,7 +9,7 @@ import feedparser
 
 from feeds.errors import MalformedDocument
 from feeds.formats import entries
-from feeds.formats.entries import Enclosure, EntryDetails, FeedChannel, FeedEntry
+from feeds.formats.entries import Category, Enclosure, FeedChannel, FeedEntry
 from feeds.xml.encoding import read_text, without_declared_encoding
 from feeds.xml.xmlparse import DEFAULT
 
@@ -57,7 +57,7 @@ def _entry(found: dict[str, Any], url: str, is_atom: bool) -> FeedEntry:
         description=found.get("summary") or None,
         content=next((each.get("value") for each in found.get("content", ())), None),
         authors=tuple(name for name in [found.get("author")] if name),
-        categories=tuple(tag["term"] for tag in found.get("tags", ()) if tag.get("term")),
+        categories=tuple(Category(tag["term"]) for tag in found.get("tags", ()) if tag.get("term")),
         published=found.get("published") or None,
         updated=dict.get(found, "updated") or None,
         enclosures=tuple(
@@ -65,12 +65,10 @@ def _entry(found: dict[str, Any], url: str, is_atom: bool) -> FeedEntry:
             for each in found.get("enclosures", ())
             if (address := entries.link(each.get("href"), url))
         ),
-        details=EntryDetails(
-            texts=frozenset({"title"} if is_atom and _is_text(found.get("title_detail")) else ()),
-            article=entries.link(found.get("feedburner_origlink"), url),
-            comments=entries.link(found.get("comments"), url),
-            rights=found.get("rights") or None,
-        ),
+        texts=frozenset({"title"} if is_atom and _is_text(found.get("title_detail")) else ()),
+        article=entries.link(found.get("feedburner_origlink"), url),
+        comments=entries.link(found.get("comments"), url),
+        rights=found.get("rights") or None,
     )
 
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from lxml import etree
 
 from feeds.formats import entries
-from feeds.formats.details import details
-from feeds.formats.entries import Enclosure, FeedChannel, FeedEntry
+from feeds.formats.details import with_details
+from feeds.formats.entries import FeedChannel, FeedEntry
 from feeds.formats.namespaces import RDF, RSS_090
 from feeds.formats.native import frame, own_xml
 from feeds.formats.vocabulary import Children, children, update_period
@@ -74,12 +74,7 @@ def _entry(item: etree._Element, url: str, native: bool) -> FeedEntry:
     found = children(item, "rss")
     base = entries.base_of(item, url)
     atom_links = found.all("atom_link")
-    enclosures = [(each.get("url"), each) for each in found.all("files")]
-    enclosures += [
-        (each.get("href"), each) for each in atom_links if each.get("rel") == "enclosure"
-    ]
-    files = [(entries.link(address, base), each) for address, each in enclosures]
-    return FeedEntry(
+    own = FeedEntry(
         guid=found.first("guid") or item.get(f"{{{RDF}}}about"),
         link=entries.link(found.first("link"), base)
         or _link([*atom_links, *found.all("link")], "alternate", base)
@@ -88,13 +83,11 @@ def _entry(item: etree._Element, url: str, native: bool) -> FeedEntry:
         description=found.first("description"),
         content=found.first("content"),
         authors=found.texts("authors"),
-        categories=found.texts("categories"),
         published=found.first("published"),
         updated=found.first("updated"),
-        enclosures=tuple(Enclosure(file, each.get("type") or "") for file, each in files if file),
         native=own_xml(item) if native else b"",
-        details=details(found, base),
     )
+    return with_details(own, found, base)
 
 
 def _permalink(entry: Children) -> str | None:

@@ -92,7 +92,6 @@ _RSS: Names = {
     "description": ("description", *_dc("description")),
     "content": _in_all((CONTENT,), "encoded"),
     "authors": ("author", *_dc("creator")),
-    "categories": ("category", *_dc("subject")),
     "published": ("pubDate", *_dc("date"), *_terms("issued", "created"), *_atom("published")),
     "updated": (*_terms("modified"), *_atom("updated"), "updated", "modified"),
     "ttl": ("ttl",),
@@ -107,8 +106,6 @@ _ATOM: Names = {
     "content": ("content",),
     "authors": ("author",),
     "creators": _dc("creator"),
-    "categories": ("category",),
-    "subjects": _dc("subject"),
     "own_sources": ("source",),
     "published": (
         *("published", "issued", "created"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from feeds.formats.entries import Enclosure, EntryDetails, FeedChannel, FeedEntry
+from feeds.formats.entries import Category, Enclosure, FeedChannel, FeedEntry
 from feeds.formats.items import LEAVES, FeedItem, make_items
 from feeds.formats.times import parse_time
 
@@ -75,7 +75,9 @@ def test_dates_and_time_of_the_poll_are_no_new_version() -> None:
     assert old.names.content_hash == new.names.content_hash
 
 
-ENTRY = FeedEntry("g", "l", "t", "d", "c", ("a",), ("k",), "2013", "2013", (Enclosure("u", "m"),))
+ENTRY = FeedEntry(
+    "g", "l", "t", "d", "c", ("a",), (Category("k"),), "2013", "2013", (Enclosure("u", "m"),)
+)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,7 @@ ENTRY = FeedEntry("g", "l", "t", "d", "c", ("a",), ("k",), "2013", "2013", (Encl
         replace(ENTRY, content="x"),
         replace(ENTRY, authors=("x",)),
         replace(ENTRY, authors=("a", "k"), categories=()),
-        replace(ENTRY, categories=("x",)),
+        replace(ENTRY, categories=(Category("x"),)),
         replace(ENTRY, enclosures=(Enclosure("u", "x"),)),
         replace(ENTRY, description="dc", content=None),
     ],
@@ -128,7 +130,7 @@ def test_canonical_document() -> None:
         description="d",
         content="c",
         authors=("Ann", "Ben"),
-        categories=("k",),
+        categories=(Category("k"),),
         published="Tue, 19 Mar 2013 10:00:00 +0100",
         updated="never",
         enclosures=(Enclosure('http://x/"q"', "audio/mpeg"), Enclosure("http://x/2")),
@@ -149,12 +151,15 @@ def test_leaves_are_those_of_an_item_with_all_of_them() -> None:
     entry = FeedEntry(
         *("1", "http://x/", "<b>t</b>", "d", "c"),
         authors=("Ann",),
-        categories=("k",),
+        categories=(Category("k"),),
         published="Tue, 19 Mar 2013 10:00:00 +0100",
         updated="Tue, 19 Mar 2013 10:00:00 +0100",
-        details=EntryDetails(
-            "http://y/", comments="c", source="s", rights="r", image="i", duration=1
-        ),
+        article="http://y/",
+        comments="c",
+        source="s",
+        rights="r",
+        image="i",
+        duration=1,
     )
     root = etree.fromstring(items(entry)[0].in_feed("f"))
     assert tuple(child.tag for child in root) == LEAVES
