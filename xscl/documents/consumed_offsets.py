@@ -48,7 +48,6 @@ class ConsumedOffsets:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._last: dict[str, int | None] = {}
         self.segment = max(store.progress("segment"), self.last(DIRECT) or 0)
 
     def enter(self, batch: BatchKey) -> bool:
@@ -60,7 +59,6 @@ class ConsumedOffsets:
         insert_batch(self._store, query_id, batch_id)
         if last is not None and batch_id // KNOWN > last // KNOWN:
             delete_batches(self._store, query_id, batch_id - KNOWN)
-        self._last[query_id] = batch_id if last is None else max(last, batch_id)
         self.segment = max(self.segment, batch.segment)
         return True
 
@@ -73,6 +71,4 @@ class ConsumedOffsets:
 
     def last(self, query_id: str) -> int | None:
         """Return the last batch under a query id."""
-        if query_id not in self._last:
-            self._last[query_id] = last_batch(self._store, query_id)
-        return self._last[query_id]
+        return last_batch(self._store, query_id)

@@ -2,30 +2,24 @@
 
 A batch has fixed costs, so large batches are cheaper.  But the first document of a batch waits for
 its last, and so do requests that need the engine.  The time of a document is an exponential average
-over the latest batches; the next batch has as many documents as fit in the target time.  A process
-that plans batches elsewhere reads the number from a file.
+over the latest batches; the next batch has as many documents as fit in the target time.
 """
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
-from pathlib import Path
 
 FEWEST = 250
 """Documents that are always taken together: fewer would cost more than they save."""
 
 _NEWER = 0.5  # the weight of the newest batch
 
-_log = logging.getLogger(__name__)
-
 
 @dataclass(slots=True)
 class Sizing:
     """The size of the next batch: `seconds` is the target time, `most` the largest size.
 
-    The first batch has the largest size, as nothing was measured yet.  With Spark only the sink's
-    time is learnt, not that of tasks and triggers.
+    The first batch has the largest size, as nothing was measured yet.
     """
 
     seconds: float
@@ -45,24 +39,3 @@ class Sizing:
             return
         each = seconds / documents
         self.each = each if self.each is None else self.each + _NEWER * (each - self.each)
-
-
-def leave(documents: int, path: Path) -> None:
-    """Write the batch size to a file for planning processes.
-
-    A failed write is logged: without the file, batches only have another size.
-    """
-    temporary = path.with_suffix(".tmp")
-    try:
-        temporary.write_text(str(documents), "ascii")
-        temporary.replace(path)
-    except OSError as error:
-        _log.warning("how many documents there is time for cannot be left in a file: %s", error)
-
-
-def left(path: Path) -> int | None:
-    """Return the batch size from a file, None if it is absent."""
-    try:
-        return int(path.read_text("ascii"))
-    except (FileNotFoundError, ValueError):
-        return None

@@ -13,7 +13,6 @@ first polls are still to come, and their items are history.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -97,7 +96,6 @@ class FeedRepository:
         self._engine = engine
         self._clock = clock or ticks
         self.store = engine.host.connect()
-        self._writing = _WRITING.setdefault(engine, threading.RLock())
         try:
             self._secrets = _secrets_of(engine, self.store)
             if spool is not None and spool.is_dir():
@@ -118,7 +116,7 @@ class FeedRepository:
     @contextmanager
     def writing(self) -> Iterator[Store]:
         """Change what is stored of feeds in a transaction while the block runs."""
-        with self._writing, self.store.transaction():
+        with self.store.transaction():
             yield self.store
 
     # -- Reading ---------------------------------------------------------------------------
@@ -210,8 +208,9 @@ class FeedRepository:
         """Follow feeds, all due at once; return an error in place of one that is refused."""
         time_now = self._clock() if now is None else now
         added: list[Feed | FeedsError] = []
-        with self._writing:
-            followed = FeedAdmission(self, self._published())
+        published = self._published()
+        with self.writing():
+            followed = FeedAdmission(self, published)
             for one in wanted:
                 try:
                     feed = admit(one, followed, time_now)
@@ -220,16 +219,17 @@ class FeedRepository:
                     continue
                 followed.register(feed)
                 added.append(feed)
-            self.insert([feed for feed in added if isinstance(feed, Feed)])
+            self._insert([feed for feed in added if isinstance(feed, Feed)])
         return added
 
     def insert(self, feeds: Sequence[Feed]) -> None:
         """Write feeds that are not there, with their secrets."""
-        if not feeds:
-            return
+        with self.writing():
+            self._insert(feeds)
+
+    def _insert(self, feeds: Sequence[Feed]) -> None:
         self._secrets.keep(feed for feed in feeds if hidden(feed))
-        with self.store.transaction():
-            stored.insert_feeds(self.store, [row_of(feed) for feed in feeds])
+        stored.insert_feeds(self.store, [row_of(feed) for feed in feeds])
 
     def edit(self, feed: Feed) -> None:
         """Write the editable fields of a feed: tags, interval, headers, and whether it is gone."""
@@ -366,9 +366,6 @@ def _fields_of(one: ItemVersion) -> dict[str, object]:
     """Return the fields of an item's memory; `asdict` takes ten times as long."""
     return {name: getattr(one, name) for name in _VERSION}
 
-
-_WRITING: WeakKeyDictionary[Engine, threading.RLock] = WeakKeyDictionary()
-"""Of the tables of feeds of one engine one writes at a time: two would be in conflict."""
 
 _IN_MEMORY: WeakKeyDictionary[Engine, Credentials] = WeakKeyDictionary()
 

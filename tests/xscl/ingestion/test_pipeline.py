@@ -23,12 +23,10 @@ from feeds.documents import Document
 from feeds.spool import SegmentDamaged, Spool, SpoolError
 from tests.waiting import PATIENCE
 from xscl.documents.consumed_offsets import BatchKey
-from xscl.engine.batch_size import FEWEST, leave, left
 from xscl.engine.disk_guard import is_full
 from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import (
-    BATCH,
     Consumer,
     DirectConsumer,
     PipelineError,
@@ -263,8 +261,6 @@ def test_documents_are_shredded_by_the_tasks(
             direct.push(batch)
             assert [m.id for m in engine.matches()] == [m.id for m in direct.matches()]
             assert [m.xml() for m in engine.matches()] == [m.xml() for m in direct.matches()]
-            if number == 0:
-                assert FEWEST <= (left(tmp_path / "p" / "documents") or 0) <= BATCH
         assert len(direct.matches()) > 100
         rejected = "SELECT * FROM rejected"
         assert engine.sql(rejected).to_pylist() == direct.sql(rejected).to_pylist()
@@ -540,16 +536,6 @@ def test_a_batch_has_as_many_documents_as_its_time_allows(spool: Spool, store: S
         spool.append([document(number) for number in range(first, first + 250)], 0)
     consumer.run_once()
     assert sizes[4:] == [1_000, 250, 250, 250, 250]
-
-
-def test_how_many_there_is_time_for_is_only_a_hint(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    leave(500, tmp_path / "documents")
-    assert left(tmp_path / "documents") == 500
-    leave(500, tmp_path / "nowhere" / "documents")
-    assert left(tmp_path / "nowhere" / "documents") is None
-    assert "cannot be left in a file" in caplog.text
 
 
 def test_batches_are_bounded_by_bytes_too(spool: Spool, store: Store) -> None:

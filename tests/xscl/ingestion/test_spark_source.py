@@ -19,7 +19,6 @@ pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, ReadMinRows
 from pyspark.sql.types import StructType
 
-from xscl.engine.batch_size import leave
 from xscl.ingestion.spark.spark_source import Row, SegmentSlice, SpoolReader, SpoolSource, shares
 
 
@@ -68,20 +67,14 @@ def test_a_micro_batch_is_bounded_by_bytes_too(spool: Spool) -> None:
     assert reading.latestOffset({"segment": 0}, ReadAllAvailable()) == {"segment": 5}
 
 
-def test_a_micro_batch_ends_after_as_many_documents_as_there_is_time_for(
-    spool: Spool, tmp_path: Path
-) -> None:
+def test_a_micro_batch_is_bounded_by_documents_too(spool: Spool) -> None:
     for number in range(6):
         spool.append([Document("S", f"{number}.{at}", 0, b"<a/>") for at in range(3)], 0)
-    file = tmp_path / "documents"
-    reading, limit = reader(spool, documents=str(file)), ReadMaxFiles(64)
     ends = {}
     for documents in (1, 3, 4, 100):
-        leave(documents, file)
-        ends[documents] = reading.latestOffset({"segment": 1}, limit)["segment"]
+        reading = reader(spool, documents=str(documents))
+        ends[documents] = reading.latestOffset({"segment": 1}, ReadMaxFiles(64))["segment"]
     assert ends == {1: 2, 3: 2, 4: 3, 100: 6}
-    file.unlink()
-    assert reading.latestOffset({"segment": 1}, limit) == {"segment": 6}
 
 
 @pytest.mark.usefixtures("apart")

@@ -339,7 +339,7 @@ def test_what_was_not_recorded_waits_for_who_writes_the_tables(place: Place, fee
 
     with ThreadPoolExecutor(1) as pool:
         store = place.feeds.store
-        with place.feeds._writing, store.transaction():
+        with store.transaction():
             store.fetch("UPDATE state.feed SET every = 7777 WHERE key = ?", [feed.key])
             opening = pool.submit(polls)
             with pytest.raises(TimeoutError):

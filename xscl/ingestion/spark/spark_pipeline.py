@@ -23,7 +23,6 @@ from __future__ import annotations
 import queue
 import shutil
 import threading
-import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -34,14 +33,7 @@ from feeds.documents import DocumentColumns
 from feeds.faultpoints import reached
 from feeds.spool import Spool
 from xscl.documents.consumed_offsets import BatchKey, Beat
-from xscl.engine.batch_size import Sizing, leave
-from xscl.ingestion.pipeline import (
-    BATCH,
-    SECONDS,
-    BatchSink,
-    PipelineError,
-    forget,
-)
+from xscl.ingestion.pipeline import BatchSink, PipelineError, forget
 from xscl.shredding.arrivals import BatchPart
 from xscl.shredding.remote.artefact import ArtefactDirectory
 from xscl.shredding.remote.remote_bindings import RemoteBindings, read_bindings
@@ -64,7 +56,6 @@ except ModuleNotFoundError as missing:
 __all__ = ["BatchHandover", "ConsumerStopped", "MicroBatch", "SparkConsumer", "start_session"]
 
 _QUERY = "spark"
-_DOCUMENTS = "documents"
 _TICK = 0.05  # seconds between two looks at whether the query has ended
 _STARTS = 5  # of a query whose first process comes too late
 _LATE = "worker failed to connect back"
@@ -119,8 +110,7 @@ class BatchHandover:
 class SparkConsumer:
     """Consumes a spool by streaming queries, each with a new checkpoint in `checkpoint`.
 
-    With the directory `patterns`, which is its own, Spark's tasks shred documents, and the
-    process that plans micro-batches reads the target number of documents there.
+    With the directory `patterns`, which is its own, Spark's tasks shred documents.
     """
 
     def __init__(
@@ -139,7 +129,6 @@ class SparkConsumer:
         self._checkpoint = checkpoint.absolute() / _QUERY
         self._artefacts = None if patterns is None else ArtefactDirectory(patterns.absolute())
         self._segments = segments
-        self._sizing = Sizing(SECONDS, BATCH)
         self._stopping = threading.Event()
         session.dataSource.register(spark_source.SpoolSource)
 
@@ -221,7 +210,6 @@ class SparkConsumer:
         }
         if self._artefacts is not None:
             options["patterns"] = str(self._artefacts.directory)
-            options["documents"] = str(self._artefacts.directory / _DOCUMENTS)
         return options
 
     def _consume(self, batch: MicroBatch) -> int:
@@ -231,9 +219,7 @@ class SparkConsumer:
             last = batch.rows[-1][0]
             key = BatchKey(_QUERY, last, last, beats, self._spool.segment(last).arrived)
             self._sink.hold()
-            began = time.monotonic()
             self._sink.consume(documents, key, parts)
-            self._size(len(documents), time.monotonic() - began)
             self._publish()
         except BaseException as error:
             # Spark's thread can report errors but not, say, a KeyboardInterrupt.
@@ -245,12 +231,6 @@ class SparkConsumer:
         for path in {row[3] for row in batch.rows if row[3] is not None}:
             Path(path).unlink(missing_ok=True)
         return len(documents)
-
-    def _size(self, documents: int, seconds: float) -> None:
-        """Set the target size of the micro-batches that are planned from now on."""
-        self._sizing.learn(documents, seconds)
-        if self._artefacts is not None and self._sizing.each is not None:
-            leave(self._sizing.documents, self._artefacts.directory / _DOCUMENTS)
 
 
 def _read(

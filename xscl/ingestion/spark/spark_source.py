@@ -13,7 +13,7 @@ through the JVM).
 Options: `path`, the directory of the spool; `after`, the segment after which
 a new query begins (default 0, the very beginning); `segments`, the most
 segments in one micro-batch; `bytes`, the most bytes in one of several segments;
-`documents`, a file with the number of documents after which one ends, with their segment;
+`documents`, the number of documents after which one ends, with their segment;
 `patterns`, the directory of the patterns, without which nothing is shredded;
 `tasks`, the most shares.
 
@@ -23,7 +23,7 @@ source.  So everything here is importable, and the offset always comes from the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -39,7 +39,6 @@ from pyspark.sql.types import StructType
 
 from feeds.documents import DocumentColumns
 from feeds.spool import Segment, Spool, SpoolError
-from xscl.engine.batch_size import left
 from xscl.shredding.remote.current import current
 
 NAME = "xscl_spool"
@@ -52,6 +51,9 @@ BYTES = 64_000_000
 Tasks parse them one document after the other; whoever consumes them has the texts only.
 """
 
+DOCUMENTS = 10_000
+"""The documents after which a micro-batch ends unless the option `documents` says otherwise."""
+
 FEW = 250
 """So many documents are one share: cutting them would cost more than it saves."""
 
@@ -59,17 +61,6 @@ Row: TypeAlias = tuple[int, int, int, str | None, int]
 
 Offset: TypeAlias = dict[str, int]
 """`{"segment": n}`: everything up to segment n is behind us."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    path: Path
-    after: int
-    segments: int
-    bytes: int
-    documents: Path | None
-    patterns: Path | None
-    tasks: int
 
 
 class SpoolSource(DataSource):
@@ -85,34 +76,30 @@ class SpoolSource(DataSource):
     def streamReader(self, schema: StructType) -> SpoolReader:
         if "path" not in self.options:
             raise SpoolError(f"the source {NAME} needs the option 'path', the spool's directory")
-        return SpoolReader(
-            _Options(
-                Path(self.options["path"]),
-                int(self.options.get("after", 0)),
-                int(self.options.get("segments", SEGMENTS)),
-                int(self.options.get("bytes", BYTES)),
-                Path(self.options["documents"]) if "documents" in self.options else None,
-                Path(self.options["patterns"]) if "patterns" in self.options else None,
-                int(self.options.get("tasks", 1)),
-            )
-        )
+        return SpoolReader(dict(self.options))
 
 
 class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets and pointers, read from the spool at each call of Spark."""
 
-    def __init__(self, options: _Options) -> None:
-        self._options = options
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._path = Path(options["path"])
+        self._after = int(options.get("after", 0))
+        self._segments = int(options.get("segments", SEGMENTS))
+        self._bytes = int(options.get("bytes", BYTES))
+        self._documents = int(options.get("documents", DOCUMENTS))
+        self._patterns = Path(options["patterns"]) if "patterns" in options else None
+        self._tasks = int(options.get("tasks", 1))
         self._target: int | None = None
 
     def _spool(self) -> Spool:
-        return Spool(self._options.path, read_only=True)
+        return Spool(self._path, read_only=True)
 
     def initialOffset(self) -> Offset:
-        return {"segment": self._options.after}
+        return {"segment": self._after}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadMaxFiles(self._options.segments)
+        return ReadMaxFiles(self._segments)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the end of this run, so that it ends even while documents arrive."""
@@ -140,16 +127,14 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _end(self, spool: Spool, begin: int, end: int, most: int) -> int:
         """Return the last of the next segments within the bounds of number and size."""
         numbers = spool.consecutive(begin, end, most)
-        file = self._options.documents
-        documents = None if file is None else left(file)
         rows = size = 0
         for place, number in enumerate(numbers):
             segment = spool.segment(number)
             size += segment.size
-            if place and size > self._options.bytes:
+            if place and size > self._bytes:
                 return numbers[place - 1]
             rows += segment.rows
-            if documents is not None and rows >= documents:
+            if rows >= self._documents:
                 return number
         return numbers[-1] if numbers else begin
 
@@ -163,8 +148,8 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         numbers = spool.expect(start["segment"], end["segment"])
         segments = [spool.segment(number) for number in numbers]
         rows = sum(segment.rows for segment in segments)
-        share = max(FEW, -(-rows // self._options.tasks))
-        version = current(self._options.patterns) if self._options.patterns else None
+        share = max(FEW, -(-rows // self._tasks))
+        version = current(self._patterns) if self._patterns else None
         return [InputPartition((version, slices)) for slices in shares(segments, share)]
 
     def read(self, partition: InputPartition) -> Iterator[Row]:
@@ -180,15 +165,15 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _shred(self, version: str, slices: Sequence[SegmentSlice]) -> str | None:
         """Return the file with the witnesses; None if the patterns were replaced."""
-        assert self._options.patterns is not None
+        assert self._patterns is not None
         # The processes that plan would otherwise load all of stage 1, three of them for each query.
         from xscl.ingestion.spark.spark_task import shred
 
         spool = self._spool()
         documents = DocumentColumns.united([one.of(spool) for one in slices])
         first = slices[0]
-        path = self._options.patterns / f"{first.number}-{first.begin}-{version}.witnesses"
-        found = shred(documents, self._options.patterns, version, path)
+        path = self._patterns / f"{first.number}-{first.begin}-{version}.witnesses"
+        found = shred(documents, self._patterns, version, path)
         return None if found is None else str(found)
 
 
