@@ -23,7 +23,6 @@ documents before it and those after it.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from bisect import bisect_right
@@ -33,8 +32,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-import pyarrow as pa
-
 from feeds.documents import Document, DocumentColumns
 from feeds.faultpoints import reached, write
 from feeds.spool_errors import (
@@ -42,10 +39,8 @@ from feeds.spool_errors import (
     SegmentGone,
     SegmentsMissing,
     SpoolError,
-    SpoolInUse,
 )
 from feeds.spool_files import (
-    END,
     HEADER,
     LAST_SEGMENT,
     SCHEMA,
@@ -69,7 +64,6 @@ __all__ = [
     "SegmentsMissing",
     "Spool",
     "SpoolError",
-    "SpoolInUse",
 ]
 
 _FULL = 1 << 24
@@ -107,9 +101,8 @@ class Extract:
 class Spool:
     """A directory of files with segments; all methods may be called from any thread.
 
-    The one writer holds a lock on the directory until `close` or the end of
-    its process.  With `read_only` there is no lock and nothing is changed, and
-    any number of readers may look at the spool while another process writes.
+    There is one writer: whoever holds the lock of the data directory.  With `read_only` nothing is
+    changed, and any number of readers may look at the spool while another process writes.
     """
 
     def __init__(self, directory: str | os.PathLike[str], *, read_only: bool = False) -> None:
@@ -118,7 +111,7 @@ class Spool:
         self._mutex = threading.Lock()
         self._grown = threading.Condition(self._mutex)
         self._written = 0  # the latest segment of this writer
-        self._lock: int | None = None
+        self._is_writing = False
         self._index = SpoolIndex(self.directory)
         self._file: BinaryIO | None = None  # the one to which segments are appended,
         self._end = 0  # its bytes, and its segments
@@ -130,12 +123,12 @@ class Spool:
             return
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._refuse_old()
-        self._lock = _lock(self.directory / "lock")
         try:
             self._next = self._recover() + 1
         except BaseException:
             self.close()
             raise
+        self._is_writing = True
 
     def append(self, documents: Sequence[Document], arrived: int) -> int:
         """Append a segment and return its number; it is durable when this returns.
@@ -144,11 +137,7 @@ class Spool:
         since the epoch.  Without documents nothing is written and the latest
         number is returned.  After an error nothing was acknowledged.
         """
-        if not documents:
-            return self.latest()
-        batch = batch_of(documents, arrived)
-        with self._mutex:
-            return self._append(batch, arrived)
+        return self.append_in_turn(lambda: (documents, arrived)) if documents else self.latest()
 
     def append_in_turn(self, make: Callable[[], tuple[Sequence[Document], int]]) -> int:
         """Append the documents that `make` returns, with their arrival; return the new number.
@@ -159,35 +148,28 @@ class Spool:
         with self._mutex:
             self._refuse_unless_writing("appended")
             documents, arrived = make()
-            return self._append(batch_of(documents, arrived), arrived)
+            batch, number = batch_of(documents, arrived), self._next
+            self._next += 1
+            try:
+                self._publish(number, message(batch, number, arrived))
+            except BaseException as error:
+                self._undo_append(number)
+                if not isinstance(error, OSError):
+                    raise
+                raise SpoolError(
+                    f"segment {number} cannot be written to {self.directory} "
+                    f"({error.strerror or error}); its documents are not acknowledged"
+                ) from error
+            self._written = number
+            self._grown.notify_all()
+            return number
 
     def beat(self, time: int) -> int:
         """The number of a new segment without documents, which says that it is so late by now.
 
         `time` is in microseconds since the epoch.  It is durable when this returns.
         """
-        batch = batch_of([], time)
-        with self._mutex:
-            return self._append(batch, time)
-
-    def _append(self, batch: pa.RecordBatch, arrived: int) -> int:
-        """Write the next segment; the caller holds the mutex."""
-        self._refuse_unless_writing("appended")
-        number = self._next
-        self._next += 1
-        try:
-            self._publish(number, message(batch, number, arrived))
-        except BaseException as error:
-            self._undo_append(number)
-            if not isinstance(error, OSError):
-                raise
-            raise SpoolError(
-                f"segment {number} cannot be written to {self.directory} "
-                f"({error.strerror or error}); its documents are not acknowledged"
-            ) from error
-        self._written = number
-        self._grown.notify_all()
-        return number
+        return self.append_in_turn(lambda: ((), time))
 
     def _undo_append(self, number: int) -> None:
         """Leave no gap after a failed append.
@@ -283,10 +265,9 @@ class Spool:
         with self._mutex:
             self._refuse_unless_writing("given up")
             absent, end = self._index.absent(), self.latest()
-            self._write_absent(
-                [*absent, *_holes(0, self._index.present(0, end), end)], durable=True
-            )
-            return _size(self._index.absent()) - _size(absent)
+            lost = list(_holes(0, self._index.present(0, end), absent, end))
+            self._write_absent([*absent, *lost], durable=True)
+            return sum(last - first + 1 for first, last in lost)
 
     def put_back(self, other: Spool, known: int) -> None:
         """Copy lost segments from another spool as they are there, durably.
@@ -297,7 +278,7 @@ class Spool:
             self._refuse_unless_writing("put back")
             self._close_file()  # whose segments have consecutive numbers
             end = max(known, self.latest(), other.latest())
-            for first, last in _holes(0, self._index.present(0, end), end):
+            for first, last in _holes(0, self._index.present(0, end), (), end):
                 for one in other.extracts(first - 1, last):
                     with one.path.open("rb") as file:
                         file.seek(one.begin)
@@ -313,22 +294,10 @@ class Spool:
         found = [number for number in self.numbers(after, limit) if number <= end]
         if limit is not None and len(found) == limit:
             end = found[-1]
-        whole = len(found) >= end - after
-        return found, None if whole else self._first_lost(after, found, end)
-
-    def _first_lost(self, after: int, found: Sequence[int], end: int) -> Range | None:
-        """The first range of numbers in (after, end] that are neither found nor absent."""
-        absent = (
-            self._index.absent()
-        )  # read after the directory: what is deleted is listed here before
-        for first, last in _holes(after, found, end):
-            for begin, stop in absent:
-                if begin <= first <= stop:
-                    first = stop + 1
-            if first <= last:
-                known = [begin for begin, _ in absent if first < begin <= last]
-                return first, min(known, default=last + 1) - 1
-        return None
+        if len(found) >= end - after:
+            return found, None
+        absent = self._index.absent()  # after the directory: what is deleted is listed here before
+        return found, next(_holes(after, found, absent, end), None)
 
     def segments(self, after: int, limit: int | None = None) -> list[Segment]:
         """The durable segments above `after`, in order, at most `limit` of them.
@@ -428,19 +397,15 @@ class Spool:
                 image = memoryview(message(batch_of(documents, arrived), number, arrived))
             pieces.append(image)
             changes += count
-        if file.is_sealed:
-            pieces.append(END)
         if changes or file.path.stat().st_size != sum(map(len, pieces)):
             self._replace(file.path.name, pieces, durable=True)
         return changes
 
     def close(self) -> None:
-        """Release the lock; segments can still be read."""
+        """End writing; segments can still be read."""
         with self._mutex:
             self._close_file()
-            if self._lock is not None:
-                os.close(self._lock)
-                self._lock = None
+            self._is_writing = False
 
     def __enter__(self) -> Spool:
         return self
@@ -449,7 +414,7 @@ class Spool:
         self.close()
 
     def _refuse_unless_writing(self, what: str) -> None:
-        if self._lock is None:
+        if not self._is_writing:
             how = "opened for reading only" if self.read_only else "closed"
             raise SpoolError(f"the spool {self.directory} is {how}: nothing can be {what}")
 
@@ -504,7 +469,7 @@ class Spool:
         if not file.entries and file.first > latest:
             return False
         whole = len(file.entries) == max(latest, file.last) - file.first + 1
-        if whole and not file.is_sealed:
+        if whole:
             self._file = _opened(file.path, "ab")
             self._file.truncate(file.end)
             os.fsync(self._file.fileno())
@@ -531,12 +496,9 @@ class Spool:
             self._file, self._end, self._count = _opened(self._index.path(number), "wb"), 0, 0
         assert self._file is not None
         end, count = self._end + len(image) + (len(HEADER) if begun else 0), self._count + 1
-        full = end >= _FULL or count >= _MOST
         if begun:
             self._file.write(HEADER)
         write(self._file, memoryview(image), "spool_half")
-        if full:
-            self._file.write(END)
         self._file.flush()
         reached("spool_written")
         os.fsync(self._file.fileno())
@@ -545,12 +507,10 @@ class Spool:
         reached("spool_synced")
         self._point_to(number, durable=False)
         self._end, self._count = end, count
-        if full:
-            self._close_file()
 
     def _is_appendable(self) -> bool:
-        """Return whether there is an open file that nobody has removed, cut or replaced."""
-        if self._file is None:
+        """Return whether the open file has room, and nobody has removed, cut or replaced it."""
+        if self._file is None or self._end >= _FULL or self._count >= _MOST:
             return False
         found = os.fstat(self._file.fileno())
         return found.st_nlink > 0 and found.st_size == self._end
@@ -582,33 +542,17 @@ class Spool:
             _synchronise(self.directory)
 
 
-def _lock(path: Path) -> int:
-    """The descriptor that holds the writer's lock; the file names the process for people."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
-        os.close(descriptor)
-        raise SpoolInUse(
-            f"the spool {path.parent} is in use by process {holder or 'unknown'}; "
-            "stop that process first, or open the spool for reading only"
-        ) from error
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
-    return descriptor
-
-
 def _opened(path: Path, mode: Literal["ab", "wb"]) -> BinaryIO:
     return open(path, mode)
 
 
-def _holes(after: int, found: Iterable[int], end: int) -> Iterator[Range]:
-    """The ranges of numbers in (after, end] that are not among those found, which are in order."""
-    for number in (*found, end + 1):
-        if number > after + 1:
-            yield after + 1, number - 1
-        after = number
+def _holes(after: int, found: Iterable[int], absent: Iterable[Range], end: int) -> Iterator[Range]:
+    """The ranges of numbers in (after, end] that are neither found nor absent."""
+    known = _merged([*absent, *((number, number) for number in found), (end + 1, end + 1)])
+    for first, last in known:
+        if after + 1 < first <= end + 1:
+            yield after + 1, first - 1
+        after = max(after, last)
 
 
 def _merged(ranges: Iterable[Range]) -> list[Range]:
@@ -620,10 +564,6 @@ def _merged(ranges: Iterable[Range]) -> list[Range]:
         else:
             merged.append((first, last))
     return merged
-
-
-def _size(ranges: Iterable[Range]) -> int:
-    return sum(last - first + 1 for first, last in ranges)
 
 
 def _synchronise(directory: Path) -> None:

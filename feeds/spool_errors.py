@@ -15,13 +15,6 @@ class SpoolError(FeedError):
         super().__init__(reason_code, message)
 
 
-class SpoolInUse(SpoolError):
-    """Another process (or another `Spool` of this one) writes to the directory."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "spool_in_use")
-
-
 class SegmentGone(SpoolError):
     """There is no such segment, or not any more."""
 

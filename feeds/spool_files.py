@@ -10,8 +10,8 @@ of the message have a text `xscl` that describes it:
 in its own place.  So the heads alone say which segments a file has, a torn end is recognised, and
 behind damaged bytes the next segment is found.
 
-The last segment of a full file is followed by Arrow's marker of the end.  Arrow's readers take a
-stream without it, too: any of them reads a file to which segments are still appended.
+Arrow's marker of the end follows no segment.  Arrow's readers take a stream without it: any of them
+reads a file to which segments are still appended.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ HEADER = SCHEMA.serialize().to_pybytes()
 """What a file begins with."""
 
 _CONTINUED = b"\xff\xff\xff\xff"
-END = _CONTINUED + bytes(4)
-"""Arrow's marker of the end of a stream."""
+_END = 8  # bytes of Arrow's marker of the end of a stream
 
 ERASED = b"<erased/>"
 """The text of an erased document."""
@@ -93,13 +92,11 @@ class SpoolFile:
 
     first: int
     path: Path
-    listed: int
     inode: int = 0
     entries: dict[int, Entry] = field(default_factory=dict)
     end: int = 0
     size: int = 0
     is_torn: bool = False
-    is_sealed: bool = False
 
     @property
     def last(self) -> int:
@@ -134,17 +131,15 @@ class SpoolFile:
                 self.entries.clear()
             self.size = found.st_size
             while beyond or self.last < last:
-                entry = self._next(descriptor, last) or self._behind_damage(descriptor, last)
+                entry = self._next(descriptor, last)
                 if entry is None:
                     break
                 self.entries[entry.number] = entry
                 self.end = entry.end
-            rest = os.pread(descriptor, len(END) + 1, self.end)
         finally:
             os.close(descriptor)
-        self.is_sealed = rest == END
-        ended = rest == b"" or self.is_sealed
-        self.is_torn = (beyond or self.last < last) and not (ended and self.entries)
+        ended = self.entries and self.end == self.size
+        self.is_torn = (beyond or self.last < last) and not ended
 
     def image(self, entry: Entry) -> memoryview | None:
         """Return the message of a segment, None if the file was replaced since.
@@ -163,29 +158,24 @@ class SpoolFile:
         return image
 
     def _next(self, descriptor: int, last: int) -> Entry | None:
-        """Return the segment at the end of those found; behind `last` only if it is whole."""
-        entry = _entry(os.pread(descriptor, _LONGEST_HEAD, self.end), self.end)
-        if entry is None or not self._follows(entry):
-            return None
-        if entry.number > last:
-            return entry if is_sound(_read(descriptor, entry), entry) else None
-        return entry
+        """Return the next segment with a sound head; one behind `last` only if it is whole.
 
-    def _behind_damage(self, descriptor: int, last: int) -> Entry | None:
-        """Return the next segment up to `last` with a sound head, wherever it begins."""
-        if self.last >= last:
-            return None
-        rest = os.pread(descriptor, self.size - self.end, self.end)
-        at = rest.find(_CONTINUED, 1)
+        It is at the end of those found, or if they lack `last`, wherever it begins.
+        """
+        rest, at = os.pread(descriptor, _LONGEST_HEAD, self.end), 0
         while at >= 0:
             entry = _entry(rest[at : at + _LONGEST_HEAD], self.end + at)
-            if entry is not None and entry.number <= last and self._follows(entry):
-                return entry
+            if entry is not None and self.last < entry.number and entry.end <= self.size:
+                if entry.number <= last:
+                    return entry
+                if at == 0 and is_sound(_read(descriptor, entry), entry):
+                    return entry
+            if self.last >= last:
+                return None
+            if at == 0:
+                rest = os.pread(descriptor, self.size - self.end, self.end)
             at = rest.find(_CONTINUED, at + 1)
         return None
-
-    def _follows(self, entry: Entry) -> bool:
-        return self.last < entry.number and entry.end <= self.size
 
 
 def message(batch: pa.RecordBatch, number: int, arrived: int) -> bytearray:
@@ -197,7 +187,7 @@ def message(batch: pa.RecordBatch, number: int, arrived: int) -> bytearray:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA) as writer:
         writer.write_batch(batch, custom_metadata={_KEY: plain})
-    image = bytearray(memoryview(sink.getvalue())[len(HEADER) : -len(END)])
+    image = bytearray(memoryview(sink.getvalue())[len(HEADER) : -_END])
     body = _body(image)
     found = _DESCRIPTION.search(image, 8, body)
     assert found is not None

@@ -67,8 +67,8 @@ class SpoolIndex:
                 stem, suffix = os.path.splitext(entry.name)
                 if suffix == SUFFIX and stem.isascii() and stem.isdigit():
                     file = self._known.get(int(stem))
-                    if file is None or file.listed != entry.inode() or not file.is_whole:
-                        file = SpoolFile(int(stem), Path(entry.path), entry.inode())
+                    if file is None or file.inode != entry.inode() or not file.is_whole:
+                        file = SpoolFile(int(stem), Path(entry.path))
                     found[file.first] = file
             self._known, self._firsts = found, sorted(found)
             return [found[first] for first in self._firsts]
