@@ -15,6 +15,7 @@ of `_rejected` with the reason.
     match_source     the data source `xscl_matches` over these files
     consumption      foreachBatch: rows to the engine, the ledger, the files
     batch_join       a batch DataFrame through an engine in memory
+    designated_joins the equality by whose values documents of a join may be divided
 
 Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion
 (Spark), service and web around it.
