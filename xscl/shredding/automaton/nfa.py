@@ -73,10 +73,6 @@ class Automaton:
         """The version of the automaton, unique across all processes."""
         return f"{self._token}-{self.changes}"
 
-    def is_valued(self, pair: int) -> bool:
-        """Return True if a pair needs the values of its second variable."""
-        return self._entries[pair].valued
-
     # -- Building --------------------------------------------------------------------------
 
     def add(self, pair: int, first: Block, second: Block, valued: bool) -> None:
