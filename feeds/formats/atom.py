@@ -57,9 +57,6 @@ def _entry(
     own = FeedEntry(
         guid=found.first("guid"),
         link=_link(links, "alternate", base),
-        title=found.first("title"),
-        description=found.first("description"),
-        content=found.first("content"),
         authors=_authors(found)
         or next((_authors(children(each, "atom")) for each in sources), ())
         or inherited,

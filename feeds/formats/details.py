@@ -27,10 +27,10 @@ def with_details(own: FeedEntry, entry: Children, base: str) -> FeedEntry:
     return replace(
         own,
         article=entries.link(entry.first("article"), base),
-        title=_title(entry, media) or own.title,
+        title=_title(entry, media),
         texts=frozenset(_texts(entry)) if entry.core == ATOM else frozenset(),
-        description=_description(entry, media, base) or own.description,
-        content=_content(entry, base) or own.content,
+        description=_description(entry, media, base),
+        content=_content(entry, base),
         authors=_authors(entry) or own.authors,
         categories=_categories(entry, media),
         enclosures=tuple(_enclosures(entry, media, base)),
@@ -47,9 +47,9 @@ def with_details(own: FeedEntry, entry: Children, base: str) -> FeedEntry:
 
 
 def _title(entry: Children, media: Children) -> str | None:
-    """The title behind base64, or that of the media."""
-    for element, written in entry.with_texts("better_title"):
-        return _decoded(element, written)
+    """The title, which may be in base64, or that of the media."""
+    for element, written in entry.with_texts("title"):
+        return _decoded(element, written) or written
     return media.first("title")
 
 
@@ -67,30 +67,26 @@ def _texts(entry: Children) -> Iterator[str]:
 
 
 def _description(entry: Children, media: Children, base: str) -> str | None:
-    """A better form of the description, or the first one that an extension has."""
-    for element, written in entry.with_texts("better_description"):
-        return _better(element, written, base)
+    """The description, or the first one that an extension has."""
+    for element, written in entry.with_texts("description"):
+        return _html(element, written, base)
     return entry.first("more_description") or media.first("description")
 
 
 def _content(entry: Children, base: str) -> str | None:
-    """A better form of the content, or that of Atom or XHTML within RSS."""
-    for element, written in entry.with_texts("better_content"):
-        return _better(element, written, base)
-    for element, written in entry.with_texts("more_content"):
-        return _better(element, written, base) or written
+    """The content, or that of Atom or XHTML within RSS."""
+    for field in ("content", "more_content"):
+        for element, written in entry.with_texts(field):
+            return _html(element, written, base)
     return None
 
 
-def _better(element: etree._Element, written: str, base: str) -> str | None:
-    """The HTML that the element stands for; None if that is its characters."""
-    better = _decoded(element, written)
-    if better is None and len(element):
-        better = inner_markup(element)
-    html = written if better is None else better
+def _html(element: etree._Element, written: str, base: str) -> str:
+    """The HTML that the element stands for."""
+    html = _decoded(element, written) or (inner_markup(element) if len(element) else written)
     if has_relative_links(html):
-        better = with_absolute_links(html, entries.base_of(element, base))
-    return better
+        return with_absolute_links(html, entries.base_of(element, base))
+    return html
 
 
 def _decoded(element: etree._Element, written: str) -> str | None:

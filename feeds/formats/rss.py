@@ -79,10 +79,6 @@ def _entry(item: etree._Element, url: str, native: bool) -> FeedEntry:
         link=entries.link(found.first("link"), base)
         or _link([*atom_links, *found.all("link")], "alternate", base)
         or _permalink(found),
-        title=found.first("title"),
-        description=found.first("description"),
-        content=found.first("content"),
-        authors=found.texts("authors"),
         published=found.first("published"),
         updated=found.first("updated"),
         native=own_xml(item) if native else b"",

@@ -60,9 +60,9 @@ _MEDIA = {
 }
 _COMMON: Names = {
     "article": _in_all((FEEDBURNER,), "origLink"),
-    "better_title": ("title", *_dc("title")),
-    "better_description": ("description", *_dc("description")),
-    "better_content": _in_all((CONTENT,), "encoded"),
+    "title": ("title", *_dc("title")),
+    "description": ("description", *_dc("description")),
+    "content": _in_all((CONTENT,), "encoded"),
     "more_description": (*_atom("summary"), *_in_all(ITUNES_NAMES, "summary", "subtitle")),
     "more_content": (*_atom("content"), *_in_all((XHTML,), "body", "div")),
     "people": ("author", *_dc("creator")),
@@ -88,10 +88,6 @@ _COMMON: Names = {
 _RSS: Names = {
     **_COMMON,
     "guid": ("guid",),
-    "title": ("title", *_dc("title")),
-    "description": ("description", *_dc("description")),
-    "content": _in_all((CONTENT,), "encoded"),
-    "authors": ("author", *_dc("creator")),
     "published": ("pubDate", *_dc("date"), *_terms("issued", "created"), *_atom("published")),
     "updated": (*_terms("modified"), *_atom("updated"), "updated", "modified"),
     "ttl": ("ttl",),
@@ -101,7 +97,6 @@ _RSS: Names = {
 _ATOM: Names = {
     **_COMMON,
     "guid": ("id",),
-    "title": ("title",),
     "description": ("summary",),
     "content": ("content",),
     "authors": ("author",),
@@ -114,8 +109,8 @@ _ATOM: Names = {
     "updated": ("updated", "modified", *_terms("modified")),
 }
 _IN_ATOM: Names = {
-    "better_description": ("summary", *_dc("description")),
-    "better_content": ("content",),
+    "description": ("summary", *_dc("description")),
+    "content": ("content",),
 }
 """Names that have another meaning in an Atom entry, in a feed of any format."""
 
