@@ -29,14 +29,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from feeds.documents import DocumentColumns
 from feeds.faultpoints import reached
 from feeds.spool import Spool
-from xscl.documents.consumed_offsets import BatchKey, Beat
-from xscl.ingestion.pipeline import BatchSink, PipelineError, forget
+from xscl.documents.consumed_offsets import BatchKey
+from xscl.ingestion.pipeline import BatchSink, PipelineError, forget, read_all
 from xscl.shredding.arrivals import BatchPart
 from xscl.shredding.remote.artefact import ArtefactDirectory
-from xscl.shredding.remote.remote_bindings import RemoteBindings, read_bindings
+from xscl.shredding.remote.remote_bindings import read_bindings
 
 try:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
@@ -215,11 +214,12 @@ class SparkConsumer:
     def _consume(self, batch: MicroBatch) -> int:
         """Pass a batch to the sink."""
         try:
-            documents, parts, beats = _read(self._spool, batch.rows)
+            numbers = dict.fromkeys(row[0] for row in batch.rows)
+            documents, beats = read_all(self._spool, list(numbers))
             last = batch.rows[-1][0]
             key = BatchKey(_QUERY, last, last, beats, self._spool.segment(last).arrived)
             self._sink.hold()
-            self._sink.consume(documents, key, parts)
+            self._sink.consume(documents, key, _parts(batch.rows))
             self._publish()
         except BaseException as error:
             # Spark's thread can report errors but not, say, a KeyboardInterrupt.
@@ -233,28 +233,15 @@ class SparkConsumer:
         return len(documents)
 
 
-def _read(
-    spool: Spool, rows: Sequence[spark_source.Row]
-) -> tuple[DocumentColumns, list[BatchPart], tuple[Beat, ...]]:
-    """The documents of slices, pointers to their witnesses, and the beats between them."""
-    documents: list[DocumentColumns] = []
-    parts: list[BatchPart] = []
-    beats: list[Beat] = []
-    portions: dict[str, RemoteBindings] = {}
-    segment, texts = 0, DocumentColumns.of(())
-    count = 0
-    for number, begin, end, path, place in rows:
-        if begin == end:
-            beats.append(Beat(count, spool.segment(number).arrived))
-            continue
-        if number != segment:
-            segment, texts = number, spool.columns(number)
-        if path is not None and path not in portions:
-            portions[path] = read_bindings(Path(path))
-        documents.append(texts[begin:end])
-        parts.append(BatchPart(None if path is None else portions[path], place, end - begin))
-        count += end - begin
-    return DocumentColumns.united(documents), parts, tuple(beats)
+def _parts(rows: Sequence[spark_source.Row]) -> list[BatchPart]:
+    """The witnesses of the documents of slices, which together are whole segments."""
+    paths = {row[3] for row in rows}
+    portions = {path: read_bindings(Path(path)) for path in paths if path is not None}
+    return [
+        BatchPart(None if path is None else portions[path], place, end - begin)
+        for _, begin, end, path, place in rows
+        if begin < end
+    ]
 
 
 def _raise_failure(query: StreamingQuery) -> None:

@@ -170,7 +170,8 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from xscl.ingestion.spark.spark_task import shred
 
         spool = self._spool()
-        documents = DocumentColumns.united([one.of(spool) for one in slices])
+        columns = [spool.columns(one.number, one.begin, one.end) for one in slices]
+        documents = DocumentColumns.united(columns)
         first = slices[0]
         path = self._patterns / f"{first.number}-{first.begin}-{version}.witnesses"
         found = shred(documents, self._patterns, version, path)
@@ -184,10 +185,6 @@ class SegmentSlice:
     number: int
     begin: int
     end: int
-
-    def of(self, spool: Spool) -> DocumentColumns:
-        """The documents."""
-        return spool.columns(self.number, self.begin, self.end)
 
 
 def shares(segments: Sequence[Segment], share: int) -> list[list[SegmentSlice]]:
