@@ -225,19 +225,23 @@ class Spool:
 
         At most `limit` of them.  Raises SegmentsMissing if the very next one is lost.
         """
-        found, lost = self._found_and_lost(after, end, limit)
-        if lost is None:
+        found = [number for number in self.numbers(after, limit) if number <= end]
+        if limit is not None and len(found) == limit:
+            end = found[-1]
+        if len(found) >= end - after:
             return found
-        before = [number for number in found if number < lost[0]]
-        if not before:
+        absent = self._index.absent()  # after the directory: what is deleted is listed here before
+        lost = next(_holes(after, found, absent, end), None)
+        before = [number for number in found if lost is None or number < lost[0]]
+        if lost is not None and not before:
             raise self._index.missing(*lost)
         return before
 
     def expect(self, after: int, end: int) -> list[int]:
         """The numbers above `after` and up to `end`, in order; raises SegmentsMissing for a gap."""
-        found, lost = self._found_and_lost(after, end)
-        if lost is not None:
-            raise self._index.missing(*lost)
+        found: list[int] = []
+        while more := self.consecutive(found[-1] if found else after, end):
+            found += more
         return found
 
     def skip(self, first: int, last: int) -> None:
@@ -286,18 +290,6 @@ class Spool:
                     self._replace(one.name, [one.header, content], durable=True)
             self._point_to(end, durable=True)
             self._next = end + 1
-
-    def _found_and_lost(
-        self, after: int, end: int, limit: int | None = None
-    ) -> tuple[list[int], Range | None]:
-        """Return the numbers in (after, end], at most `limit`, and the first lost range there."""
-        found = [number for number in self.numbers(after, limit) if number <= end]
-        if limit is not None and len(found) == limit:
-            end = found[-1]
-        if len(found) >= end - after:
-            return found, None
-        absent = self._index.absent()  # after the directory: what is deleted is listed here before
-        return found, next(_holes(after, found, absent, end), None)
 
     def segments(self, after: int, limit: int | None = None) -> list[Segment]:
         """The durable segments above `after`, in order, at most `limit` of them.

@@ -93,7 +93,7 @@ def new_items(
         digest = hash_of(item.canonical)
         before = known.get(item.identity, ItemVersion())
         if digest == before.hash:
-            known[item.identity] = replace(_named(before, item), hash=digest)
+            known[item.identity] = _named(before, item)
             continue
         passed = before.versions < VERSIONS
         known[item.identity] = replace(
@@ -162,12 +162,6 @@ def _identified(
 def _named(row: ItemVersion, item: FeedItem) -> ItemVersion:
     """Return the memory of an item with the names of its latest entry."""
     names = item.names
-    if (row.first_name, row.all_names, row.alike) == (
-        names.first_name,
-        names.all_names,
-        names.alike,
-    ):
-        return row
     return replace(
         row,
         rule=row.rule or item.rule,
