@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from feeds.formats.ladder import FORBIDDEN
 from feeds.http import websub
@@ -133,19 +133,17 @@ def _asking(
     pushes: Pushes, key: str, hub: str, topic: str, last: HubLease | None, now: int
 ) -> HubLease:
     """Return the lease of a feed while its hub is asked."""
-    if last is not None and (last.hub, last.topic) == (hub, topic):
-        failures = last.failures + 1
-        is_silent = last.until is None and not last.denied and last.note is None
-        note = UNCONFIRMED if is_silent else last.note
-    else:
-        last, failures, note = None, 1, None
-    again = now + min(_RETRY << min(failures - 1, 8), _DAY) * SECOND
     callback = digest(pushes.token(key, hub, topic))
-    if last is None:
-        return HubLease(key, hub, topic, callback, now, again, failures=failures)
-    return HubLease(
-        *(key, hub, topic, callback, now, again, last.confirmed, last.until, failures),
-        *(last.denied, note, last.deliveries, last.delivered, last.missed),
+    if last is None or (last.hub, last.topic) != (hub, topic):
+        return HubLease(key, hub, topic, callback, now, now + _RETRY * SECOND, failures=1)
+    is_silent = last.until is None and not last.denied and last.note is None
+    return replace(
+        last,
+        callback=callback,
+        asked=now,
+        due=now + min(_RETRY << min(last.failures, 8), _DAY) * SECOND,
+        failures=last.failures + 1,
+        note=UNCONFIRMED if is_silent else last.note,
     )
 
 
