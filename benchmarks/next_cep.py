@@ -7,7 +7,7 @@ next, union and mix, random trees of a size with random sources at their leaves.
     carries as many as keep up with the stream, by the time for a part of the stream.
 *   Figure 10: the throughput of queries of five operators, by their number.
 *   Figure 11: the number of queries of five operators that 1 to 40 nodes carry.  The nodes are
-    simulated: `cep_core.views.placement` computes their load from the cost model, in events a
+    simulated: `benchmarks.placement` computes their load from the cost model, in events a
     second; a node of the paper's machines is one of CAPACITY.
 *   `memory`: the instances that are kept after each of ten windows, for a next and an iteration
     with `OCCURS WITHIN`, and a moment (`@`), which wait for rare events.
@@ -40,11 +40,11 @@ from benchmarks.harness import (
     require_equal,
     save,
 )
+from benchmarks.placement import Policy, supported, tree_of
 from cep_core import Engine, Event, Match
 from cep_core import Options as EngineOptions
 from cep_core.rewrite.pattern import Either, Next, Pattern, Source
 from cep_core.rewrite.rewriting import rewritten
-from cep_core.views.placement import Policy, supported, tree_of
 
 NAME = "next"
 SEED = 2009

@@ -1,1 +1,1 @@
-"""Views of queries and the plan: automata, AIR, placement, explain."""
+"""Views of queries and the plan: automata, AIR, explain."""
