@@ -32,6 +32,7 @@ from templates.smallbatch.evaluator import SmallBatch
 from templates.sql.queries import ConjunctiveQueries
 from templates.state.stored_state import StoredState
 from templates.storage import MemoryStorage
+from tests.algorithm_1 import ProcessorOfBase
 
 SAMPLE = 250  # queries of the baseline that are run; its time is scaled to all
 MATCHING = 20  # queries with matches that are compared in any case
@@ -155,7 +156,7 @@ class Shared:
             self.subscribers[qid].append(number)
         self.registry.save()
         pairs = self.registry.take_changed()
-        self.processor = Processor(self.storage, self.registry, views=views)
+        self.processor = (Processor if views else ProcessorOfBase)(self.storage, self.registry)
         self.processor.join(witnesses(schema, LEFT, D1, pairs))
         self._second = witnesses(schema, RIGHT, D2, pairs)
         self.rows, _ = self.processor.join(Witnesses(*_nothing()))

@@ -1,6 +1,6 @@
 """The join processor: all registered joins over one batch of witnesses.
 
-Hong 2009, Algorithms 1, 2 and 4: store the batch, compute the views, evaluate
+Hong 2009, Algorithms 2 and 4: store the batch, compute the views, evaluate
 the conjunctive query of each template that can fire, and forget what no later
 document can meet.  The caller owns the storage and its transactions.
 """
@@ -17,11 +17,10 @@ from templates.model.relations import BINDINGS, INFINITE, TIMES, VALUES, Witness
 from templates.model.result_bound import RESULTS, Cut
 from templates.registry.registry import Registry
 from templates.smallbatch.evaluator import SmallBatch
-from templates.sql.algorithm_1 import joined_over_base
-from templates.sql.queries import ConjunctiveQueries, in_memory
+from templates.sql.queries import ConjunctiveQueries
 from templates.state.join_state import ViewCache
 from templates.state.stored_state import StoredState
-from templates.storage import Storage, scan
+from templates.storage import Storage
 
 SMALL_BATCH = 64
 """Documents that are joined at once up to which NumPy evaluates templates' queries, not DuckDB."""
@@ -30,8 +29,7 @@ SMALL_BATCH = 64
 class Processor:
     """Stage 2: from the witnesses of a batch to the rows of every registered join.
 
-    With `views` the queries run over R_vj, made from R_L and R_R (Algorithm 4),
-    without over R_bin and R_doc (Algorithm 1); the results are the same.
+    The queries run over R_vj, made from R_L and R_R (Algorithm 4).
     `budget` is how many bytes of the join state may be in memory; None: all of it.
     `most` answers of a join and an arriving document stay at most (`result_bound`).
     """
@@ -41,13 +39,11 @@ class Processor:
         storage: Storage,
         registry: Registry,
         *,
-        views: bool = True,
         budget: int | None = None,
         most: int = RESULTS,
     ) -> None:
         self.most = most
         self._registry = registry
-        self._base = None if views else in_memory()
         self._state = StoredState(storage, registry, budget)
         self._queries = ConjunctiveQueries()
         self._small_batch = SmallBatch(self._queries)
@@ -111,12 +107,7 @@ class Processor:
         self._state.add(batch.bindings, times, batch.columns, batch.documents.columns)
         batch.filter()
         back = bool(times.num_rows) and self._looks_back(times)
-        if self._base is None:
-            batch.join(usable, back=back)
-        elif witnesses.bindings.num_rows:
-            for second in (False, True) if back else (False,):
-                templates = self._registry.members.values()
-                batch.take(joined_over_base(self._base, self._relations(batch), templates, second))
+        batch.join(usable, back=back)
         self._note(times)
         return batch.found()
 
@@ -142,14 +133,6 @@ class Processor:
             most=self.most,
             apart=apart,
         ), usable
-
-    def _relations(self, batch: BatchJoin) -> dict[str, pa.Table]:
-        """Return the kept relations and those of a batch."""
-        return {
-            **{name: scan(self._state.storage, name) for name in ("binding", "times")},
-            "batch_binding": batch.bindings,
-            "batch_times": batch.documents.times,
-        }
 
     def _note(self, times: pa.Table) -> None:
         """Note the time of the latest document."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
 import pytest
 
 from templates import processor
-from templates.processor import Processor
+from tests.algorithm_1 import ProcessorOfBase
 
 
 @contextmanager
@@ -26,5 +25,5 @@ def by_algorithm_1(chosen: bool = True) -> Iterator[None]:
     """Evaluate engines that are opened in the block by Algorithm 1, without views (section 6.4)."""
     with pytest.MonkeyPatch.context() as patch:
         if chosen:
-            patch.setattr("xscl.engine.state.Processor", partial(Processor, views=False))
+            patch.setattr("xscl.engine.state.Processor", ProcessorOfBase)
         yield

@@ -79,11 +79,6 @@ class Registered:
         rows.sort()
         return {name: self._rows[name][rows] for name in self.names}
 
-    def every(self) -> Columns:
-        """Return all rows."""
-        rows = np.flatnonzero(self._rows["alive"])
-        return {name: self._rows[name][rows] for name in self.names}
-
     def any_of(self, present: Column) -> Columns:
         """Return the rows with a value join among some sorted, distinct ones."""
         found = [self.having(at, present)[1] for at, _ in enumerate(self._asked)]

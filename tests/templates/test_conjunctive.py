@@ -9,8 +9,8 @@ import sqlglot
 
 from templates.model.conjunctive_query import over_views
 from templates.model.join_graph import JoinGraph
-from templates.sql.algorithm_1 import Base, over_base
 from templates.sql.conjunctive import select
+from tests.algorithm_1 import Base, over_base
 from tests.templates.graphs import graph
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sql"

@@ -1,24 +1,60 @@
 """Algorithm 1 of Hong 2009: templates' queries over R_bin and R_doc, without materialised views.
 
 The benchmark of Figures 6.14 and 6.15 compares it with Algorithm 4, and tests take it as an oracle.
+`ProcessorOfBase` is the processor of an engine that joins by it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
+from templates.batch_join import Apart, BatchJoin
 from templates.columns.columns import Columns
 from templates.errors import EvaluationError
 from templates.model.conjunctive_query import Atom, ConjunctiveQuery, binding, key, node
 from templates.model.join_graph import JoinGraph
+from templates.model.relations import Witnesses
+from templates.model.result_bound import Cut
+from templates.processor import Processor
 from templates.registry.members import Members
 from templates.sql.conjunctive import select
+from templates.sql.queries import in_memory
+from templates.storage import scan
+
+
+class ProcessorOfBase(Processor):
+    """A processor that evaluates templates over R_bin and R_doc; its results are the same."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._base = in_memory()
+
+    def _join(self, witnesses: Witnesses, apart: Apart | None) -> tuple[pa.Table, list[Cut]]:
+        batch, _ = self._begin(witnesses, apart)
+        self._batch, times = batch, witnesses.times
+        self._state.add(batch.bindings, times, batch.columns, batch.documents.columns)
+        batch.filter()
+        back = bool(times.num_rows) and self._looks_back(times)
+        if witnesses.bindings.num_rows:
+            for second in (False, True) if back else (False,):
+                templates = self._registry.members.values()
+                batch.take(joined_over_base(self._base, self._relations(batch), templates, second))
+        self._note(times)
+        return batch.found()
+
+    def _relations(self, batch: BatchJoin) -> dict[str, pa.Table]:
+        """Return the kept relations and those of a batch."""
+        return {
+            **{name: scan(self._state.storage, name) for name in ("binding", "times")},
+            "batch_binding": batch.bindings,
+            "batch_times": batch.documents.times,
+        }
 
 
 class Base(NamedTuple):
@@ -79,7 +115,7 @@ def joined_over_base(
     """
     sides = (_BATCH, _OLD) if back else (_KEPT, _BATCH)
     two_sided = [one for one in templates if one.two_sided]
-    r_t = {f"r_t_{one.template.number}": one.registered.every() for one in two_sided}
+    r_t = {f"r_t_{one.template.number}": _every(one.registered) for one in two_sided}
     for name, table in {
         **relations,
         **{n: pa.table(dict(rows)) for n, rows in r_t.items()},
@@ -92,6 +128,12 @@ def joined_over_base(
         rows = connection.execute(over_base(one.template.graph, name, *sides)).fetchnumpy()
         found.append((one, {column: np.asarray(values) for column, values in rows.items()}))
     return found
+
+
+def _every(registered: Any) -> Columns:
+    """Return all rows of R_T of a template."""
+    rows = np.flatnonzero(registered._rows["alive"])
+    return {name: registered._rows[name][rows] for name in registered.names}
 
 
 _KEPT = Base("binding", "base_node", "times")
