@@ -18,7 +18,7 @@ from typing import Any
 
 from cep_core.algebra import Node
 from cep_core.algebra.expressions import FUNCTIONS, Function
-from cep_core.algebra.text import Said, duration_in_words
+from cep_core.algebra.text import duration_in_words
 from cep_core.dataflow.channels import slots_of
 from cep_core.dataflow.clock import END, Clock
 from cep_core.dataflow.journal import Journal
@@ -26,7 +26,6 @@ from cep_core.dataflow.mop import Operator
 from cep_core.dataflow.options import Options
 from cep_core.dataflow.predicates import Shapes
 from cep_core.errors import (
-    AlgebraError,
     CepError,
     Closed,
     NameTaken,
@@ -56,7 +55,6 @@ from cep_core.state.snapshot import AttributeType, Codec
 from cep_core.state.state_log import StateLog, StateReader, StateWriter
 from cep_core.views.air import to_xml
 from cep_core.views.automata import automaton
-from cep_core.views.event_automata import EventAutomaton, event_automata, sequence_automata
 from cep_core.views.explain import in_words
 
 _REPORTED = 10_000  # late and rejected events that are kept for reading; all are counted
@@ -297,20 +295,6 @@ class Engine:
         query = self._queries.query(name)
         view = automaton(self._queries.algebra(query)[0])
         return to_xml(view, query.literals)
-
-    def automata(self, name: str) -> tuple[EventAutomaton, ...]:
-        """Return the event automata of a query of EQL or SASE, operands before who reads them.
-
-        A view: nothing runs on it.  A query of CEL has one automaton, see `export`.
-        """
-        query = self._queries.query(name)
-        prepared = self._queries.prepared(query)
-        if prepared.pattern is not None:
-            return event_automata(prepared.pattern, Said(query.literals, self.ticks_per_second))
-        found = sequence_automata(prepared.node)
-        if not found:
-            raise AlgebraError(f"{name} has no event automata", hint="see export")
-        return found
 
     def instances(self, name: str) -> list[list[Event]]:
         """Return the instances that wait in each state of a query, the lower states first."""

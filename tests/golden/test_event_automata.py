@@ -6,13 +6,10 @@ transition: from, to, event [predicate] / add or drop.
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 import cep_core
-from cep_core.errors import AlgebraError
-from cep_core.views.event_automata import EventAutomaton, to_dot
+from tests.event_automata import EventAutomaton, automata_of
 from tests.golden.test_next_cep import CURRENCIES, FIGURE_1, FRAUD, LARGE, TRANSACTION
 
 
@@ -27,7 +24,7 @@ def engine() -> cep_core.Engine:
 def automata(query: str, language: str = "eql") -> tuple[EventAutomaton, ...]:
     core = engine()
     core.register("q", query, language)
-    return core.automata("q")
+    return automata_of(core, "q")
 
 
 def written(query: str, language: str = "eql") -> list[str]:
@@ -114,7 +111,7 @@ def test_an_automaton_is_that_of_the_pattern_as_planned() -> None:
     for name, rate in (("A", 128.0), ("B", 1.0), ("C", 64.0)):
         core.stream(name, {"x": int}, rate=rate)
     core.register("q", "SELECT * FROM (A ; B) ; C", "eql")
-    assert [one.output for one in core.automata("q")] == ["(B;C)", "(A;(B;C))"]
+    assert [one.output for one in automata_of(core, "q")] == ["(B;C)", "(A;(B;C))"]
 
 
 def run(views: tuple[EventAutomaton, ...], events: str) -> list[str]:
@@ -197,57 +194,3 @@ def test_sase_any_and_runs() -> None:
         "s0 s1 ANY(E1, E2) / add",
         *("s1 s1 * / drop", "s1 s1 E3 / add", "s1 sd E3 / add"),
     ]
-
-
-def test_automata_as_plain_data() -> None:
-    (one,) = automata("SELECT * FROM E1 @ 5 min")
-    assert json.loads(json.dumps(one.to_dict())) == {
-        "operator": "@",
-        "inputs": ["E1"],
-        "output": "E1@",
-        "start": "s0",
-        "accepting": "sd",
-        "states": [
-            {"name": "s0", "kind": "ordinary", "after": ""},
-            {"name": "s1", "kind": "timing", "after": "5 min"},
-            {"name": "sd", "kind": "ordinary", "after": ""},
-        ],
-        "transitions": [
-            {"source": "s0", "target": "s1", "event": "E1", "change": "add", "predicate": ""},
-            {"source": "s1", "target": "sd", "event": "timer", "change": "drop", "predicate": ""},
-        ],
-    }
-
-
-def test_automata_as_a_picture() -> None:
-    assert to_dot(automata(r"SELECT * FROM (E1 @ 5 min) \ Z WHERE Z.id = E1.id")) == (
-        r"""digraph automata {
-  rankdir=LR
-  node [shape=circle, fontname="sans-serif"]
-  subgraph cluster_0 {
-    label="E1@"
-    a0_s0 [label="s0", shape=circle]
-    a0_s1 [label="s1\n5 min", shape=octagon]
-    a0_sd [label="sd", shape=doublecircle]
-    a0_s0 -> a0_s1 [label="E1, add"]
-    a0_s1 -> a0_sd [label="timer, drop"]
-  }
-  subgraph cluster_1 {
-    label="(E1@\\Z)"
-    a1_s0 [label="s0", shape=circle]
-    a1_sd [label="sd", shape=doublecircle]
-    a1_sf [label="sf", shape=box]
-    a1_s0 -> a1_sd [label="E1@, add"]
-    a1_s0 -> a1_sf [label="Z, Z.id = E1.id, drop"]
-  }
-  a0_sd -> a1_s0 [style=dashed]
-}
-"""
-    )
-
-
-def test_a_query_of_cel_has_its_automaton_in_air() -> None:
-    core = engine()
-    core.register("q", "SELECT * FROM FILTER{x > 1}(E1)")
-    with pytest.raises(AlgebraError, match="q has no event automata"):
-        core.automata("q")

@@ -19,17 +19,17 @@ without a transition ends an instance, such as one that satisfies φ and not θ.
 is the automaton of a sequence of SASE (Wu, Diao and Rizvi 2006, section 3.2): its states keep
 themselves active, so every later event may go on.
 
-A view for people, pictures and programs: nothing runs on it, `cep_core.languages.eql.lowering` says
-what does.
+Nothing runs on them: `cep_core.languages.eql.lowering` says what does.  A test follows them and
+finds the same matches.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias, assert_never
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, assert_never
 
+from cep_core import Engine
 from cep_core.algebra import Node, PatternMatch, SequenceScan
 from cep_core.algebra import sources_of as nodes_below
 from cep_core.algebra.pattern_automaton import automaton_of
@@ -85,14 +85,14 @@ class EventAutomaton:
     states: tuple[EventState, ...]
     transitions: tuple[Transition, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the automaton as plain data."""
-        return {**asdict(self), "start": START, "accepting": ACCEPTING}
 
-
-def event_automata(pattern: Pattern, said: Said) -> tuple[EventAutomaton, ...]:
-    """Return the automata of a pattern's operators, those of operands before what reads them."""
-    return tuple(_all(pattern, said))
+def automata_of(core: Engine, name: str) -> tuple[EventAutomaton, ...]:
+    """Return the automata of a query of EQL or SASE, those of operands before what reads them."""
+    query = core.query(name)
+    prepared = core._queries.prepared(query)
+    if prepared.pattern is not None:
+        return tuple(_all(prepared.pattern, Said(query.literals, core.ticks_per_second)))
+    return sequence_automata(prepared.node)
 
 
 def sequence_automata(node: Node) -> tuple[EventAutomaton, ...]:
@@ -130,27 +130,6 @@ def _pattern(node: PatternMatch) -> EventAutomaton:
         (*map(EventState, kept), EventState(ACCEPTING)),
         tuple(dict.fromkeys(edges)),
     )
-
-
-def to_dot(automata: Sequence[EventAutomaton]) -> str:
-    """Return automata as a picture, in the language of Graphviz: a cluster for each of them."""
-    lines = ["digraph automata {", "  rankdir=LR", '  node [shape=circle, fontname="sans-serif"]']
-    for number, one in enumerate(automata):
-        lines += [f"  subgraph cluster_{number} {{", f"    label={_quoted(one.output)}"]
-        for state in one.states:
-            lines.append(f"    {_node(number, state.name)} [{_look(state)}]")
-        for edge in one.transitions:
-            ends = f"{_node(number, edge.source)} -> {_node(number, edge.target)}"
-            label = ", ".join(filter(None, (edge.event, edge.predicate, edge.change)))
-            lines.append(f"    {ends} [label={_quoted(label)}]")
-        lines.append("  }")
-    by_output = {one.output: number for number, one in enumerate(automata)}
-    for number, one in enumerate(automata):
-        for name in dict.fromkeys(one.inputs):
-            if name in by_output:
-                ends = f"{_node(by_output[name], ACCEPTING)} -> {_node(number, START)}"
-                lines.append(f"  {ends} [style=dashed]")
-    return "\n".join([*lines, "}", ""])
 
 
 def _all(pattern: Pattern, said: Said) -> Iterator[EventAutomaton]:
@@ -266,18 +245,3 @@ def _ref(ref: Ref) -> str:
             return field
         case _:
             assert_never(ref.kind)
-
-
-def _node(number: int, state: str) -> str:
-    return f"a{number}_{state}"
-
-
-def _look(state: EventState) -> str:
-    words = f"{state.name}\n{state.after}" if state.after else state.name
-    shape = {"ordinary": "circle", "timing": "octagon", "failed-detection": "box"}[state.kind]
-    shape = "doublecircle" if state.name == ACCEPTING else shape
-    return f"label={_quoted(words)}, shape={shape}"
-
-
-def _quoted(words: str) -> str:
-    return json.dumps(words, ensure_ascii=False)
