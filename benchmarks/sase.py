@@ -1,4 +1,4 @@
-"""`sase`: Figures 8 to 12 of Wu, Diao and Rizvi 2006, scanning for sequences.
+"""`sase`: Figures 8, 9, 11 and 12 of Wu, Diao and Rizvi 2006, scanning for sequences.
 
 - `construction` (Figures 8 and 9): active instance stacks against the basic algorithm, without
   predicates; the number of types stands for the domain V1 of an equivalence test, as in the paper.
@@ -7,8 +7,6 @@
   Scope `scan` is the time in scan and construction.  Scope `end_to_end` adds intake of events and
   delivery of results, which cost Python as much as the stacks and dilute the ratio.  Scope `rows`
   is end to end with results read as rows (`Engine.take` and `rows`), not as ordered matches.
-- `second test` (Figure 10): two equivalence tests, the second in selection, in Multi-PAIS, by
-  dynamic filtering, and both as one key.
 - `length` (Figure 11): at V1 = 100 as the paper, and at equal matches per event.
 - `domain` (Figure 12): one test and two, everything pushed down.
 - `memory`: rows on the stacks after each of ten windows.
@@ -32,6 +30,7 @@ from benchmarks.harness import (
     exponent,
     log_log,
 )
+from benchmarks.runtime_stack import BASIC
 from benchmarks.sase_workload import (
     TYPES,
     WINDOW,
@@ -47,17 +46,8 @@ from benchmarks.sase_workload import (
     stage_shares,
     warmed,
 )
-from cep_core import Options as Switches
 
 NAME = "sase"
-AIS = Switches(sequence_scan="ais")
-BASIC = Switches(sequence_scan="basic")
-STRATEGIES: Mapping[str, Switches] = {
-    "selection": Switches(sequence_scan="pais", dynamic_filtering=False),
-    "multi-pais": Switches(sequence_scan="multi-pais"),
-    "dynamic filtering": Switches(sequence_scan="pais"),
-    "joint": Switches(),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +58,7 @@ class Plan:
     domains: tuple[int, ...]  # of construction
     windows: tuple[int, ...]
     sparse: int  # the domain at which windows are varied
-    second: tuple[int, ...]  # domains of the first of two tests
+    tested: tuple[int, ...]  # domains of the first of two tests
     lengths: tuple[int, ...]
     equal: float  # matches per event at all lengths
     windows_kept: int
@@ -80,7 +70,7 @@ FULL = Plan(
     domains=(100, 300, 1_000, 3_000, 10_000),
     windows=(10_000, 20_000, 50_000, 100_000),
     sparse=10_000,
-    second=(10, 50, 100, 500, 1_000, 10_000),
+    tested=(10, 50, 100, 500, 1_000, 10_000),
     lengths=(2, 3, 4, 5, 6),
     equal=0.05,
     windows_kept=10,
@@ -99,10 +89,8 @@ def run(options: Options) -> Iterator[Row]:
         by_window += (rows := list(construction(plan.sparse, window, plan.batch)))
         yield from rows
     yield from growth(by_window)
-    for domain in plan.second:
-        yield from second_test(domain, plan.batch)
     yield from lengths(plan)
-    for domain in plan.second:
+    for domain in plan.tested:
         yield from domains(domain, plan.batch)
     yield from memory(plan.windows_kept)
 
@@ -114,9 +102,9 @@ def construction(domain: int, window: int, batch: int) -> Iterator[Row]:
     taken = events(table, window + 3 * REPEATS * batch)
     text = query(length, window)
     sides = {
-        "ais": side(table, text, AIS, taken),
-        "basic": side(table, text, BASIC, taken),
-        "basic, own types": side(table, text, BASIC, taken, one_stream=False),
+        "ais": side(table, text, taken),
+        "basic": side(table, text, taken, BASIC),
+        "basic, own types": side(table, text, taken, BASIC, one_stream=False),
     }
     warmed(sides, window)
     before = {name: one.matches for name, one in sides.items()}
@@ -175,34 +163,10 @@ def profile(batch: int) -> Iterator[Row]:
     """Yield the profile of a sequence of three: shares by stage."""
     table = Table1(TYPES, (100, 20))
     taken = events(table, WINDOW + batch)
-    one = side(table, query(3, WINDOW, ("attr1",)), Switches(), taken)
+    one = side(table, query(3, WINDOW, ("attr1",)), taken)
     one.take(WINDOW)
     shares = stage_shares(one, batch)
     yield Row(NAME, {"experiment": "profile", "length": 3, "V1": 100}, dict(shares))
-
-
-def second_test(domain: int, batch: int) -> Iterator[Row]:
-    """Yield the evaluations of a second equivalence test (Figure 10)."""
-    table = Table1(TYPES, (domain, 20))
-    taken = events(table, WINDOW + REPEATS * batch)
-    text = query(3, WINDOW, ("attr1", "attr2"))
-    sides = {name: side(table, text, switches, taken) for name, switches in STRATEGIES.items()}
-    warmed(sides, WINDOW)
-    constructed = {name: one.scan.constructed for name, one in sides.items()}
-    matches = {name: one.matches for name, one in sides.items()}
-    spent = medians(sides, batch)
-    for name, one in sides.items():
-        found = one.scan.constructed - constructed[name]
-        yield Row(
-            NAME,
-            {"experiment": "second test", "variant": name, "V1": domain, "V2": 20},
-            {
-                **rates(one, batch, spent[name]),
-                "constructed_per_window": found * WINDOW / (REPEATS * batch),
-                "matches": one.matches - matches[name],
-                "ratio": spent["selection"] / spent[name],
-            },
-        )
 
 
 def lengths(plan: Plan) -> Iterator[Row]:
@@ -218,7 +182,7 @@ def lengths(plan: Plan) -> Iterator[Row]:
             taken = events(table, WINDOW + REPEATS * plan.batch)
             name = f"L = {length}"
             chosen[name] = (length, domain)
-            sides[name] = side(table, query(length, WINDOW, ("attr1",)), Switches(), taken)
+            sides[name] = side(table, query(length, WINDOW, ("attr1",)), taken)
         for one in sides.values():
             one.take(WINDOW)
         matches = {name: one.matches for name, one in sides.items()}
@@ -242,8 +206,8 @@ def domains(domain: int, batch: int) -> Iterator[Row]:
     table = Table1(TYPES, (domain, 20))
     taken = events(table, WINDOW + REPEATS * batch)
     sides = {
-        "1 test": side(table, query(3, WINDOW, ("attr1",)), Switches(), taken),
-        "2 tests": side(table, query(3, WINDOW, ("attr1", "attr2")), Switches(), taken),
+        "1 test": side(table, query(3, WINDOW, ("attr1",)), taken),
+        "2 tests": side(table, query(3, WINDOW, ("attr1", "attr2")), taken),
     }
     for one in sides.values():
         one.take(WINDOW)
@@ -264,7 +228,7 @@ def domains(domain: int, batch: int) -> Iterator[Row]:
 def memory(windows: int, window: int = WINDOW) -> Iterator[Row]:
     """Yield the kept rows after each of some windows."""
     table = Table1(TYPES, (100, 20))
-    one = side(table, query(3, window, ("attr1",)), Switches(), events(table, windows * window))
+    one = side(table, query(3, window, ("attr1",)), events(table, windows * window))
     for number in range(1, windows + 1):
         one.take(window)
         yield Row(
@@ -289,13 +253,12 @@ def medians(sides: Mapping[str, Side], batch: int) -> dict[str, float]:
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw Figures 8, 9, 10(a) and 11: microseconds an event."""
+    """Draw Figures 8, 9 and 11: microseconds an event."""
     log_log(
         path,
         [
             ("construction by domain", "V1", _lines(rows, "construction", "V1", "scan")),
             ("construction by window", "window", _lines(rows, "construction", "window", "scan")),
-            ("second test", "V1", _lines(rows, "second test", "V1", None)),
             ("length", "leaves", _lines(rows, "length", "length", None)),
         ],
     )
@@ -322,5 +285,5 @@ def _lines(
 
 
 BENCHMARK = Benchmark(
-    NAME, "sequences by stacks: construction, second test, length, memory (Figures 8-12)", run, plot
+    NAME, "sequences by stacks: construction, length, domain, memory (Figures 8-12)", run, plot
 )

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.harness import Stages, require_equal, timed_stages
-from cep_core import Engine, Event, Match, Options
+from benchmarks.runtime_stack import RuntimeStack
+from cep_core import Engine, Event, Match
 from cep_core.dataflow.clock import Lane
-from cep_core.operators.sase.runtimestack import RuntimeStack
-from cep_core.operators.sase.scan import SequenceScanMOp
 from cep_core.operators.sase.stacks import ActiveStacks
 from cep_core.operators.sase.tasks import Task
+from cep_core.plan.plan import Builder
 from cep_core.runtime.intake import Intake
 
 SEED = 2006
@@ -128,11 +128,6 @@ class Side:
         self.engine.take(batch)
         return self.engine.rows()
 
-    @property
-    def scan(self) -> SequenceScanMOp:
-        """The operator that scans."""
-        return next(mop for mop in self.engine.plan.mops if isinstance(mop, SequenceScanMOp))
-
 
 def seen(match: Match) -> tuple[Any, ...]:
     """Return a match as a value."""
@@ -140,10 +135,15 @@ def seen(match: Match) -> tuple[Any, ...]:
 
 
 def side(
-    table: Table1, text: str, options: Options, taken: Sequence[Event], *, one_stream: bool = True
+    table: Table1,
+    text: str,
+    taken: Sequence[Event],
+    builders: Mapping[str, Builder] | None = None,
+    *,
+    one_stream: bool = True,
 ) -> Side:
     """Return an engine with a query; without ``one_stream`` each type is a channel of its own."""
-    engine = Engine(1, options=options)
+    engine = Engine(1, builders=builders)
     attributes = {f"attr{place + 1}": int for place in range(len(table.domains))}
     for kind in range(table.types):
         engine.stream(f"E{kind}", attributes, channel="ES" if one_stream else None)

@@ -233,10 +233,6 @@ def _rights(plan: Plan, wanted: Wanted) -> list[ActiveIndex]:
     return [plan.active(source, lane) for source in wanted.inputs[1:]]
 
 
-def _scan(plan: Plan, wanted: Wanted, number: int) -> MOp:
-    return scan_for(wanted, number, plan.options, plan.sources.values())
-
-
 def _join(plan: Plan, wanted: Wanted, number: int) -> MOp:
     lateness = max(source.lateness for source in wanted.inputs)
     return WindowJoinMOp(wanted, number, plan.clock, lateness, plan.journal)
@@ -257,9 +253,7 @@ BUILDERS: Mapping[str, Builder] = {
     ),
     "repeat": lambda plan, wanted, number: RepeatMOp(wanted, number, _rights(plan, wanted)),
     "unless": lambda plan, wanted, number: UnlessMOp(wanted, number, *_rights(plan, wanted)),
-    "sequence_scan": _scan,
+    "sequence_scan": lambda plan, wanted, number: scan_for(wanted, number),
     "pattern_match": lambda plan, wanted, number: PatternMatchMOp(wanted, number),
-    "negation": lambda plan, wanted, number: NegationMOp(
-        wanted, number, indexed=plan.options.negation_index
-    ),
+    "negation": lambda plan, wanted, number: NegationMOp(wanted, number),
 }

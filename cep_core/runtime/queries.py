@@ -305,9 +305,8 @@ class Queries:
         return Compiled(prepared.reads, names, steps, outputs, schemas)
 
     def _pushed(self, prepared: Prepared) -> Node:
-        """Return a query's algebra with its predicates pushed down, if the options say so."""
-        pushed = self._plan.options.scan_predicates and not prepared.inner
-        return push_down(prepared.node) if pushed else prepared.node
+        """Return a query's algebra with its predicates pushed down, unless it has inner queries."""
+        return prepared.node if prepared.inner else push_down(prepared.node)
 
     def _add(
         self,

@@ -81,9 +81,7 @@ USUAL = Setting()
 
 def settings_of_engines() -> st.SearchStrategy[Setting]:
     """Return any configuration."""
-    scans = st.sampled_from(["auto", "auto", "basic", "ais", "pais", "multi-pais"])
-    flags = [st.booleans() for _ in range(7)]
-    options = st.builds(Options, *flags[:2], scans, *flags[2:])
+    options = st.builds(Options, st.booleans(), st.booleans())
     return st.builds(Setting, st.sampled_from(list(CONFIGURATIONS.values())), options)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cep_core import CepError, Engine, Event, Options, algebra
+from cep_core import Engine, Event, algebra
 from cep_core.algebra import Component, NegativeComponent, Node, Part, patterns
 from cep_core.algebra.expressions import TRUE, Column, Compare, Constant, Duration, Expression
 from cep_core.errors import AlgebraError
@@ -129,9 +129,3 @@ def test_the_times_of_a_single_row_are_known_when_it_is_met() -> None:
     events = [Event("A", (1, ""), 1), Event("B", (2, ""), 2, 3), Event("B", (3, ""), 4)]
     found = [event.values for _, event in core.push(events) + core.close()]
     assert found == [(1, 4, 4)]
-
-
-def test_a_way_to_scan_that_does_not_exist() -> None:
-    with pytest.raises(CepError, match="there is no way to scan for sequences 'pai'") as caught:
-        Options(sequence_scan="pai")  # type: ignore[arg-type]  # that is the point
-    assert caught.value.hint == "did you mean pais?"

@@ -1,7 +1,7 @@
-"""SASE against the second opinion: random queries, all options and strategies, cuts and edges.
+"""SASE against the second opinion: random queries, all rules and strategies, cuts and edges.
 
 After each push the engine has put out exactly the results that end before the watermark, whatever
-the options; so timers and negated ends depend on time, not on the next event.
+the rules; so timers and negated ends depend on time, not on the next event.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from cep_core import ALL_RULES, Engine, Event, Match, Options, Rule
+from cep_core import ALL_RULES, Engine, Event, Match, Rule
 from cep_core.dataflow.mop import MOp, Operator, Wanted
 from cep_core.events import Row
 from cep_core.operators.sase.negation import Cancelling, NegationMOp
@@ -57,16 +57,9 @@ FEATURES = (
 )
 
 
-def options() -> st.SearchStrategy[Options]:
-    """Return any options of sequences."""
-    scans = st.sampled_from(["auto", "basic", "ais", "pais", "multi-pais"])
-    flags = [st.booleans() for _ in range(5)]
-    return st.builds(Options, st.just(True), st.just(True), scans, *flags)
-
-
-def engine_for(case: Case, chosen: Options, rules: Sequence[Any] = ALL_RULES) -> Engine:
+def engine_for(case: Case, rules: Sequence[Any] = ALL_RULES) -> Engine:
     """Return an engine with the streams of a case."""
-    core = Engine(1, options=chosen, rules=rules)
+    core = Engine(1, rules=rules)
     for name, schema in SCHEMAS.items():
         core.stream(name, schema, lateness=case.lateness)
     return core
@@ -142,12 +135,12 @@ def test_the_engine_agrees_with_the_definitions() -> None:
     seen: Counter[str] = Counter()
     tried = worth = 0
 
-    @given(cases(), options(), st.sampled_from(list(CONFIGURATIONS.values())), st.booleans())
+    @given(cases(), st.sampled_from(list(CONFIGURATIONS.values())), st.booleans())
     @USUAL
-    def agrees(case: Case, chosen: Options, rules: tuple[Rule, ...], restored: bool) -> None:
+    def agrees(case: Case, rules: tuple[Rule, ...], restored: bool) -> None:
         nonlocal tried, worth
         expected = matches(case.query, [happened(one) for one in case.events], TYPES)
-        core = engine_for(case, chosen, rules)
+        core = engine_for(case, rules)
         core.register("q", text(case.query), "sase")
         found: list[tuple[Any, ...]] = []
         clock = -100
@@ -184,11 +177,11 @@ def test_queries_that_share_find_what_each_would_alone(kind: str) -> None:
     selects, runs = kind == "selects", kind == "runs"
     tried = worth = sharing = midway = selecting = 0
 
-    @given(companies(selects, runs), options())
+    @given(companies(selects, runs))
     @settings(USUAL, max_examples={"alike": 20, "selects": 40, "runs": 150}[kind] * MORE)
-    def agrees(company: Company, chosen: Options) -> None:
+    def agrees(company: Company) -> None:
         nonlocal tried, worth, sharing, midway, selecting
-        core = Engine(1, options=chosen)
+        core = Engine(1)
         for name, schema in SCHEMAS.items():
             core.stream(name, schema)
         selects_apart = False
@@ -275,9 +268,7 @@ class Greedy(Runs):
 
 
 FAULTS: dict[str, dict[str, Builder]] = {
-    "a longer window": {
-        "sequence_scan": lambda plan, wanted, number: Longer(wanted, number, plan.options)
-    },
+    "a longer window": {"sequence_scan": lambda plan, wanted, number: Longer(wanted, number)},
     "a shorter negation": {"negation": lambda plan, wanted, number: Forgetful(wanted, number)},
     "a run that stays": {"sequence_scan": lambda plan, wanted, number: Greedy(wanted, number)},
 }
@@ -318,11 +309,10 @@ BOUNDED = {
 }
 
 
-@pytest.mark.parametrize("scan", ["auto", "multi-pais", "basic"])
 @pytest.mark.parametrize("name", BOUNDED)
-def test_what_is_kept_is_bounded_over_ten_windows(name: str, scan: Any) -> None:
+def test_what_is_kept_is_bounded_over_ten_windows(name: str) -> None:
     """Values that never come again are dropped, too: nobody looks at their partitions."""
-    core = Engine(1, options=Options(sequence_scan=scan))
+    core = Engine(1)
     for stream, schema in SCHEMAS.items():
         core.stream(stream, schema)
     core.register("q", BOUNDED[name], "sase")

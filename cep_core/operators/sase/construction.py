@@ -3,8 +3,8 @@
 The depth-first search over the stacks' virtual edges is written as nested loops, one for each
 component, and compiled once for each pattern (Wu, Diao and Rizvi 2006, sections 4.1 to 4.3).  The
 predecessors of a row are the rows of the stack before it up to its RIP; a window excludes those
-that are too old.  With *dynamic filtering* a condition is tested as soon as the rows that it reads
-are bound, else on complete sequences: that is selection (σ).
+that are too old.  A condition is tested as soon as the rows that it reads are bound (*dynamic
+filtering*).
 
 In the functions ``d`` is the row that completes, ``n`` how many rows of the stack before it may
 stand before it, ``p`` the stacks, ``k`` the constants, ``oldest`` the end of the window (excluded).
@@ -25,43 +25,33 @@ from cep_core.operators.sase.pattern import Conjunct, Pattern, attribute
 RowSequence: TypeAlias = tuple[Row, ...]  # a row for each component
 END_OF = itemgetter(1)
 Search: TypeAlias = Callable[..., list[RowSequence]]
-Select: TypeAlias = Callable[[list[RowSequence], Sequence[Any], int], list[RowSequence]]
 _NESTED = 16  # loops of one function: Python nests 20 blocks at most
 
 
 class Construction(NamedTuple):
-    """Functions of one pattern and one way to test its conditions.
+    """Functions of one pattern.
 
-    ``search`` finds the sequences in stacks.  ``select`` keeps those that hold and lie in the
-    window.  ``make`` turns them into rows.  ``every`` finds without testing; ``holds`` tests one
-    sequence, atom by atom, whatever its values.  ``rows`` is `make` of `search` without
-    intermediate sequences, if nothing is left to be tested.
+    ``search`` finds the sequences in stacks that hold and lie in the window.  ``make`` turns them
+    into rows.  ``every`` finds without testing; ``holds`` tests one sequence, atom by atom,
+    whatever its values.  ``rows`` is `make` of `search` without intermediate sequences.
     """
 
     search: Search
     rows: Callable[..., list[Row]]
     every: Search
-    select: Select
     make: Callable[[list[RowSequence]], list[Row]]
     holds: Callable[[RowSequence, Sequence[Any]], bool]
 
 
-def construction(
-    pattern: Pattern, early: Sequence[Conjunct], late: Sequence[Conjunct], windows: bool
-) -> Construction:
-    """Compile a pattern; ``early`` conditions are tested in the search, ``late`` ones on sequences.
-
-    With ``windows`` the search skips rows outside the window (windows in SC).
-    """
+def construction(pattern: Pattern, conjuncts: Sequence[Conjunct]) -> Construction:
+    """Compile a pattern with the conditions that are to be tested."""
     size = len(pattern.components)
-    tested = pattern.careful([*early, *late], lambda part: _source(part, "m[{}]"), "m, k")
     return Construction(
-        _search(pattern, early, size, windows),
-        _search(pattern, early, size, windows, rows=True),
-        _search(pattern, (), size, windows),
-        _select(pattern, late, size),
+        _search(pattern, conjuncts, size),
+        _search(pattern, conjuncts, size, rows=True),
+        _search(pattern, (), size),
         _make(pattern, size),
-        tested,
+        pattern.careful(conjuncts, lambda part: _source(part, "m[{}]"), "m, k"),
     )
 
 
@@ -102,7 +92,7 @@ def _names(size: int) -> str:
 
 
 def _search(
-    pattern: Pattern, early: Sequence[Conjunct], size: int, windows: bool, rows: bool = False
+    pattern: Pattern, conjuncts: Sequence[Conjunct], size: int, rows: bool = False
 ) -> Callable[..., Any]:
     """Compile the search; with ``rows`` it returns rows, else sequences.
 
@@ -113,7 +103,7 @@ def _search(
     names: dict[str, Any] = {"first_after": first_after}
     tests: list[str] = []
     for level in range(size):
-        chosen = [one for one in early if min(one.components, default=size - 1) == level]
+        chosen = [one for one in conjuncts if min(one.components, default=size - 1) == level]
         text, used = pattern.written(chosen, _source)
         tests.append(text)
         names |= used
@@ -123,8 +113,7 @@ def _search(
         lines += [f"    if not ({tests[last]}):", "        return found"]
     for level in range(last):
         lines += [f"    s{level} = p[{level}]", f"    rows{level} = s{level}.rows"]
-        from_where = f"first_after(rows{level}, oldest)" if windows else "0"
-        lines += [f"    from{level} = {from_where}"]
+        lines += [f"    from{level} = first_after(rows{level}, oldest)"]
     made = _row(pattern, last) if rows else f"({_names(size)})"
     if rows:
         lines += _bound(pattern, last, last, "    ")
@@ -182,17 +171,6 @@ def _row(pattern: Pattern, last: int) -> str:
     )
     arrival = "e0[2] if e0[2] <= f1 else f1" if last else "f0"
     return f"(e0[0], end, {arrival}, {values})"
-
-
-def _select(pattern: Pattern, late: Sequence[Conjunct], size: int) -> Select:
-    text, names = pattern.written(late, _source)
-    test = f" and {text}" if text else ""
-    body = (
-        "def made(found, k, oldest):\n"
-        f"    return [m for m in found for {_names(size)} in (m,) if e0[1] > oldest{test}]"
-    )
-    select: Select = function_of(body, names)
-    return select
 
 
 def _make(pattern: Pattern, size: int) -> Callable[[list[RowSequence]], list[Row]]:

@@ -51,7 +51,7 @@ class Without(NamedTuple):
 class Cancelling:
     """The rows that may cancel by one negative, by time and key."""
 
-    def __init__(self, forbidden: Forbidden, size: int, indexed: bool) -> None:
+    def __init__(self, forbidden: Forbidden, size: int) -> None:
         self.after = forbidden.after
         self.before = forbidden.before
         shape, self._constants = forbidden.filter
@@ -60,7 +60,7 @@ class Cancelling:
         self._left_key: Callable[[Row], Any] | None = None
         self._right_key: Callable[[Row], Any] | None = None
         self._several = False
-        joins = _joins(shape) if indexed else []
+        joins = _joins(shape)
         if joins:
             self._left_key = values_of([left for left, _ in joins])
             self._right_key = values_of([right for _, right in joins])
@@ -118,14 +118,13 @@ class NegationMOp(SlotWiseMOp, OrderedMOp):
 
     kind = "negation"
 
-    def __init__(self, first: Wanted, number: int, *, indexed: bool = True) -> None:
-        """``indexed`` says whether equalities are hashed."""
+    def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number, ordered=True)
         definition = cast(Without, first.definition)
         self._window = definition.window
         self._first = definition.first + VALUES
         size = max(1, min(self._window // _PARTITIONS, _LONGEST))
-        self._cancelling = [Cancelling(one, size, indexed) for one in definition.negatives]
+        self._cancelling = [Cancelling(one, size) for one in definition.negatives]
         self._now = [one for one in self._cancelling if one.before is not None]
         self._later = [one for one in self._cancelling if one.before is None]
         self._wires = [

@@ -60,8 +60,7 @@ class Runs(SharedRuns):
 
     kind = "sequence_scan"
 
-    def __init__(self, first: Wanted, number: int, *, partitioned: bool = True) -> None:
-        """``partitioned`` says whether equivalence tests make partitions."""
+    def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number)
         definition = cast(Scan, first.definition)
         pattern = definition.pattern
@@ -72,7 +71,7 @@ class Runs(SharedRuns):
         self._widths = [first.inputs[c.input].wanted.width for c in pattern.components]
         self._keys: list[KeyOf | None] = [None] * self._size
         self._inputs_keys: list[KeyOf | None] = [None] * len(first.inputs)
-        rest = self._read_keys(partitioned)
+        rest = self._read_keys()
         self._transitions = Transitions(pattern, rest)
         self._groups: dict[Any, list[list[Run]]] = {}
         self._pending: list[tuple[Any, Run]] = []
@@ -247,7 +246,7 @@ class Runs(SharedRuns):
 
     # -- partitions ------------------------------------------------------------------------
 
-    def _read_keys(self, partitioned: bool) -> list[Any]:
+    def _read_keys(self) -> list[Any]:
         """Set the partition keys; return the conditions that they do not answer."""
         pattern = self.pattern
         conjuncts = list(pattern.conjuncts)
@@ -260,7 +259,7 @@ class Runs(SharedRuns):
             ]
             self._keys = [self._inputs_keys[c.input] for c in pattern.components]
             self._tests = max(len(columns or ()) for columns in pattern.partition)
-        elif partitioned and pattern.tests:
+        elif pattern.tests:
             self._tests = len(pattern.tests)
             self._keys = [
                 key_function(tuple([test.columns[c] for test in pattern.tests]))

@@ -50,8 +50,6 @@ class SequenceScanMOp(OrderedMOp):
         self._differ = False  # whether there are streams of different selections
         self._left = 0  # streams that have gone since the rows were looked through
         self._window = -1  # the largest; END if there is none
-        self.constructed = 0  # sequences that the search has found
-        self.selected = 0  # those of them that hold, within their window
 
     # -- what subclasses say ---------------------------------------------------------------
 
@@ -60,8 +58,8 @@ class SequenceScanMOp(OrderedMOp):
         """Return the receiver of an input's rows."""
 
     @abstractmethod
-    def build(self, pattern: Pattern) -> tuple[Construction, bool]:
-        """Return the functions of a pattern, and whether its search tests all."""
+    def build(self, pattern: Pattern) -> Construction:
+        """Return the functions of a pattern."""
 
     @abstractmethod
     def kept(self) -> Iterator[tuple[int, Row]]:
@@ -82,7 +80,7 @@ class SequenceScanMOp(OrderedMOp):
         task = self._tasks.get(definition)
         if task is None:
             built = self.build(definition.pattern)
-            task = Task(definition.constants, *built, tuple(self._marked))
+            task = Task(definition.constants, built, tuple(self._marked))
             self._tasks[definition] = task
         operator = Operator(wanted, self._output, self._output.slot(), self)
         if not self._wires:
@@ -169,17 +167,13 @@ class SequenceScanMOp(OrderedMOp):
                 tasks = [self._tasks[one] for one in those]
         for task in tasks:
             oldest, built = row[1] - task.window, task.built
-            direct = task.plain and task.uniform and marks is not None
+            direct = task.uniform and marks is not None
             try:
                 search = built.rows if direct else built.search
                 found = search(row, before, stacks, task.constants, oldest)
-                self.constructed += len(found)
-                if found and not task.plain:
-                    found = built.select(found, task.constants, oldest)
             except ATOM_ERRORS:
                 found, direct = self._carefully(task, row, before, stacks, oldest), False
             if found:
-                self.selected += len(found)
                 task.emit(found, self._output, direct, marks)
 
     def _carefully(
@@ -187,7 +181,6 @@ class SequenceScanMOp(OrderedMOp):
     ) -> list[RowSequence]:
         """Return the sequences that a row completes; conditions that fail are false."""
         every = task.built.every(row, before, stacks, task.constants, oldest)
-        self.constructed += len(every)
         holds = task.built.holds
         return [m for m in every if m[0][1] > oldest and holds(m, task.constants)]
 

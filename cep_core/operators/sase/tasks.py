@@ -59,13 +59,11 @@ class Task:
         self,
         constants: tuple[Any, ...],
         built: Construction,
-        plain: bool,
         marked: tuple[int, ...] = (),
     ) -> None:
         """``marked`` are the components whose rows end with their mark."""
         self.constants = constants
         self.built = built
-        self.plain = plain  # what the search finds is what holds, in the window
         self.window = -1  # the largest
         self.uniform = True  # whether all streams have the same window
         self._marked = marked

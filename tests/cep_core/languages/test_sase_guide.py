@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cep_core import Engine, Event, Options
+from cep_core import Engine, Event
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "languages" / "sase.md").read_text("utf-8")
 EVENTS = re.findall(r"^(\d+) (\w+) +id=(\d)(?: shelf=(\d))?$", GUIDE, re.MULTILINE)
@@ -33,13 +33,3 @@ def test_an_example_has_the_results_that_it_says(construct: str, query: str, res
     matches = core.push(events) + core.close()
     found = [f"{event.t0}-{event.t1}: {' '.join(map(str, event.values))}" for _, event in matches]
     assert ", ".join(sorted(found)) == ", ".join(sorted(re.split(r", (?=\d+-\d+: )", results)))
-
-
-def test_the_options_are_those_that_there_are() -> None:
-    named = set(re.findall(r"^\| `(\w+)`(?:, `(\w+)`)? \|", GUIDE, re.MULTILINE))
-    known = {name for pair in named for name in pair if name}
-    assert known == set(Options.__dataclass_fields__) - {
-        "active_node_index",
-        "active_instance_index",
-        "rewriting",
-    }

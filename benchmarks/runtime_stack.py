@@ -6,24 +6,26 @@ predecessors.  These are itself in the cell before (the self-loop) and the state
 (the event's own transition).  Sequences are found by a search from the newest cell back to the
 oldest of the window (Wu, Diao and Rizvi 2006, section 3.2, with the window tested in the search).
 
-It is the baseline of the paper's experiments.  An event is any row of the inputs' channels: streams
-that are labelled sharable are one event stream, as the paper's is, whatever their types.
+It is the baseline of the paper's experiments: `BASIC` makes an engine scan so.  An event is any row
+of the inputs' channels: streams that are labelled sharable are one event stream, as the paper's is,
+whatever their types.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from cep_core.dataflow.channels import Members, Port
 from cep_core.dataflow.clock import BEGINNING
-from cep_core.dataflow.mop import Operator, Wanted, Wire
-from cep_core.dataflow.options import Options
+from cep_core.dataflow.mop import MOp, Operator, Wanted, Wire
 from cep_core.events import Row
 from cep_core.operators.sase.construction import Construction, RowSequence, construction
 from cep_core.operators.sase.pattern import Pattern
 from cep_core.operators.sase.scan import SequenceScanMOp
+from cep_core.operators.sase.scans import has_runs, scan_for
+from cep_core.plan.plan import Builder, Plan
 
 # an instance: [itself in the cell before, the state before it there, the event if it is there]
 Instance: TypeAlias = list[Any]
@@ -32,26 +34,29 @@ _ROOT: Instance = [None, None, None, BEGINNING]
 
 
 class RuntimeStack(SequenceScanMOp):
-    """Sequences by a search over the whole stack; all conditions are left to selection."""
+    """Sequences by a search over the whole stack; conditions are tested on whole sequences."""
 
-    def __init__(
-        self,
-        first: Wanted,
-        number: int,
-        options: Options,
-        bystanders: Sequence[Operator] = (),
-    ) -> None:
+    def __init__(self, first: Wanted, number: int, bystanders: Sequence[Operator] = ()) -> None:
         """``bystanders`` are the streams of the same event stream that no component reads."""
         super().__init__(first, number)
         self._bystanders = bystanders
         self._others: list[Wire] = []
-        self._scan_windows = options.scan_windows
-        self._construction_windows = options.construction_windows
         self._cells: deque[Cell] = deque()
 
-    def build(self, pattern: Pattern) -> tuple[Construction, bool]:
-        built = construction(pattern, (), pattern.conjuncts, False)
-        return built._replace(search=self._search, every=self._search), False
+    def build(self, pattern: Pattern) -> Construction:
+        built = construction(pattern, pattern.conjuncts)
+
+        def search(
+            d: Row, n: int, p: Sequence[Instance | None], k: Sequence[Any], oldest: int
+        ) -> list[RowSequence]:
+            found = self._search(d, n, p, k, oldest)
+            return [one for one in found if built.holds(one, k)] if pattern.conjuncts else found
+
+        return built._replace(
+            search=search,
+            every=self._search,
+            rows=lambda *arguments: built.make(search(*arguments)),
+        )
 
     def receiver(self, input: int) -> Callable[[Row, Members], None]:
         taken = self.pattern.reading(input)
@@ -129,7 +134,7 @@ class RuntimeStack(SequenceScanMOp):
             else:
                 cell.append(None if loop is None else [loop, None, None, time])
         self._cells.append((time, cell))
-        if self._scan_windows and self._window >= 0:
+        if self._window >= 0:
             self._prune(time - self._window)
             self._arm(time, self._window)
 
@@ -150,11 +155,10 @@ class RuntimeStack(SequenceScanMOp):
         self, d: Row, n: int, p: Sequence[Instance | None], k: Sequence[Any], oldest: int
     ) -> list[RowSequence]:
         """Return the sequences that a row completes, going back from a cell."""
-        limit = oldest if self._construction_windows else BEGINNING
         if not self._last:
             return [(d,)]
         found: list[RowSequence] = []
-        self._walk(p[self._last - 1], self._last - 1, (d,), limit, found)
+        self._walk(p[self._last - 1], self._last - 1, (d,), oldest, found)
         return found
 
     def _walk(
@@ -174,3 +178,15 @@ class RuntimeStack(SequenceScanMOp):
                 else:
                     found.append((row, *later))
             instance = instance[0]
+
+
+def _scan(plan: Plan, wanted: Wanted, number: int) -> MOp:
+    if has_runs(wanted):
+        return scan_for(wanted, number)
+    channels = {one.channel for one in wanted.inputs}
+    others = [one for one in plan.sources.values() if one.channel in channels]
+    return RuntimeStack(wanted, number, [one for one in others if one not in wanted.inputs])
+
+
+BASIC: Mapping[str, Builder] = {"sequence_scan": _scan}
+"""The builders of an engine that finds sequences by the basic algorithm."""
