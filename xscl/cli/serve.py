@@ -117,7 +117,6 @@ def serve(
     master: Annotated[
         str | None, setting("--master", "The Spark master to run on (local[*]).")
     ] = None,
-    workers: Annotated[str | None, setting("--workers", "Has no effect.", hidden=True)] = None,
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
     contact: Contact = CONTACT,
@@ -158,11 +157,6 @@ def serve(
     """
     if not once:
         require("service", "'xscl serve'")
-    if workers is not None:
-        warn(
-            "--workers has no effect since version 0.2.0",
-            hint="remove it, XSCL_WORKERS and the key workers in xscl.toml; Spark uses more cores",
-        )
     if listening.public_url and not is_url(listening.public_url):
         raise UsageError(
             f"--public-url {listening.public_url!r} is no address",

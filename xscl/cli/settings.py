@@ -38,7 +38,7 @@ _KINDS: Mapping[type, str] = {
 KEYS: Mapping[str, type] = {
     **dict.fromkeys(("data", "url", "token-file", "host", "master", "history"), str),
     **dict.fromkeys(("keep-matches", "contact", "smtp", "log-format", "public-url"), str),
-    **dict.fromkeys(("port", "workers", "connections"), int),
+    **dict.fromkeys(("port", "connections"), int),
     **dict.fromkeys(("name", "trusted-proxy", "allow-address"), list),
     **dict.fromkeys(("no-spark", "notify-history"), bool),
 }

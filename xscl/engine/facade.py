@@ -11,7 +11,6 @@ Queries         relations in SQL, trials, explanations, the plan
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -58,9 +57,7 @@ class Engine:
         self,
         path: str | Path | None = None,
         *,
-        views: bool | None = None,
         retention: Retention | None = None,
-        workers: int | None = None,
         kept_memory: int | None = None,
         result_bound: int = RESULTS,
         owns_process: bool = False,
@@ -72,13 +69,11 @@ class Engine:
         a quarter of the machine's.  `result_bound` is the largest number of results of one
         arriving document with one join, the newest partners first; it belongs to a store as its
         queries do, so open it with the same one.  `owns_process` says that the process runs for
-        this engine: it may then control the garbage collector.  `views` and `workers` have no
-        effect.
+        this engine: it may then control the garbage collector.
 
         Raises StoreInUse if another process has the file open, and another StoreError if it is
         damaged, of another version, or older than its mark.
         """
-        _warn_of_removed(views=views, workers=workers)
         self._path = path or "in memory"
         self.host = EngineHost(path, Settings(kept_memory, result_bound, owns_process))
         self.host.catalog.drop_unacknowledged()
@@ -443,14 +438,6 @@ class Engine:
         restores it.  Raises BackupError if the file cannot be written, or for an engine in memory.
         """
         return self.host.queries.backup(Path(path))
-
-
-def _warn_of_removed(**arguments: object) -> None:
-    """Warn the caller of `Engine` of arguments that have no effect any more."""
-    for name, value in arguments.items():
-        if value is not None:
-            message = f"xscl.Engine({name}=...) has no effect since version 0.2.0"
-            warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 
 def _checked(documents: object) -> Sequence[Document]:

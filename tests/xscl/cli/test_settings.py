@@ -95,23 +95,6 @@ def test_names_of_arguments_are_no_settings(folder: Path) -> None:
     assert '"what": "port"' in called("doctor", "--json").stdout
 
 
-def test_the_removed_setting_workers_warns_once(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    warning = "xscl: --workers has no effect since version 0.2.0\n"
-    serve = ("serve", "--once", "--no-spark")
-    called("subscribe", "a", "S//a")
-    for arguments in (serve, (*serve, "--workers", "2")):
-        done = called(*arguments)
-        assert (done.exit_code, done.stderr.count(warning)) == (0, len(arguments) - len(serve) > 0)
-    monkeypatch.setenv("XSCL_WORKERS", "2")
-    assert called(*serve).stderr.count(warning) == 1
-    monkeypatch.delenv("XSCL_WORKERS")
-    says(folder, "workers = 2")
-    assert called(*serve).stderr.count(warning) == 1
-    assert warning not in called("status").stderr
-
-
 def test_a_token_comes_from_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     says(folder, 'url = "http://127.0.0.1:9"\ntoken-file = "nix"')
     assert f"the token in {folder / 'nix'} cannot be read" in called("subscriptions").stderr

@@ -43,17 +43,6 @@ def count(engine: xscl.Engine, relation: str) -> int:
     return int(engine.sql(f"SELECT count(*) AS n FROM {relation}")["n"][0].as_py())
 
 
-def test_removed_arguments_warn_and_have_no_effect() -> None:
-    with pytest.warns(DeprecationWarning, match=r"has no effect since version 0\.2\.0$") as warned:
-        engine = xscl.Engine(views=False, workers=2)
-    with engine:
-        engine.subscribe("q", TWICE)
-        assert len(engine.push(document(t) for t in range(3))) == 3
-        assert count(engine, "R_L") > 0
-    said = [(one.filename, str(one.message).partition(" has")[0]) for one in warned]
-    assert said == [(__file__, f"xscl.Engine({name}=...)") for name in ("views", "workers")]
-
-
 # -- Outcomes of pushes --------------------------------------------------------------------
 
 
