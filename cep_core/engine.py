@@ -53,8 +53,8 @@ from cep_core.runtime.queries import Queries, Query
 from cep_core.runtime.streams import Streams
 from cep_core.state.snapshot import AttributeType, Codec
 from cep_core.state.state_log import StateLog, StateReader, StateWriter
-from cep_core.views.air import to_xml
-from cep_core.views.automata import automaton
+from cep_core.views.air import from_xml, to_xml
+from cep_core.views.automata import automaton, expression
 from cep_core.views.explain import in_words
 
 _REPORTED = 10_000  # late and rejected events that are kept for reading; all are counted
@@ -290,8 +290,12 @@ class Engine:
             alone=seen is not None,
         )
 
+    def import_air(self, name: str, text: str) -> None:
+        """Add the query of an AIR document, see `export`; raises AlgebraError, NameTaken."""
+        self.register(name, expression(from_xml(text), self.functions))
+
     def export(self, name: str) -> str:
-        """Return the automaton of a linear-plus query as an AIR document (language "air")."""
+        """Return the automaton of a linear-plus query as an AIR document, see `import_air`."""
         query = self._queries.query(name)
         view = automaton(self._queries.algebra(query)[0])
         return to_xml(view, query.literals)

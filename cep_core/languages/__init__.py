@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from cep_core.algebra import Node, streams_of
 from cep_core.algebra.expressions import Function
-from cep_core.algebra.wellformed import well_formed
 from cep_core.errors import AlgebraError, CepError, QueryError
 from cep_core.events import shown
 from cep_core.languages.cel import cel
@@ -24,7 +23,6 @@ from cep_core.languages.names import unknown
 from cep_core.languages.reader import TokenReader
 from cep_core.languages.sase import sase
 from cep_core.languages.tokens import COMMON, Lexis, split, tokens
-from cep_core.views import air, automata
 
 __all__ = ["LANGUAGES", "Catalog", "Language", "Prepared", "prepare_node", "require_name"]
 
@@ -63,14 +61,6 @@ def prepare_node(node: Node, catalog: Catalog) -> Prepared:
     return Prepared(node, None, (), tuple(reads))
 
 
-def _prepare_air(
-    text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
-) -> Prepared:
-    """Return an automaton as a query."""
-    node = automata.expression(air.from_xml(text), functions)
-    return prepare_node(well_formed(node, functions), catalog)
-
-
 def _textual(
     read: Callable[[TokenReader, Catalog, Mapping[str, Function]], Prepared],
     keywords: Collection[str],
@@ -96,5 +86,4 @@ LANGUAGES: Mapping[str, Language] = {
     "cel": _textual(cel.read, cel.KEYWORDS, cel.LEXIS),
     "eql": _textual(eql.read, eql_parser.KEYWORDS, eql_parser.LEXIS, rewrites=True),
     "sase": _textual(sase.read, sase.KEYWORDS, sase.LEXIS),
-    "air": Language(lambda text, _: (text, (), None), _prepare_air),
 }

@@ -42,7 +42,7 @@ from xscl.planning.event_functions import EVENT_FUNCTIONS
 from xscl.plurals import counted
 from xscl.time_format import moment
 
-LANGUAGE_NAMES = tuple(name for name in LANGUAGES if name != "air")
+LANGUAGE_NAMES = tuple(LANGUAGES)
 
 
 @dataclass(frozen=True, slots=True)
