@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import cep_core
-from cep_core.connections import Connections
 from cep_core.errors import QueryError
-from cep_core.events import Event, Schema
+from cep_core.events import Schema
 from cep_core.languages.definitions import Definition, definitions
 
 TEXT = """
@@ -76,31 +74,3 @@ def test_message(text: str, message: str) -> None:
     with pytest.raises(QueryError) as caught:
         definitions(text, 1)
     assert str(caught.value) == message
-
-
-def test_what_sources_send_comes_out_of_sinks() -> None:
-    out: list[Event] = []
-    core = cep_core.Engine(ticks_per_second=1)
-    connections = Connections(
-        core,
-        TEXT,
-        {"t": lambda line: Event("t", (line[0], float(line[2:])), 1), "alerts": out.append},
-    )
-    assert core.rates == {"t": 2.5}
-    connections.register("q", "SELECT A.acc, A.amount * 2 AS sum FROM t A PUBLISH alerts", "eql")
-    connections.register("other", "SELECT * FROM t A", "eql")
-    matches = connections.send("t", ["a 1", "b 2.5"])
-    assert len(matches) == 4
-    assert [event.values for event in out] == [("a", 2.0), ("b", 5.0)]
-
-
-def test_what_does_not_fit_a_sink_is_refused() -> None:
-    core = cep_core.Engine(ticks_per_second=1)
-    connections = Connections(core, TEXT)
-    with pytest.raises(cep_core.CepError, match="the sink alerts takes"):
-        connections.register("q", "SELECT A.acc FROM t A PUBLISH alerts", "eql")
-    assert core.queries == ()
-    with pytest.raises(cep_core.CepError, match="there is no source alerts"):
-        connections.send("alerts", [])
-    with pytest.raises(cep_core.CepError, match="there is no source or sink allerts"):
-        Connections(cep_core.Engine(), TEXT, {"allerts": print})
