@@ -7,7 +7,7 @@ uses it any more.  An operator is used by the queries that asked for it and by t
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from cep_core.dataflow.channels import Channel
 from cep_core.dataflow.clock import Batch, Clock, Lane
@@ -31,7 +31,6 @@ from cep_core.operators.pattern.matching import PatternMatchMOp
 from cep_core.operators.sase.negation import NegationMOp
 from cep_core.operators.sase.scans import scan_for
 from cep_core.plan.rules import Rule
-from cep_core.views.graph import graph
 
 MOST_DEPTH = 150  # operators above one another: a row passes them within one call
 Builder: TypeAlias = "Callable[[Plan, Wanted, int], MOp]"
@@ -176,10 +175,6 @@ class Plan:
     def over_pairs(self, definition: BoundPredicate, width: int) -> BoundPredicate:
         """Return a predicate over concatenated rows as one over pairs."""
         return BoundPredicate(self.shapes.over_pairs(definition.shape, width), definition.constants)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data: sources, m-ops with their operators, who reads whom."""
-        return graph(self.sources, self.mops)
 
     def _merge_keys(self, wanted: Wanted) -> list[Hashable]:
         found = [(rule.name, rule.key(wanted)) for rule in self._merging]

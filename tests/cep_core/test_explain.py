@@ -8,6 +8,7 @@ import pytest
 
 import cep_core
 from cep_core.algebra.text import duration_in_words
+from tests.plan_graph import graph
 
 FALL = """SELECT Name, Price_1 AS high, Price AS low
 FROM FILTER{DUR >= 10 min} (
@@ -61,7 +62,7 @@ def test_a_query_that_reads_another() -> None:
 
 
 def test_the_plan_is_plain_data() -> None:
-    plan = engine().plan.to_dict()
+    plan = graph(engine().plan)
     assert json.loads(json.dumps(plan)) == plan
     assert [source["name"] for source in plan["sources"]] == ["Stock"]
     assert [mop["label"] for mop in plan["mops"]] == [

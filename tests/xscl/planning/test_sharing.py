@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import xscl
+from tests.plan_graph import graph
 from tests.xscl.stored_tables import stored_tables
 from xscl import Document
 
@@ -27,13 +28,13 @@ def item(number: int, **leaves: str | int) -> Document:
 
 def mops(engine: xscl.Engine, kind: str) -> list[dict[str, Any]]:
     """Return the m-ops of one kind."""
-    found: list[dict[str, Any]] = engine.host.state.dataflow.core.plan.to_dict()["mops"]
+    found: list[dict[str, Any]] = graph(engine.host.state.dataflow.core.plan)["mops"]
     return [mop for mop in found if mop["kind"] == kind]
 
 
 def sizes(engine: xscl.Engine) -> dict[str, list[int]]:
     """Return the number of operators of the m-ops of each kind."""
-    plan = engine.host.state.dataflow.core.plan.to_dict()
+    plan = graph(engine.host.state.dataflow.core.plan)
     found: dict[str, list[int]] = {}
     for mop in plan["mops"]:
         found.setdefault(mop["kind"], []).append(len(mop["operators"]))
