@@ -31,8 +31,8 @@ from templates.registry.registry import Registry
 from templates.smallbatch.evaluator import SmallBatch
 from templates.sql.queries import ConjunctiveQueries
 from templates.state.stored_state import StoredState
-from templates.storage import MemoryStorage
 from tests.algorithm_1 import ProcessorOfBase
+from tests.templates.memory_storage import MemoryStorage
 
 SAMPLE = 250  # queries of the baseline that are run; its time is scaled to all
 MATCHING = 20  # queries with matches that are compared in any case

@@ -11,7 +11,7 @@ from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node
 from templates.model.relations import OPERATORS
 from templates.registry.members import Members
 from templates.registry.registry import Registry
-from templates.storage import MemoryStorage
+from tests.templates.memory_storage import MemoryStorage
 
 TWO = JoinGraph(
     (Node(0, None), Node(0, 0), Node(0, 0), Node(1, None), Node(1, 3), Node(1, 3)),

@@ -9,7 +9,8 @@ from templates import Edge, JoinGraph, Node, Processor, Witnesses
 from templates.columns.columns import Column, table_of
 from templates.model.relations import BINDINGS, TIMES, VALUES, Pair
 from templates.registry.registry import Registry
-from templates.storage import Mask, MemoryStorage
+from templates.storage import Mask
+from tests.templates.memory_storage import MemoryStorage
 
 GRAPHS = {
     sign: JoinGraph((Node(0, None), Node(1, None)), (Edge(0, 1, sign),))

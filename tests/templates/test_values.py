@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from templates.columns.values import Keys, Values, keys_of
-from templates.storage import MemoryStorage
+from tests.templates.memory_storage import MemoryStorage
 
 
 def weak(texts: Sequence[str], salt: int) -> Keys:

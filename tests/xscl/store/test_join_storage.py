@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from templates.columns.columns import Column, table_of
-from templates.storage import KEYS, RELATIONS, Mask, MemoryStorage, scan
+from templates.storage import KEYS, RELATIONS, Mask, scan
 from tests.examples import examples
+from tests.templates.memory_storage import MemoryStorage
 from xscl.store.queries.join_storage import JoinStorage
 from xscl.store.store import Store
 
