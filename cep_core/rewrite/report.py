@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from cep_core.rewrite.cost import Rates, estimate
 from cep_core.rewrite.pattern import Next, Pattern, in_words, iterated, sources_of
-
-_MOST = 6  # operands of which all forms are shown
-_SHOWN = 4  # forms beside the one that was taken
 
 
 def binding(written: Pattern) -> tuple[str, ...]:
@@ -19,7 +16,7 @@ def binding(written: Pattern) -> tuple[str, ...]:
 
 
 def report(written: Pattern, planned: Pattern, rates: Rates) -> tuple[str, ...]:
-    """Return lines for `explain`: costs before and after, and of other forms of a sequence."""
+    """Return lines for `explain`: costs before and after."""
     before, after = estimate(written, rates), estimate(planned, rates)
     if before is None or after is None:
         return ()
@@ -28,24 +25,7 @@ def report(written: Pattern, planned: Pattern, rates: Rates) -> tuple[str, ...]:
     lines = [f"rates  {known} events/s", f"cost {before.cost:g}  {in_words(written)}  as written"]
     if planned != written:
         lines.append(f"cost {after.cost:g}  {in_words(planned)}  as planned")
-    lines += [f"cost {cost:g}  {words}" for cost, words in _others(written, planned, rates)]
     return tuple(lines)
-
-
-def _others(written: Pattern, planned: Pattern, rates: Rates) -> list[tuple[float, str]]:
-    """Return other ways to put the parentheses of a sequence of sources, the cheapest first."""
-    operands = list(_operands(planned))
-    if not isinstance(planned, Next) or len(operands) > _MOST:
-        return []
-    if any(one.filters for one in _nexts(planned)):
-        return []
-    known = {in_words(written), in_words(planned)}
-    found = []
-    for form in _forms(operands):
-        words, one = in_words(form), estimate(form, rates)
-        if words not in known and one is not None:
-            found.append((one.cost, words))
-    return sorted(found)[:_SHOWN]
 
 
 def _nexts(pattern: Pattern) -> Iterator[Next]:
@@ -53,21 +33,3 @@ def _nexts(pattern: Pattern) -> Iterator[Next]:
         yield pattern
         yield from _nexts(pattern.left)
         yield from _nexts(pattern.right)
-
-
-def _operands(pattern: Pattern) -> Iterator[Pattern]:
-    if isinstance(pattern, Next):
-        yield from _operands(pattern.left)
-        yield from _operands(pattern.right)
-    else:
-        yield pattern
-
-
-def _forms(operands: Sequence[Pattern]) -> Iterator[Pattern]:
-    """Yield all ways to put parentheses."""
-    if len(operands) == 1:
-        yield operands[0]
-    for place in range(1, len(operands)):
-        for left in _forms(operands[:place]):
-            for right in _forms(operands[place:]):
-                yield Next(left, right)
