@@ -19,7 +19,6 @@ from typing import Any
 from cep_core.algebra import Node
 from cep_core.algebra.expressions import FUNCTIONS, Function
 from cep_core.algebra.text import duration_in_words
-from cep_core.dataflow.channels import slots_of
 from cep_core.dataflow.clock import END, Clock
 from cep_core.dataflow.journal import Journal
 from cep_core.dataflow.mop import Operator
@@ -32,7 +31,6 @@ from cep_core.errors import (
     SnapshotError,
 )
 from cep_core.events import (
-    VALUES,
     Event,
     Late,
     Match,
@@ -43,7 +41,6 @@ from cep_core.events import (
     shown,
 )
 from cep_core.languages import require_name
-from cep_core.operators.cayuga.state import StateMOp
 from cep_core.plan.fanout import FoundRows
 from cep_core.plan.plan import Builder, Plan
 from cep_core.plan.rules import ALL_RULES, Rule
@@ -299,20 +296,6 @@ class Engine:
         query = self._queries.query(name)
         view = automaton(self._queries.algebra(query)[0])
         return to_xml(view, query.literals)
-
-    def instances(self, name: str) -> list[list[Event]]:
-        """Return the instances that wait in each state of a query, the lower states first."""
-        query = self._queries.query(name)
-        states = []
-        for operator in dict.fromkeys(query.held):
-            if isinstance(operator.mop, StateMOp):
-                rows = [
-                    row
-                    for row, members in operator.mop.kept()
-                    if operator.slot in slots_of(members) and row[2] >= query.since
-                ]
-                states.append([Event(operator.mop.label, r[VALUES:], r[0], r[1]) for r in rows])
-        return states
 
     @property
     def rates(self) -> dict[str, float]:

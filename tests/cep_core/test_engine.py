@@ -33,6 +33,7 @@ from cep_core.errors import (
     UnknownQuery,
 )
 from cep_core.events import Event, Match, Schema
+from tests.cep_core.instances import instances
 
 STOCK = Schema(("Name", "Price"), (str, float))
 STREAM = al.stream("Stock", STOCK)
@@ -236,7 +237,7 @@ def test_instances_leave_at_their_deadline() -> None:
     before = core.stats()["index_entries"]
     core.push([quote("alert", 1.0, 1), quote("alert", 2.0, 1), quote("reply", 2.0, 2)])
     core.advance(4)
-    assert len(core.instances("answered")[0]) == core.stats()["instances"] == 2
+    assert len(instances(core, "answered")[0]) == core.stats()["instances"] == 2
     core.advance(5)
     assert core.stats()["instances"] == 0
     assert core.stats()["index_entries"] == before

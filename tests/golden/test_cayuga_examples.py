@@ -13,6 +13,7 @@ import pytest
 
 import cep_core
 from cep_core.events import Event
+from tests.cep_core.instances import instances
 
 STOCK = {"Name": str, "Price": float, "Volume": int}
 POST = {"website": str, "category": str, "description": str, "link": str}
@@ -212,7 +213,7 @@ def test_example_9_state_by_state(alone: bool) -> None:
     core.register("ex9", EXAMPLE_9)
     for event, (at_a, at_b, at_c) in zip(FIGURE_3, FIGURE_4, strict=True):
         out = [*core.push([event]), *core.advance(event.t0 + 1)]
-        state_a, state_b = core.instances("ex9")
+        state_a, state_b = instances(core, "ex9")
         assert sorted(
             (e.values[0], e.values[1], e.values[3], e.values[4], *shown(e)) for e in state_a
         ) == sorted(at_a)
