@@ -44,11 +44,11 @@ from benchmarks.mmqjp import STAGE_2, Schema, Shared, flat, random_queries
 from benchmarks.mmqjp_complex import MOST_JOINS, three_levels
 from benchmarks.mmqjp_flat import LEAVES, ZIPF
 from feeds.documents import Document
-from templates import processor
 from templates.batch_join import BatchJoin
 from templates.registry.members import Firing, Registered
 from templates.state.join_state import JoinState
 from templates.state.value_joins import Pass
+from tests import algorithm_1
 from tests.joining import by_algorithm_1
 from xscl.engine.facade import Engine
 
@@ -63,7 +63,7 @@ PARTS: dict[str, tuple[Any, str]] = {
     "R_L by value and pair": (JoinState, "of_pairs"),
     "R_vj": (Pass, "made"),
     "rows of R_T": (Registered, "touched"),
-    "over R_bin and R_doc": (processor, "joined_over_base"),
+    "over R_bin and R_doc": (algorithm_1, "joined_over_base"),
 }
 
 
