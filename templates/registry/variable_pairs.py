@@ -54,6 +54,13 @@ class _PairUses:
         self.seconds[number] = ends[1]
         self.firsts[number] = ends[0]  # last, for readers in other threads
 
+    def load(self, numbers: Column, firsts: Column, seconds: Column) -> None:
+        """Record pairs without rows, where there is none so far."""
+        rows = np.zeros((2, int(numbers.max(initial=0)) + 1), np.int64)
+        rows[:, numbers] = firsts, seconds
+        self.firsts, self.seconds = (array("q", column.tobytes()) for column in rows)
+        self.rows, self.valued = (array("q", bytes(column.nbytes)) for column in rows)
+
     def ends(self, number: int) -> tuple[int, int] | None:
         """Return the variables of a pair; None if it was dropped.  For any thread."""
         first = self.firsts[number] if number < len(self.firsts) else 0
@@ -83,11 +90,20 @@ class VariablePairs:
 
     def load(self) -> None:
         """Read variables and pairs from the storage."""
-        variables, pairs = (scan(self._storage, name).to_pydict() for name in ("variable", "pair"))
-        for number, definition in zip(variables["id"], variables["definition"], strict=True):
-            self._know_variable(number, definition)
-        for number, *ends in zip(pairs["id"], pairs["var1"], pairs["var2"], strict=True):
-            self._know_pair(number, (ends[0], ends[1]))
+        variables, pairs = (scan(self._storage, name) for name in ("variable", "pair"))
+        known = variables.to_pydict()
+        self._variables = dict(zip(known["definition"], known["id"], strict=True))
+        self._definitions += [None] * max(known["id"], default=0)
+        for definition, number in self._variables.items():
+            self._definitions[number] = definition
+        ends = [pairs[name].to_numpy().astype(np.int64) for name in ("id", "var1", "var2")]
+        numbers, firsts, seconds = ends
+        self._uses.load(numbers, firsts, seconds)
+        keys = (firsts << NUMBERS | seconds).tolist()
+        self._numbers = dict(zip(keys, numbers.tolist(), strict=True))
+        each = np.concatenate((firsts, seconds[seconds != firsts]))
+        uses = np.bincount(each, minlength=len(self._definitions))
+        self._pairs_of = array("q", uses.astype(np.int64).tobytes())
         self._next_variable = len(self._definitions)
         self._next_pair = len(self._uses.firsts)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, overload
 
@@ -95,25 +96,30 @@ class Subscription:
         return sum(1 for place, _ in self.outputs if not place)
 
 
+_FIELDS = tuple(one.name for one in fields(Subscription))
 _OTHERS = ("outputs", "distinct")  # fields that are not columns of the same name
-_SAME = tuple(one.name for one in fields(Subscription) if one.name not in _OTHERS)
+_SAME = tuple(name for name in _FIELDS if name not in _OTHERS)
 _values_of = attrgetter(*_SAME)
 
 
-def stored_subscription(row: Mapping[str, Any]) -> Subscription:
-    """Return a subscription from its row, by the names of columns.
+def stored_subscriptions(columns: Mapping[str, Sequence[Any]]) -> Iterator[Subscription]:
+    """Return the subscriptions of stored columns.
 
-    Two columns have its outputs: the names of the variables, and their places.
+    Two columns have their outputs: the names of the variables, and their places.
     """
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value := row[name], list) else value for name in _SAME
-    }
-    outputs = tuple(zip(row["places"], row["outputs"], strict=True))
-    return Subscription(**values, outputs=outputs, distinct=row["is_distinct"])
+    outputs = map(_outputs, columns["places"], columns["outputs"])
+    values = {**columns, "outputs": outputs, "distinct": columns["is_distinct"]}
+    return map(Subscription, *(values[name] for name in _FIELDS))
+
+
+@lru_cache(4_096)
+def _outputs(places: tuple[int, ...], names: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
+    """Return the outputs of a subscription; most are equal to those of others."""
+    return tuple(zip(places, names, strict=True))
 
 
 def subscription_row(one: Subscription) -> dict[str, object]:
-    """Return a subscription as a row, which `stored_subscription` reads."""
+    """Return a subscription as a row, whose columns `stored_subscriptions` reads."""
     return {
         **dict(zip(_SAME, _values_of(one), strict=True)),
         "outputs": [name for _, name in one.outputs],

@@ -39,9 +39,9 @@ class Transactions:
         self._is_reloaded = False  # a failed change has left an old state to the collector
         self.settings = settings
         try:
-            with self.paused():
+            with self.paused():  # until all is frozen, or it would be traversed twice
                 self._load()
-            self.freeze()
+                self.freeze()
         except BaseException:
             self.store.close()
             raise

@@ -42,6 +42,7 @@ from xscl.store.queries.tables import (
     stored_column,
     stored_rows,
     stored_values,
+    values_of,
 )
 from xscl.store.store_errors import BackupError
 from xscl.store.store_file import connect, copy_target, seen
@@ -336,6 +337,12 @@ class Store:
         """Return all rows of a query, which runs now, each by the names of its columns."""
         shape, rows = self._answer(sql, parameters)
         return (dict(zip(shape.names, row, strict=True)) for row in shape.decoded(rows))
+
+    def columns(self, sql: str, parameters: Sequence[object] = ()) -> dict[str, Sequence[Any]]:
+        """Return the columns of a query by their names; lists are tuples, equal ones one object."""
+        shape, rows = self._answer(sql, parameters)
+        values = zip(*rows, strict=True) if rows else ((),) * len(shape.names)
+        return dict(zip(shape.names, map(values_of, values, shape.types), strict=True))
 
     def arrow(self, sql: str, parameters: Sequence[object] = ()) -> pa.Table:
         """Return the answer of a query as an Arrow table."""

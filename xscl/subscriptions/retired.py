@@ -13,7 +13,7 @@ from typing import Any
 from xscl.documents.results import (
     RESULTS_UP_TO,
     Subscription,
-    stored_subscription,
+    stored_subscriptions,
     subscription_row,
 )
 from xscl.store.queries.results import ResultRange, has_result
@@ -34,7 +34,7 @@ class RetiredVersions:
         self.by_name: dict[str, tuple[Subscription, ...]] = {}
         self.by_qid: dict[int, tuple[Subscription, ...]] = {}
         self._swept = 0  # up to which position of forgotten results
-        for one in map(stored_subscription, retired_versions(store)):
+        for one in stored_subscriptions(retired_versions(store)):
             self._index(one)
 
     def __iter__(self) -> Iterator[Subscription]:

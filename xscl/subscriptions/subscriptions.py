@@ -25,7 +25,7 @@ from xscl.documents.results import (
     WITHOUT_PAST,
     Backfill,
     Subscription,
-    stored_subscription,
+    stored_subscriptions,
     subscription_row,
 )
 from xscl.errors import (
@@ -582,8 +582,8 @@ class Subscriptions:
         return found
 
     def _load(self) -> None:
-        for row in subscriptions(self._store):
-            self._index(stored_subscription(row))
+        for one in stored_subscriptions(subscriptions(self._store)):
+            self._index(one)
         for row in backfills(self._store):
             self.backfills[row["subscription"]] = Backfill(**row)
         for one in (*self, *self.retired):

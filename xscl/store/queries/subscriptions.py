@@ -5,7 +5,7 @@ The two tables have equal columns; `outputs`, `places`, `reads`, `columns` and `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -41,18 +41,18 @@ _ALL = 1 << 62
 # -- Rows ----------------------------------------------------------------------------------
 
 
-def subscriptions(store: Store) -> Iterator[dict[str, Any]]:
-    """Return all subscriptions in the order of their numbers."""
+def subscriptions(store: Store) -> dict[str, Sequence[Any]]:
+    """Return the columns of all subscriptions in the order of their numbers."""
     return _all(store, _CURRENT, "number")
 
 
-def retired_versions(store: Store) -> Iterator[dict[str, Any]]:
-    """Return all retired versions in the order of their ends."""
+def retired_versions(store: Store) -> dict[str, Sequence[Any]]:
+    """Return the columns of all retired versions in the order of their ends."""
     return _all(store, _RETIRED, "version, until")
 
 
-def _all(store: Store, table: str, order: str) -> Iterator[dict[str, Any]]:
-    return store.rows(f"SELECT {_COLUMNS} FROM {table} ORDER BY {order}")
+def _all(store: Store, table: str, order: str) -> dict[str, Sequence[Any]]:
+    return store.columns(f"SELECT {_COLUMNS} FROM {table} ORDER BY {order}")
 
 
 def insert_subscriptions(

@@ -256,6 +256,15 @@ def decoder(kind: pa.DataType | None) -> Callable[[Any], Any] | None:
     return bool if pa.types.is_boolean(kind) else None
 
 
+def values_of(stored: Sequence[Any], kind: pa.DataType | None) -> Sequence[Any]:
+    """Return the values of a column from the stored ones; lists as tuples."""
+    decode = decoder(kind)
+    if decode is None:
+        return stored
+    decode = _items_of if decode is _list_of else decode
+    return [None if one is None else decode(one) for one in stored]
+
+
 def is_encoded(kind: pa.DataType) -> bool:
     """Return whether values of a type are stored as others."""
     return bool(pa.types.is_list(kind)) or kind == pa.uint64()
