@@ -29,15 +29,17 @@ def paused() -> Iterator[None]:
             gc.enable()
 
 
-def settle(*, full: bool = False) -> None:
+def settle(oldest: int | None = 1) -> None:
     """Move all live objects to the permanent generation (`gc.freeze`); later collections skip them.
 
     With 20,000 subscriptions a full collection takes a second, in the middle of some batch.
-    Garbage of the oldest generation is collected before only with `full`.  `unsettle` reverses it;
-    so does the end of the process, because modules in C report objects that it leaves.
+    Garbage is collected before, that of the generations up to `oldest`; with None it stays.
+    `unsettle` reverses it; so does the end of the process, because modules in C report objects that
+    it leaves.
     """
     _unsettle_at_exit()
-    gc.collect(2 if full else 1)
+    if oldest is not None:
+        gc.collect(oldest)
     gc.freeze()
 
 

@@ -18,6 +18,7 @@ of.  R_docTS is `state.times`, of the documents that have bindings.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -56,8 +57,7 @@ class Witnesses:
     values: pa.Table
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """Two adjacent variables, by their definitions; `valued` if the second one's value joins."""
 
     number: int

@@ -10,6 +10,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import or_
 from typing import TypeAlias
 
 import numpy as np
@@ -127,8 +128,15 @@ class VariablePairs:
 
     def describe(self, number: int) -> Pair:
         """Return the definition of a pair of variables."""
-        ((_, (_, first), (_, second)),) = self.named((number,))
-        return Pair(number, first, second, self._uses.valued[number] > 0)
+        (pair,) = self._described((number,))
+        return pair
+
+    def _described(self, numbers: Iterable[int]) -> list[Pair]:
+        valued = self._uses.valued
+        return [
+            Pair(number, first, second, valued[number] > 0)
+            for number, (_, first), (_, second) in self.named(numbers)
+        ]
 
     def named(self, pairs: Iterable[int]) -> list[tuple[int, Variable, Variable]]:
         """Return pairs with their variables, without dropped ones; thread-safe."""
@@ -143,7 +151,7 @@ class VariablePairs:
 
     def take_changed(self) -> list[Pair]:
         """Return the pairs that were added, or became valued, since the last call."""
-        changed = [self.describe(number) for number in sorted(self._changed)]
+        changed = self._described(sorted(self._changed))
         self._changed.clear()
         return changed
 
@@ -258,18 +266,20 @@ class WitnessRetention:
     def _count_keeps(self, places: Sequence[Sequence[int]], keeps: Sequence[int], by: int) -> None:
         for keep, rows in Counter(keeps).items():
             add(self._rows, keep, by * rows)
-        counts = Counter(chain.from_iterable(zip(pairs, keeps, strict=True) for pairs in places))
-        numbers = list({number: None for number, _ in counts})
+        of = [self._lengths.setdefault(keep, len(self._lengths)) << NUMBERS for keep in keeps]
+        counts = Counter(chain.from_iterable(map(or_, of, pairs) for pairs in places))
+        for key, rows in counts.items():
+            add(self._rows_of, key, by * rows)
+        numbers = list({*chain.from_iterable(places)})
         before = self.keeps[numbers]
-        longest = dict(zip(numbers, before.tolist(), strict=True))
-        for (number, keep), rows in counts.items():
-            place = self._lengths.setdefault(keep, len(self._lengths))
-            add(self._rows_of, place << NUMBERS | number, by * rows)
-            longest[number] = max(longest[number], keep)
-        if by < 0:
+        if by > 0:
+            for pairs in places:
+                np.maximum.at(self.keeps, list(pairs), list(keeps))
+        else:
+            longest = {}
             kept = [(keep, self._lengths[keep]) for keep in sorted(self._rows, reverse=True)]
             for number in numbers:
                 known = (keep for keep, at in kept if at << NUMBERS | number in self._rows_of)
                 longest[number] = next(known, -1)
-        self.keeps[numbers] = list(longest.values())
+            self.keeps[numbers] = list(longest.values())
         self._changed |= bool(((before >= 0) & (before != self.keeps[numbers])).any())

@@ -82,8 +82,8 @@ class PatternPlace:
         self.parent = parent
         self.conditions = conditions
         self.plain: bool = not conditions and (parent is None or parent.plain)
-        self.structural: bool = (parent is None or parent.structural) and all(
-            map(is_structural, conditions)
+        self.structural: bool = (parent is None or parent.structural) and (
+            not conditions or all(map(is_structural, conditions))
         )
         self.entries: tuple[PairEntry, ...] = ()
         self.children: (
@@ -97,8 +97,8 @@ class PatternPlace:
 
     def child(self, state: AutomatonState) -> PatternPlace | None:
         """Return the child place of a state."""
-        if isinstance(self.children, dict):
-            return self.children.get(state)
+        if not self.children or isinstance(self.children, dict):
+            return self.children.get(state) if self.children else None
         return next((child for child in self.children if child.state is state), None)
 
     def attach(self, child: PatternPlace) -> None:

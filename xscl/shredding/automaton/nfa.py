@@ -101,10 +101,12 @@ class Automaton:
 
         A derived step at the end has no place; with `alone` the first variable is derived, too.
         """
-        self._tidy()
+        if len(self._conditions) > 2 * self._kept_conditions + TIDY:
+            self._tidy()
         derived = steps[-1].derived if steps else None
-        lower = self._along(upper, steps if derived is None else steps[:-1])
-        distance = lower.distance(upper)
+        steps = steps if derived is None else steps[:-1]
+        lower = self._along(upper, steps)
+        distance = None if any([step.descendant for step in steps]) else len(steps)
         self._enter(PairEntry(pair, upper, lower, distance, valued, derived, alone))
 
     def _enter(self, entry: PairEntry) -> None:
@@ -113,9 +115,11 @@ class Automaton:
         self._entries[entry.pair] = entry
         lower.entries += (entry,)
         self.changes += 1
-        for place in lower.upward():
+        place: PatternPlace | None = lower
+        while place is not None:
             place.uses += 1
             place.bundle = None
+            place = place.parent
         if lower.structural:
             lower.change()
 
@@ -198,9 +202,7 @@ class Automaton:
         return spot.valued
 
     def _tidy(self) -> None:
-        """Drop the conditions of no place, if there may be many."""
-        if len(self._conditions) <= 2 * self._kept_conditions + TIDY:
-            return
+        """Drop the conditions of no place."""
         used = {
             id(condition)
             for entry in self._entries.values()

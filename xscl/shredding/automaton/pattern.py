@@ -192,19 +192,20 @@ class _Blocks(dict[str, Block]):
 def install_pairs(automaton: Automaton, pairs: Sequence[Pair]) -> None:
     """Install variable pairs in the stage-1 automaton; a known pair is installed anew."""
     blocks = _Blocks()
-    places: dict[str, PatternPlace] = {}
+    places: dict[str, tuple[PatternPlace, str]] = {}  # with their streams
     # Before any place is looked up, as places leave with the last of their pairs.
     for pair in pairs:
         automaton.remove(pair.number)
-    for pair in pairs:
-        first, rest = blocks[pair.first], pair.second[len(pair.first) :]
-        goes_on = pair.second.startswith(pair.first) and rest[:1] in ("", "/")
-        if not goes_on or first.steps[-1].derived is not None:
-            automaton.add(pair.number, first, blocks[pair.second], pair.valued)
-            continue
-        upper = places.get(pair.first)
-        if upper is None:
-            upper = places[pair.first] = automaton.place(first)
+    for number, first, second, valued in pairs:
+        rest = second[len(first) :]
+        goes_on = second.startswith(first) and (not rest or rest[0] == "/")
+        known = places.get(first) if goes_on else None
+        if known is None:
+            block = parse_block(first, short=True)
+            if not goes_on or block.steps[-1].derived is not None:
+                automaton.add(number, block, blocks[second], valued)
+                continue
+            known = places[first] = automaton.place(block), block.stream
+        upper, stream = known
         # A stream alone would be read as its root element.
-        steps = blocks[first.stream + rest].steps if rest else ()
-        automaton.add_below(pair.number, upper, steps, pair.valued)
+        automaton.add_below(number, upper, blocks[stream + rest].steps if rest else (), valued)
