@@ -97,8 +97,10 @@ class PatternPlace:
 
     def child(self, state: AutomatonState) -> PatternPlace | None:
         """Return the child place of a state."""
-        if not self.children or isinstance(self.children, dict):
-            return self.children.get(state) if self.children else None
+        if isinstance(self.children, dict):
+            return self.children.get(state)
+        if not self.children:
+            return None
         return next((child for child in self.children if child.state is state), None)
 
     def attach(self, child: PatternPlace) -> None:

@@ -106,7 +106,7 @@ class Automaton:
         derived = steps[-1].derived if steps else None
         steps = steps if derived is None else steps[:-1]
         lower = self._along(upper, steps)
-        distance = None if any([step.descendant for step in steps]) else len(steps)
+        distance = None if any(step.descendant for step in steps) else len(steps)
         self._enter(PairEntry(pair, upper, lower, distance, valued, derived, alone))
 
     def _enter(self, entry: PairEntry) -> None:
