@@ -37,7 +37,7 @@ from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.service.name_bounds import unfit_names
 from xscl.store.queries.accounts import account_numbers
 from xscl.store.queries.endpoints import endpoints
-from xscl.store.queries.registrations import StoredRow, insert_missing, rows_of
+from xscl.store.queries.registrations import StoredRow, expect_types, insert_missing, rows_of
 from xscl.store.store import Store
 
 FORMAT = "xscl registrations 1"
@@ -179,7 +179,9 @@ def read_export(content: bytes) -> Registrations:
                 title_of(row["title"] or ""),
                 site_of(row["site_url"] or ""),
             )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        for table, found in rows.items():
+            expect_types(table, found)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise RegistrationsError(
             f"the file is no export of xscl, or it is damaged: {error}", hint="export again"
         ) from error

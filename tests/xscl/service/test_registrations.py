@@ -310,12 +310,27 @@ def damaged(change: Callable[[dict[str, Any]], object]) -> Callable[[bytes], byt
     return changed
 
 
+def _with_value(table: str, column: str, value: object, read: dict[str, Any]) -> None:
+    read[table][0][column] = value
+
+
 DAMAGE: list[Callable[[bytes], bytes]] = [
     lambda content: content[: len(content) // 2],
     damaged(lambda read: read.pop("feed")),
     damaged(lambda read: read["token"][0].pop("hash")),
     damaged(lambda read: read["token"][0].update(hash="no hexadecimal digits")),
     damaged(lambda read: read.update(endpoint=[1])),
+    lambda whole: whole[:-1] + b', "more": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    *(
+        damaged(partial(_with_value, table, column, value))
+        for table, column in [("token", "account"), ("stream", "lateness"), ("endpoint", "created")]
+        for value in (1.5, 1 << 63, 1 << 100, "x", [], {"a": 1})
+    ),
+    *(
+        damaged(partial(_with_value, table, column, value))
+        for table, column in [("subscription", "query"), ("account", "quota"), ("token", "parent")]
+        for value in (1, 1.5, True, [], "\ud800")
+    ),
     damaged(lambda read: read.update(format="xscl registrations 2")),
 ]
 

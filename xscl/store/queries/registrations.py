@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from xscl.store.queries.tables import named
+import pyarrow as pa
+
+from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 
 StoredRow: TypeAlias = dict[str, Any]
@@ -31,6 +33,20 @@ def insert_missing(store: Store, table: str, rows: Sequence[Mapping[str, object]
     new = [row for row in rows if tuple(row[name] for name in key) not in there]
     store.insert_rows(f"state.{table}", new)
     return len(new)
+
+
+def expect_types(table: str, rows: Sequence[Mapping[str, object]]) -> None:
+    """Raise ValueError for a value in rows of a table that its column cannot have."""
+    for field in TABLES[table]:
+        values = [row[field.name] for row in rows if field.name in row]
+        try:
+            is_same = pa.array(values, field.type).to_pylist() == values  # 1.5 would become 1
+        except (ValueError, TypeError, OverflowError):
+            is_same = False
+        if not is_same:
+            raise ValueError(
+                f"the column {field.name} of {table} has a value that is no {field.type}"
+            )
 
 
 def long_text(store: Store, table: str, column: str, most: int) -> tuple[str, int] | None:
