@@ -39,6 +39,7 @@ from feeds.spool_errors import (
     SegmentGone,
     SegmentsMissing,
     SpoolError,
+    SpoolWentBack,
 )
 from feeds.spool_files import (
     HEADER,
@@ -64,6 +65,7 @@ __all__ = [
     "SegmentsMissing",
     "Spool",
     "SpoolError",
+    "SpoolWentBack",
 ]
 
 _FULL = 1 << 24
@@ -183,7 +185,10 @@ class Spool:
         with suppress(OSError):  # the first error is the one to report
             if file is not None:
                 file.close()
-        if self.latest() < number:
+        is_seen = False  # what cannot be read now was not written, either
+        with suppress(OSError):
+            is_seen = self.latest() >= number
+        if not is_seen:
             self._next = number
             with suppress(OSError):
                 if file is not None and self._end:
@@ -213,11 +218,7 @@ class Spool:
         """
         latest = self.latest()
         if after > latest:
-            raise SpoolError(
-                f"the spool {self.directory} has gone backwards: segment {after} was "
-                f"consumed from it, but its latest is {latest}; put back the spool that belongs "
-                "to this store"
-            )
+            raise SpoolWentBack(self.directory, after, latest)
         return self._index.present(after, latest, limit)
 
     def consecutive(self, after: int, end: int, limit: int | None = None) -> list[int]:

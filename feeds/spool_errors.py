@@ -15,6 +15,17 @@ class SpoolError(FeedError):
         super().__init__(reason_code, message)
 
 
+class SpoolWentBack(SpoolError):
+    """The directory was emptied or replaced: segments that were consumed are not from it."""
+
+    def __init__(self, directory: Path, consumed: int, latest: int) -> None:
+        super().__init__(
+            f"the spool {directory} has gone backwards: segment {consumed} was consumed from it, "
+            f"but its latest is {latest}; put back the spool that belongs to this store, or go on "
+            f"with an empty one: xscl restore --accept --data {shlex.quote(str(directory.parent))}"
+        )
+
+
 class SegmentGone(SpoolError):
     """There is no such segment, or not any more."""
 

@@ -169,6 +169,18 @@ def test_a_failed_append_is_not_acknowledged_and_leaves_no_gap(
     assert not list(spool.directory.glob("*.tmp"))
 
 
+def test_what_is_appended_while_the_directory_is_away_is_not_acknowledged(
+    spool: Spool, tmp_path: Path
+) -> None:
+    spool.append([document(1)], 0)
+    away = spool.directory.rename(tmp_path / "away")
+    with pytest.raises(SpoolError, match=r"segment 2 cannot be written .*No such file"):
+        spool.append([document(2)], 0)
+    away.rename(spool.directory)
+    assert spool.append([document(3)], 0) == 2
+    assert [spool.read(number) for number in spool.expect(0, 2)] == [[document(1)], [document(3)]]
+
+
 @pytest.mark.parametrize("cut", [True, False])
 @pytest.mark.parametrize("step", STEPS)
 def test_a_failed_append_leaves_no_gap_after_a_restart(

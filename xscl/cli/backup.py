@@ -112,6 +112,11 @@ def _echo_accepted(place: DataDirectory, done: AcceptedStore, *, as_json: bool) 
         lost = "all subscriptions, feeds and matches; the spool will be read from its beginning"
     found = {"accepted": str(place.path), "commits": done.commits, "lost": done.lost}
     lines = [first, f"lost: {lost}", *_aside_lines(done)]
+    if done.begun_after is not None:
+        lines.append(
+            f"the spool begins anew after segment {done.begun_after}, without what waited in it"
+        )
+    found["spool_after"] = done.begun_after
     answer({**found, **_aside(done)}, lines, as_json=as_json)
 
 

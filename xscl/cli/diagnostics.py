@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from feeds.java import JavaNotFound, find_java
-from feeds.spool import SegmentDamaged, SegmentsMissing, Spool, SpoolError
+from feeds.spool import SegmentDamaged, SegmentsMissing, Spool, SpoolError, SpoolWentBack
 from xscl.cli.extras import PACKAGES, Extra, install_command, missing
 from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.errors import StoreError
@@ -172,7 +172,7 @@ def _looked(what: str, look: Callable[[], Finding]) -> Finding:
         return look()
     except (StoreError, FeedsError) as error:
         return Finding(what, "bad", error.message, error.hint)
-    except (SegmentsMissing, SegmentDamaged) as error:  # which says what to do
+    except (SegmentsMissing, SegmentDamaged, SpoolWentBack) as error:  # which says what to do
         return Finding(what, "bad", str(error))
     except (SpoolError, OSError) as error:
         return Finding(what, "bad", str(error), "put it back from a backup")
@@ -245,5 +245,11 @@ def _store(home: DataDirectory) -> Finding:
         return Finding("store", "bad", f"{home.database} is missing", restore)
     with closing(Store(home.database)) as store:
         found = f"version {VERSION}, {counted(store.read_all().commits, 'commit')}"
-        expect_consumed(home.database, ConsumedOffsets(store).segment)
+        consumed = ConsumedOffsets(store).segment
+        expect_consumed(home.database, consumed)
+        if not home.spool.is_dir():
+            if consumed:
+                raise SpoolWentBack(home.spool, consumed, 0)
+        else:
+            Spool(home.spool, read_only=True).numbers(consumed, 1)
         return Finding("store", "ok", found)

@@ -340,7 +340,7 @@ class LocalService:
         """
         self.engine.retain(changed_retention(self.engine.retention))
         self.engine.host.ingest.refuse(refused)
-        with Spool(self.home.spool) as spool:
+        with self._spool() as spool:
             for part in parts(documents):
                 spool.append(part, ticks())
             with self._consumed(spool, report, len(documents)) as pushed:
@@ -349,6 +349,13 @@ class LocalService:
                     "new": sum(one.accepted for one in pushed),
                     "late": sum(one.late for one in pushed),
                 }
+
+    @contextmanager
+    def _spool(self) -> Iterator[Spool]:
+        """Open the spool; raises SpoolError if the engine has consumed another one."""
+        with Spool(self.home.spool) as spool:
+            spool.numbers(self.engine.host.ingest.segment, 1)
+            yield spool
 
     @contextmanager
     def _consumed(
@@ -423,7 +430,7 @@ class LocalService:
         The matches are acknowledged when the block ends, as with `push`.
         """
         self.engine.retain(changed_retention(self.engine.retention))
-        with Spool(self.home.spool) as spool, self._feeds() as table:
+        with self._spool() as spool, self._feeds() as table:
             found = {one.key: one for one in table.among([one["key"] for one in feeds])}
             chosen = [found[one["key"]] for one in feeds]
             polled = poll_now(table, spool, chosen, fetching)

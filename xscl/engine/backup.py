@@ -293,12 +293,19 @@ def unpack(path: Path, directory: Path) -> None:
     (directory / _SPOOL).mkdir(mode=0o700)
     with _opened(path) as archive:
         for info in archive.getmembers()[:-1]:
-            with created(directory / info.name) as file:
-                source = _content(path, archive, info)
-                while piece := source.read(_PIECE):
-                    file.write(piece)
-                file.flush()
-                os.fsync(file.fileno())
+            source = _content(path, archive, info)
+            try:
+                with created(directory / info.name) as file:
+                    while piece := source.read(_PIECE):
+                        file.write(piece)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                raise BackupError(
+                    f"the backup {path} cannot be unpacked in {directory.parent}:"
+                    f" {error.strerror or error}",
+                    hint="make room there",
+                ) from error
 
 
 @contextmanager

@@ -101,13 +101,15 @@ class AcceptedStore:
     """The result of accepting a store: its commits, the lost ones, and the parts set aside.
 
     `commits` is 0 without a database: the next start creates an empty store.
-    `lost` is None if the number of commits before is unknown.
+    `lost` is None if the number of commits before is unknown.  A spool that was lost or is another
+    one begins anew after the segment `begun_after`, else that is None.
     """
 
     commits: int
     lost: int | None
     aside: Path | None
     kept: tuple[str, ...]
+    begun_after: int | None = None
 
 
 # -- A backup ------------------------------------------------------------------------------
@@ -294,8 +296,8 @@ def accept(home: DataDirectory) -> AcceptedStore:
         seen = marked(database)
         if not database.exists() or not database.stat().st_size:
             return _accept_nothing(home, aside, seen)
-        now, lost = _accepted(database, aside, seen)
-        return AcceptedStore(now.commits, lost, aside.directory, tuple(aside.kept))
+        now, lost, begun = _accepted(home, aside, seen)
+        return AcceptedStore(now.commits, lost, aside.directory, tuple(aside.kept), begun)
 
 
 def _accept_nothing(home: DataDirectory, aside: SetAside, seen: StoreMark | None) -> AcceptedStore:
@@ -313,12 +315,13 @@ def _accept_nothing(home: DataDirectory, aside: SetAside, seen: StoreMark | None
 
 
 def _accepted(
-    database: Path, aside: SetAside, before: StoreMark | None
-) -> tuple[StoreMark, int | None]:
+    home: DataDirectory, aside: SetAside, before: StoreMark | None
+) -> tuple[StoreMark, int | None, int | None]:
     """Open the store in its current state, without its log if that is damaged.
 
-    Returns its mark and the number of lost commits; None if that is unknown.
+    Returns its mark, the number of lost commits, None if that is unknown, and `begun_after`.
     """
+    database = home.database
     log = log_path(database)
     if before is not None and commits_in_file(database) < before.base:  # the log is of later pages
         aside.take(log)
@@ -335,9 +338,23 @@ def _accepted(
             lost = None
         else:
             lost = before.commits - seen.commits
-        if noted(database.with_name("spool")) > ConsumedOffsets(store).segment:
+        if noted(home.spool) > ConsumedOffsets(store).segment:
             lost = None  # the count of commits is of the older copy, too
         if lost is None or lost > 0:
             begin_epoch(store)
-        drop_note(database.with_name("spool"))
-        return seen, lost
+        drop_note(home.spool)
+        return seen, lost, _begun_after(home, aside, store)
+
+
+def _begun_after(home: DataDirectory, aside: SetAside, store: Store) -> int | None:
+    """Begin the spool anew unless it is the one that a store has consumed."""
+    consumed = ConsumedOffsets(store).segment
+    latest = Spool(home.spool, read_only=True).latest() if home.spool.is_dir() else 0
+    if latest >= consumed:
+        return None
+    aside.take(home.spool)
+    with Spool(home.spool) as spool:
+        known = max(consumed, last_appended(store))
+        spool.put_back(spool, known)
+        spool.skip_lost()
+    return known

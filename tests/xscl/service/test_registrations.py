@@ -314,6 +314,18 @@ def _with_value(table: str, column: str, value: object, read: dict[str, Any]) ->
     read[table][0][column] = value
 
 
+WRONG: tuple[tuple[list[tuple[str, str]], list[object]], ...] = (
+    (
+        [("token", "account"), ("stream", "lateness"), ("endpoint", "created")],
+        [1.5, 1 << 63, 1 << 100, "x", [], {"a": 1}],
+    ),
+    (
+        [("subscription", "query"), ("account", "quota"), ("token", "parent")],
+        [1, 1.5, True, [], "\ud800"],
+    ),
+)
+"""Columns of numbers and of texts, and values that they cannot have."""
+
 DAMAGE: list[Callable[[bytes], bytes]] = [
     lambda content: content[: len(content) // 2],
     damaged(lambda read: read.pop("feed")),
@@ -323,13 +335,9 @@ DAMAGE: list[Callable[[bytes], bytes]] = [
     lambda whole: whole[:-1] + b', "more": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     *(
         damaged(partial(_with_value, table, column, value))
-        for table, column in [("token", "account"), ("stream", "lateness"), ("endpoint", "created")]
-        for value in (1.5, 1 << 63, 1 << 100, "x", [], {"a": 1})
-    ),
-    *(
-        damaged(partial(_with_value, table, column, value))
-        for table, column in [("subscription", "query"), ("account", "quota"), ("token", "parent")]
-        for value in (1, 1.5, True, [], "\ud800")
+        for columns, values in WRONG
+        for table, column in columns
+        for value in values
     ),
     damaged(lambda read: read.update(format="xscl registrations 2")),
 ]

@@ -288,7 +288,7 @@ def test_in_the_place_of_what_went_further(
 def test_segments_that_were_deleted_since_come_back(home: DataDirectory, backup: Path) -> None:
     append(home, *range(4, PUSHES))
     consumed(home)
-    for number in (1, 7):  # with those up to 5
+    for number in (1, 5, 7):  # the first one with those up to 4
         (home.spool / f"{number:012d}.arrows").unlink()
     done = restore(backup, home, force=True)
     assert done.waiting == 4
@@ -472,6 +472,24 @@ def test_another_store(killed: DataDirectory, tmp_path: Path) -> None:
     done = accept(killed)
     assert (done.commits, done.lost) == (10, None)
     consumed(killed)
+
+
+def test_a_backup_that_finds_no_room_is_not_called_unreadable(
+    tmp_path: Path, killed: DataDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Store(killed.database)) as store:
+        back_up(store, tmp_path / "backup.xscl", killed.spool)
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    home = DataDirectory(tmp_path / "full")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(BackupError) as caught:
+            restore(tmp_path / "backup.xscl", home)
+    assert f"cannot be unpacked in {home.path}: No space left on device" in caught.value.message
+    assert not home.path.exists()
 
 
 def test_damage_is_not_accepted(killed: DataDirectory) -> None:

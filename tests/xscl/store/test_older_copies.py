@@ -264,6 +264,34 @@ def test_the_spool_of_yesterday_beside_the_database_of_today(
     assert f"its latest is {YESTERDAY}" in done.stderr
 
 
+@pytest.mark.parametrize("is_there", [False, True])
+def test_without_the_spool_of_today_nothing_is_taken_until_it_is_accepted(
+    yesterday: DataDirectory, today: DataDirectory, tmp_path: Path, is_there: bool
+) -> None:
+    """The next segments would have numbers that the store has consumed."""
+    shutil.rmtree(today.spool)
+    if is_there:
+        shutil.copytree(yesterday.spool, today.spool)
+    last, data = YESTERDAY + TODAY, ("--data", str(today.path))
+    new = tmp_path / "new.xml"
+    new.write_text("<a><t>new</t></a>", "utf-8")
+    push = ("push", "--stream", "S", str(new), *data)
+    for command in (("doctor", *data), push, ("serve", "--once", "--no-spark", *data)) * 2:
+        done = called(*command)
+        assert done.exit_code == 1, command
+        told = " ".join((done.stdout + done.stderr).split())
+        assert f"the spool {today.spool} has gone backwards: segment {last} was consumed" in told
+        assert f"its latest is {YESTERDAY * is_there}" in told
+        assert f"xscl restore --accept --data {today.path}" in told
+    done = called("restore", "--accept", *data)
+    assert f"the spool begins anew after segment {last}" in done.stdout
+    assert "1 document, 1 of them new" in called(*push).stdout
+    assert called("doctor", *data).exit_code == 0
+    with xscl.Engine(today.database) as engine, closing(engine.host.connect()) as store:
+        assert store.progress("segment") == last + 1
+    assert "begins anew" not in called("restore", "--accept", *data).stdout
+
+
 def test_the_whole_directory_of_yesterday(yesterday: DataDirectory, tmp_path: Path) -> None:
     """It goes on from there: nothing in it says that there was a later state."""
     home = DataDirectory(shutil.copytree(yesterday.path, tmp_path / "again"))
