@@ -181,7 +181,8 @@ class DataDirectory:
         except OSError as error:
             raise DataDirectoryError(
                 f"{self.lock} cannot be written: {error.strerror}",
-                hint="is the disk full or failing? nothing that was acknowledged is lost",
+                hint="may this user write there, and has the disk room?"
+                " nothing that was acknowledged is lost",
             ) from error
 
     def _signed(self) -> tuple[LockHolder, str]:
