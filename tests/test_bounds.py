@@ -33,7 +33,6 @@ import xscl.cli.local_service as local_service
 import xscl.delivery.channels.mail_confirmation as codes
 import xscl.delivery.channels.webhook as webhook
 import xscl.delivery.endpoint as endpoint
-import xscl.delivery.outbox.deliveries as deliveries
 import xscl.delivery.outbox.endpoints as endpoints
 import xscl.delivery.syndication.secret_addresses as secret_addresses
 import xscl.delivery.syndication.syndicated_feed as atom
@@ -265,7 +264,6 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "answer of a receiver": (webhook.SECONDS, webhook.LARGEST / KIB),
     "attempts of a delivery": (len(endpoint.SCHEDULE) + 1, sum(endpoint.SCHEDULE) // 3_600),
     "`Retry-After` of a receiver": (endpoint.LONGEST_WAIT / 3_600,),
-    "dead letters": (deliveries.LETTERS,),
     "matches in a message": (message.TOGETHER,),
     "bytes of a message": (message.LARGEST, wording.CUT, message.LINES),
     "deliveries at the same time": (

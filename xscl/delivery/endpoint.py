@@ -86,13 +86,9 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The send failed; `answered`: the receiver responded and refused.
-
-    `wait` is the receiver's Retry-After in seconds.
-    """
+    """The send failed; `wait` is the receiver's Retry-After in seconds."""
 
     reason: str
-    answered: bool = False
     wait: float | None = None
 
 

@@ -36,8 +36,8 @@ from xscl.delivery.channels.signature import new_secret
 from xscl.delivery.channels.webhook import Posting, WebhookSender
 from xscl.delivery.endpoint import Endpoint, EndpointSecrets, Failed, Webhook
 from xscl.delivery.message import Message
-from xscl.delivery.outbox import deliveries, endpoints
-from xscl.delivery.outbox.endpoints import OVERLAP, Endpoints
+from xscl.delivery.outbox import endpoints
+from xscl.delivery.outbox.endpoints import OVERLAP
 from xscl.delivery.send_slots import SAME_HOST
 from xscl.polling.arrival_clock import DAY, ArrivalClock
 from xscl.polling.credentials import Credentials
@@ -189,57 +189,38 @@ def test_c16_a_lost_receipt_has_the_same_id(
     assert len(set(receiver.ids(name))) == 1
 
 
-def test_a_message_that_is_refused_while_others_are_taken_is_put_aside(
+def test_a_message_that_is_refused_is_a_dead_letter_until_it_is_replayed(
     at_work: Sending, receiver: Receiver, name: str
 ) -> None:
     refused: list[str] = []
+    taken: list[str] = []
 
     def choose(got: Got) -> Does:
         if not refused:
             refused.append(got.id)
-        return status(422) if got.id == refused[0] and len(refused) == 1 else OK
+        return status(422) if got.id == refused[0] and not taken else OK
 
     receiver.choose[name] = choose
     endpoint = hook(at_work, name, receiver.url(name))
     at_work.items(4)
-    eventually(lambda: len(set(receiver.ids(name))) == 4)
-    eventually(lambda: now(at_work, endpoint).position == at_work.outbox.pages.position())
-    assert now(at_work, endpoint).state == "active"
+    eventually(lambda: now(at_work, endpoint).state == "disabled")
+    assert set(receiver.ids(name)) == set(refused), "it blocks those behind it"
     (letter,) = at_work.outbox.endpoints.letters(endpoint.id)
-    assert letter.message == refused[0]
+    assert (letter.message, letter.next_try) == (refused[0], None)
     assert "422" in letter.reason
     at_work.outbox.change(endpoint.id, Endpoint.resumed)
-    dead = Endpoints.letters
-    eventually(lambda: dead(at_work.outbox.endpoints, endpoint.id)[0].next_try is None)
-    refused.append("taken from now on")
+    eventually(lambda: len(set(receiver.ids(name))) == 4)
+    at_work.outbox.replay(endpoint.id)
+    eventually(
+        lambda: at_work.outbox.endpoints.letters(endpoint.id)[0].attempts == letter.attempts + 1
+    )
+    assert at_work.outbox.endpoints.letters(endpoint.id)[0].next_try is None
+    taken.append("from now on")
     at_work.outbox.replay(endpoint.id)
     eventually(lambda: not at_work.outbox.endpoints.letters(endpoint.id))
     assert receiver.ids(name)[-1] == refused[0]
     others = [id for id in receiver.ids(name) if id != refused[0]]
-    assert len(others) == 3
-
-
-def test_an_endpoint_has_so_many_letters_and_then_waits(
-    at_work: Sending, receiver: Receiver, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(deliveries, "LETTERS", 2)
-    refused = [0, 2, 4]
-    came: dict[str, int] = {}
-
-    def choose(got: Got) -> Does:
-        return status(422) if came.setdefault(got.id, len(came)) in refused else OK
-
-    receiver.choose[name] = choose
-    endpoint = hook(at_work, name, receiver.url(name))
-    at_work.items(6)
-    eventually(lambda: now(at_work, endpoint).state == "disabled")
-    letters = at_work.outbox.endpoints.letters(endpoint.id)
-    assert [came[one.message] for one in letters] == refused
-    assert letters[2].next_try is None, "the one at which the endpoint was disabled"
-    assert len(came) == 5, "it blocks those behind it"
-    refused.clear()
-    at_work.outbox.change(endpoint.id, Endpoint.resumed)
-    eventually(lambda: len(came) == 6)
+    assert len(others) == len(set(others)) == 3
 
 
 def test_w15_down_and_up_again_has_all_in_order(

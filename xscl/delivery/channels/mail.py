@@ -187,9 +187,9 @@ def send_mail(server: MailServer, mail: EmailMessage, seconds: float) -> Outcome
             connection.send_message(mail)
         except smtplib.SMTPRecipientsRefused as error:
             ((code, _),) = error.recipients.values()
-            return Failed(f"the mail server refuses the address ({code})", answered=True)
+            return Failed(f"the mail server refuses the address ({code})")
         except smtplib.SMTPDataError as error:
-            return Failed(f"the mail server refuses the mail ({error.smtp_code})", answered=True)
+            return Failed(f"the mail server refuses the mail ({error.smtp_code})")
     return Delivered()
 
 

@@ -122,10 +122,6 @@ def outcome_of(answer: httpx.Response, now: int) -> Outcome:
     if status == 410:
         return Gone("the receiver answered 410: it wants no messages any more")
     if 300 <= status < 400:
-        return Failed(f"the receiver answered {status}: redirects are not followed", answered=True)
+        return Failed(f"the receiver answered {status}: redirects are not followed")
     wait = retry_after(answer, now)
-    # An overloaded receiver refuses every message, so the fault is not this one's.
-    answered = status not in (408, 429, 502, 503, 504)
-    return Failed(
-        f"the receiver answered {status}", answered, None if wait is None else float(wait)
-    )
+    return Failed(f"the receiver answered {status}", None if wait is None else float(wait))

@@ -2,8 +2,8 @@
 
 An endpoint's queue is the table of results after its cursor, so only one page is in memory.
 Messages are sent in order.  A failed message is retried on the endpoint's schedule, and later
-messages wait.  If a receiver refuses one message and accepts the next, the fault lies with the
-message: it becomes a letter with a retry schedule of its own, and the endpoint goes on.
+messages wait.  After the last attempt the endpoint is disabled, and the message is a dead letter:
+an endpoint that is enabled again goes on with the next one.
 
 `SendSlots` limits concurrent sends, so that slow endpoints do not delay others.
 """
@@ -31,7 +31,6 @@ from xscl.delivery.endpoint import (
     Gone,
     Later,
     Outcome,
-    next_wait,
 )
 from xscl.delivery.message import Message, messages_of, owner_of
 from xscl.delivery.message_reader import MessagePage, following
@@ -48,8 +47,6 @@ _log = logging.getLogger(__name__)
 
 SAVING = 0.25
 """Seconds between two saves of the cursors."""
-LETTERS = 1_000
-"""Letters that an endpoint may have; beyond that a refused message blocks its queue."""
 
 
 class Sender(Protocol):
@@ -356,10 +353,6 @@ class Deliveries:
         while begin < len(messages):
             sent = messages[begin : begin + sender.most]
             outcome = await self._send(endpoint, sender, sent)
-            if isinstance(outcome, Failed) and self._may_be_the_message(endpoint, outcome, sent):
-                following = messages[begin + 1 : begin + 2]
-                if await self._is_put_aside(endpoint, sender, sent[0], following, outcome):
-                    sent, outcome = [*sent, *following], Delivered()
             if not self._record(endpoint.id, outcome, sent):
                 return False
             begin += len(sent)
@@ -413,39 +406,16 @@ class Deliveries:
     ) -> None:
         """Turn the messages on which an endpoint was disabled into dead letters."""
         for message in messages:
+            place = message.id, message.position, message.last
             self._endpoints.put_letter(
-                _letter(endpoint.id, message, endpoint.failures, reason, None)
+                Letter(endpoint.id, *place, ticks(), endpoint.failures, reason)
             )
         self._endpoints.update(endpoint.id, lambda e: e.passed(messages[-1].last))
 
     # -- Letters ---------------------------------------------------------------------------
 
-    def _may_be_the_message(
-        self, endpoint: Endpoint, failed: Failed, sent: Sequence[Message]
-    ) -> bool:
-        return failed.answered and endpoint.failures > 0 and len(sent) == 1
-
-    async def _is_put_aside(
-        self,
-        endpoint: Endpoint,
-        sender: Sender,
-        message: Message,
-        following: Sequence[Message],
-        failed: Failed,
-    ) -> bool:
-        """Turn a message into a letter if the next one is accepted; return whether it was."""
-        if not following or len(self._endpoints.letters(endpoint.id)) >= LETTERS:
-            return False
-        if not isinstance(await self._send(endpoint, sender, following), Delivered):
-            return False
-        attempts = endpoint.failures + 1
-        due = self._due(self._wait(attempts, failed.wait))
-        letter = _letter(endpoint.id, message, attempts, failed.reason, due)
-        self._endpoints.put_letter(letter)
-        return True
-
     async def _deliver_letters(self, endpoint: Endpoint, sender: Sender) -> None:
-        """Retry the letters that are due."""
+        """Send the letters that somebody has replayed."""
         for letter in self._endpoints.letters(endpoint.id):
             if letter.next_try is None or letter.next_try > self._retries.clock() or self._stopping:
                 continue
@@ -461,21 +431,13 @@ class Deliveries:
                 case Delivered():
                     self._endpoints.remove_letter(letter)
                 case Later(seconds):
-                    self._endpoints.put_letter(replace(letter, next_try=self._due(seconds)))
-                case Failed(reason, wait=asked):
-                    self._put_letter_again(letter, reason, self._wait(letter.attempts + 1, asked))
-                case Gone(reason):
-                    self._put_letter_again(letter, reason, None)
-
-    def _put_letter_again(self, letter: Letter, reason: str, wait: float | None) -> None:
-        """Count a failed attempt of a letter; it is due after so many seconds, or never."""
-        now, attempts = self._retries.clock(), letter.attempts + 1
-        again = replace(letter, died=now, attempts=attempts, reason=reason)
-        self._endpoints.put_letter(replace(again, next_try=self._due(wait)))
-
-    def _wait(self, attempts: int, asked: float | None) -> float | None:
-        """Return the seconds until the next attempt; None after the last one."""
-        return next_wait(attempts, asked, random.random(), self._retries.schedule)
+                    due = self._retries.clock() + int(seconds * SECOND)
+                    self._endpoints.put_letter(replace(letter, next_try=due))
+                case Failed(reason) | Gone(reason):
+                    again = replace(letter, died=self._retries.clock(), next_try=None)
+                    self._endpoints.put_letter(
+                        replace(again, attempts=letter.attempts + 1, reason=reason)
+                    )
 
     def _message(self, endpoint: Endpoint, letter: Letter) -> Message | None:
         """Return the message of a letter; None if its documents were evicted."""
@@ -493,17 +455,8 @@ class Deliveries:
         except StoreError:
             return None
 
-    def _due(self, wait: float | None) -> int | None:
-        """Return the time in ticks after so many seconds; None for never."""
-        return None if wait is None else self._retries.clock() + int(wait * SECOND)
-
     def _wait_for_letters(self, id: str) -> None:
         """Schedule the endpoint for when its next letter is due."""
         due = [one.next_try for one in self._endpoints.letters(id) if one.next_try is not None]
         if due:
             self._later(id, (min(due) - self._retries.clock()) / SECOND)
-
-
-def _letter(id: str, message: Message, attempts: int, reason: str, next_try: int | None) -> Letter:
-    place = message.id, message.position, message.last
-    return Letter(id, *place, ticks(), attempts, reason, next_try)

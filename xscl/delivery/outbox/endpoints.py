@@ -56,9 +56,9 @@ class TooManyEndpoints(XsclError):
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message that an endpoint refused while it accepted others, or on which it was disabled.
+    """A message on which an endpoint was disabled.
 
-    `next_try` is a time in ticks; with None it is a dead letter and is not retried.
+    `next_try` is the time in ticks at which a replay is due; with None it is a dead letter.
     """
 
     endpoint: str

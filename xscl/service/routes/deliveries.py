@@ -286,7 +286,7 @@ def confirm(name: Name, id: Id, here: Here, who: Who, confirmation: Confirmation
 
 @router.get("/{id}/letters", summary="List the refused messages of an endpoint")
 def letters(name: Name, id: Id, here: Here, who: Who) -> list[ShownLetter]:
-    """Messages that were put aside, and those on which the endpoint was given up."""
+    """Lists the messages on which the endpoint was disabled."""
     endpoint = _existing(here, who, name, id)
     found = here.outbox.endpoints.letters(endpoint.id)
     return [ShownLetter.model_validate(letter) for letter in found]
