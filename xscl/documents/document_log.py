@@ -36,7 +36,7 @@ from xscl.documents.document_validation import (
     separate_invalid,
 )
 from xscl.documents.tree_cache import TreeCache
-from xscl.errors import DocumentError, StoreError
+from xscl.errors import StoreError
 from xscl.shredding.arrivals import Arrival, Arrivals, BatchPart, RemoteWitnesses
 from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
@@ -153,11 +153,6 @@ class DocumentLog:
         self._arrived.append(arrivals)
         self._arrived_from.append(int(arrivals.docs[0]))
         insert_documents(self._store, rows)
-
-    def reject_poison(self, documents: Sequence[Document]) -> None:
-        """Record documents that crashed the process that read them; they are not read."""
-        error = DocumentError("a process ended while it read the document", reason_code="poison")
-        self.refuse((document, error) for document in documents)
 
     def refuse(self, refused: Iterable[Refusal]) -> None:
         """Record rejected documents, each with the reason."""

@@ -379,7 +379,7 @@ class Engine:
         """
         _expect("a query", query, str)
         _expect("since", since, str, int, NoneType)
-        return self.host.queries.try_query(query, since, seconds)
+        return self.host.queries.trial(query, since, seconds).matches
 
     @overload
     def why(self, query: str, *, since: str | int | None = None) -> Diagnosis: ...

@@ -24,6 +24,7 @@ from xscl.engine.match_log import MatchLog
 from xscl.engine.state import EngineState
 from xscl.engine.throughput import Laps, Pace
 from xscl.engine.transactions import Transactions
+from xscl.errors import DocumentError
 from xscl.planning.operators.joins import Interleaved
 from xscl.shredding.arrivals import Arrivals, BatchPart, cut_parts
 from xscl.shredding.remote.artefact import ArtefactDirectory
@@ -356,8 +357,8 @@ class Ingest:
 
     def reject_poison(self, documents: Sequence[Document]) -> None:
         """Record documents as rejected that crashed a process that read them."""
-        with self._transactions.change() as state:
-            state.documents.reject_poison(documents)
+        error = DocumentError("a process ended while it read the document", reason_code="poison")
+        self.refuse([(document, error) for document in documents])
 
     def refuse(self, refused: Sequence[Refusal]) -> None:
         """Record documents as rejected that other processes have read, each with the reason."""

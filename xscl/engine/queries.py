@@ -102,16 +102,6 @@ class Queries:
 
     # -- About queries ---------------------------------------------------------------------
 
-    def try_query(
-        self,
-        query: str,
-        since: str | int | None = None,
-        seconds: float | None = None,
-        dropped: threading.Event | None = None,
-    ) -> Matches:
-        """Return the matches of a query on the kept documents; raises TooLong, see `Trials.run`."""
-        return self.trial(query, since, seconds, dropped).matches
-
     def trial(
         self,
         query: str,

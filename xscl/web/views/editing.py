@@ -197,7 +197,7 @@ def _counted(asked: PageRequest, query: str, dropped: threading.Event) -> HTMLRe
         resolved = here.resolver.resolve(who, query)
         with here.questions.hold(who.number):
             queries = here.engine.host.queries
-            found = queries.try_query(f"{resolved.text} ", "30d", COUNTING, dropped)
+            found = queries.trial(f"{resolved.text} ", "30d", COUNTING, dropped).matches
     except (TooLong, TooManyConcurrent):
         is_long = True
     except (XsclError, Problem):  # the check beside it says what is wrong
