@@ -10,7 +10,6 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from operator import or_
 from typing import TypeAlias
 
 import numpy as np
@@ -47,13 +46,12 @@ class _PairUses:
     def __iter__(self) -> Iterator[int]:
         return (number for number, first in enumerate(self.firsts) if first)
 
-    def know(self, number: int, ends: tuple[int, int]) -> None:
-        """Record a pair without rows."""
-        missing = number + 1 - len(self.firsts)
-        for column in (self.seconds, self.rows, self.valued, self.firsts):
-            column.extend([0] * missing)
-        self.seconds[number] = ends[1]
-        self.firsts[number] = ends[0]  # last, for readers in other threads
+    def add(self, ends: tuple[int, int]) -> int:
+        """Add a pair without rows; return its number."""
+        for column, value in ((self.seconds, ends[1]), (self.rows, 0), (self.valued, 0)):
+            column.append(value)
+        self.firsts.append(ends[0])  # last, for readers in other threads
+        return len(self.firsts) - 1
 
     def load(self, numbers: Column, firsts: Column, seconds: Column) -> None:
         """Record pairs without rows, where there is none so far."""
@@ -83,7 +81,6 @@ class VariablePairs:
         self._uses = _PairUses()
         self._numbers: dict[int, int] = {}  # of pairs, by their variables: `NUMBERS`
         self._pairs_of = array("q", [0])  # how many pairs a variable is in
-        self._next_variable = self._next_pair = 1
         self._changed: set[int] = set()
 
     def __iter__(self) -> Iterator[int]:
@@ -105,24 +102,25 @@ class VariablePairs:
         each = np.concatenate((firsts, seconds[seconds != firsts]))
         uses = np.bincount(each, minlength=len(self._definitions))
         self._pairs_of = array("q", uses.astype(np.int64).tobytes())
-        self._next_variable = len(self._definitions)
-        self._next_pair = len(self._uses.firsts)
 
     def variable(self, definition: str) -> int:
         """Return the number of a variable; assign one if it is new."""
         number = self._variables.get(definition)
         if number is None:
-            number, self._next_variable = self._next_variable, self._next_variable + 1
-            self._know_variable(number, definition)
+            number = self._variables[definition] = len(self._definitions)
+            self._definitions.append(definition)
+            self._pairs_of.append(0)
             self._new["variable"].append((number, definition))
         return number
 
     def pair(self, ends: tuple[int, int]) -> int:
         """Return the number of a pair of variables; assign one if it is new."""
-        number = self._numbers.get(ends[0] << NUMBERS | ends[1])
+        key = ends[0] << NUMBERS | ends[1]
+        number = self._numbers.get(key)
         if number is None:
-            number, self._next_pair = self._next_pair, self._next_pair + 1
-            self._know_pair(number, ends)
+            number = self._numbers[key] = self._uses.add(ends)
+            for variable in set(ends):
+                self._pairs_of[variable] += 1
             self._new["pair"].append((number, *ends))
         return number
 
@@ -194,19 +192,6 @@ class VariablePairs:
             self._definitions[number] = None
             self._storage.discard("variable", pa.table({"id": [number]}))
 
-    def _know_variable(self, number: int, definition: str) -> None:
-        missing = number + 1 - len(self._definitions)
-        self._definitions.extend([None] * missing)
-        self._pairs_of.extend([0] * missing)
-        self._variables[definition] = number
-        self._definitions[number] = definition
-
-    def _know_pair(self, number: int, ends: tuple[int, int]) -> None:
-        self._numbers[ends[0] << NUMBERS | ends[1]] = number
-        self._uses.know(number, ends)
-        for variable in set(ends):
-            self._pairs_of[variable] += 1
-
 
 class WitnessRetention:
     """Retention of witnesses and counts of value joins per variable pair, aggregated over R_T.
@@ -266,20 +251,18 @@ class WitnessRetention:
     def _count_keeps(self, places: Sequence[Sequence[int]], keeps: Sequence[int], by: int) -> None:
         for keep, rows in Counter(keeps).items():
             add(self._rows, keep, by * rows)
-        of = [self._lengths.setdefault(keep, len(self._lengths)) << NUMBERS for keep in keeps]
-        counts = Counter(chain.from_iterable(map(or_, of, pairs) for pairs in places))
-        for key, rows in counts.items():
-            add(self._rows_of, key, by * rows)
-        numbers = list({*chain.from_iterable(places)})
+        counts = Counter(chain.from_iterable(zip(pairs, keeps, strict=True) for pairs in places))
+        numbers = list({number: None for number, _ in counts})
         before = self.keeps[numbers]
-        if by > 0:
-            for pairs in places:
-                np.maximum.at(self.keeps, list(pairs), list(keeps))
-        else:
-            longest = {}
+        longest = dict(zip(numbers, before.tolist(), strict=True))
+        for (number, keep), rows in counts.items():
+            place = self._lengths.setdefault(keep, len(self._lengths))
+            add(self._rows_of, place << NUMBERS | number, by * rows)
+            longest[number] = max(longest[number], keep)
+        if by < 0:
             kept = [(keep, self._lengths[keep]) for keep in sorted(self._rows, reverse=True)]
             for number in numbers:
                 known = (keep for keep, at in kept if at << NUMBERS | number in self._rows_of)
                 longest[number] = next(known, -1)
-            self.keeps[numbers] = list(longest.values())
+        self.keeps[numbers] = list(longest.values())
         self._changed |= bool(((before >= 0) & (before != self.keeps[numbers])).any())

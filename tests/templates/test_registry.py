@@ -50,7 +50,7 @@ def built(storage: MemoryStorage, *, one_by_one: bool = False) -> tuple[Registry
 
 def known(registry: Registry) -> dict[str, object]:
     """The description of a registry's content."""
-    pairs = range(1, registry.pairs._next_pair)
+    pairs = range(1, len(registry.pairs._uses.firsts))
     return {
         "rows": registry.rows(),
         "named": registry.pairs.named(pairs),
@@ -87,7 +87,7 @@ def of(members: Members) -> dict[str, object]:
 
 def recounted(registry: Registry) -> dict[str, object]:
     """The counts of a registry, computed from its rows alone."""
-    pairs = range(1, registry.pairs._next_pair)
+    pairs = range(1, len(registry.pairs._uses.firsts))
     rows = registry.rows().values()
     graphs = {number: one.template.graph for number, one in registry.members.items()}
     joined = [
@@ -116,7 +116,7 @@ def recounted(registry: Registry) -> dict[str, object]:
 
 def counted(registry: Registry) -> dict[str, object]:
     """The counts of a registry."""
-    pairs = slice(1, registry.pairs._next_pair)
+    pairs = slice(1, len(registry.pairs._uses.firsts))
     return {
         "columns": {number: one.columns for number, one in registry.members.items()},
         "joined": [registry.retention.joined(side)[pairs].tolist() for side in (LEFT, RIGHT)],

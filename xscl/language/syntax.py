@@ -88,15 +88,8 @@ class Step:
     variable_span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-class _Hashed:
-    """A base with the place of a hash, which is no field: it differs in another process."""
-
-    __slots__ = ("_hash",)
-    _hash: int
-
-
 @dataclass(frozen=True, slots=True)
-class Path(_Hashed):
+class Path:
     """A path relative to a node; without steps it is `.`, the node itself.
 
     `text` says that the path ends in `/text()` or `//text()`.
@@ -105,13 +98,6 @@ class Path(_Hashed):
     steps: tuple[Step, ...] = ()
     text: Literal["child", "descendant"] | None = None
     span: Span = field(default=NOWHERE, compare=False, repr=False)
-
-    def __hash__(self) -> int:
-        try:
-            return self._hash
-        except AttributeError:  # asked for the first time
-            object.__setattr__(self, "_hash", hash((self.steps, self.text)))
-            return self._hash
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ def test_paths_from_the_document_in_conditions(condition: str, items: set[int] |
 def unfiltered(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     yield monkeypatch
     monkeypatch.undo()
-    atoms._alone_of.cache_clear()
+    atoms._alone.cache_clear()
 
 
 def test_needed_names_are_never_stricter_than_the_condition(
@@ -86,7 +86,7 @@ def test_needed_names_are_never_stricter_than_the_condition(
     paths = [f"//*[{one}]" for one in conditions]
     found = [together(paths, root) for root in roots]
     unfiltered.setattr(xpath_analysis, "required", lambda token: [])
-    atoms._alone_of.cache_clear()
+    atoms._alone.cache_clear()
     for root, each in zip(roots, found, strict=True):
         for path, one, other in zip(paths, each, together(paths, root), strict=True):
             assert one == other, (path, etree.tostring(root))

@@ -21,7 +21,7 @@ converse is true as well the atoms are its proof, and it need not be tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias, assert_never, get_args
@@ -65,7 +65,6 @@ _BOUND = 9
 _RANKS = {kind: min(rank, _BOUND) for rank, kind in enumerate(get_args(Kind))}
 """The ranks of kinds of questions: those that choose more sharply come first in `Kind`."""
 _LAST = 10  # of a name, any name
-_ANY = ("*", "@*")
 _HERE = Path()
 _ALTERNATIVES = 16  # of an OR, that are looked up at most
 
@@ -137,7 +136,7 @@ def _rank(asked: NodeQuestion) -> tuple[int, str, str, bool, bool]:
 
 def _order(atom: Atom) -> Order:
     rank = _rank(atom.question)
-    if atom.constant in _ANY:
+    if atom.constant in ("*", "@*"):
         return _LAST, *rank[1:], atom.constant
     return *rank, atom.constant
 
@@ -188,35 +187,9 @@ def _simple(conditions: tuple[Condition, ...]) -> Plan | None:
     return tuple([found[order] for order in sorted(found)])
 
 
+@lru_cache(maxsize=20_000)
 def _alone(condition: Condition) -> tuple[Order, Lookup] | None:
-    """Return the lookup of a condition of one atom and its rank; None if it has more, or none.
-
-    Most conditions differ from others in their constants only, and are looked up alike.
-    """
-    if not isinstance(condition, Compare | TextMatch) or condition.value in ("", *_ANY):
-        return _alone_of(condition)
-    value, path, through = condition.value, condition.path, condition.through
-    other = "x" if isinstance(value, str) else 0.0
-    if isinstance(condition, Compare):
-        found = _alike(Compare, path, condition.operator, other, through)
-    else:
-        found = _alike(TextMatch, condition.function, path, other, through, condition.flags)
-    if found is None:
-        return None
-    order, lookup = found
-    (atom,) = lookup.atoms
-    if atom.constant != other:  # a name
-        return found
-    return (*order[:5], value), Lookup((Atom(atom.question, value),), lookup.proves)
-
-
-@lru_cache(maxsize=4096)
-def _alike(made: Callable[..., Condition], *parts: object) -> tuple[Order, Lookup] | None:
-    return _alone_of(made(*parts))
-
-
-@lru_cache(maxsize=4096)
-def _alone_of(condition: Condition) -> tuple[Order, Lookup] | None:
+    """Return the lookup of a condition of one atom and its rank; None if it has more, or none."""
     if isinstance(condition, Or):
         return None
     demand = demanded(condition)
