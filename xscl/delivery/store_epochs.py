@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from xscl.store.queries.meta import named_numbers
+from xscl.store.queries.rows import rows_of
 from xscl.store.store import Store
 
 _NOW = "generation"
@@ -44,7 +44,7 @@ class StoreEpochs:
 
 def epochs_of(store: Store) -> StoreEpochs:
     """Return the generations of a store; a store in memory has only one."""
-    values = named_numbers(store)
+    values = {row["key"]: row["value"] for row in rows_of(store, "meta")}
     forks = {int(key[len(_FORK) :]): at for key, at in values.items() if key.startswith(_FORK)}
     now = values.get(_NOW)
     if now is None:

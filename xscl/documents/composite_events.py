@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from xscl.documents.document_log import DocumentLog, StoredDocument
 from xscl.shredding.nodes.tree import DocumentTree, Item
-from xscl.store.queries.composites import composites_of, insert_composites, relational_results
+from xscl.store.queries.composites import relational_results
+from xscl.store.queries.rows import rows_of
 from xscl.store.queries.tables import EARLIEST
 from xscl.store.store import Store
 
@@ -195,8 +196,8 @@ class CompositeEvents:
 
     def save(self) -> set[int]:
         """Write the composites that were numbered, and return their documents."""
-        insert_composites(
-            self._store,
+        self._store.insert_rows(
+            "composite",
             (
                 {"doc": number, "vals": composite.values, **composite._asdict()}
                 for composite, number in self.new.items()
@@ -221,7 +222,7 @@ class CompositeEvents:
         return found
 
     def _stored(self, numbers: set[int]) -> dict[int, Composite]:
-        rows = composites_of(self._store, sorted(numbers))
+        rows = rows_of(self._store, "composite", order="doc", doc=numbers)
         return {row["doc"]: stored_composite(row) for row in rows}
 
     def rows_before(self, rows: Iterable[tuple[int, Composite]]) -> set[tuple[int, Composite]]:

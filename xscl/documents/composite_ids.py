@@ -7,12 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from xscl.store.queries.composites import (
-    composite_streams,
-    delete_composite_stream,
-    insert_composite_streams,
-)
-from xscl.store.queries.subscriptions import lowest_retired
+from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 
 
@@ -24,11 +19,14 @@ class CompositeIds:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._definitions = composite_streams(store)
+        self._definitions: dict[int, str] = {
+            row["number"]: row["definition"] for row in rows_of(store, "composite_stream")
+        }
         self._numbers = {text: number for number, text in self._definitions.items()}
         self._uses: Counter[int] = Counter()
         self._new: dict[int, str] = {}
-        self._taken = lowest_retired(store)  # the lowest number of kept results
+        qids = (row["qid"] for row in rows_of(store, "retired", "qid"))
+        self._taken = min(qids, default=0)  # the lowest number of kept results
         self._lowest = min(self._taken, *self._definitions, 0)
 
     def acquire(self, definition: str) -> int:
@@ -52,7 +50,10 @@ class CompositeIds:
 
     def save(self) -> None:
         """Write the new definitions."""
-        insert_composite_streams(self._store, self._new)
+        self._store.insert_rows(
+            "composite_stream",
+            ({"number": number, "definition": text} for number, text in self._new.items()),
+        )
         self._new.clear()
 
     def reserve(self, number: int) -> None:
@@ -66,4 +67,4 @@ class CompositeIds:
             del self._uses[number], self._numbers[self._definitions.pop(number)]
             if number == self._lowest:
                 self._lowest = min(self._taken, *self._definitions, 0)
-            delete_composite_stream(self._store, number)
+            delete_rows(self._store, "composite_stream", number=number)

@@ -26,7 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from templates.columns.columns import SortedRuns
-from xscl.store.queries.documents import hashes_of_ids, identities
+from xscl.store.queries.documents import hashes_of_ids
+from xscl.store.queries.rows import rows_of
 from xscl.store.store import Store
 
 Hashes: TypeAlias = npt.NDArray[np.uint32]
@@ -104,7 +105,8 @@ class DocumentIds:
             return found
         _, docs = self._numbers.rows(hashes, hashes)
         asked = set(ids)
-        for row in identities(self._store, np.unique(docs).tolist()):
+        columns = ("given", "id", "streams", "hash", "base")
+        for row in rows_of(self._store, "document", *columns, doc=np.unique(docs).tolist()):
             if row["given"] in asked:
                 versions = found.setdefault(row["given"], Versions())
                 versions.add(tuple(row["streams"]), row["hash"], number_in(row["id"]), row["base"])

@@ -42,7 +42,7 @@ from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.shredding.remote.remote_bindings import Numbers
 from xscl.store.queries.documents import insert_documents, latest_arrival, stored_documents
-from xscl.store.queries.rejected import insert_rejected, known_rejected
+from xscl.store.queries.rejected import known_rejected
 from xscl.store.queries.tables import EARLIEST, LEVELS
 from xscl.store.queries.texts import insert_texts, text_of, texts_of
 from xscl.store.store import Store
@@ -250,7 +250,7 @@ class DocumentLog:
             return
         _, ids, digests = zip(*rows, strict=True)
         known = known_rejected(self._store, ids, digests)
-        insert_rejected(self._store, [row for key, row in rows.items() if key not in known])
+        self._store.insert_rows("rejected", [row for key, row in rows.items() if key not in known])
 
     # -- Texts -----------------------------------------------------------------------------
 

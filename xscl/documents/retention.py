@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from templates.model.relations import INFINITE
 from xscl.errors import XsclError
 from xscl.language.parser import parse_window
-from xscl.store.queries.meta import named_numbers
+from xscl.store.queries.rows import rows_of
 from xscl.store.queries.texts import count_texts
 from xscl.store.store import Store
 from xscl.time_format import duration
@@ -119,8 +119,11 @@ def _age(ticks: int | None) -> str:
 
 def load_retention(store: Store) -> Retention | None:
     """Return the recorded retention of a store, None if there is none."""
-    numbers = named_numbers(store).items()
-    found = {key.removeprefix("keep_"): value for key, value in numbers if key.startswith("keep_")}
+    found = {
+        row["key"].removeprefix("keep_"): row["value"]
+        for row in rows_of(store, "meta")
+        if row["key"].startswith("keep_")
+    }
     if not found:
         return None
     ages: dict[str, Any] = {

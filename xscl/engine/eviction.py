@@ -39,14 +39,14 @@ from xscl.store.queries.composites import (
     relational_composites,
 )
 from xscl.store.queries.documents import (
-    delete_documents,
     documents_of_streams,
     expired_documents,
     first_arrived_since,
 )
 from xscl.store.queries.numbers import Numbers
-from xscl.store.queries.rejected import delete_late, delete_rejected_of, keep_newest
+from xscl.store.queries.rejected import delete_rejected_of, keep_newest
 from xscl.store.queries.results import delete_results, documents_of_results, first_result_of
+from xscl.store.queries.rows import delete_rows
 from xscl.store.queries.texts import (
     bytes_of_texts,
     delete_texts,
@@ -196,8 +196,8 @@ class Forgetting:
         self._sweep()
         docs = documents_of_streams(self._store, prefix)
         self._bytes -= delete_texts(self._store, docs)
-        delete_late(self._store, docs)
-        delete_documents(self._store, docs)
+        delete_rows(self._store, "late", doc=docs)
+        delete_rows(self._store, "document", doc=docs)
         delete_rejected_of(self._store, prefix)
         self._store.set_progress(**self.numbers())
 
@@ -329,8 +329,8 @@ class Forgetting:
             np.fromiter(held, np.int64),
         )
         gone = expired_documents(self._store, first, kept=np.concatenate(kept), firsts=held)
-        delete_documents(self._store, gone)
-        delete_late(self._store, gone)
+        delete_rows(self._store, "document", doc=gone)
+        delete_rows(self._store, "late", doc=gone)
         self._forgotten += len(gone)
 
     # -- What operators over time hold -----------------------------------------------------

@@ -21,11 +21,9 @@ from xscl.documents.results import Subscription
 from xscl.engine.ingest import append_results
 from xscl.engine.state import EngineState
 from xscl.engine.twin import Twin
-from xscl.store.queries.composites import composites_of
-from xscl.store.queries.cuts import cut_results
 from xscl.store.queries.numbers import Numbers
-from xscl.store.queries.operator_state import operator_entries
 from xscl.store.queries.results import results_of
+from xscl.store.queries.rows import rows_of
 from xscl.store.queries.witnesses import documents_of_pairs, pairs_from
 from xscl.store.store import Store
 
@@ -75,7 +73,7 @@ def adopt_state(
     absence that is not due yet.  The witnesses of the kept documents are in the state of joins.
     """
     _keep_composites(state, twin, _numbered(state, twin, subscription))
-    entries = (entry for _, entry in operator_entries(over_time.store))
+    entries = (row["entry"] for row in rows_of(over_time.store, "core", order="number"))
     operators = over_time.operators(state, subscription)
     state.dataflow.state_log.adopt(entries, operators, fresh)
 
@@ -83,7 +81,7 @@ def adopt_state(
 def adopt_results(state: EngineState, twin: Twin, subscription: Subscription, it: Found) -> None:
     """Take over the results of a twin, within a transaction at its clock."""
     numbers = _numbered(state, twin, subscription)
-    for row in cut_results(twin.store):
+    for row in rows_of(twin.store, "cut", order="doc"):
         state.dataflow.cuts.adopt(row["qid"], row["doc"])
     state.dataflow.cuts.save()
     delivered = state.acknowledged == state.position
@@ -163,7 +161,9 @@ def _numbered(state: EngineState, twin: Twin, subscription: Subscription) -> _Nu
 
 def _composites(store: Store, numbers: Numbers | None = None) -> dict[int, Composite]:
     """Return the composites of a store by their numbers: all, or those of some."""
-    return {row["doc"]: stored_composite(row) for row in composites_of(store, numbers)}
+    wanted = {} if numbers is None else {"doc": numbers}
+    rows = rows_of(store, "composite", order="doc", **wanted)
+    return {row["doc"]: stored_composite(row) for row in rows}
 
 
 def _in_results(store: Store, subscription: Subscription) -> Numbers:

@@ -28,7 +28,6 @@ from xscl.shredding.arrivals import Arrivals
 from xscl.store.queries.documents import clock_from, earliest_time
 from xscl.store.queries.past import kept_rows
 from xscl.store.queries.registration_copies import copy_registration
-from xscl.store.queries.streams import put_streams
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
 
@@ -164,12 +163,12 @@ def _copy(live: EngineState, subscription: Subscription, store: Store) -> tuple[
     publishers = event_publishers(live.subscriptions, _read_events(subscription))
     queries = [*publishers, subscription]
     streams = _streams_of(queries)
-    put_streams(
-        store,
-        [
+    store.insert_rows(
+        "stream",
+        (
             {"name": n, "lateness": live.streams.lateness(n), "live": False, "attributes": None}
             for n in streams
-        ],
+        ),
     )
     joins = dataflow.qids(subscription)
     copy_registration(

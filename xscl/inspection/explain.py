@@ -40,7 +40,7 @@ from xscl.planning.dataflow import Dataflow
 from xscl.planning.plan_state import instances
 from xscl.plurals import counted
 from xscl.store.queries.documents import has_documents
-from xscl.store.queries.streams import has_stream
+from xscl.store.queries.rows import rows_of
 from xscl.store.queries.witnesses import kept_witnesses
 from xscl.store.store import Store
 from xscl.subscriptions.streams import Streams
@@ -313,7 +313,8 @@ def _warnings(store: Store, subscriptions: Subscriptions, compiled: CompiledQuer
     for stream in compiled.streams:
         if is_calendar(stream):
             continue
-        known = has_stream(store, stream) or has_documents(store, [stream])
+        declared = any(rows_of(store, "stream", name=stream))
+        known = declared or has_documents(store, [stream])
         if not known and not subscriptions.publishers(stream):
             yield f"warning: nothing has come on the stream {stream!r} yet"
 

@@ -27,7 +27,7 @@ from xscl.language.parser import parse_window
 from xscl.plurals import counted
 from xscl.store.queries.documents import earliest_time
 from xscl.store.queries.past import past_documents
-from xscl.store.queries.streams import has_stream
+from xscl.store.queries.rows import rows_of
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
 from xscl.time_format import duration
@@ -78,7 +78,7 @@ def subscription_named(
     """
     found = subscriptions.get(query)
     if found is None and re.fullmatch(r"[\w.'-]+", query):
-        known = has_stream(store, query)
+        known = any(rows_of(store, "stream", name=query))
         return None if known or query in subscriptions.streams() else subscriptions[query]
     return found
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from cep_core.plan import Operator
 from templates.model.result_bound import RESULTS, Cut
 from xscl.documents.document_log import StoredDocument
-from xscl.store.queries.cuts import cut_results, delete_cuts, insert_cuts
+from xscl.store.queries.cuts import delete_cuts
+from xscl.store.queries.rows import rows_of
 from xscl.store.queries.tables import LEVELS
 from xscl.store.store import Store
 
@@ -54,7 +55,7 @@ class Cuts:
         self.pending: defaultdict[int, set[int]] = defaultdict(
             set
         )  # of this push: rows of R_T by rank
-        for row in cut_results(store):
+        for row in rows_of(store, "cut", order="doc"):
             self._ids.setdefault(row["qid"], {})[row["doc"]] = row["id"]
 
     def note(self, cuts: Iterable[Cut]) -> None:
@@ -93,7 +94,7 @@ class Cuts:
         ]
         if not new:
             return
-        insert_cuts(self._store, [{"qid": q, "doc": doc, "id": name} for q, doc, name in new])
+        self._store.insert_rows("cut", [{"qid": q, "doc": doc, "id": name} for q, doc, name in new])
         for qid in {qid for qid, _, _ in new}:
             ids = {**self._ids.get(qid, {}), **{doc: name for q, doc, name in new if q == qid}}
             if len(ids) > 2 * KEPT:

@@ -18,8 +18,8 @@ from xscl.language.names import in_short
 from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
 from xscl.service.names import owner, qualified, shown
-from xscl.store.queries import accounts as stored
 from xscl.store.queries.owners import OPERATOR
+from xscl.store.queries.rows import rows_of, update_rows
 from xscl.store.queries.user_rows import delete_rows_of
 from xscl.store.store import Store
 
@@ -116,10 +116,10 @@ class Accounts:
         self._by_name = {THE_OPERATOR.name: THE_OPERATOR}
         self._by_number = {OPERATOR: THE_OPERATOR}
         self._streams: dict[int, set[str]] = {OPERATOR: set()}
-        for row in stored.accounts(store):
-            self._know(_account(**row))
-        for number, name in stored.owned_streams(store):
-            self._streams.setdefault(number, set()).add(name)
+        for row in rows_of(store, "account"):
+            self._know(_account(row))
+        for row in rows_of(store, "owned_stream"):
+            self._streams.setdefault(row["account"], set()).add(row["name"])
 
     def _know(self, account: Account) -> None:
         streams = self._streams.setdefault(account.number, set())
@@ -165,16 +165,16 @@ class Accounts:
                 return found
             _refuse_bad(name)
             # The store decides: it may have an account whose creation was reported as failed.
-            for row in stored.accounts(self._store, name):
-                self._know(_account(**row))
+            for row in rows_of(self._store, "account", name=name):
+                self._know(_account(row))
                 return self._by_number[row["number"]]
-            number = max(stored.last_account(self._store), self._store.meta(ERASED)) + 1
+            numbers = (row["number"] for row in rows_of(self._store, "account", "number"))
+            number = max(self._store.meta(ERASED), *numbers, OPERATOR) + 1
             made = Account(number, name, quota or Quota())
             with self._store.transaction():
                 quota_text = json.dumps(asdict(made.quota))
-                stored.insert_account(
-                    self._store, number=number, name=name, quota=quota_text, created=ticks()
-                )
+                row = {"number": number, "name": name, "quota": quota_text, "created": ticks()}
+                self._store.insert_rows("account", [row])
             self._know(made)
             return self._by_number[number]
 
@@ -197,7 +197,8 @@ class Accounts:
         with self._mutex:
             changed = replace(self[name], quota=quota)
             with self._store.transaction():
-                stored.set_quota(self._store, changed.number, json.dumps(asdict(quota)))
+                written = {"quota": json.dumps(asdict(quota))}
+                update_rows(self._store, "account", written, number=changed.number)
             self._know(changed)
             return self._by_number[changed.number]
 
@@ -221,7 +222,8 @@ class Accounts:
             if most is not None and len(mine) >= most:
                 raise QuotaExceeded(f"you have {counted(most, 'stream')}, and more are not allowed")
             with self._store.transaction():
-                stored.insert_owned_stream(self._store, account.number, name)
+                row = {"account": account.number, "name": name}
+                self._store.insert_rows("owned_stream", [row])
             mine.add(name)
             return True
 
@@ -241,8 +243,8 @@ def quota_of(written: Mapping[str, Any]) -> Quota:
     return Quota(**{name: value for name, value in written.items() if name in known})
 
 
-def _account(number: int, name: str, quota: str) -> Account:
-    return Account(number, name, quota_of(json.loads(quota)))
+def _account(row: Mapping[str, Any]) -> Account:
+    return Account(row["number"], row["name"], quota_of(json.loads(row["quota"])))
 
 
 def _refuse_bad(name: str) -> None:

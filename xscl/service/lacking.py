@@ -25,7 +25,7 @@ from xscl.service.accounts import Accounts
 from xscl.service.names import owner
 from xscl.store.queries.leases import count_leases
 from xscl.store.queries.owners import OPERATOR
-from xscl.store.queries.tokens import tokens
+from xscl.store.queries.rows import rows_of
 from xscl.store.store import Store
 
 
@@ -134,7 +134,7 @@ def _valid_tokens(store: Store, accounts: Accounts) -> dict[str, int]:
     called, now = {one.number: one.name for one in accounts}, ticks()
     valid = (
         called[row["account"]]
-        for row in tokens(store)
+        for row in rows_of(store, "token")
         if not row["session"] and (row["expires"] is None or row["expires"] > now)
     )
     return dict(Counter(valid))

@@ -35,9 +35,9 @@ from xscl.polling.feed import HIDDEN, Feed, site_of, split_user, title_of
 from xscl.polling.feed_poller import allow_late, prepare
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.service.name_bounds import unfit_names
-from xscl.store.queries.accounts import account_numbers
-from xscl.store.queries.endpoints import endpoints
-from xscl.store.queries.registrations import StoredRow, expect_types, insert_missing, rows_of
+from xscl.store.queries.registrations import StoredRow, expect_types, insert_missing
+from xscl.store.queries.rows import rows_of
+from xscl.store.queries.tables import named
 from xscl.store.store import Store
 
 FORMAT = "xscl registrations 1"
@@ -122,19 +122,22 @@ def _registrations(database: Path, secrets: Credentials) -> Registrations:
     feed = dict.fromkeys((*_TABLES["feed"], *ADDRESSES, "header_names"))
     tables = {**_TABLES, "feed": tuple(feed)}
     with closing(Store(database)) as store:
-        rows = {table: rows_of(store, table, names) for table, names in tables.items()}
+        rows = {
+            table: list(rows_of(store, table, *names, order=named(names)))
+            for table, names in tables.items()
+        }
     rows["token"] = [row for row in rows["token"] if not row["session"]]
     known = rows["feed"]
     feeds = [_with_secrets(row, secrets) for row in known]
     rows["feed"] = [row for row in feeds if HIDDEN not in row["url"]]
     for row in rows["endpoint"]:
         row["secrets"] = secrets.of(secrets_key(row["id"]))
-    named = {row["key"] for row in known if row["header_names"]}
+    with_names = {row["key"] for row in known if row["header_names"]}
     return Registrations(
         rows,
         left_out=tuple(row["url"] for row in feeds if HIDDEN in row["url"]),
         without_headers=tuple(
-            row["url"] for row in rows["feed"] if row["key"] in named and not row["headers"]
+            row["url"] for row in rows["feed"] if row["key"] in with_names and not row["headers"]
         ),
     )
 
@@ -218,7 +221,7 @@ def register(home: DataDirectory, wanted: Registrations) -> tuple[dict[str, int]
 
 
 def _refuse_other_accounts(store: Store, wanted: Sequence[StoredRow]) -> None:
-    known = account_numbers(store)
+    known = {row["name"]: row["number"] for row in rows_of(store, "account")}
     names = {number: name for name, number in known.items()}
     for row in wanted:
         number, name = row["number"], row["name"]
@@ -313,7 +316,7 @@ def _add_endpoints(
     fresh = {"position": position, "failures": 0, "next_try": 0, "note": ""}
     registered = {one.name for one in engine.subscriptions}
     wanted = [row | fresh for row in rows["endpoint"] if row["subscription"] in registered]
-    there = {row["id"] for row in endpoints(store)}
+    there = {row["id"] for row in rows_of(store, "endpoint", "id")}
     secrets.change(
         {secrets_key(row["id"]): row["secrets"] for row in wanted if row["id"] not in there}
     )

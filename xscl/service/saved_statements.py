@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xscl.language.names import refuse_label
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account, QuotaExceeded
-from xscl.store.queries.statements import delete_statement, insert_statement, statements
+from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 
 MOST = 100
@@ -29,12 +29,19 @@ def save_statement(store: Store, who: Account, name: str, query: str) -> None:
     """Save a statement, in place of one of the same name; raises WrongLabel, QuotaExceeded."""
     refuse_label(name)
     with store.transaction():
-        delete_statement(store, who.number, name)
+        delete_statement(store, who, name)
         if len(saved_statements(store, who)) >= MOST:
             raise QuotaExceeded(f"you have {MOST} saved statements, and may have no more")
-        insert_statement(store, account=who.number, name=name, query=query, saved=ticks())
+        row = {"account": who.number, "name": name, "statement": query, "saved": ticks()}
+        store.insert_rows("saved_statement", [row])
+
+
+def delete_statement(store: Store, who: Account, name: str) -> None:
+    """Delete a statement, if there is one of the name."""
+    delete_rows(store, "saved_statement", account=who.number, name=name)
 
 
 def saved_statements(store: Store, who: Account) -> list[SavedStatement]:
     """Return the saved statements of a user in the order of their names."""
-    return [SavedStatement(**row) for row in statements(store, who.number)]
+    rows = rows_of(store, "saved_statement", order="name", account=who.number)
+    return [SavedStatement(row["name"], row["statement"], row["saved"]) for row in rows]

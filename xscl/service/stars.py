@@ -7,7 +7,7 @@ Renaming a subscription renames its stars, and purging its matches deletes them
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -17,6 +17,7 @@ from xscl.delivery.cards import Card, MatchView
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.store.queries import stars as stored
+from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 from xscl.time_format import written
 
@@ -59,14 +60,25 @@ def add_star(store: Store, who: Account, subscription: str, view: MatchView) -> 
     A match that is starred already stays as it is.
     """
     with store.transaction():
-        listed = stored.starred_matches(store, who.number)
+        listed = {row["match"] for row in rows_of(store, "star", "match", account=who.number)}
         if view.id in listed:
             return
         if len(listed) >= MOST:
             raise QuotaExceeded(f"you have {MOST:,} starred matches, and may have no more")
         shown = _VIEW.dump_json(view).decode()
         place = {"account": who.number, "match": view.id, "subscription": subscription}
-        stored.insert_star(store, {**place, "starred": ticks(), "view": shown})
+        store.insert_rows("star", [{**place, "starred": ticks(), "view": shown}])
+
+
+def starred_among(store: Store, who: Account, matches: Collection[str]) -> set[str]:
+    """Return those of the ids of matches that a user has starred."""
+    rows = rows_of(store, "star", "match", account=who.number, match=matches)
+    return {row["match"] for row in rows}
+
+
+def delete_star(store: Store, who: Account, match: str) -> None:
+    """Delete the star of a match, if it has one."""
+    delete_rows(store, "star", account=who.number, match=match)
 
 
 def stars(store: Store, who: Account, limit: int, before: Mark | None = None) -> list[Star]:

@@ -15,6 +15,7 @@ import hmac
 import re
 import secrets
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from xscl.errors import XsclError
@@ -22,7 +23,7 @@ from xscl.language.names import refuse_label
 from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import THE_OPERATOR, Account, Accounts, QuotaExceeded
-from xscl.store.queries import tokens as stored
+from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 
 FORM = re.compile(r"xscl_([0-9a-f]{8})_([A-Za-z0-9_-]{43})")
@@ -66,7 +67,7 @@ class Tokens:
         self._local = _hash(secrets.token_urlsafe(32))
         self._known = {
             row["id"]: (Token(**row), digest)
-            for row in stored.tokens(store)
+            for row in rows_of(store, "token")
             for digest in [row.pop("hash")]
         }
 
@@ -99,8 +100,8 @@ class Tokens:
             ended = self._ended(account, now) if token.session else []
             with self._store.transaction():
                 if ended:
-                    stored.delete_tokens(self._store, ended)
-                stored.insert_token(self._store, {**asdict(token), "hash": digest})
+                    self._delete(ended)
+                self._store.insert_rows("token", [{**asdict(token), "hash": digest}])
             kept = {id: one for id, one in self._known.items() if id not in ended}
             self._known = {**kept, name: (token, digest)}
         return token, f"xscl_{name}_{secret}"
@@ -150,7 +151,7 @@ class Tokens:
             if token is None or (account is not None and token.account != account.number):
                 raise UnknownToken(f"there is no token {name!r}", hint="list the tokens to see ids")
             with self._store.transaction():
-                stored.delete_tokens(self._store, [name])
+                self._delete([name])
             self._known = {
                 other: known
                 for other, known in self._known.items()
@@ -162,10 +163,15 @@ class Tokens:
         """Revoke all tokens and sessions of a user."""
         with self._mutex:
             with self._store.transaction():
-                stored.delete_tokens_of(self._store, account.number)
+                delete_rows(self._store, "token", account=account.number)
             self._known = {
                 id: known for id, known in self._known.items() if known[0].account != account.number
             }
+
+    def _delete(self, ids: Sequence[str]) -> None:
+        """Delete tokens, with the sessions that began with them."""
+        delete_rows(self._store, "token", id=ids)
+        delete_rows(self._store, "token", parent=ids)
 
     def end_session(self, given: str) -> None:
         """Revoke a session token; other tokens are left."""

@@ -16,7 +16,7 @@ from xscl.documents.document_log import StoredDocument, stored_by_number
 from xscl.documents.results import evicted
 from xscl.documents.tree_cache import TreeCache
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
-from xscl.store.queries.composites import composites_of
+from xscl.store.queries.rows import rows_of
 from xscl.store.queries.texts import text_of
 from xscl.store.store import Store
 
@@ -58,7 +58,7 @@ class MatchReader:
         composites = {n: of_document(document) for n, document in documents.items()}
         missing = sorted(numbers - composites.keys())
         if missing:
-            rows = composites_of(self.store, missing)
+            rows = rows_of(self.store, "composite", order="doc", doc=missing)
             composites.update((row["doc"], stored_composite(row)) for row in rows)
         sources = {doc for one in composites.values() for doc in one.sources}
         documents.update(stored_by_number(self.store, sources - documents.keys()))

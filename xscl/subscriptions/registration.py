@@ -23,11 +23,7 @@ from xscl.planning.dataflow import Dataflow
 from xscl.planning.event_queries import LANGUAGES
 from xscl.planning.planner import Planned
 from xscl.planning.query_plan import Outline
-from xscl.store.queries.operator_state import (
-    delete_operator_entries,
-    insert_operator_entries,
-    operator_entries,
-)
+from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 from xscl.subscriptions.streams import Streams
 from xscl.subscriptions.subscriptions import Subscriptions
@@ -287,9 +283,10 @@ class Registration:
         """Write the changes of the state of temporal operators."""
         entries, gone = self._dataflow.state_log.pop()
         if gone:
-            delete_operator_entries(self._store, gone)
+            delete_rows(self._store, "core", number=gone)
         if entries:
-            insert_operator_entries(self._store, *zip(*entries, strict=True))
+            rows = ({"number": number, "entry": entry} for number, entry in entries)
+            self._store.insert_rows("core", rows)
 
     # -- In memory -------------------------------------------------------------------------
 
@@ -315,7 +312,8 @@ class Registration:
                 self._planned.refuse(subscription)
                 self._subscriptions.refuse(subscription, refused)
         self.set_prompt()
-        self._dataflow.state_log.restore(operator_entries(self._store))
+        entries = rows_of(self._store, "core", order="number")
+        self._dataflow.state_log.restore([(row["number"], row["entry"]) for row in entries])
 
     def _attach_again(self, subscription: Subscription) -> None:
         if subscription.number in self._subscriptions.backfills:

@@ -17,12 +17,8 @@ from xscl.documents.results import (
     subscription_row,
 )
 from xscl.store.queries.results import ResultRange, has_result
-from xscl.store.queries.subscriptions import (
-    delete_retired,
-    insert_subscriptions,
-    rename_retired,
-    retired_versions,
-)
+from xscl.store.queries.rows import delete_rows
+from xscl.store.queries.subscriptions import all_subscriptions, rename_retired
 from xscl.store.store import Store
 
 
@@ -34,7 +30,7 @@ class RetiredVersions:
         self.by_name: dict[str, tuple[Subscription, ...]] = {}
         self.by_qid: dict[int, tuple[Subscription, ...]] = {}
         self._swept = 0  # up to which position of forgotten results
-        for one in stored_subscriptions(retired_versions(store)):
+        for one in stored_subscriptions(all_subscriptions(store, retired=True)):
             self._index(one)
 
     def __iter__(self) -> Iterator[Subscription]:
@@ -58,7 +54,7 @@ class RetiredVersions:
             self._swept = forgotten
         asked = ResultRange(one.qid, one.since, max(one.after, forgotten), one.until)
         if has_result(self._store, asked):
-            insert_subscriptions(self._store, [subscription_row(one)], retired=True)
+            self._store.insert_rows("retired", [subscription_row(one)])
             self._index(one)
         return dropped
 
@@ -66,7 +62,7 @@ class RetiredVersions:
         """Delete versions; return them."""
         dropped = list(versions)
         for one in dropped:
-            delete_retired(self._store, one.key, one.version, one.after)
+            delete_rows(self._store, "retired", key=one.key, version=one.version, after=one.after)
             for index, at in ((self.by_name, one.name), (self.by_qid, one.qid)):
                 _remove(index, at, one)
         return dropped

@@ -29,7 +29,8 @@ from xscl.planning.event_queries import (
 )
 from xscl.planning.query_plan import Outline
 from xscl.store.queries.feeds import has_feeds_on
-from xscl.store.queries.streams import declared_streams, delete_streams_of, put_streams
+from xscl.store.queries.rows import rows_of
+from xscl.store.queries.streams import delete_streams_of
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
 
@@ -67,7 +68,7 @@ class Streams:
         self._changes = 0
         self._table: pa.Table | None = None
         self._table_for: tuple[int, ...] = ()
-        for row in declared_streams(store):
+        for row in rows_of(store, "stream"):
             text = row.pop("attributes")
             schema = None if text is None else schema_from(text)
             self._declared[row["name"]] = StreamDeclaration(**row, schema=schema)
@@ -100,7 +101,7 @@ class Streams:
             }
             for one in declared
         ]
-        put_streams(self._store, rows)
+        self._store.insert_rows("stream", rows, replace=True)
         self._changes += 1
         self._declared.update((one.name, one) for one in declared)
 

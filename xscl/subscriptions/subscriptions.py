@@ -40,19 +40,9 @@ from xscl.language.names import LONGEST_NAME, PREFIX, in_short
 from xscl.planning.compile_cache import Plain, Variable
 from xscl.planning.planner import Planned
 from xscl.planning.query_plan import Outline
-from xscl.store.queries.backfills import (
-    acknowledge_backfill,
-    backfills,
-    delete_backfill,
-    insert_backfill,
-)
 from xscl.store.queries.results import delete_results_of
-from xscl.store.queries.stars import delete_stars_of
-from xscl.store.queries.subscriptions import (
-    delete_subscription,
-    insert_subscriptions,
-    subscriptions,
-)
+from xscl.store.queries.rows import delete_rows, rows_of, update_rows
+from xscl.store.queries.subscriptions import all_subscriptions
 from xscl.store.queries.tables import LEVELS
 from xscl.store.store import Store
 from xscl.subscriptions.retired import RetiredVersions
@@ -226,8 +216,8 @@ class Subscriptions:
         self.by_qid[old.qid] = exchanged(self.by_qid[old.qid])
         if old.publish is not None:
             self._publishers[old.publish] = exchanged(self._publishers[old.publish])
-        delete_subscription(self._store, old.number)
-        insert_subscriptions(self._store, [subscription_row(new)])
+        delete_rows(self._store, "subscription", number=old.number)
+        self._store.insert_rows("subscription", [subscription_row(new)])
         self._changes += 1
         return new
 
@@ -239,7 +229,7 @@ class Subscriptions:
 
     def purge(self, name: str) -> None:
         """Delete the matches of a removed subscription, and what stars keep of them."""
-        delete_stars_of(self._store, name)
+        delete_rows(self._store, "star", subscription=name)
         for one in self.retired.drop(self.retired.of(name)):
             self._keys.pop(one.key, None)
             self._drop_results(one.qid)
@@ -383,12 +373,12 @@ class Subscriptions:
         """Record that the matches of a stored subscription before a document are to be found."""
         self._exchange(self[name], replace(self[name], backfilled=position))
         self.backfills[begun.subscription] = begun
-        insert_backfill(self._store, asdict(begun))
+        self._store.insert_rows("backfill", [asdict(begun)])
 
     def acknowledge_backfill(self, number: int) -> None:
         """Record that a registration was acknowledged: its backfill is resumed after a crash."""
         self.backfills[number] = replace(self.backfills[number], acknowledged=True)
-        acknowledge_backfill(self._store, number)
+        update_rows(self._store, "backfill", {"acknowledged": True}, subscription=number)
 
     def end_backfill(self, one: Subscription, position: int, live: Sequence[int]) -> None:
         """Mark the matches of a subscription up to a position as backfilled, except `live` ones."""
@@ -401,7 +391,7 @@ class Subscriptions:
 
     def _drop_backfill(self, number: int) -> None:
         if self.backfills.pop(number, None) is not None:
-            delete_backfill(self._store, number)
+            delete_rows(self._store, "backfill", subscription=number)
 
     def numbered(self, number: int) -> Subscription | None:
         """Return the subscription of a number whose backfill is not complete, or None."""
@@ -415,7 +405,7 @@ class Subscriptions:
 
     def save(self) -> None:
         """Write the subscriptions added since the last call."""
-        insert_subscriptions(self._store, map(subscription_row, self._new))
+        self._store.insert_rows("subscription", map(subscription_row, self._new))
         self._new.clear()
 
     def remove(self, name: str, position: int) -> Subscription:
@@ -436,7 +426,7 @@ class Subscriptions:
         else:
             del self.by_qid[subscription.qid]
             self._drop_results(subscription.qid)
-        delete_subscription(self._store, subscription.number)
+        delete_rows(self._store, "subscription", number=subscription.number)
         self._drop_backfill(subscription.number)
         if subscription.number == self._next - 1:  # nobody has its number again
             self._store.set_meta(subscriptions=self._next - 1)
@@ -582,9 +572,9 @@ class Subscriptions:
         return found
 
     def _load(self) -> None:
-        for one in stored_subscriptions(subscriptions(self._store)):
+        for one in stored_subscriptions(all_subscriptions(self._store)):
             self._index(one)
-        for row in backfills(self._store):
+        for row in rows_of(self._store, "backfill"):
             self.backfills[row["subscription"]] = Backfill(**row)
         for one in (*self, *self.retired):
             if one.key != one.name:

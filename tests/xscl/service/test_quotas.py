@@ -19,7 +19,7 @@ from xscl.errors import StoreError
 from xscl.service import tokens
 from xscl.service.accounts import Accounts, QuotaExceeded
 from xscl.service.tokens import SESSION, Tokens
-from xscl.store.queries.accounts import account_numbers
+from xscl.store.queries.rows import rows_of
 
 
 def test_a_user_has_so_many_tokens(
@@ -78,7 +78,10 @@ def test_nobody_has_the_number_of_a_user_whose_creation_was_stored_and_failed(
                 accounts.make("alice")
         assert accounts.make("bob").number == 2
         assert accounts.make("alice").number == 1
-        assert account_numbers(store) == {"alice": 1, "bob": 2}
+        assert {row["name"]: row["number"] for row in rows_of(store, "account")} == {
+            "alice": 1,
+            "bob": 2,
+        }
 
 
 def test_tokens_made_at_the_same_time_do_not_exceed_the_bound() -> None:

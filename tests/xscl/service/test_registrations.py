@@ -26,8 +26,9 @@ from xscl.service.registrations import (
     register,
 )
 from xscl.store import store_file
-from xscl.store.queries.registrations import StoredRow, rows_of
-from xscl.store.queries.tables import VERSION
+from xscl.store.queries.registrations import StoredRow
+from xscl.store.queries.rows import rows_of
+from xscl.store.queries.tables import VERSION, named
 from xscl.store.store import Store
 from xscl.store.store_errors import StoreDamaged, StoreWentBack, WrongVersion
 from xscl.store.store_lock import StoreMark, marked, write_mark
@@ -72,7 +73,10 @@ def home(tmp_path: Path) -> DataDirectory:
 
 def registered(home: DataDirectory) -> dict[str, list[StoredRow]]:
     with closing(Store(home.database)) as store:
-        return {table: rows_of(store, table, names) for table, names in COMPARED.items()}
+        return {
+            table: list(rows_of(store, table, *names, order=named(names)))
+            for table, names in COMPARED.items()
+        }
 
 
 def secrets(home: DataDirectory) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from xscl.errors import XsclError
 from xscl.polling.credentials import Credentials
 from xscl.polling.feed import HIDDEN, shown
 from xscl.polling.feed_repository import ticks
-from xscl.store.queries import endpoints as stored
+from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 
 OVERLAP = 86_400 * SECOND
@@ -87,13 +87,13 @@ class Endpoints:
         self._load()
 
     def _load(self) -> None:
-        for row in stored.endpoints(self._store):
+        for row in rows_of(self._store, "endpoint", order="created, id"):
             channel = read(row.pop("kind"), row.pop("config"))
             endpoint = Endpoint(channel=channel, **row)
             self._know(found := self._after_restore(endpoint))
             if found != endpoint:
                 self._changed.add(found.id)
-        for row in stored.letters(self._store):
+        for row in rows_of(self._store, "dead_letter", order="position"):
             letter = Letter(**row)
             self._letters.setdefault(letter.endpoint, {})[letter.message] = letter
 
@@ -290,7 +290,7 @@ class Endpoints:
             gone = [id for id in dict.fromkeys(ids) if id in self._by_id]
             if gone:
                 with self._store.transaction():
-                    stored.delete_endpoints(self._store, gone)
+                    self._delete(gone)
                 self._forget(gone)
 
     def _forget(self, gone: Sequence[str]) -> None:
@@ -354,8 +354,14 @@ class Endpoints:
     def _write(self, changed: Sequence[Endpoint], letters: Sequence[Letter]) -> None:
         with self._store.transaction():
             ids = [*self._failed, *(endpoint.id for endpoint in changed)]
-            stored.delete_endpoints(self._store, ids)
-            stored.insert_endpoints(self._store, map(_row, changed), map(asdict, letters))
+            self._delete(ids)
+            self._store.insert_rows("endpoint", map(_row, changed))
+            self._store.insert_rows("dead_letter", map(asdict, letters))
+
+    def _delete(self, ids: Sequence[str]) -> None:
+        """Delete endpoints with their letters."""
+        delete_rows(self._store, "endpoint", id=ids)
+        delete_rows(self._store, "dead_letter", endpoint=ids)
 
 
 def secrets_key(id: str) -> str:

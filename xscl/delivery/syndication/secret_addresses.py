@@ -16,7 +16,7 @@ from xscl.delivery.message import owner_name
 from xscl.errors import XsclError
 from xscl.language.names import refuse_label
 from xscl.polling.feed_repository import ticks
-from xscl.store.queries import secret_addresses as stored
+from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 
 MOST = 100
@@ -54,7 +54,8 @@ class SecretAddresses:
         self._store = store
         self._mutex = threading.Lock()
         self._by_hash: dict[bytes, Address] = {
-            row.pop("hash"): Address(**row) for row in stored.secret_addresses(store)
+            row.pop("hash"): Address(**row)
+            for row in rows_of(store, "secret_address", order="created, id")
         }
 
     def close(self) -> None:
@@ -72,7 +73,8 @@ class SecretAddresses:
                     f"a feed has at most {MOST} secret addresses", hint="revoke one first"
                 )
             with self._store.transaction():
-                stored.insert_secret_address(self._store, {"hash": _hash(secret), **asdict(made)})
+                row = {"hash": _hash(secret), **asdict(made)}
+                self._store.insert_rows("secret_address", [row])
             self._by_hash[_hash(secret)] = made
         return made, secret
 
@@ -114,7 +116,7 @@ class SecretAddresses:
                 return
             with self._store.transaction():
                 for digest in digests:
-                    stored.delete_secret_address(self._store, digest)
+                    delete_rows(self._store, "secret_address", hash=digest)
             for digest in digests:
                 self._by_hash.pop(digest, None)
 

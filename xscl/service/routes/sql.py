@@ -13,10 +13,14 @@ from pydantic import ConfigDict, Field
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, Moment, RequestBody
 from xscl.service.dependencies import Here, Who
-from xscl.service.saved_statements import LONGEST_NAME, save_statement, saved_statements
+from xscl.service.saved_statements import (
+    LONGEST_NAME,
+    delete_statement,
+    save_statement,
+    saved_statements,
+)
 from xscl.service.sql import Form, Limits, QueryResult, Viewer
 from xscl.service.sql.limits import AsOf
-from xscl.store.queries.statements import delete_statement
 from xscl.time_format import written
 
 router = APIRouter(prefix="/sql", tags=["sql"])
@@ -219,7 +223,7 @@ def save(name: StatementName, statement: Statement, here: Here, who: Who) -> Non
 def forget(name: StatementName, here: Here, who: Who) -> None:
     """Removes a saved statement, if there is one of that name."""
     with here.reading() as store, store.transaction():
-        delete_statement(store, who.number, name)
+        delete_statement(store, who, name)
 
 
 @router.get("/relations", summary="List the relations that can be queried", response_model=Rows)

@@ -13,8 +13,7 @@ from xscl.service.dependencies import Here, Who
 from xscl.service.match_views import match_view
 from xscl.service.paging import Limit, Page
 from xscl.service.problems import not_found
-from xscl.service.stars import add_star, mark_of, star_row, stars
-from xscl.store.queries.stars import delete_star
+from xscl.service.stars import add_star, delete_star, mark_of, star_row, stars
 
 router = APIRouter(tags=["matches"])
 
@@ -103,4 +102,4 @@ def put(match: MatchId, place: StarPlace, here: Here, who: Who) -> None:
 def delete(match: MatchId, here: Here, who: Who) -> None:
     """Removes the star of a match, if it has one."""
     with here.reading() as store, store.transaction():
-        delete_star(store, who.number, match)
+        delete_star(store, who, match)

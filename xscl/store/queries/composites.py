@@ -1,8 +1,8 @@
-"""The tables of composites and of the definitions of their streams."""
+"""The table of composites."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,25 +10,9 @@ import pyarrow as pa
 
 from xscl.store.queries.lists import first_of, is_empty
 from xscl.store.queries.numbers import Numbers, among, found_numbers
+from xscl.store.queries.rows import delete_rows
+from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
-
-_COLUMNS = "doc, docs, nodes, vals, start, ts, clock, rank, first, version, bases"
-
-
-def insert_composites(store: Store, rows: Iterable[Mapping[str, object]]) -> None:
-    """Append composites, each with its number `doc`."""
-    store.insert_rows("state.composite", rows)
-
-
-def composites_of(
-    store: Store, numbers: Collection[int] | Numbers | None = None
-) -> Iterator[dict[str, Any]]:
-    """Return the composites of some numbers, or all, in the order of their numbers."""
-    where, parameters = "", list[object]()
-    if numbers is not None:
-        listed, parameters = among(numbers)
-        where = f" WHERE doc IN ({listed})"
-    return store.rows(f"SELECT {_COLUMNS} FROM state.composite{where} ORDER BY doc", parameters)
 
 
 def relational_results(store: Store, first: int, last: int) -> Iterator[dict[str, Any]]:
@@ -36,7 +20,7 @@ def relational_results(store: Store, first: int, last: int) -> Iterator[dict[str
     composites = {
         row["doc"]: row
         for row in store.rows(
-            f"SELECT {_COLUMNS} FROM state.composite"
+            f"SELECT {named(TABLES['composite'].names)} FROM state.composite"
             f" WHERE ts BETWEEN ? AND ? AND {is_empty('docs')}",
             [first, last],
         )
@@ -71,26 +55,4 @@ def delete_composites(store: Store, *, but: Numbers) -> None:
     numbers = found_numbers(store, "SELECT doc FROM state.composite")
     gone = numbers[~np.isin(numbers, but)]
     if len(gone):
-        listed, parameters = among(gone)
-        store.fetch(f"DELETE FROM state.composite WHERE doc IN ({listed})", parameters)
-
-
-# -- Definitions of streams ----------------------------------------------------------------
-
-
-def composite_streams(store: Store) -> dict[int, str]:
-    """Return the definitions of composite streams by their numbers."""
-    return dict(store.fetch("SELECT number, definition FROM state.composite_stream"))
-
-
-def insert_composite_streams(store: Store, definitions: Mapping[int, str]) -> None:
-    """Append definitions of composite streams by their numbers."""
-    store.insert_rows(
-        "state.composite_stream",
-        ({"number": number, "definition": text} for number, text in definitions.items()),
-    )
-
-
-def delete_composite_stream(store: Store, number: int) -> None:
-    """Delete the definition of a composite stream."""
-    store.fetch("DELETE FROM state.composite_stream WHERE number = ?", [number])
+        delete_rows(store, "composite", doc=gone)

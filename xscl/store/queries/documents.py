@@ -33,12 +33,6 @@ def insert_documents(store: Store, rows: pa.Table | Mapping[str, Any]) -> None:
         store.insert_columns(_TABLE, rows)
 
 
-def delete_documents(store: Store, docs: Numbers) -> None:
-    """Delete the rows of some documents."""
-    listed, parameters = among(docs)
-    store.fetch(f"DELETE FROM state.document WHERE doc IN ({listed})", parameters)
-
-
 # -- Reading -------------------------------------------------------------------------------
 
 
@@ -46,13 +40,6 @@ def stored_documents(store: Store, docs: Collection[int]) -> Iterator[dict[str, 
     """Return the parts of documents that matches need; `stream` is the first one of several."""
     listed, parameters = among(docs)
     query = f"SELECT {_STORED} FROM state.document WHERE doc IN ({listed})"
-    return store.rows(query, parameters)
-
-
-def identities(store: Store, docs: Collection[int]) -> Iterator[dict[str, Any]]:
-    """Return `given`, `id`, `streams`, `hash` and `base` of documents."""
-    listed, parameters = among(docs)
-    query = f"SELECT given, id, streams, hash, base FROM state.document WHERE doc IN ({listed})"
     return store.rows(query, parameters)
 
 

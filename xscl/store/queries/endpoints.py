@@ -2,44 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from xscl.store.queries.lists import LISTED
 from xscl.store.store import Store
-
-
-def endpoints(store: Store) -> Iterator[dict[str, Any]]:
-    """Return all endpoints in the order of their creation."""
-    return store.rows(
-        "SELECT id, subscription, kind, config, created, position, state, failures, next_try, note"
-        " FROM state.endpoint ORDER BY created, id"
-    )
-
-
-def letters(store: Store) -> Iterator[dict[str, Any]]:
-    """Return all letters in the order of their positions."""
-    return store.rows(
-        "SELECT endpoint, message, position, last, died, attempts, reason, next_try"
-        " FROM state.dead_letter ORDER BY position"
-    )
-
-
-def insert_endpoints(
-    store: Store,
-    endpoints: Iterable[Mapping[str, object]],
-    letters: Iterable[Mapping[str, object]] = (),
-) -> None:
-    """Insert endpoints and letters: rows as the functions of these names return them."""
-    store.insert_rows("state.endpoint", endpoints)
-    store.insert_rows("state.dead_letter", letters)
-
-
-def delete_endpoints(store: Store, ids: Sequence[str]) -> None:
-    """Delete endpoints with their letters."""
-    for table, column in (("endpoint", "id"), ("dead_letter", "endpoint")):
-        store.fetch(f"DELETE FROM state.{table} WHERE {column} IN {LISTED}", [list(ids)])
-
 
 # -- Figures -------------------------------------------------------------------------------
 

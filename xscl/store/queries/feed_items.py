@@ -6,17 +6,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from xscl.store.queries.lists import LISTED
+from xscl.store.queries.rows import rows_of
 from xscl.store.store import Store
 
 
 def items_of(store: Store, keys: Collection[str]) -> Iterator[dict[str, Any]]:
     """Return the items of feeds; `first_name`, `all_names` and `alike` are below 2 ** 64."""
-    return store.rows(
-        "SELECT key, identity, hash, versions, rule, skipped, missing_since, first_name,"
-        " all_names, time_from, clipped, written, alike FROM state.feed_item"
-        f" WHERE key IN {LISTED}",
-        [list(keys)],
-    )
+    return rows_of(store, "feed_item", key=keys)
 
 
 def count_items(store: Store, keys: Collection[str] | None = None) -> Iterator[dict[str, Any]]:

@@ -11,6 +11,8 @@ from typing import Any
 
 from xscl.store.queries.lists import LISTED, contains
 from xscl.store.queries.owners import OPERATOR, own_condition
+from xscl.store.queries.rows import update_rows
+from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 
 _POLLED = (
@@ -21,11 +23,10 @@ _POLLED = (
 )
 """The columns that a poll may change, besides the time of the next one."""
 _EDITED = ("tags", "every", "gone", "next_poll", "header_names")
-_COLUMNS = ", ".join(("key", "stream", "tags", "every", "added", "next_poll", *_POLLED))
 
 
 def _feeds(store: Store, rest: str, *parameters: object) -> Iterator[dict[str, Any]]:
-    return store.rows(f"SELECT {_COLUMNS} FROM state.feed {rest}", parameters)
+    return store.rows(f"SELECT {named(TABLES['feed'].names)} FROM state.feed {rest}", parameters)
 
 
 def feeds(store: Store) -> Iterator[dict[str, Any]]:
@@ -108,18 +109,13 @@ def insert_feeds(store: Store, rows: Sequence[Mapping[str, object]]) -> None:
 
 def update_feed(store: Store, row: Mapping[str, object]) -> None:
     """Write the editable columns of a feed, given as a row as `feeds` returns it."""
-    store.fetch(
-        f"UPDATE state.feed SET {', '.join(f'{name} = ?' for name in _EDITED)} WHERE key = ?",
-        [row[name] for name in (*_EDITED, "key")],
-    )
+    update_rows(store, "feed", {name: row[name] for name in _EDITED}, key=str(row["key"]))
 
 
 def update_failure(store: Store, row: Mapping[str, object]) -> None:
     """Write the failure of a feed, given as a row as `feeds` returns it."""
-    store.fetch(
-        "UPDATE state.feed SET code = ?, error = ?, failures = ? WHERE key = ?",
-        [row[name] for name in ("code", "error", "failures", "key")],
-    )
+    changed = {name: row[name] for name in ("code", "error", "failures")}
+    update_rows(store, "feed", changed, key=str(row["key"]))
 
 
 def delete_feed(store: Store, key: str) -> None:

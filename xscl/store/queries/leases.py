@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from xscl.store.queries.lists import LISTED
+from xscl.store.queries.rows import delete_rows, rows_of, update_rows
 from xscl.store.store import Store
-
-_LEASES = (
-    "SELECT key, hub, topic, callback, asked, due, confirmed, until, failures, denied, note,"
-    " deliveries, delivered, missed FROM state.feed_lease"
-)
 
 
 def leases(store: Store, keys: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
     """Return the leases of some feeds, or all."""
     if keys is None:
-        return store.rows(_LEASES)
-    return store.rows(f"{_LEASES} WHERE key IN {LISTED}", [list(keys)])
+        return rows_of(store, "feed_lease")
+    return rows_of(store, "feed_lease", key=keys)
 
 
 def count_leases(store: Store) -> int:
@@ -29,7 +24,7 @@ def count_leases(store: Store) -> int:
 
 def leases_at(store: Store, callback: str) -> Iterator[dict[str, Any]]:
     """Return the lease with a callback, given by its hash."""
-    return store.rows(f"{_LEASES} WHERE callback = ?", [callback])
+    return rows_of(store, "feed_lease", callback=callback)
 
 
 def wanted_leases(store: Store, now: int, most: int) -> list[tuple[str, str, str]]:
@@ -66,7 +61,7 @@ def put_lease(store: Store, row: Mapping[str, object]) -> None:
 
 def delete_leases(store: Store, keys: Collection[str]) -> None:
     """Delete the leases of feeds."""
-    store.fetch(f"DELETE FROM state.feed_lease WHERE key IN {LISTED}", [list(keys)])
+    delete_rows(store, "feed_lease", key=keys)
 
 
 def note_problem(store: Store, key: str, note: str, *, asked: int) -> None:
@@ -82,28 +77,20 @@ def confirm_lease(
     store: Store, key: str, callback: str, *, confirmed: int, until: int, due: int
 ) -> None:
     """Begin a lease or prolong it."""
-    store.fetch(
-        "UPDATE state.feed_lease SET confirmed = ?, until = ?, due = ?, failures = 0,"
-        " denied = false, note = NULL WHERE key = ? AND callback = ?",
-        [confirmed, until, due, key, callback],
-    )
+    begun = {"confirmed": confirmed, "until": until, "due": due}
+    changed = {**begun, "failures": 0, "denied": False, "note": None}
+    update_rows(store, "feed_lease", changed, key=key, callback=callback)
 
 
 def deny_lease(store: Store, key: str, callback: str, *, due: int, note: str) -> None:
     """End a lease that the hub refuses."""
-    store.fetch(
-        "UPDATE state.feed_lease SET until = NULL, denied = true, due = ?, note = ?"
-        " WHERE key = ? AND callback = ?",
-        [due, note, key, callback],
-    )
+    changed = {"until": None, "denied": True, "due": due, "note": note}
+    update_rows(store, "feed_lease", changed, key=key, callback=callback)
 
 
 def end_leases(store: Store, keys: Collection[str], note: str) -> None:
     """End leases that are over."""
-    store.fetch(
-        f"UPDATE state.feed_lease SET until = NULL, note = ? WHERE key IN {LISTED}",
-        [note, list(keys)],
-    )
+    update_rows(store, "feed_lease", {"until": None, "note": note}, key=keys)
 
 
 def count_delivery(store: Store, key: str, now: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from xscl.store.queries.tables import TABLES, named
+from xscl.store.queries.tables import TABLES
 from xscl.store.store import Store
 
 StoredRow: TypeAlias = dict[str, Any]
@@ -18,12 +18,6 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     **{"subscription_tag": ("subscription", "tag"), "saved_statement": ("account", "name")},
 }
 """The columns that distinguish the rows of a table, where these are not its `id`."""
-
-
-def rows_of(store: Store, table: str, columns: Sequence[str]) -> list[StoredRow]:
-    """Return some columns of the rows of a table, in the order of these."""
-    order = ", ".join(str(place) for place, _ in enumerate(columns, 1))
-    return list(store.rows(f"SELECT {named(columns)} FROM state.{table} ORDER BY {order}"))
 
 
 def insert_missing(store: Store, table: str, rows: Sequence[Mapping[str, object]]) -> int:

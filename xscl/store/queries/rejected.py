@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from xscl.store.queries.numbers import among
 from xscl.store.queries.owners import own_condition
 from xscl.store.store import Store
-
-
-def insert_rejected(store: Store, rows: Iterable[Mapping[str, object]]) -> None:
-    """Append rejected documents."""
-    store.insert_rows("state.rejected", rows)
 
 
 def rejected_of(
@@ -57,12 +51,6 @@ def insert_late(store: Store, rows: Sequence[tuple[int, int, int]]) -> None:
     docs, watermarks, lateness = zip(*rows, strict=True)
     columns = {"doc": docs, "watermark": watermarks, "lateness": lateness}
     store.insert_columns("state.late", columns)
-
-
-def delete_late(store: Store, docs: Collection[int]) -> None:
-    """Delete some late documents."""
-    listed, parameters = among(docs)
-    store.fetch(f"DELETE FROM state.late WHERE doc IN ({listed})", parameters)
 
 
 # -- Both ----------------------------------------------------------------------------------

@@ -5,22 +5,18 @@ The two tables have equal columns; `outputs`, `places`, `reads`, `columns` and `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 from xscl.store.queries.lists import contains
 from xscl.store.queries.numbers import found_number
 from xscl.store.queries.owners import own_condition
+from xscl.store.queries.rows import delete_rows, update_rows
+from xscl.store.queries.tables import TABLES, named
 from xscl.store.queries.tags import TAGGED
 from xscl.store.store import Store
 
-_CURRENT, _RETIRED = "state.subscription", "state.retired"
-_COLUMNS = (
-    "number, name, query, template, qid, outputs, places, since, is_distinct, updates, publish,"
-    " reads, ordered, language, columns, events, key, version, after, until, bound_to, backfilled,"
-    " live"
-)
 _NAMED = ("endpoint", "secret_address", "star", "subscription_tag")
 """The tables with names of subscriptions."""
 
@@ -41,43 +37,11 @@ _ALL = 1 << 62
 # -- Rows ----------------------------------------------------------------------------------
 
 
-def subscriptions(store: Store) -> dict[str, Sequence[Any]]:
-    """Return the columns of all subscriptions in the order of their numbers."""
-    return _all(store, _CURRENT, "number")
-
-
-def retired_versions(store: Store) -> dict[str, Sequence[Any]]:
-    """Return the columns of all retired versions in the order of their ends."""
-    return _all(store, _RETIRED, "version, until")
-
-
-def _all(store: Store, table: str, order: str) -> dict[str, Sequence[Any]]:
-    return store.columns(f"SELECT {_COLUMNS} FROM {table} ORDER BY {order}")
-
-
-def insert_subscriptions(
-    store: Store, rows: Iterable[Mapping[str, object]], *, retired: bool = False
-) -> None:
-    """Insert subscriptions, or retired versions: rows of all columns."""
-    store.insert_rows(_RETIRED if retired else _CURRENT, rows)
-
-
-def delete_subscription(store: Store, number: int) -> None:
-    """Delete a subscription."""
-    store.fetch("DELETE FROM state.subscription WHERE number = ?", [number])
-
-
-def lowest_retired(store: Store) -> int:
-    """Return the lowest `qid` of retired versions, 0 without one."""
-    return found_number(store, "SELECT min(qid) FROM state.retired") or 0
-
-
-def delete_retired(store: Store, key: str, version: int, after: int) -> None:
-    """Delete a version with the results after a position."""
-    store.fetch(
-        "DELETE FROM state.retired WHERE key = ? AND version = ? AND after = ?",
-        [key, version, after],
-    )
+def all_subscriptions(store: Store, *, retired: bool = False) -> dict[str, Sequence[Any]]:
+    """Return the columns of all subscriptions by number, or of retired versions by their ends."""
+    table, order = ("retired", "version, until") if retired else ("subscription", "number")
+    names = named(TABLES[table].names)
+    return store.columns(f"SELECT {names} FROM state.{table} ORDER BY {order}")
 
 
 # -- Names ---------------------------------------------------------------------------------
@@ -85,11 +49,9 @@ def delete_retired(store: Store, key: str, version: int, after: int) -> None:
 
 def rename_retired(store: Store, name: str, new: str) -> None:
     """Give the retired versions of a name another one, and all that refers to them by it."""
-    store.fetch("UPDATE state.retired SET name = ? WHERE name = ?", [new, name])
+    update_rows(store, "retired", {"name": new}, name=name)
     for table in _NAMED:
-        store.fetch(
-            f"UPDATE state.{table} SET subscription = ? WHERE subscription = ?", [new, name]
-        )
+        update_rows(store, table, {"subscription": new}, subscription=name)
 
 
 def delete_endpoints_and_tags(store: Store, name: str) -> None:
@@ -104,7 +66,7 @@ def delete_endpoints_and_tags(store: Store, name: str) -> None:
     )
     for table in _NAMED:
         if table != "star":
-            store.fetch(f"DELETE FROM state.{table} WHERE subscription = ?", [name])
+            delete_rows(store, table, subscription=name)
 
 
 # -- Of an owner ---------------------------------------------------------------------------

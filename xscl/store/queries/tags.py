@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from xscl.store.queries.lists import LISTED
 from xscl.store.queries.owners import own_condition
+from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 
 TAGGED = "name IN (SELECT subscription FROM state.subscription_tag WHERE tag = ?)"
@@ -14,25 +14,16 @@ TAGGED = "name IN (SELECT subscription FROM state.subscription_tag WHERE tag = ?
 
 def replace_tags(store: Store, tagged: Mapping[str, Iterable[str]]) -> None:
     """Replace the tags of subscriptions, in a transaction of the caller."""
-    delete_tags_of(store, tagged)
+    delete_rows(store, "subscription_tag", subscription=tagged)
     store.insert_rows(
         "state.subscription_tag",
         ({"subscription": name, "tag": tag} for name, tags in tagged.items() for tag in tags),
     )
 
 
-def delete_tags_of(store: Store, names: Collection[str]) -> None:
-    """Delete the tags of subscriptions."""
-    store.fetch(f"DELETE FROM state.subscription_tag WHERE subscription IN {LISTED}", [list(names)])
-
-
 def tags_of(store: Store, names: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Return the tags of subscriptions in their order, by engine name; () without any."""
-    rows = store.rows(
-        f"SELECT subscription, tag FROM state.subscription_tag WHERE subscription IN {LISTED}"
-        " ORDER BY tag",
-        [list(names)],
-    )
+    rows = rows_of(store, "subscription_tag", order="tag", subscription=names)
     found: dict[str, tuple[str, ...]] = dict.fromkeys(names, ())
     for row in rows:
         found[row["subscription"]] += (row["tag"],)

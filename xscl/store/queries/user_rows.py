@@ -7,6 +7,7 @@ from typing import Any
 
 from xscl.store.queries.lists import any_of
 from xscl.store.queries.owners import own_condition
+from xscl.store.queries.rows import delete_rows
 from xscl.store.store import Store
 
 _BY_NUMBER = {
@@ -27,7 +28,7 @@ Others have rows of subscriptions and feeds, which leave with these.
 def delete_rows_of(store: Store, account: int) -> None:
     """Delete the rows of a user whose subscriptions and feeds are removed already."""
     for table, column in _BY_NUMBER.items():
-        store.fetch(f"DELETE FROM state.{table} WHERE {column} = ?", [account])
+        delete_rows(store, table, **{column: account})
     for table, column in _BY_NAME.items():
         store.fetch(f"DELETE FROM state.{table} WHERE {own_condition(column, account)}")
 

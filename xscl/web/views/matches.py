@@ -15,9 +15,9 @@ from xscl.delivery.cards import MatchView
 from xscl.documents.results import XSCL, Subscription
 from xscl.service.installation import Installation
 from xscl.service.match_views import LAST, match_view, match_views
+from xscl.service.stars import starred_among
 from xscl.service.subscribing import versions
 from xscl.service.tags import LONGEST
-from xscl.store.queries.stars import starred_among
 from xscl.store.queries.subscriptions import names_of, streams_read
 from xscl.store.queries.tags import tag_counts
 from xscl.subscriptions.match import Match
@@ -166,7 +166,7 @@ def match_at(asked: PageRequest, id: str, at: str) -> MatchView:
 def starred_of(asked: PageRequest, listed: Sequence[MatchView]) -> set[str]:
     """Return the ids of the matches on a page that the reader has starred."""
     with asked.here.reading() as store:
-        return starred_among(store, asked.who.number, [one.id for one in listed])
+        return starred_among(store, asked.who, [one.id for one in listed])
 
 
 def cards(asked: PageRequest, found: Sequence[Match]) -> list[MatchView]:

@@ -15,10 +15,14 @@ from xscl.delivery.cards import shortened
 from xscl.drawing import chart_of, draw_chart
 from xscl.errors import XsclError
 from xscl.service.routes.sql import EXAMPLES, Question, ask, viewer
-from xscl.service.saved_statements import LONGEST_NAME, save_statement, saved_statements
+from xscl.service.saved_statements import (
+    LONGEST_NAME,
+    delete_statement,
+    save_statement,
+    saved_statements,
+)
 from xscl.service.sql import Form as SqlForm
 from xscl.store.queries.relations import meaning
-from xscl.store.queries.statements import delete_statement
 from xscl.web import facets
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute, problem_text
@@ -114,7 +118,7 @@ def save(
 def forget(asked: Asked, name: Annotated[str, Form(max_length=LONGEST_NAME)]) -> RedirectResponse:
     """Remove a saved statement, and return to the page."""
     with asked.here.reading() as store, store.transaction():
-        delete_statement(store, asked.who.number, name)
+        delete_statement(store, asked.who, name)
     return RedirectResponse("/witnesses", HTTPStatus.SEE_OTHER)
 
 

@@ -10,8 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.delivery.cards import MatchView
 from xscl.service.problems import not_found
-from xscl.service.stars import add_star, mark_of, stars
-from xscl.store.queries.stars import delete_star
+from xscl.service.stars import add_star, delete_star, mark_of, stars
 from xscl.web.links import on_site
 from xscl.web.page_request import Asked, PageRequest
 from xscl.web.problems import PageRoute
@@ -50,7 +49,7 @@ def star(
     """Star a match, or remove its star, and return to the page."""
     if remove:
         with asked.here.reading() as store, store.transaction():
-            delete_star(store, asked.who.number, match)
+            delete_star(store, asked.who, match)
         return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
     view: MatchView = match_at(asked, match, at)
     if view.gone:
