@@ -40,7 +40,7 @@ from xscl.polling.poll_history import PollRecord, polls_of, save_polls
 from xscl.polling.stored_feeds import feed_of, row_of
 from xscl.store.queries import feed_items, feed_spool, leases
 from xscl.store.queries import feeds as stored
-from xscl.store.queries.polls import delete_polls
+from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 
 
@@ -122,7 +122,7 @@ class FeedRepository:
     # -- Reading ---------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Feed]:
-        return self._read(stored.feeds(self.store))
+        return self._read(rows_of(self.store, "feed", order="added, key"))
 
     def __getitem__(self, name: str) -> Feed:
         """Return a feed by its address or key, or by its stream if that has one feed only.
@@ -134,7 +134,7 @@ class FeedRepository:
         listed = self._read(stored.feeds_among(self.store, keys, shown(address)))
         near = [feed for feed in listed if not feed.owner or feed.key == name]
         found = [feed for feed in near if feed.url == address or feed.key in keys]
-        found = found or list(self._read(stored.feeds_on(self.store, name)))
+        found = found or list(self._read(rows_of(self.store, "feed", stream=name)))
         found = found or [feed for feed in near if feed.shown_url == name]
         if len(found) == 1:
             return found[0]
@@ -161,7 +161,7 @@ class FeedRepository:
         """Return the remembered items of feeds, by key and identity."""
         found: dict[str, dict[str, ItemVersion]] = {key: {} for key in keys}
         if found:
-            for row in feed_items.items_of(self.store, keys):
+            for row in rows_of(self.store, "feed_item", key=keys):
                 key, identity = row.pop("key"), row.pop("identity")
                 found[key][identity] = ItemVersion(**row)
         return found
@@ -177,7 +177,8 @@ class FeedRepository:
 
     def lease_of(self, callback: str) -> HubLease | None:
         """Return the lease with a callback, by the hash of that."""
-        return next((HubLease(**row) for row in leases.leases_at(self.store, callback)), None)
+        rows = rows_of(self.store, "feed_lease", callback=callback)
+        return next((HubLease(**row) for row in rows), None)
 
     def polls(self, feed: Feed) -> Sequence[PollRecord]:
         """Return the last polls of a feed, the newest first."""
@@ -229,7 +230,7 @@ class FeedRepository:
 
     def _insert(self, feeds: Sequence[Feed]) -> None:
         self._secrets.keep(feed for feed in feeds if hidden(feed))
-        stored.insert_feeds(self.store, [row_of(feed) for feed in feeds])
+        self.store.insert_rows("feed", map(row_of, feeds))
 
     def edit(self, feed: Feed) -> None:
         """Write the editable fields of a feed: tags, interval, headers, and whether it is gone."""
@@ -260,9 +261,8 @@ class FeedRepository:
     def remove(self, feed: Feed) -> None:
         """Stop following a feed; its known items stay, in case it is added again."""
         with self.writing() as store:
-            stored.delete_feed(store, feed.key)
-            leases.delete_leases(store, [feed.key])
-            delete_polls(store, feed.key)
+            for table in ("feed", "feed_lease", "feed_poll"):
+                delete_rows(store, table, key=feed.key)
         self._secrets.forget(feed.key)
 
     # -- What polls change -----------------------------------------------------------------
@@ -302,10 +302,8 @@ class FeedRepository:
                 stored.hold_domain(store, domain, until)
 
     def _save_items(self, rows: Iterable[tuple[str, str, ItemVersion]]) -> None:
-        feed_items.replace_items(
-            self.store,
-            [{"key": key, "identity": name, **_fields_of(one)} for key, name, one in rows],
-        )
+        items = [{"key": key, "identity": name, **_fields_of(one)} for key, name, one in rows]
+        self.store.insert_rows("feed_item", items, replace=True)
 
     def announce(self, segments: int) -> None:
         """Record the number of segments that are about to be appended to the spool."""

@@ -20,6 +20,7 @@ from xscl.polling.hub_lease import HubLease
 from xscl.polling.websub_callbacks import Pushes, digest
 from xscl.store.queries import leases as stored
 from xscl.store.queries.feeds import bring_forward, poll_again
+from xscl.store.queries.rows import delete_rows
 
 LEASE = 10 * 24 * 3_600
 """Seconds that a hub is asked for."""
@@ -125,7 +126,7 @@ def begin(feeds: FeedRepository, pushes: Pushes, now: int, most: int) -> list[Hu
             _asking(pushes, key, hub, topic, before.get(key), now) for key, hub, topic in wanted
         ]
         for lease in asked:
-            stored.put_lease(store, asdict(lease))
+            store.insert_rows("feed_lease", [asdict(lease)], replace=True)
     return asked
 
 
@@ -189,7 +190,7 @@ def unlease(feeds: FeedRepository, keys: Iterable[str]) -> None:
     """Forget leases; requests of their hubs are answered as those of a stranger."""
     if listed := list(keys):
         with feeds.writing() as store:
-            stored.delete_leases(store, listed)
+            delete_rows(store, "feed_lease", key=listed)
 
 
 def catch_up(feeds: FeedRepository, now: int) -> None:

@@ -45,7 +45,8 @@ def save_polls(store: Store, polls: Mapping[str, PollRecord]) -> None:
     """Append a poll to the history of each feed, within a transaction of the caller."""
     if not polls:
         return
-    stored.insert_polls(store, ({"key": key, **asdict(one)} for key, one in polls.items()))
+    rows = ({"key": key, **asdict(one)} for key, one in polls.items())
+    store.insert_rows("feed_poll", rows)
     stored.trim_polls(store, polls.keys(), MOST)
 
 

@@ -13,6 +13,7 @@ from xscl.polling.credentials import ADDRESSES, Credentials
 from xscl.polling.feed import SECOND, Feed, lateness_of, shown
 from xscl.polling.lifecycle import secret_lost, with_secret_lost
 from xscl.store.queries import feeds
+from xscl.store.queries.rows import rows_of, update_rows
 from xscl.store.store import Store
 
 _NAMES = {field.name for field in fields(Feed)} - {"headers", "given_for"}
@@ -45,9 +46,10 @@ def feed_of(row: Mapping[str, Any], secrets: Credentials) -> Feed:
 
 def mark_lost_secrets(store: Store, secrets: Credentials) -> list[Feed]:
     """Mark the feeds whose secrets are not known as failing; return them."""
-    found = (feed_of(row, secrets) for row in feeds.feeds(store))
+    found = (feed_of(row, secrets) for row in rows_of(store, "feed", order="added, key"))
     lost = [feed for feed in found if secret_lost(feed) is not None]
     with store.transaction():
         for feed in lost:
-            feeds.update_failure(store, row_of(feed))
+            failure = {"code": feed.code, "error": feed.error, "failures": feed.failures}
+            update_rows(store, "feed", failure, key=feed.key)
     return lost

@@ -20,7 +20,7 @@ from feeds.xml.xmlparse import parse
 from xscl.engine.facade import Engine
 from xscl.errors import DocumentError
 from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, number_nodes, string_value
-from xscl.store.queries.browsing import document_named
+from xscl.store.queries.stream_documents import document_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def spooled(engine: Engine, document: str, directory: Path) -> bytes:
         spool = Spool(directory, read_only=True)
         for number in reversed(spool.numbers(0)):
             for each in spool.read(number):
-                if each.id == known["id"] and _hash(each.xml) == known["hash"]:
+                if each.id == known["given"] and _hash(each.xml) == known["hash"]:
                     return each.xml
     raise DocumentError(
         f"the text of {document!r} is not kept any more: no subscription needs it",

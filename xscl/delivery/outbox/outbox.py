@@ -76,7 +76,7 @@ class Outbox:
     def start(self) -> None:
         """Start delivering; remove secret addresses of subscriptions that are gone."""
         self.addresses.remove_of(
-            name for name in self.addresses.subscriptions() if self.stream_of(name) is None
+            [name for name in self.addresses.subscriptions() if self.stream_of(name) is None]
         )
         self._deliveries.start()
 
@@ -124,7 +124,6 @@ class Outbox:
             before = self._engine.subscription(name)
             changed = self._engine.edit(name, query, **change)
             self.endpoints.rename(name, changed.name)
-            self.addresses.rename(name, changed.name)
         for endpoint in self.endpoints.of(changed.name):
             self._deliveries.forget([endpoint.id])
             self._deliveries.follow(endpoint)
@@ -142,7 +141,6 @@ class Outbox:
         with self.endpoints.saves_blocked():
             removed = self._engine.unsubscribe(name, cascade=cascade, purge=purge)
             self._deliveries.forget(self.endpoints.follow_removal(removed))
-            self.addresses.remove_of(removed)
         return removed
 
     # -- Endpoints -------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, fields
 
 from xscl.delivery.message import owner_name
 from xscl.errors import XsclError
@@ -47,16 +47,15 @@ class Address:
         return not owner_name(self.subscription)
 
 
+_SHOWN = [one.name for one in fields(Address)]
+
+
 class SecretAddresses:
-    """Repository of secret addresses; thread-safe."""
+    """The stored secret addresses; thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._mutex = threading.Lock()
-        self._by_hash: dict[bytes, Address] = {
-            row.pop("hash"): Address(**row)
-            for row in rows_of(store, "secret_address", order="created, id")
-        }
 
     def close(self) -> None:
         """Close the connection."""
@@ -67,58 +66,48 @@ class SecretAddresses:
         refuse_label(label)
         secret = secrets.token_urlsafe(32)
         made = Address(f"ad_{secrets.token_hex(12)}", subscription, label, ticks())
-        with self._mutex:
-            if sum(one.subscription == subscription for one in self._by_hash.values()) >= MOST:
+        with self._mutex, self._store.transaction():
+            if len(self._of(subscription)) >= MOST:
                 raise TooManyAddresses(
                     f"a feed has at most {MOST} secret addresses", hint="revoke one first"
                 )
-            with self._store.transaction():
-                row = {"hash": _hash(secret), **asdict(made)}
-                self._store.insert_rows("secret_address", [row])
-            self._by_hash[_hash(secret)] = made
+            row = {"hash": _hash(secret), **asdict(made)}
+            self._store.insert_rows("secret_address", [row])
         return made, secret
 
     def find(self, secret: str) -> Address | None:
         """Look up an address by its secret; None if it is unknown or revoked."""
-        return self._by_hash.get(_hash(secret))
+        with self._mutex:
+            rows = rows_of(self._store, "secret_address", *_SHOWN, hash=_hash(secret))
+            return next((Address(**row) for row in rows), None)
 
     def of(self, subscription: str) -> list[Address]:
         """Return the addresses of a subscription in order of creation."""
-        return [one for one in list(self._by_hash.values()) if one.subscription == subscription]
+        with self._mutex:
+            return self._of(subscription)
+
+    def _of(self, subscription: str) -> list[Address]:
+        rows = rows_of(
+            self._store, "secret_address", *_SHOWN, order="created, id", subscription=subscription
+        )
+        return [Address(**row) for row in rows]
 
     def subscriptions(self) -> set[str]:
         """Return the names of all subscriptions with addresses of their own."""
-        return {one.subscription for one in list(self._by_hash.values()) if not one.is_of_all}
-
-    def rename(self, subscription: str, name: str) -> None:
-        """Follow the subscription to its new name, which the store has already."""
-        if subscription == name:
-            return
         with self._mutex:
-            self._by_hash = {
-                digest: replace(one, subscription=name) if one.subscription == subscription else one
-                for digest, one in self._by_hash.items()
-            }
+            rows = rows_of(self._store, "secret_address", "subscription")
+            return {row["subscription"] for row in rows if owner_name(row["subscription"])}
 
     def revoke(self, id: str) -> None:
         """Revoke an address durably."""
-        self._remove(lambda one: one.id == id)
-
-    def remove_of(self, subscriptions: Iterable[str]) -> None:
-        """Revoke all addresses of subscriptions."""
-        gone = set(subscriptions)
-        self._remove(lambda one: one.subscription in gone)
-
-    def _remove(self, is_gone: Callable[[Address], bool]) -> None:
         with self._mutex:
-            digests = [digest for digest, one in self._by_hash.items() if is_gone(one)]
-            if not digests:
-                return
-            with self._store.transaction():
-                for digest in digests:
-                    delete_rows(self._store, "secret_address", hash=digest)
-            for digest in digests:
-                self._by_hash.pop(digest, None)
+            delete_rows(self._store, "secret_address", id=id)
+
+    def remove_of(self, subscriptions: Collection[str]) -> None:
+        """Revoke all addresses of subscriptions."""
+        if subscriptions:
+            with self._mutex:
+                delete_rows(self._store, "secret_address", subscription=subscriptions)
 
 
 def _hash(secret: str) -> bytes:

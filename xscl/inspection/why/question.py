@@ -191,7 +191,8 @@ def _kept(
 
 def known_document(row: Row, text: bytes) -> Known:
     """Return a document from its row and its text."""
-    fields = {name: value for name, value in row.items() if name not in ("streams", "xml")}
+    others = ("streams", "hash", "xml")
+    fields = {name: value for name, value in row.items() if name not in others}
     streams = tuple(row["streams"])
     document = StoredDocument(**fields, stream=streams[0])
     return Known(document, streams, text, number_nodes(parse(text)))

@@ -58,16 +58,6 @@ def documents_seen(
     )
 
 
-def document_named(store: Store, name: str) -> dict[str, Any]:
-    """Return the document of a known name: id, streams, ts, hash, and xml, None if not kept."""
-    (row,) = store.rows(
-        "SELECT d.given AS id, d.streams, d.ts, d.hash, t.xml"
-        " FROM state.document d LEFT JOIN state.text t USING (doc) WHERE d.id = ?",
-        [name],
-    )
-    return row
-
-
 def times_of_arrival(store: Store, names: Collection[str], *, searched: int) -> dict[str, int]:
     """Return the times of arrival of documents by name, among the newest `searched` ones."""
     rows = store.rows(

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from xscl.store.queries.lists import LISTED
-from xscl.store.queries.rows import rows_of
 from xscl.store.store import Store
-
-
-def items_of(store: Store, keys: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Return the items of feeds; `first_name`, `all_names` and `alike` are below 2 ** 64."""
-    return rows_of(store, "feed_item", key=keys)
 
 
 def count_items(store: Store, keys: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
@@ -28,11 +22,6 @@ def count_items(store: Store, keys: Collection[str] | None = None) -> Iterator[d
         f" FROM state.feed_item{among} GROUP BY key",
         [] if keys is None else [list(keys)],
     )
-
-
-def replace_items(store: Store, rows: Sequence[Mapping[str, object]]) -> None:
-    """Insert items, rows as `items_of` returns them, or replace those that are there."""
-    store.insert_rows("state.feed_item", rows, replace=True)
 
 
 def delete_items(store: Store, items: Sequence[tuple[str, str]]) -> None:

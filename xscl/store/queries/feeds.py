@@ -29,19 +29,9 @@ def _feeds(store: Store, rest: str, *parameters: object) -> Iterator[dict[str, A
     return store.rows(f"SELECT {named(TABLES['feed'].names)} FROM state.feed {rest}", parameters)
 
 
-def feeds(store: Store) -> Iterator[dict[str, Any]]:
-    """Return all feeds in the order in which they were added."""
-    return _feeds(store, "ORDER BY added, key")
-
-
 def feeds_among(store: Store, keys: Collection[str], url: str = "") -> Iterator[dict[str, Any]]:
     """Return the feeds of some keys, and those of an address."""
     return _feeds(store, f"WHERE url = ? OR key IN {LISTED}", url, list(keys))
-
-
-def feeds_on(store: Store, stream: str) -> Iterator[dict[str, Any]]:
-    """Return the feeds whose items are on a stream of this name, tags not counted."""
-    return _feeds(store, "WHERE stream = ?", stream)
 
 
 def feeds_of(
@@ -102,25 +92,9 @@ def heard_until(store: Store, *, least: int, every: int) -> int | None:
     return None if found is None else int(found)
 
 
-def insert_feeds(store: Store, rows: Sequence[Mapping[str, object]]) -> None:
-    """Insert feeds: rows as `feeds` returns them."""
-    store.insert_rows("state.feed", rows)
-
-
 def update_feed(store: Store, row: Mapping[str, object]) -> None:
     """Write the editable columns of a feed, given as a row as `feeds` returns it."""
     update_rows(store, "feed", {name: row[name] for name in _EDITED}, key=str(row["key"]))
-
-
-def update_failure(store: Store, row: Mapping[str, object]) -> None:
-    """Write the failure of a feed, given as a row as `feeds` returns it."""
-    changed = {name: row[name] for name in ("code", "error", "failures")}
-    update_rows(store, "feed", changed, key=str(row["key"]))
-
-
-def delete_feed(store: Store, key: str) -> None:
-    """Delete a feed."""
-    store.fetch("DELETE FROM state.feed WHERE key = ?", [key])
 
 
 def update_polled(

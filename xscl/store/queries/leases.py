@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
-from xscl.store.queries.rows import delete_rows, rows_of, update_rows
+from xscl.store.queries.rows import rows_of, update_rows
 from xscl.store.store import Store
 
 
@@ -20,11 +20,6 @@ def count_leases(store: Store) -> int:
     """Return the number of feeds whose hubs send what is new."""
     (row,) = store.rows("SELECT count(*) AS leases FROM state.feed_lease WHERE until IS NOT NULL")
     return int(row["leases"])
-
-
-def leases_at(store: Store, callback: str) -> Iterator[dict[str, Any]]:
-    """Return the lease with a callback, given by its hash."""
-    return rows_of(store, "feed_lease", callback=callback)
 
 
 def wanted_leases(store: Store, now: int, most: int) -> list[tuple[str, str, str]]:
@@ -52,16 +47,6 @@ def leases_without_hub(store: Store) -> list[str]:
         " (SELECT key FROM state.feed WHERE hub IS NOT NULL AND NOT gone)"
     )
     return [row["key"] for row in rows]
-
-
-def put_lease(store: Store, row: Mapping[str, object]) -> None:
-    """Insert a lease, a row as `leases` returns it, or replace that of its feed."""
-    store.insert_rows("state.feed_lease", [row], replace=True)
-
-
-def delete_leases(store: Store, keys: Collection[str]) -> None:
-    """Delete the leases of feeds."""
-    delete_rows(store, "feed_lease", key=keys)
 
 
 def note_problem(store: Store, key: str, note: str, *, asked: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from xscl.store.store import Store
@@ -17,11 +17,6 @@ def polls_of(store: Store, key: str, most: int) -> Iterator[dict[str, Any]]:
     )
 
 
-def insert_polls(store: Store, rows: Iterable[Mapping[str, object]]) -> None:
-    """Insert polls: key, polled, outcome, seconds, items, note."""
-    store.insert_rows("state.feed_poll", rows)
-
-
 def trim_polls(store: Store, keys: Collection[str], most: int) -> None:
     """Delete the polls of feeds beyond the newest ones."""
     beyond = "SELECT rowid FROM state.feed_poll WHERE key = ? ORDER BY rowid DESC LIMIT 1 OFFSET ?"
@@ -30,8 +25,3 @@ def trim_polls(store: Store, keys: Collection[str], most: int) -> None:
             f"DELETE FROM state.feed_poll WHERE key = ? AND rowid <= ({beyond})",
             [key, key, most],
         )
-
-
-def delete_polls(store: Store, key: str) -> None:
-    """Delete the polls of a feed."""
-    store.fetch("DELETE FROM state.feed_poll WHERE key = ?", [key])

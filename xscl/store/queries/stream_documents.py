@@ -19,7 +19,7 @@ _ARRIVED = (
 
 _TEXTS = (
     "SELECT d.doc, d.id, d.ts, d.first, d.version, d.history, d.clock, d.rank, d.base,"
-    " d.given, d.streams, t.xml FROM state.document d LEFT JOIN state.text t USING (doc)"
+    " d.given, d.streams, d.hash, t.xml FROM state.document d LEFT JOIN state.text t USING (doc)"
 )
 
 

@@ -35,7 +35,7 @@ from xscl.service.routes.inspection import (
     why,
 )
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
-from xscl.store.queries.browsing import document_named
+from xscl.store.queries.stream_documents import document_named
 from xscl.subscriptions.match import MatchDocument
 from xscl.time_format import UNITS
 from xscl.web.conditions import numbered, readable
@@ -275,7 +275,7 @@ def example(asked: PageRequest, name: str) -> Example:
     names = visible_names(who, streams)
     stream = next((one for one in names if one != EVERYTHING), names[0])
     first = who.named(streams[0])
-    part = MatchDocument(who.named(known), row["ts"], tree, first, row["id"], number_in(known))
+    part = MatchDocument(who.named(known), row["ts"], tree, first, row["given"], number_in(known))
     return Example(part.document, part, Side(stream, _root(tree)))
 
 
