@@ -78,7 +78,7 @@ def connect(
             connection.deserialize("state", _empty_image())
             return connection
         _load_checksums()
-        uri = f"file:{quote(str(path))}?vfs=cksmvfs{options}"
+        uri = f"file:{quote(_named(path))}?vfs=cksmvfs{options}"
         connection.execute("ATTACH ? AS state", (uri,))
         connection.set_busy_timeout(1_000)
         connection.execute("PRAGMA temp_store = MEMORY")
@@ -87,6 +87,18 @@ def connect(
         connection.close()
         raise
     return connection
+
+
+def _named(path: Path) -> str:
+    """Return a path as SQLite takes it; raises StoreError."""
+    name = str(path)
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise StoreError(
+            f"the path {name!a} is not in UTF-8", hint="name another file or directory"
+        ) from None
+    return name
 
 
 def _in_small_letters(*arguments: str | bytes | float | None) -> str | None:
@@ -104,7 +116,7 @@ def _set(connection: apsw.Connection, settings: Sequence[str]) -> None:
 
 def copy_target(path: Path) -> apsw.Connection:
     """Return a connection to a new file for a copy, which is worth nothing until it is complete."""
-    connection = apsw.Connection(str(path), vfs="cksmvfs")
+    connection = apsw.Connection(_named(path), vfs="cksmvfs")
     for setting in ("journal_mode = OFF", "synchronous = OFF"):
         connection.execute(f"PRAGMA {setting}")
     _reserve(connection, "main")
@@ -168,6 +180,7 @@ class StoreFile:
                 f"the store {path} cannot be made: there is no directory {path.parent}",
                 hint="make the directory first",
             )
+        _named(path)
         self.path = path
         self._lock = StoreLock(path)
         try:

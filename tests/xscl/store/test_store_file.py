@@ -382,3 +382,47 @@ def test_a_directory_that_cannot_be_written_is_named(
     monkeypatch.setattr(store_file, "connect", fail)
     with pytest.raises(StoreError, match="cannot be read or written: unable to open"):
         Store(tmp_path / "state.db")
+
+
+NAMES = [
+    "a b",
+    "50%41",
+    "q?mode=ro",
+    "h#x",
+    "ü",
+    "a&vfs=unix",
+    "l'x",
+    "s;x",
+    "b\\x",
+    "n\nx",
+    "file:x",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_path_means_the_file_of_that_name(tmp_path: Path, name: str) -> None:
+    place = tmp_path / name
+    place.mkdir()
+    for path in (place / "state.sqlite", place / name):
+        with closing(Store(path)) as store:
+            store.set_meta(one=1)
+            store.backup(place / f"{path.name}.copy")
+        with closing(Store(path)) as store:
+            assert store.meta("one") == 1
+    kept = ("state.sqlite", name)
+    assert {one.name for one in place.iterdir()} == {
+        *kept, *(f"{one}.copy" for one in kept), "lock", f"{name}.lock"
+    }  # fmt: skip
+
+
+def test_a_path_that_sqlite_cannot_name_is_refused(tmp_path: Path) -> None:
+    place = tmp_path / os.fsdecode(b"\xff")
+    place.mkdir()
+    with pytest.raises(StoreError, match=r"the path '.*udcff/state.sqlite' is not in UTF-8"):
+        Store(place / "state.sqlite")
+    assert not list(place.iterdir())
+    with (
+        closing(Store(tmp_path / "state.sqlite")) as store,
+        pytest.raises(StoreError, match="is not in UTF-8"),
+    ):
+        store.backup(place / "copy")
