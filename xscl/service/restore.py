@@ -17,6 +17,7 @@ give positions again that the one before it had given.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -288,16 +289,29 @@ def _damaged_segments(directory: Path) -> Iterator[int]:
 def accept(home: DataDirectory) -> AcceptedStore:
     """Accept the store in its current state and give up commits that only its mark records.
 
-    An unreadable log is set aside, with the commits in it.
+    An unreadable log is set aside, with the commits in it.  Raises BackupError if there is no store
+    since a restore was broken off: what it was to replace is set aside, and not lost.
     """
     with home.hold("restore"):
         refuse_former(home.database)
         database, aside = home.database, SetAside(home)
         seen = marked(database)
         if not database.exists() or not database.stat().st_size:
+            if seen is not None and seen.commits == UNFINISHED:
+                raise _broken_off(home)
             return _accept_nothing(home, aside, seen)
         now, lost, begun = _accepted(home, aside, seen)
         return AcceptedStore(now.commits, lost, aside.directory, tuple(aside.kept), begun)
+
+
+def _broken_off(home: DataDirectory) -> BackupError:
+    """Return the error for a store that a restore has set aside, and not replaced."""
+    kept = max(home.path.glob("before-*"), default=None)
+    return BackupError(
+        f"a restore in {home.path} was broken off, and there is no store that could be accepted",
+        hint=f"run it again: xscl restore FILE --force --data {shlex.quote(str(home.path))}"
+        + ("" if kept is None else f"; what was there before is in {kept}"),
+    )
 
 
 def _accept_nothing(home: DataDirectory, aside: SetAside, seen: StoreMark | None) -> AcceptedStore:

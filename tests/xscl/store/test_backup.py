@@ -9,7 +9,7 @@ import sys
 import threading
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -33,6 +33,7 @@ from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import DirectConsumer
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository
+from xscl.service import restore as restore_module
 from xscl.service.restore import accept, restore
 from xscl.store import database
 from xscl.store.store import Store
@@ -441,6 +442,32 @@ def test_no_store_at_all(killed: DataDirectory) -> None:
     beside = (log_path(killed.database), lock_path(killed.database))
     assert set(done.kept) == {path.name for path in beside}
     assert consumed(killed) == []
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_a_restore_that_was_broken_off_is_not_accepted(
+    killed: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_there: bool
+) -> None:
+    """The store that was there is set aside, so it would be given up for an empty one."""
+    with closing(Store(killed.database)) as store:
+        back_up(store, tmp_path / "backup.xscl", killed.spool)
+    home = killed if was_there else DataDirectory(tmp_path / "new")
+    with monkeypatch.context() as patch:
+        patch.setattr(restore_module, "_damaged_segments", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            restore(tmp_path / "backup.xscl", home, force=True)
+    before = everything(home)
+    with pytest.raises(BackupError, match="was broken off, and there is no store") as caught:
+        accept(home)
+    assert caught.value.hint is not None
+    assert f"xscl restore FILE --force --data {home.path}" in caught.value.hint
+    assert ("what was there before is in" in caught.value.hint) == was_there
+    assert everything(home) == before
+    assert restore(tmp_path / "backup.xscl", home, force=True).backup.commits == LAST
+
+
+def _interrupted(directory: Path) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def test_neither_store_nor_mark(killed: DataDirectory) -> None:
