@@ -58,7 +58,6 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
         "xscl/store/test_store_file.py::test_a_flipped_bit_of_the_log_is_noticed",
         "xscl/store/test_store_file.py::test_a_removed_log_is_noticed",
     ),
-    "C12": ("xscl/ingestion/test_pipeline.py::test_a_damaged_checkpoint_is_named",),
     "C15": (
         "xscl/test_joins_at_their_edges.py::test_every_way_of_joining_keeps_every_edge",
         "xscl/engine/test_engine_properties.py::"
