@@ -16,6 +16,7 @@ with the matches of these.  A repeated import changes nothing.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ from xscl.store.queries.tables import named
 from xscl.store.store import Store
 
 FORMAT = "xscl registrations 1"
+_BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"xscl registrations')
 
 _TABLES: Mapping[str, tuple[str, ...]] = {
     "account": ("number", "name", "quota", "created"),
@@ -156,7 +158,7 @@ def _with_secrets(row: StoredRow, secrets: Credentials) -> StoredRow:
 
 def is_export(content: bytes) -> bool:
     """Return True for the content of an export, whatever its version."""
-    return content.lstrip().startswith(b'{"format": "xscl registrations')
+    return _BEGINNING.match(content) is not None
 
 
 def read_export(content: bytes) -> Registrations:

@@ -46,6 +46,7 @@ _SQLITE, _DUCKDB = b"SQLite format 3\0", b"DUCK"
 _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
 _STATEMENTS = 256  # that a connection keeps prepared
 _CHECKSUM = 8  # bytes of a page
+_LONGEST = 1_016  # bytes of a path that SQLite opens, with a log beside it
 _NEW = ("auto_vacuum = INCREMENTAL",)  # each time it is set it is written
 WRITING = (
     "journal_mode = WAL",
@@ -93,11 +94,16 @@ def _named(path: Path) -> str:
     """Return a path as SQLite takes it; raises StoreError."""
     name = str(path)
     try:
-        name.encode()
+        size = len(name.encode())
     except UnicodeEncodeError:
         raise StoreError(
             f"the path {name!a} is not in UTF-8", hint="name another file or directory"
         ) from None
+    if size > _LONGEST:
+        raise StoreError(
+            f"the path {name[:100]!r}... has {size:,} bytes, and {_LONGEST:,} are allowed",
+            hint="name another file or directory",
+        )
     return name
 
 

@@ -267,6 +267,13 @@ def test_an_import_adds_what_is_not_there(exported: Path, tmp_path: Path) -> Non
         assert len(engine.subscriptions) == 14
 
 
+def test_an_export_that_was_indented_is_one(exported: Path, tmp_path: Path) -> None:
+    exported.write_text(json.dumps(json.loads(exported.read_bytes()), indent=1), "utf-8")
+    done = called("import", str(exported), "--data", str(tmp_path / "new"))
+    assert "row 1" not in done.stderr
+    assert done.stdout.startswith("new: ")
+
+
 def test_titles_of_feeds_are_made_printable(exported: Path, tmp_path: Path) -> None:
     read = json.loads(exported.read_bytes())
     title, site = "\n  All\tPosts\u202e\n", "https://a.test/\n"

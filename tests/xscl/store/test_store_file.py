@@ -415,6 +415,18 @@ def test_a_path_means_the_file_of_that_name(tmp_path: Path, name: str) -> None:
     }  # fmt: skip
 
 
+def test_a_path_that_is_too_long_for_sqlite_is_refused(tmp_path: Path) -> None:
+    place = tmp_path.joinpath(*["x" * 100] * (8 - len(str(tmp_path)) // 100))
+    place.mkdir(parents=True)
+    fits = place / ("y" * (1_016 - len(str(place)) - 1))
+    for _ in range(2):
+        with closing(Store(fits)) as store:
+            add(store, 1)
+    with pytest.raises(StoreError, match=r"has 1,017 bytes, and 1,016 are allowed"):
+        Store(place / f"{fits.name}y")
+    assert {one.name for one in place.iterdir()} == {fits.name, f"{fits.name}.lock"}
+
+
 def test_a_path_that_sqlite_cannot_name_is_refused(tmp_path: Path) -> None:
     place = tmp_path / os.fsdecode(b"\xff")
     place.mkdir()
