@@ -19,26 +19,6 @@ import os, pathlib
 pathlib.Path(os.environ["MARKS"], str(os.getpid())).touch()
 raise ImportError("not installed")
 """
-_CONSUMER = """
-import os, sys
-from pathlib import Path
-from feeds.documents import Document
-from feeds.spool import Spool
-from xscl.engine.facade import Engine
-from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.spark.spark_pipeline import SparkConsumer, start_session
-
-home = Path(sys.argv[1])
-with Engine() as engine, Spool(home / "spool") as spool:
-    engine.subscribe("each", "S//a->x")
-    spool.append([Document("S", "d1", 1, b"<a/>")], 0)
-    session = start_session(home / "spark")
-    with EngineSink(engine, lambda found: None) as sink:
-        places = home / "checkpoint", home / "patterns"
-        SparkConsumer(session, spool, sink, places[0], patterns=places[1]).run_once()
-    session.stop()
-    print(os.getpid(), len(engine.matches()))
-"""
 
 
 def matches(engine: xscl.Engine) -> MatchSequence:
@@ -94,24 +74,6 @@ def test_matches_are_used_without_both(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout == "1 1 True\nnot installed\n"
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_tasks_of_spark_never_import_pandas(tmp_path: Path) -> None:
-    """The process of the engine may: PyArrow and PySpark import pandas there if it is installed."""
-    pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-    done = subprocess.run(
-        [sys.executable, "-c", _CONSUMER, str(tmp_path)],
-        env=without_frames(tmp_path),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    engine, matched = done.stdout.split()
-    assert matched == "1"
-    assert [one.name for one in (tmp_path / "marks").iterdir()] == [engine]
 
 
 def without_frames(directory: Path) -> dict[str, str]:
