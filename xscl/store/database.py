@@ -206,6 +206,8 @@ class Database:
             self.writer.execute("BEGIN IMMEDIATE")
             self.writing = threading.get_ident()
             try:
+                if self._file is not None:
+                    self._file.expect_in_place()
                 if self._other_commits() != self._version:
                     raise StoreError(
                         f"another connection has written to the store {self.path}",

@@ -37,6 +37,7 @@ from xscl.store.store_errors import (
     FORMER_DATABASE,
     OldFormat,
     StoreDamaged,
+    StoreUnavailable,
     StoreWentBack,
     WrongVersion,
 )
@@ -68,7 +69,8 @@ def connect(
 ) -> apsw.Connection:
     """Return a connection whose schema `state` is the database in a file, or a new one in memory.
 
-    Closing it writes nothing.  `settings` are for PRAGMA, `options` of the URI of SQLite.
+    It makes no file: that of a store which lost its file would take part in its log.  Closing it
+    writes nothing.  `settings` are for PRAGMA, `options` of the URI of SQLite.
     """
     connection = apsw.Connection(":memory:", _FLAGS, statementcachesize=_STATEMENTS)
     try:
@@ -79,7 +81,7 @@ def connect(
             connection.deserialize("state", _empty_image())
             return connection
         _load_checksums()
-        uri = f"file:{quote(_named(path))}?vfs=cksmvfs{options}"
+        uri = f"file:{quote(_named(path))}?vfs=cksmvfs&mode=rw{options}"
         connection.execute("ATTACH ? AS state", (uri,))
         connection.set_busy_timeout(1_000)
         connection.execute("PRAGMA temp_store = MEMORY")
@@ -279,6 +281,11 @@ class StoreFile:
         self.mark = mark
         with suppress(OSError):
             self._lock.note(mark, durably=durably)
+
+    def expect_in_place(self) -> None:
+        """Raise StoreUnavailable if the file was removed or replaced: its changes would be lost."""
+        if not self._lock.is_in_place():
+            raise StoreUnavailable(self.path, "the file was removed or replaced while it was open")
 
     def release(self) -> None:
         """Release the lock, after the connections are closed."""

@@ -96,6 +96,14 @@ class StoreLock:
             _open.add(file)
             self._file = file
 
+    def is_in_place(self) -> bool:
+        """Return whether the file that is locked is the one of its name."""
+        try:
+            status = self._database.stat()
+        except FileNotFoundError:
+            return False
+        return (status.st_dev, status.st_ino) == self._file
+
     def mark(self) -> StoreMark | None:
         """Return what the database should have, None if nothing or nothing readable says it."""
         return _mark_in(self._descriptor)

@@ -188,6 +188,7 @@ def test_a_lost_database_is_noticed(path: Path, what: str, kept: str) -> None:
 
 def test_a_creation_that_was_broken_off_is_repeated(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
+    path.touch()
     store_file.connect(path, store_file.WRITING).close()
     assert path.read_bytes()[:6] == b"SQLite"
     with closing(Store(path)) as store:
@@ -382,6 +383,31 @@ def test_a_directory_that_cannot_be_written_is_named(
     monkeypatch.setattr(store_file, "connect", fail)
     with pytest.raises(StoreError, match="cannot be read or written: unable to open"):
         Store(tmp_path / "state.db")
+
+
+@pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
+def test_a_file_that_is_taken_away_while_it_is_open_takes_no_changes(
+    tmp_path: Path, how: str
+) -> None:
+    path = tmp_path / "state.sqlite"
+    with closing(Store(path)) as store:
+        add(store, 1)
+        path.rename(tmp_path / "away")
+        if how == "replaced":
+            path.write_bytes(b"")
+        elif how == "removed":
+            (tmp_path / "away").unlink()
+        with pytest.raises(StoreUnavailable, match="removed or replaced while it was open"):
+            add(store, 2)
+        with pytest.raises(StoreError), closing(store.connect_again()) as other:
+            docs(other)
+        assert path.exists() == (how == "replaced")
+        if how == "moved":
+            (tmp_path / "away").rename(path)
+            add(store, 3)
+    if how == "moved":
+        with closing(Store(path)) as store:
+            assert docs(store) == [1, 3]
 
 
 NAMES = [
