@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect
-from collections import Counter
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -46,6 +46,8 @@ from xscl.store.queries.rejected import known_rejected
 from xscl.store.queries.tables import EARLIEST, LEVELS
 from xscl.store.queries.texts import insert_texts, text_of, texts_of
 from xscl.store.store import Store
+
+RECENT = 4096  # documents of small batches that matches are read of without asking the store
 
 
 class DocumentOrigin(NamedTuple):
@@ -105,6 +107,7 @@ class DocumentLog:
         self.arrived = EARLIEST if latest is None else latest
         self._trees = TreeCache()
         self._markups = MarkupCache()
+        self._recent: OrderedDict[int, StoredDocument] = OrderedDict()
         self._arrived: list[Arrivals] = []  # in this push, perhaps not stored yet; none is empty
         self._arrived_from: list[int] = []  # the first number of each
         self._ids = DocumentIds(store)
@@ -145,6 +148,8 @@ class DocumentLog:
             self._record_rejected(
                 rejection_row(documents[at], refused[at], int(clocks[at])) for at in sorted(refused)
             )
+        if len(rows) <= RECENT // 4:
+            self._remember(batch, rows, arrivals)
         return AcceptedDocuments(arrivals, len(refused))
 
     def replay(self, arrivals: Arrivals, rows: pa.Table) -> None:
@@ -236,6 +241,28 @@ class DocumentLog:
         self.clock = max(self.clock, to)
         self.arrived = max(self.arrived, self.clock)
 
+    def _remember(self, batch: _Batch, rows: Numbers, arrivals: Arrivals) -> None:
+        """Cache the part of new documents that matches need."""
+        found = (arrivals.docs, arrivals.ts, arrivals.firsts, arrivals.versions)
+        columns = (*found, arrivals.clocks, arrivals.ranks, arrivals.bases)
+        each = zip(rows.tolist(), *(column.tolist() for column in columns), strict=True)
+        for at, doc, ts, first, version, clock, rank, base in each:
+            self._recent[doc] = StoredDocument(
+                doc=doc,
+                id=batch.names[at],
+                ts=ts,
+                first=first,
+                version=version,
+                history=batch.given.history[at],
+                clock=clock,
+                rank=rank,
+                base=base,
+                given=batch.given.ids[at],
+                stream=batch.given.streams[at][0],
+            )
+        while len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
+
     def next_number(self) -> int:
         """Return the next number: composites are numbered among the documents."""
         number, self.next = self.next, self.next + 1
@@ -299,15 +326,22 @@ class DocumentLog:
         for doc, xml in texts_of(self._store, sorted(missing)):
             self._trees.put(doc, number_nodes(parse(xml)))
 
+    def recent(self, doc: int) -> StoredDocument | None:
+        """Return a recent document, None if it has to be read from the store.
+
+        Any thread may call it while the engine's changes the table: it is one lookup.
+        """
+        return self._recent.get(doc)
+
     def stored(self, docs: set[int]) -> dict[int, StoredDocument]:
         """Return the parts of documents that matches need."""
-        return stored_by_number(self._store, docs)
-
-
-def stored_by_number(store: Store, docs: Collection[int]) -> dict[int, StoredDocument]:
-    """Return the parts of known documents that matches need, by their numbers."""
-    rows = stored_documents(store, sorted(docs)) if docs else ()
-    return {row["doc"]: StoredDocument(**row) for row in rows}
+        recent = ((doc, self.recent(doc)) for doc in docs)
+        found = {doc: stored for doc, stored in recent if stored is not None}
+        asked = sorted(docs - found.keys())
+        if asked:
+            rows = stored_documents(self._store, asked)
+            found.update((row["doc"], StoredDocument(**row)) for row in rows)
+        return found
 
 
 class _Batch:

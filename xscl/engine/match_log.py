@@ -23,7 +23,9 @@ class MatchLog:
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
-        self._reader = MatchReader(transactions.connect())
+        self._reader = MatchReader(
+            transactions.connect(), lambda doc: transactions.state.documents.recent(doc)
+        )
         self._pages: MatchPages | None = None
 
     def close(self) -> None:

@@ -7,29 +7,39 @@ touches the engine's connection, on which it would see what is not committed, or
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from feeds.xml.xmlparse import parse
 from xscl.documents.composite_events import Composite, of_document, stored_composite
-from xscl.documents.document_log import StoredDocument, stored_by_number
+from xscl.documents.document_log import StoredDocument
 from xscl.documents.results import evicted
 from xscl.documents.tree_cache import TreeCache
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
+from xscl.store.queries.documents import stored_documents
 from xscl.store.queries.rows import rows_of
 from xscl.store.queries.texts import text_of
 from xscl.store.store import Store
+
+
+def _none(doc: int) -> StoredDocument | None:
+    """Return None: no document is known without the store."""
+    return None
 
 
 class MatchReader:
     """Reads the parts of matches; thread-safe, one thread at a time.
 
     `store` is a connection of its own (`Store.connect_again`), which is used under `lock` only.
+    `recent` returns documents that need not be read; it must be callable from any thread.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(
+        self, store: Store, recent: Callable[[int], StoredDocument | None] = _none
+    ) -> None:
         self.store = store
         self.lock = threading.RLock()
+        self._recent = recent
         self._trees = TreeCache()
 
     def close(self) -> None:
@@ -47,6 +57,9 @@ class MatchReader:
         self, numbers: set[int]
     ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
         """Return the kept ones of composites by number and their documents, of one commit."""
+        known = {n: document for n in numbers if (document := self._recent(n)) is not None}
+        if len(known) == len(numbers):
+            return {n: of_document(document) for n, document in known.items()}, known
         with self.snapshot():
             return self.read_within(numbers)
 
@@ -54,15 +67,24 @@ class MatchReader:
         self, numbers: set[int]
     ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
         """Read what is kept of composites and documents within the caller's `snapshot`."""
-        documents = stored_by_number(self.store, numbers)
+        documents = self._documents(numbers)
         composites = {n: of_document(document) for n, document in documents.items()}
         missing = sorted(numbers - composites.keys())
         if missing:
             rows = rows_of(self.store, "composite", order="doc", doc=missing)
             composites.update((row["doc"], stored_composite(row)) for row in rows)
         sources = {doc for one in composites.values() for doc in one.sources}
-        documents.update(stored_by_number(self.store, sources - documents.keys()))
+        documents.update(self._documents(sources - documents.keys()))
         return composites, documents
+
+    def _documents(self, docs: Collection[int]) -> dict[int, StoredDocument]:
+        recent = ((doc, self._recent(doc)) for doc in docs)
+        found = {doc: stored for doc, stored in recent if stored is not None}
+        asked = _missing(docs, found)
+        if asked:
+            rows = stored_documents(self.store, asked)
+            found.update((row["doc"], StoredDocument(**row)) for row in rows)
+        return found
 
     def tree(self, doc: int) -> DocumentTree:
         """Return a document's nodes. Raises StoreError if its text is no longer kept."""
@@ -74,3 +96,7 @@ class MatchReader:
                     raise evicted()
                 tree = self._trees.put(doc, number_nodes(parse(text)))
             return tree
+
+
+def _missing(docs: Iterable[int], found: Mapping[int, StoredDocument]) -> list[int]:
+    return sorted(doc for doc in docs if doc not in found)
