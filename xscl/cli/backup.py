@@ -144,5 +144,5 @@ def _aside_lines(done: Restored | AcceptedStore) -> list[str]:
 
 
 def _described(one: Backup) -> str:
-    segments = counted(len(one.segments), "waiting segment")
-    return f"{counted(one.commits, 'commit')}, {segments}, {one.size:,} bytes"
+    files = counted(len(one.segments), "waiting file")  # each has some segments of the spool
+    return f"{counted(one.commits, 'commit')}, {files}, {one.size:,} bytes"

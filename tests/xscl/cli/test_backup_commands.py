@@ -41,7 +41,7 @@ def place(tmp_path: Path) -> DataDirectory:
 def backup(place: DataDirectory, tmp_path: Path) -> Path:
     done = called("backup", str(tmp_path / "backup.tar"), "--data", str(place.path))
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"wrote {tmp_path}/backup.tar: {COMMITS}, 1 waiting segment")
+    assert done.stdout.startswith(f"wrote {tmp_path}/backup.tar: {COMMITS}, 1 waiting file")
     return tmp_path / "backup.tar"
 
 
@@ -66,7 +66,7 @@ def test_restored_into_an_empty_directory(backup: Path, tmp_path: Path) -> None:
     done = called("restore", str(backup), *data)
     assert (done.exit_code, done.stderr) == (0, "")
     first, waiting, apart = done.stdout.splitlines()
-    assert first.startswith(f"restored {tmp_path}/elsewhere: {COMMITS}, 1 waiting segment")
+    assert first.startswith(f"restored {tmp_path}/elsewhere: {COMMITS}, 1 waiting file")
     assert waiting == "1 segment of the spool will be consumed by 'xscl serve'"
     assert apart == "not in a backup, copy it if there is one: secrets.json, xscl.toml"
     assert "twice" in called("subscriptions", *data).stdout
