@@ -500,14 +500,16 @@ def test_a_backup_ends_when_the_log_is_large(
     monkeypatch.setattr(database, "LARGEST_LOG", 1 << 21)
     for doc in range(200):
         add(filed, doc, 100_000)
-    other, expect_time = filed.connect_again(), database.Reader.expect_time
+    other = filed.connect_again()
+    reader = other._reader_here()
+    expect_time = reader.expect_time
 
-    def write_and_expect_time(reader: database.Reader) -> None:
+    def write_and_expect_time() -> None:
         for _ in range(20):
             add(filed, 1, 10_000)
-        expect_time(reader)
+        expect_time()
 
-    monkeypatch.setattr(database.Reader, "expect_time", write_and_expect_time)
+    monkeypatch.setattr(reader, "expect_time", write_and_expect_time)
     with pytest.raises(ReadTooLong, match="the log had 2 MB of later changes"):
         other.backup(tmp_path / "copy.db")
     assert log_size(filed) < 1 << 23
