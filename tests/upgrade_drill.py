@@ -45,7 +45,7 @@ VARYING = {
     "feed": ("title", "site_url", "added"),
     "endpoint": ("position", "failures", "next_try", "note"),
 }
-"""What an import makes anew, by table of an export."""
+"""The columns to which an import gives new values, by table of an export."""
 
 
 @dataclass

@@ -420,7 +420,7 @@ class Firing:
 
     @property
     def filters(self) -> bool:
-        """Whether there are templates with one side."""
+        """True if there is a template with one side."""
         return bool(self._templates[False])
 
     def reached(self, pairs: Iterable[int], *, two_sided: bool) -> list[Members]:

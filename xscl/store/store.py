@@ -96,7 +96,7 @@ class Store:
 
     @property
     def _is_within(self) -> bool:
-        """Whether this thread is within a transaction."""
+        """True if this thread is within a transaction."""
         return self._database.writing == threading.get_ident()
 
     def _changing(self) -> AbstractContextManager[None]:
@@ -191,7 +191,7 @@ class Store:
 
     @property
     def _is_on_writer(self) -> bool:
-        """Whether this thread uses the connection that writes now."""
+        """True if this thread uses the connection that writes now."""
         reads_apart = self._chunks is not None or not self._is_first
         return self._is_within or self.path is None or not reads_apart
 

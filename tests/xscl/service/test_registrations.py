@@ -113,7 +113,7 @@ def test_c18_an_export_of_0_2_has_all_that_users_have_set_up(
 SHOWN = {
     "http://127.0.0.1:8931/secret.rss?token=hunter2": "http://127.0.0.1:8931/secret.rss?token=***"
 }
-"""How the table of feeds has a secret address."""
+"""A secret address of a feed, as the table of feeds has it."""
 
 
 def is_served(home: DataDirectory) -> None:

@@ -245,7 +245,7 @@ def test_a_reading_refuses_changes(store: Store, again: bool) -> None:
 
 
 def test_a_reader_writes_nothing_but_in_a_transaction(filed: Store) -> None:
-    """What SQLite can be told beside the known statements is refused, too."""
+    """Other statements of SQLite are refused, too."""
     other = filed.connect_again()
     with pytest.raises(StoreError, match="readonly"):
         other.fetch("CREATE TABLE state.a(b)")

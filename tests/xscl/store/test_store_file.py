@@ -1,4 +1,4 @@
-"""What a store refuses to open, and what it says then."""
+"""Files that a store refuses to open, with their messages."""
 
 from __future__ import annotations
 

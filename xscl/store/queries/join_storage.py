@@ -13,7 +13,7 @@ from xscl.store.store import Store
 
 
 class JoinStorage:
-    """What stage 2 keeps in a store: the join state in chunks, the registry in rows.
+    """The durable data of stage 2: the join state in chunks, the registry in rows.
 
     It is a `templates.storage.Storage`.
     """
