@@ -29,7 +29,7 @@ from templates.registry.members import Members
 from templates.registry.registry import Registry
 from templates.sql.queries import Evaluator, arrow_table
 from templates.sql.views import BACKWARD, FORWARD, JOINS, Views
-from templates.state.batch_documents import BatchDocuments
+from templates.state.batch_documents import BatchDocuments, KeptState
 from templates.state.stored_state import StoredState
 from templates.state.value_joins import Dense, HeavyBatch, Pass
 
@@ -80,13 +80,14 @@ class BatchJoin:
     """One batch through all templates.
 
     `apart` says which pairs of documents may be joined; None: all.  `evaluator` evaluates
-    templates' queries, `of_one` those of documents that are joined one by one.
+    templates' queries, `of_one` those of documents that are joined one by one.  `passes` makes the
+    passes that find the value joins: those of all values, or of a part of them.
     """
 
     def __init__(
         self,
         registry: Registry,
-        state: StoredState,
+        state: KeptState,
         bindings: pa.Table,
         times: pa.Table,
         *,
@@ -94,6 +95,7 @@ class BatchJoin:
         of_one: Evaluator,
         most: int,
         apart: Apart | None = None,
+        passes: Callable[..., Pass] = Pass,
     ) -> None:
         self.documents = BatchDocuments(times, columns_of(times), state)
         self.columns = with_valued(bindings)
@@ -103,6 +105,7 @@ class BatchJoin:
         self._evaluator = evaluator
         self._of_one = of_one
         self._apart = apart
+        self._passes = passes
         self._bounded = BoundedAnswers(self.documents, most)
         self.made: dict[str, list[Columns]] = {}  # R_vj
 
@@ -177,7 +180,9 @@ class BatchJoin:
         asked = self._registry.retention.joined(LEFT if back else RIGHT)[bindings["pair"]] > 0
         batch = chosen(bindings, np.flatnonzero(usable & asked))
         memory, times = self.documents.state.memory, self.documents.columns
-        half = Pass(memory, self._registry.retention.horizon(), times, back, first, self, older)
+        half = self._passes(
+            memory, self._registry.retention.horizon(), times, back, first, self, older
+        )
         texts = self._registry.texts
         if texts is not None:
             compares = texts.near(batch["pair"], LEFT if back else RIGHT)
@@ -190,7 +195,9 @@ class BatchJoin:
     def _text_joins(self, half: Pass, edges: TextEdges, batch: Columns) -> Iterator[Columns]:
         from templates.text.text_pass import TextPass  # few queries compare texts
 
-        return TextPass(half, self.documents.state, edges, self.cut).joins(batch)
+        state = self.documents.state
+        assert isinstance(state, StoredState), "only an engine's state has indexes of texts"
+        return TextPass(half, state, edges, self.cut).joins(batch)
 
     def _take_joins(self, views: str, parts: Iterable[Columns | Dense]) -> None:
         """Evaluate the templates over R_vj, part by part."""

@@ -45,6 +45,7 @@ RELATIONS: Mapping[str, pa.Schema] = {
             ("wl", pa.int64()),
             ("keep", pa.int64()),
             ("apart", pa.bool_()),
+            ("lead", pa.int8()),
         ]
     ),
 }

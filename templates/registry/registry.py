@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +30,10 @@ from templates.storage import RELATIONS, Storage, scan
 
 if TYPE_CHECKING:
     from templates.registry.text_edges import TextEdges
+
+
+UNDESIGNATED = -1
+"""The designated equality of a row of R_T without one."""
 
 
 class Placed(NamedTuple):
@@ -55,6 +59,7 @@ class Registry:
         self._qids: dict[Row, int] = {}
         self._rows: dict[int, Row] = {}
         self._uses: Counter[int] = Counter()
+        self._leads: dict[int, int] = {}  # of the rows that have a designated equality
         self._next_qid = 1
         self._fresh: dict[int, list[int]] = {}  # rows that are not counted yet, by template
 
@@ -101,6 +106,7 @@ class Registry:
         if self._uses[qid]:
             return ()
         del self._uses[qid]
+        self._leads.pop(qid, None)
         row = self._rows.pop(qid)
         del self._qids[row]
         self._storage.discard("r_t", pa.table({"qid": [qid]}))
@@ -136,6 +142,24 @@ class Registry:
     def __contains__(self, qid: int) -> bool:
         return qid in self._rows
 
+    # -- Designated equalities -------------------------------------------------------------
+
+    def lead(self, qid: int) -> int:
+        """Return the designated equality of a row; `UNDESIGNATED` if it has none."""
+        return self._leads.get(qid, UNDESIGNATED)
+
+    def designate(self, leads: Mapping[int, int]) -> None:
+        """Store the designated equalities of rows that have none, by row.
+
+        One is a place among the template's equalities.  It is never changed: documents are divided
+        by its values, and the parts that hold kept documents would no longer be those that newer
+        ones are sent to.
+        """
+        self.save()
+        self._leads.update(leads)
+        self._storage.discard("r_t", pa.table({"qid": pa.array(leads, pa.int32())}))
+        self._storage.append("r_t", self.stored(list(leads))["r_t"])
+
     # -- Parts -----------------------------------------------------------------------------
 
     def _template(self, reduced: JoinGraph) -> Template:
@@ -161,7 +185,7 @@ class Registry:
             members = self.members[number]
             rows = [self._rows[qid] for qid in qids]
             added = zip(qids, *_fields(rows), strict=True)
-            self._new["r_t"] += ((number, *row) for row in added)
+            self._new["r_t"] += ((number, *row, UNDESIGNATED) for row in added)
             self._know_rows(members, self._columns(members, qids, rows))
         self._fresh.clear()
 
@@ -209,41 +233,67 @@ class Registry:
         self.templates.drop(self.members.pop(number).template)
         self._storage.discard("template", pa.table({"id": [number]}))
 
-    # -- Restart ---------------------------------------------------------------------------
+    # -- Restart and replicas --------------------------------------------------------------
 
     def load(self, uses: Iterable[tuple[int, int]], taken: int = 0) -> None:
         """Rebuild the index from the storage; `uses` are (qid, number of subscriptions).
 
         New rows get numbers above `taken`, which kept results of removed rows have.
         """
-        self.pairs.load()
-        graphs = scan(self._storage, "template").sort_by("id").to_pydict()
-        every = scan(self._storage, "r_t")
-        of = every["template"].to_numpy()
-        every = every.take(np.argsort(of, kind="stable")).combine_chunks()
-        of = np.sort(of)
-        for number, graph in zip(graphs["id"], graphs["graph"], strict=True):
-            template = Template(number, graph_of(graph))
-            self.templates.restore(template)
-            self._know_template(template)
-            first, last = np.searchsorted(of, (number, number + 1)).tolist()
-            if first < last:
-                self._load_rows(template, every.slice(first, last - first))
-        self._uses.update(dict(uses))
+        names = ("variable", "pair", "template", "r_t")
+        self.add_stored({name: scan(self._storage, name) for name in names}, uses)
         self._next_qid = max(taken, *self._rows, 0) + 1
 
-    def _load_rows(self, template: Template, stored: pa.Table) -> None:
+    def stored(self, qids: Sequence[int]) -> dict[str, pa.Table]:
+        """Return rows of R_T with what they refer to, as the storage has them, by relation."""
+        rows = [self._rows[qid] for qid in qids]
+        templates = sorted({row.template for row in rows})
+        pairs = self.pairs.named(sorted({pair for row in rows for pair in row.pairs}))
+        variables = dict(variable for _, *both in pairs for variable in both)
+        found: dict[str, Sequence[Sequence[object]]] = {
+            "variable": list(variables.items()),
+            "pair": [(number, one, other) for number, (one, _), (other, _) in pairs],
+            "template": [(n, text_of(self.members[n].template.graph)) for n in templates],
+            "r_t": [
+                (row.template, qid, *row[1:], self.lead(qid))
+                for qid, row in zip(qids, rows, strict=True)
+            ],
+        }
+        return {name: table_of(of, RELATIONS[name]) for name, of in found.items()}
+
+    def add_stored(
+        self, relations: Mapping[str, pa.Table], uses: Iterable[tuple[int, int]]
+    ) -> None:
+        """Add rows that have their numbers, with their uses, as `load` does.
+
+        Variables, pairs and templates may be known.
+        """
+        self._uses.update(dict(uses))
+        self.pairs.add_stored(relations["variable"], relations["pair"])
+        every = relations["r_t"].sort_by([("template", "ascending"), ("qid", "ascending")])
+        of = every["template"].to_numpy()
+        graphs = relations["template"].sort_by("id").to_pydict()
+        for number, graph in zip(graphs["id"], graphs["graph"], strict=True):
+            if number not in self.members:
+                template = Template(number, graph_of(graph))
+                self.templates.restore(template)
+                self._know_template(template)
+            first, last = np.searchsorted(of, (number, number + 1)).tolist()
+            if first < last:
+                self._add_rows(self.members[number], every.slice(first, last - first))
+
+    def _add_rows(self, members: Members, stored: pa.Table) -> None:
         pairs = stored["pairs"].combine_chunks().flatten().to_numpy()
         places = pairs.reshape(stored.num_rows, -1).T.tolist()
         names = ("qid", "op", "wl", "keep", "apart")
         qids, *others = (stored[name].to_pylist() for name in names)
-        rows = [
-            Row(template.number, *row)
-            for row in zip(zip(*places, strict=True), *others, strict=True)
-        ]
+        number = members.template.number
+        rows = [Row(number, *row) for row in zip(zip(*places, strict=True), *others, strict=True)]
         self._rows.update(zip(qids, rows, strict=True))
         self._qids.update(zip(rows, qids, strict=True))
-        members = self.members[template.number]
+        designated = stored.filter(pa.array(stored["lead"].to_numpy() != UNDESIGNATED))
+        leads = (designated[name].to_pylist() for name in ("qid", "lead"))
+        self._leads.update(zip(*leads, strict=True))
         self._know_rows(members, self._columns(members, qids, rows))
 
 

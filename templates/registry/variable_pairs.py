@@ -15,11 +15,11 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import Column, grown
+from templates.columns.columns import Column, columns_of, grown
 from templates.model.join_graph import LEFT, RIGHT, JoinGraph
 from templates.model.relations import OPERATORS, Horizon, Pair
 from templates.registry.members import Rows, add
-from templates.storage import Storage, scan
+from templates.storage import Storage
 
 Variable: TypeAlias = tuple[int, str]
 """The number and the definition of a variable."""
@@ -53,12 +53,13 @@ class _PairUses:
         self.firsts.append(ends[0])  # last, for readers in other threads
         return len(self.firsts) - 1
 
-    def load(self, numbers: Column, firsts: Column, seconds: Column) -> None:
-        """Record pairs without rows, where there is none so far."""
-        rows = np.zeros((2, int(numbers.max(initial=0)) + 1), np.int64)
-        rows[:, numbers] = firsts, seconds
-        self.firsts, self.seconds = (array("q", column.tobytes()) for column in rows)
-        self.rows, self.valued = (array("q", bytes(column.nbytes)) for column in rows)
+    def put(self, numbers: Column, firsts: Column, seconds: Column) -> None:
+        """Record pairs that have numbers, without rows so far."""
+        size = max(int(numbers.max(initial=0)) + 1, len(self.firsts))
+        for column in (self.firsts, self.seconds, self.rows, self.valued):
+            column.frombytes(bytes(8 * (size - len(column))))
+        for column, values in ((self.firsts, firsts), (self.seconds, seconds)):
+            np.frombuffer(column, np.int64)[numbers] = values
 
     def ends(self, number: int) -> tuple[int, int] | None:
         """Return the variables of a pair; None if it was dropped.  For any thread."""
@@ -86,22 +87,24 @@ class VariablePairs:
     def __iter__(self) -> Iterator[int]:
         return iter(self._uses)
 
-    def load(self) -> None:
-        """Read variables and pairs from the storage."""
-        variables, pairs = (scan(self._storage, name) for name in ("variable", "pair"))
+    def add_stored(self, variables: pa.Table, pairs: pa.Table) -> None:
+        """Add variables and pairs that have numbers; they may be known."""
         known = variables.to_pydict()
-        self._variables = dict(zip(known["definition"], known["id"], strict=True))
-        self._definitions += [None] * max(known["id"], default=0)
-        for definition, number in self._variables.items():
+        self._variables.update(zip(known["definition"], known["id"], strict=True))
+        missing = max(known["id"], default=0) + 1 - len(self._definitions)
+        self._definitions += [None] * missing
+        self._pairs_of.frombytes(bytes(8 * max(0, missing)))
+        for number, definition in zip(known["id"], known["definition"], strict=True):
             self._definitions[number] = definition
-        ends = [pairs[name].to_numpy().astype(np.int64) for name in ("id", "var1", "var2")]
-        numbers, firsts, seconds = ends
-        self._uses.load(numbers, firsts, seconds)
-        keys = (firsts << NUMBERS | seconds).tolist()
-        self._numbers = dict(zip(keys, numbers.tolist(), strict=True))
+        columns = columns_of(pairs)
+        keys = (columns["var1"].astype(np.int64) << NUMBERS | columns["var2"]).tolist()
+        new = [place for place, key in enumerate(keys) if key not in self._numbers]
+        numbers, firsts, seconds = (columns[name][new] for name in ("id", "var1", "var2"))
+        self._uses.put(numbers, firsts, seconds)
+        self._numbers.update(zip((keys[place] for place in new), numbers.tolist(), strict=True))
         each = np.concatenate((firsts, seconds[seconds != firsts]))
         uses = np.bincount(each, minlength=len(self._definitions))
-        self._pairs_of = array("q", uses.astype(np.int64).tobytes())
+        np.frombuffer(self._pairs_of, np.int64)[:] += uses
 
     def variable(self, definition: str) -> int:
         """Return the number of a variable; assign one if it is new."""

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from templates.columns.columns import Column, Columns, among, chosen, distinct
-from templates.state.stored_state import StoredState
+from templates.state.join_state import JoinState
 from templates.state.value_joins import times_of
+
+
+class KeptState(Protocol):
+    """The owner of the join state that a batch is joined with."""
+
+    @property
+    def memory(self) -> JoinState:
+        """The join state in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +27,7 @@ class BatchDocuments:
 
     times: pa.Table
     columns: Columns
-    state: StoredState
+    state: KeptState
 
     def ranks(self, docs: Column) -> Column:
         """Return the places of documents in the order of arrival.

@@ -10,7 +10,7 @@ import pytest
 from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node
 from templates.model.relations import OPERATORS
 from templates.registry.members import Members
-from templates.registry.registry import Registry
+from templates.registry.registry import UNDESIGNATED, Registry
 from tests.templates.memory_storage import MemoryStorage
 
 TWO = JoinGraph(
@@ -147,3 +147,42 @@ def test_what_is_read_again_is_what_was_built(one_by_one: bool) -> None:
         assert loaded.remove(qid) == registry.remove(qid)
         assert known(loaded) == known(registry)
     assert not loaded.rows()
+
+
+def test_a_replica_gets_and_loses_rows_as_the_registry_does() -> None:
+    registry, replica = Registry(MemoryStorage()), Registry(MemoryStorage())
+    qids: list[int] = []
+
+    def add(joins: list[tuple[JoinGraph, str, str, int | None, bool]]) -> None:
+        for graph, variables, operator, window, apart in joins:
+            placed = registry.add(graph, tuple(variables), operator, window, apart=apart)
+            qids.append(placed.qid)
+        registry.save()
+        new = qids[-len(joins) :]
+        replica.add_stored(registry.stored(new), [(qid, 1) for qid in new])
+
+    add(JOINS[:2])
+    add(JOINS[2:6])
+    for gone in (qids.pop(0), qids.pop(2)):
+        assert replica.remove(gone) == registry.remove(gone)
+    add(JOINS[6:])
+    assert known(replica) == known(registry)
+    assert sorted(replica.take_changed(), key=repr) == sorted(registry.take_changed(), key=repr)
+    for qid in qids:
+        assert replica.remove(qid) == registry.remove(qid)
+        assert known(replica)["members"] == known(registry)["members"]
+    assert not replica.rows()
+
+
+def test_designated_equalities_are_stored_with_their_rows() -> None:
+    kept = MemoryStorage()
+    registry, qids = built(kept)
+    assert {registry.lead(qid) for qid in qids} == {UNDESIGNATED}
+    registry.designate({qids[1]: 1, qids[3]: 0})
+    loaded = Registry(kept)
+    loaded.load([(qid, qids.count(qid)) for qid in set(qids)])
+    assert known(loaded) == known(registry)
+    assert {qid: loaded.lead(qid) for qid in qids if loaded.lead(qid) != UNDESIGNATED} == {
+        qids[1]: 1,
+        qids[3]: 0,
+    }

@@ -178,7 +178,7 @@ def test_each_field_of_a_manifest_is_checked(home: DataDirectory, backup: Path) 
     [
         b"[" * 200_000,
         b"1" * 5_000,
-        b'{"format": NaN, "version": 20}',
+        b'{"format": NaN, "version": 21}',
         b'"',
         b"\xff",
         b"null",
