@@ -140,13 +140,14 @@ def _rows(engine: Engine, query: str) -> Iterator[tuple[int, ...]]:
 @contextmanager
 def _sides(folder: Path, plan: Plan) -> Iterator[tuple[Side, Side]]:
     # Loading Spark takes seconds, and other benchmarks do without.
-    from xscl.ingestion.spark.spark_pipeline import SparkConsumer, start_session
+    from xscl.ingestion.spark.spark_pipeline import SparkConsumer
+    from xscl.spark import start_session
 
     asked = [
         (f"s{n}", wish.query("1 d")) for n, wish in enumerate(wishes("a", plan.subscriptions, SEED))
     ]
     with ExitStack() as stack:
-        session = start_session(folder / "spark", MASTER)
+        session = start_session(MASTER, scratch=folder / "spark")
         stack.callback(session.stop)
 
         def side(name: str, consumer: Callable[[Spool, EngineSink], Consumer], look: float) -> Side:

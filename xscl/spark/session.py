@@ -5,9 +5,12 @@ Starting one takes about ten seconds, so there is one for each process.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shlex
+import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,13 +25,16 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from feeds.java import JavaNotFound, java_home
+import xscl
 from xscl.ingestion.pipeline import PipelineError
-from xscl.ingestion.spark import spark_source
+from xscl.ingestion.spark.error_report import reason_of
+from xscl.spark.java import java_home
 
-_MANAGER = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-)
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+_MANAGER = f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
+_STATE = f"{_STREAMING}.state.RocksDBStateStoreProvider"
+_PARTITIONS = 4
+"""Partitions of a shuffle; a stateful query keeps the number with which its checkpoint began."""
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _LOGGING = """\
 status = error
@@ -45,45 +51,76 @@ appender.file.policies.size = 5MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 1
 """
+_LOCAL = "local"
 _STARTING = threading.Lock()
 
 
-def start_session(directory: Path, master: str = "local[*]") -> SparkSession:
-    """The Spark session of this process, started if there is none yet.
+def start_session(
+    master: str = "local[*]",
+    *,
+    app_name: str = "xscl",
+    scratch: str | Path | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Return the Spark session of this process, started if there is none yet.
 
-    `directory` holds the files of the session: the launcher of Java, the log
-    `spark.log`, and in `spark.stderr` the errors of Java and of Spark's Python
-    processes (workers that end with a query report that).  With a local master
-    everything listens on 127.0.0.1 only.
+    The session has no web UI; with a local master everything listens on 127.0.0.1 only.  Its time
+    zone is UTC, and state of streaming queries is in RocksDB.  `settings` are of Spark and take
+    precedence over those of xscl.  A session that is running is returned as it is.
+
+    `scratch` is a directory for this session alone: the log `spark.log`, the file `spark.stderr`
+    with the errors of Java and of Spark's Python processes (workers that end with a query report
+    that), the files of shuffles and state.  By default it is a temporary one.  Java is that of
+    `JAVA_HOME`, otherwise that of the extra `spark`.
+
+    Raises PipelineError if there is no Java, or if Spark does not start.
     """
     with _STARTING:
-        return _running() or _start_session(directory.absolute(), master)
+        return _running() or _start_session(master, app_name, _scratch(scratch), settings or {})
 
 
 def _running() -> SparkSession | None:
-    """The session of this process, also for a thread that did not start it."""
+    """Return the session of this process, also for a thread that did not start it."""
     try:
         return SparkSession.active()
     except PySparkException:  # there is none
         return None
 
 
-def _start_session(directory: Path, master: str) -> SparkSession:
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+def _scratch(directory: str | Path | None) -> Path:
+    """Return the directory of a new session, without the shuffles and state of an earlier one."""
+    if directory is None:
+        place = Path(tempfile.mkdtemp(prefix="xscl-spark-"))
+        atexit.register(shutil.rmtree, place, ignore_errors=True)  # Java may still be writing
+        return place
+    place = Path(directory).absolute()
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    shutil.rmtree(place / _LOCAL, ignore_errors=True)  # one that was killed has left them
+    return place
+
+
+def _start_session(
+    master: str, app_name: str, directory: Path, settings: Mapping[str, str]
+) -> SparkSession:
+    java = java_home(directory)
+    if java is None:
+        raise PipelineError(
+            "Spark needs Java 17 or newer, and there is none",
+            hint="set JAVA_HOME, or pip install 'xscl[spark]'",
+        )
     python = _launcher(directory) if master.startswith("local") else sys.executable
-    conf = SparkConf().setMaster(master).setAppName("xscl")
-    conf.setAll(list(_settings(directory, master, python).items()))
+    conf = SparkConf().setMaster(master).setAppName(app_name)
+    conf.setAll([*{**_settings(directory, master, python), **settings}.items()])
     errors = directory / "spark.stderr"
     try:
-        with _environment(_variables(directory, master, python)), errors.open("wb") as stderr:
+        with _environment(_variables(directory, master, python, java)), errors.open("wb") as stderr:
             # One Java serves all sessions of a process, also after `SparkSession.stop`.
             gateway = SparkContext._gateway or _launch(conf, stderr)
             return SparkSession(SparkContext(conf=conf, gateway=gateway))
-    except JavaNotFound as error:
-        raise PipelineError(str(error)) from error
     except (PySparkException, Py4JError) as error:
         raise PipelineError(
-            f"Spark does not start: {reason_of(error)}", hint=f"{errors} may say more"
+            f"Spark does not start: {reason_of(error)}",
+            hint=f"{errors} may say more; Spark needs Java 17 or newer, and took {java}",
         ) from error
 
 
@@ -92,7 +129,7 @@ def _launch(conf: SparkConf, stderr: IO[bytes]) -> JavaGateway:
 
 
 def _settings(directory: Path, master: str, python: str) -> dict[str, str]:
-    """The configuration of the session.
+    """Return the configuration of a session.
 
     The manager of checkpoint files and the Unix domain sockets halve the time
     of a small micro-batch.  Its files have no checksums: a lost or damaged
@@ -105,13 +142,17 @@ def _settings(directory: Path, master: str, python: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()} {_JAVA}",
+        "spark.local.dir": str(directory / _LOCAL),
         "spark.pyspark.python": python,
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(_PARTITIONS),
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.checkpointFileManagerClass": _MANAGER,
+        "spark.sql.streaming.stateStore.providerClass": _STATE,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
     }
     if master.startswith("local"):
@@ -119,15 +160,14 @@ def _settings(directory: Path, master: str, python: str) -> dict[str, str]:
     return settings
 
 
-def _variables(directory: Path, master: str, python: str) -> dict[str, str | None]:
-    """The environment in which Java starts; None removes a variable.
+def _variables(directory: Path, master: str, python: str, java: Path) -> dict[str, str | None]:
+    """Return the environment in which Java starts; None removes a variable.
 
-    The Python processes of Spark must import `xscl.ingestion.spark.spark_source`, and none of its
-    packages from the working directory.  Another Spark on the machine must not be mixed with this
-    one.
+    The Python processes of Spark must import `xscl`, and none of its packages from the working
+    directory.  Another Spark on the machine must not be mixed with this one.
     """
     return {
-        "JAVA_HOME": str(java_home(directory)),
+        "JAVA_HOME": str(java),
         "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": _python_path(),
@@ -139,7 +179,7 @@ def _variables(directory: Path, master: str, python: str) -> dict[str, str | Non
 
 
 def _home(directory: Path) -> str:
-    """A home of Spark for executors on this machine: they write to its folder `work`."""
+    """Return a home of Spark for executors on this machine: they write to its folder `work`."""
     home = directory / "spark"
     home.mkdir(mode=0o700, exist_ok=True)
     for part in Path(pyspark.__file__).parent.iterdir():
@@ -149,7 +189,7 @@ def _home(directory: Path) -> str:
 
 
 def _launcher(directory: Path) -> str:
-    """A program that starts this Python without Spark's archive of PySpark.
+    """Return a program that starts this Python without Spark's archive of PySpark.
 
     Compiled modules of an archive are not cached: each process would compile PySpark again, which
     takes three times as long as loading.
@@ -164,8 +204,8 @@ def _launcher(directory: Path) -> str:
 
 
 def _python_path() -> str:
-    """The module search path of Spark's Python processes: this package, and this process's path."""
-    home = str(Path(spark_source.__file__).absolute().parents[3])
+    """Return the module search path of Spark's Python processes: xscl, and that of this one."""
+    home = str(Path(xscl.__file__).absolute().parent.parent)
     path = os.environ.get("PYTHONPATH")
     return f"{home}{os.pathsep}{path}" if path else home
 
@@ -187,15 +227,3 @@ def _set(variables: Mapping[str, str | None]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-
-
-def reason_of(failure: Exception) -> str:
-    """Return the decisive line of Spark's error report.
-
-    It is the last line of the last Python traceback, otherwise the first line.
-    """
-    # The text of a Py4JJavaError is Java's stack trace.
-    report = str(getattr(failure, "java_exception", failure))
-    traceback = report.rpartition("Traceback (most recent call last):")[2]
-    lines = [line for line in traceback.splitlines() if line and not line.startswith(" ")]
-    return lines[0] if lines else report

