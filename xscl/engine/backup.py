@@ -16,11 +16,13 @@ continues.  The secrets of feeds never leave their directory.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
 import os
 import re
+import shlex
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
@@ -30,14 +32,19 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePath
 from typing import IO, Any, Protocol
 
+import apsw
+
 from feeds.faultpoints import reached
 from feeds.spool import Extract, Spool
 from xscl.atomic_files import created, replacing
 from xscl.documents.consumed_offsets import ConsumedOffsets
+from xscl.store.chunks import Chunks
+from xscl.store.database import translated
 from xscl.store.queries.feed_spool import last_appended
 from xscl.store.queries.tables import VERSION
 from xscl.store.store import Store
-from xscl.store.store_errors import DATABASE, BackupError, old_backup
+from xscl.store.store_errors import DATABASE, BackupError, moving
+from xscl.store.store_file import connect, copy_target, seen
 from xscl.store.store_lock import StoreMark
 
 MANIFEST = "manifest.json"
@@ -47,6 +54,7 @@ _NAME = re.compile(rf"{re.escape(DATABASE)}|spool/(latest|[0-9]{{12}}\.arrows)")
 _NUMBER = re.compile(rb"[0-9]{1,12}\n?")
 _FORMAT, _SUM = 2, "sha256"
 _PIECE = 1 << 20
+_PAGES = 4_096  # of a database that are copied at once: 16 MB
 _LARGEST_MANIFEST = 1 << 26
 
 
@@ -102,7 +110,7 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
     with (
         _replacing(target) as file,
         closing(waiting),
-        _copied(store, target, waiting) as (seen, copy),
+        _copied(store, target, waiting) as (had, copy),
         tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         size = os.fstat(copy.fileno()).st_size
@@ -110,8 +118,8 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
         backup = Backup(
             _release(),
             VERSION,
-            seen.store,
-            seen.commits,
+            had.store,
+            had.commits,
             waiting.position,
             datetime.now(UTC).isoformat(timespec="seconds"),
             tuple(members),
@@ -129,11 +137,56 @@ def _copied(store: Store, target: Path, waiting: _Waiting) -> Iterator[tuple[Sto
     try:
         copy.unlink(missing_ok=True)  # a killed process has left it
         with store.reading(unlimited=True, begin=lambda: waiting.begin(store)):
-            seen = store.backup(copy)
+            had = copy_store(store, copy)
         with copy.open("rb") as file:
-            yield seen, file
+            yield had, file
     finally:
         copy.unlink(missing_ok=True)
+
+
+def copy_store(store: Store, to: Path) -> StoreMark:
+    """Write a verified copy of a database to a new file, and return what it has.
+
+    Commits go on meanwhile; the copy has those before, or those of a reading around it.  Its
+    owner alone can read it.  Raises OSError, and leaves a part of it, if it cannot be written.
+    """
+    if store.path is None:
+        raise BackupError("a store in memory has no files that could be copied")
+    os.close(os.open(to, os.O_CREAT | os.O_EXCL, 0o600))
+    with (
+        store.reading(unlimited=True),
+        store.connected() as source,
+        _written(to) as target,
+        target.backup("main", source, "state") as copying,
+    ):
+        had = seen(source)
+        while not copying.done:  # the reading keeps its snapshot, so no step begins anew
+            copying.step(_PAGES)
+            store.expect_reading()
+    _verify(to, had)
+    return had
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[apsw.Connection]:
+    """Yield a connection to a copy; raises OSError where it cannot be written."""
+    with closing(copy_target(path)) as target:
+        try:
+            yield target
+        except (apsw.FullError, apsw.IOError) as error:
+            number = errno.ENOSPC if isinstance(error, apsw.FullError) else target.system_errno
+            if not number:  # what is copied cannot be read
+                raise
+            raise OSError(number, os.strerror(number)) from error
+
+
+def _verify(path: Path, had: StoreMark) -> None:
+    """Raise BackupError unless a copy is sound and complete."""
+    with closing(connect(path, options="&immutable=1")) as copy, translated(path):
+        found = copy.execute("PRAGMA state.quick_check(1)").get
+        if found != "ok" or seen(copy) != had:
+            raise BackupError(f"the copy {path} of the store is not what was copied: {found}")
+        Chunks(lambda sql, row: copy.execute(sql, row).fetchall()).verify()
 
 
 def receive(pieces: Iterable[bytes], target: Path) -> Backup:
@@ -272,6 +325,15 @@ def damaged(path: Path, detail: str) -> BackupError:
     )
 
 
+def _old_backup(path: Path) -> BackupError:
+    """Return the error for a backup of version 0.2, with the way to its data."""
+    return BackupError(
+        f"the backup {path} was made by version 0.2, whose format this version does not read",
+        hint=moving(f"--backup {shlex.quote(str(path))}", f"{path.with_suffix('')}-new")
+        + "; headers and secrets are in no backup: --data DIR reads those of a data directory",
+    )
+
+
 def read_backup(path: Path) -> Backup:
     """Return the description of a backup, after comparing every part with its checksum."""
     with _opened(path) as archive:
@@ -369,7 +431,7 @@ def _read_manifest(path: Path, text: bytes) -> Backup:
         if type(form) is not int or type(version) is not int or form < 1:
             raise ValueError(f"format {form} and version {version}, which no release writes")
         if form < _FORMAT:
-            raise old_backup(path)
+            raise _old_backup(path)
         if form > _FORMAT or version > VERSION:
             raise BackupError(
                 f"the backup {path} was made by a later release, {str(read.get('xscl'))[:60]}",

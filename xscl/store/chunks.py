@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import apsw
@@ -98,6 +99,11 @@ class Chunks:
         """Return the rows in the order of the appends, those between two values as far as given."""
         found = self.batches(relation, since, until)
         return pa.Table.from_batches(found, schema=RELATIONS[relation].schema)
+
+    def verify(self) -> None:
+        """Compare all chunks with their checksums; raises ChunkDamaged."""
+        for _ in chain.from_iterable(map(self.between, RELATIONS)):
+            pass
 
     def _read(self, number: int) -> Chunk:
         """Return a chunk; raises ChunkDamaged."""

@@ -11,13 +11,10 @@ transaction the first one reads on the connection that writes, all others on the
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from itertools import chain
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,7 +24,7 @@ import pyarrow as pa
 
 from xscl.errors import StoreError
 from xscl.store.chunks import Chunks, Dead
-from xscl.store.database import Database, Reader, changes_of, translated
+from xscl.store.database import Database, Reader, changes_of
 from xscl.store.queries.mirrors import Analysis, Mirrors
 from xscl.store.queries.tables import (
     ENCODED,
@@ -44,15 +41,12 @@ from xscl.store.queries.tables import (
     stored_values,
     values_of,
 )
-from xscl.store.store_errors import BackupError
-from xscl.store.store_file import connect, copy_target, seen
+from xscl.store.store_file import seen
 from xscl.store.store_lock import StoreMark
 
 _log = logging.getLogger(__name__)
-_PAGES = 4_096  # of a copy at once: 16 MB
 _SHAPES = 1_000  # statements of which the columns are known
 _REWRITE = "rewrite"  # the key in `state.meta` while a rewrite is to be done
-_UNWRITTEN = (apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_TRUNCATE)
 
 
 class Store:
@@ -196,7 +190,7 @@ class Store:
         return self._is_within or self.path is None or not reads_apart
 
     @contextmanager
-    def _connected(self) -> Iterator[apsw.Connection]:
+    def connected(self) -> Iterator[apsw.Connection]:
         """Use the connection of this thread in the block, for one statement or a few."""
         database = self._database
         with database.translated():
@@ -292,7 +286,7 @@ class Store:
 
     def _raw(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query with the stored values."""
-        with self._connected() as connection:
+        with self.connected() as connection:
             found: list[tuple[Any, ...]] = connection.execute(sql, parameters).fetchall()
             return found
 
@@ -302,7 +296,7 @@ class Store:
         changed = changes_of(sql)
         # Within a reading the connection refuses it.
         changing = self._changing() if changed and self._chunks is None else nullcontext()
-        with changing, self._connected() as connection:
+        with changing, self.connected() as connection:
             self._database.note_changes(sql)
             shape = self._shapes.get(sql)
             if shape is not None:
@@ -368,43 +362,25 @@ class Store:
 
     def seen(self) -> StoreMark:
         """Return the id of the store and its number of commits."""
-        with self._connected() as connection:
+        with self.connected() as connection:
             return seen(connection)
 
     def read_all(self) -> StoreMark:
         """Return what the store has, after comparing all rows of relations with their checksums."""
         with self.reading(unlimited=True):
-            for _ in chain.from_iterable(map(self.batches, RELATIONS)):
-                pass
+            with self._reading_chunks() as chunks:
+                chunks.verify()
             return self.seen()
 
-    # -- Errors, copied, closed ------------------------------------------------------------
+    # -- Closed ----------------------------------------------------------------------------
 
     def expect_open(self) -> None:
         """Raise StoreClosed after `close`."""
         self._database.expect_open()
 
-    def backup(self, to: Path) -> StoreMark:
-        """Write a verified copy of the database to a new file, and return what it has.
-
-        Commits go on meanwhile; the copy has those before, or those of a reading around it.  Its
-        owner alone can read it.  Raises OSError, and leaves a part of it, if it cannot be written.
-        """
-        if self.path is None:
-            raise BackupError("a store in memory has no files that could be copied")
-        os.close(os.open(to, os.O_CREAT | os.O_EXCL, 0o600))
-        with (
-            self.reading(unlimited=True),
-            self._connected() as source,
-            _written(to) as target,
-            target.backup("main", source, "state") as copying,
-        ):
-            had = seen(source)
-            while not copying.done:  # the reading keeps its snapshot, so no step begins anew
-                copying.step(_PAGES)
-                self._reader_here().expect_time()
-        _verify(to, had)
-        return had
+    def expect_reading(self) -> None:
+        """Raise InterruptError if the reading was ended; within `connected`, between its steps."""
+        self._reader_here().expect_time()
 
     def close(self) -> None:
         """Close the connection of this thread; the first store closes all."""
@@ -416,33 +392,3 @@ class Store:
 
 
 _COUNT = Shape(("Count",), (None,), ())
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[apsw.Connection]:
-    """Yield a connection to a copy; raises OSError where it cannot be written."""
-    with closing(copy_target(path)) as target:
-        try:
-            yield target
-        except apsw.FullError as error:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
-        except apsw.IOError as error:
-            if getattr(error, "extendedresult", 0) not in _UNWRITTEN:
-                raise
-            number = target.system_errno or errno.EIO
-            raise OSError(number, os.strerror(number)) from error
-
-
-def _verify(path: Path, had: StoreMark) -> None:
-    """Raise BackupError unless a copy is sound and complete."""
-    with closing(connect(path, options="&immutable=1")) as copy, translated(path):
-        found = copy.execute("PRAGMA state.quick_check(1)").get
-        if found != "ok" or seen(copy) != had:
-            raise BackupError(f"the copy {path} of the store is not what was copied: {found}")
-
-        def execute(sql: str, row: Sequence[Any]) -> list[tuple[Any, ...]]:
-            rows: list[tuple[Any, ...]] = copy.execute(sql, row).fetchall()
-            return rows
-
-        for _ in chain.from_iterable(map(Chunks(execute).between, RELATIONS)):
-            pass  # each is compared with its checksum

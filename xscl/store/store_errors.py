@@ -98,7 +98,7 @@ class OldFormat(StoreError):
     def __init__(self, path: Path) -> None:
         super().__init__(
             f"the store {path} was written by version 0.2, whose format this version does not read",
-            hint=_moving(f"--data {shlex.quote(str(path.parent))}", f"{path.parent}-new")
+            hint=moving(f"--data {shlex.quote(str(path.parent))}", f"{path.parent}-new")
             if path.name == FORMER_DATABASE
             else f"copy it to a directory of its own as {FORMER_DATABASE}, and its log, if there is"
             f" one, as {FORMER_DATABASE}.wal; any command on that directory says how to go on",
@@ -147,16 +147,8 @@ class BackupError(StoreError):
     code = "backup"
 
 
-def old_backup(path: Path) -> BackupError:
-    """Return the error for a backup of version 0.2, with the way to its data."""
-    return BackupError(
-        f"the backup {path} was made by version 0.2, whose format this version does not read",
-        hint=_moving(f"--backup {shlex.quote(str(path))}", f"{path.with_suffix('')}-new")
-        + "; headers and secrets are in no backup: --data DIR reads those of a data directory",
-    )
-
-
-def _moving(source: str, target: str) -> str:
+def moving(source: str, target: str) -> str:
+    """Return the hint to move what users have set up from version 0.2."""
     return (
         "write its users, subscriptions, feeds and endpoints to a file with version 0.2:"
         f" pip install xscl==0.2.0; xscl export registrations.json {source}; register them in a"

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from xscl.engine.backup import copy_store
 from xscl.errors import StoreError
 from xscl.store import database, store_file
 from xscl.store.queries.numbers import among
@@ -479,7 +480,7 @@ def test_a_backup_while_threads_write(filed: Store, tmp_path: Path) -> None:
     other = filed.connect_again()
     with running(*(lambda n=n: write(n) for n in range(4))):
         time.sleep(0.1)
-        made = [other.backup(tmp_path / f"copy{number}.db") for number in range(3)]
+        made = [copy_store(other, tmp_path / f"copy{number}.db") for number in range(3)]
         stopping.set()
     other.close()
     for number, seen in enumerate(made):
@@ -494,7 +495,7 @@ def test_a_backup_ends_when_the_log_is_large(
     filed: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two steps of a copy that is slow, others write more than the log may have."""
-    monkeypatch.setattr("xscl.store.store._PAGES", 1)
+    monkeypatch.setattr("xscl.engine.backup._PAGES", 1)
     monkeypatch.setattr(database, "RESTART", 1 << 20)
     monkeypatch.setattr(database, "CHECKPOINT", 1 << 20)
     monkeypatch.setattr(database, "LARGEST_LOG", 1 << 21)
@@ -511,17 +512,17 @@ def test_a_backup_ends_when_the_log_is_large(
 
     monkeypatch.setattr(reader, "expect_time", write_and_expect_time)
     with pytest.raises(ReadTooLong, match="the log had 2 MB of later changes"):
-        other.backup(tmp_path / "copy.db")
+        copy_store(other, tmp_path / "copy.db")
     assert log_size(filed) < 1 << 23
     other.close()
 
 
 def test_a_backup_that_cannot_be_written_says_so(filed: Store, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        filed.backup(tmp_path / "none" / "copy.db")
+        copy_store(filed, tmp_path / "none" / "copy.db")
     (tmp_path / "there.db").touch()
     with pytest.raises(FileExistsError):
-        filed.backup(tmp_path / "there.db")
+        copy_store(filed, tmp_path / "there.db")
 
 
 def test_a_copy_begins_at_the_instant_of_a_call(filed: Store, tmp_path: Path) -> None:
@@ -542,7 +543,7 @@ def test_a_copy_begins_at_the_instant_of_a_call(filed: Store, tmp_path: Path) ->
     with running(write), reader.reading(unlimited=True, begin=begin):
         while count(writer) == 1:
             time.sleep(0.01)
-        reader.backup(tmp_path / "copy.db")
+        copy_store(reader, tmp_path / "copy.db")
     with closing(Store(tmp_path / "copy.db")) as copy:
         assert count(copy) == 1
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 from tests.examples import tried
+from xscl.engine.backup import copy_store
 from xscl.engine.disk_guard import is_faulty, is_full
 from xscl.errors import StoreError
 from xscl.store import store_file
@@ -115,7 +116,7 @@ def test_its_owner_alone_can_read_it(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     with closing(Store(path)) as store:
         add(store, 1)
-        store.backup(tmp_path / "state.db.copy")
+        copy_store(store, tmp_path / "state.db.copy")
         found = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
     names = ("", "-shm", "-wal", ".copy", ".lock")
     assert found == {f"state.db{name}": 0o600 for name in names}
@@ -432,7 +433,7 @@ def test_a_path_means_the_file_of_that_name(tmp_path: Path, name: str) -> None:
     for path in (place / "state.sqlite", place / name):
         with closing(Store(path)) as store:
             store.set_meta(one=1)
-            store.backup(place / f"{path.name}.copy")
+            copy_store(store, place / f"{path.name}.copy")
         with closing(Store(path)) as store:
             assert store.meta("one") == 1
     kept = ("state.sqlite", name)
@@ -463,4 +464,4 @@ def test_a_path_that_sqlite_cannot_name_is_refused(tmp_path: Path) -> None:
         closing(Store(tmp_path / "state.sqlite")) as store,
         pytest.raises(StoreError, match="is not in UTF-8"),
     ):
-        store.backup(place / "copy")
+        copy_store(store, place / "copy")
