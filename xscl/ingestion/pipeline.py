@@ -21,12 +21,12 @@ from typing import Protocol
 from feeds.documents import Document, DocumentColumns
 from feeds.faultpoints import reached
 from feeds.spool import Spool
+from feeds.spool_note import note_consumed
 from xscl.documents.consumed_offsets import DIRECT, BatchKey, Beat
 from xscl.engine.batch_size import Sizing
 from xscl.errors import XsclError
 from xscl.shredding.arrivals import BatchPart
 from xscl.shredding.remote.artefact import ArtefactDirectory
-from xscl.store.consumed_note import note_consumed
 
 BATCH = 10_000
 """The most documents after which a batch of the direct consumer is closed, with their segment."""

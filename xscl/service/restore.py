@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from feeds.spool import LAST_SEGMENT, SegmentDamaged, SegmentGone, Spool, SpoolError
+from feeds.spool_note import drop_note, noted
 from xscl.atomic_files import synchronise
 from xscl.delivery.store_epochs import begin_epoch
 from xscl.documents.consumed_offsets import ConsumedOffsets
@@ -35,7 +36,6 @@ from xscl.errors import StoreError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.lacking import Lacking, find_lacking
 from xscl.service.name_bounds import long_names
-from xscl.store.consumed_note import drop_note, noted
 from xscl.store.queries.feed_spool import last_appended
 from xscl.store.store import Store
 from xscl.store.store_errors import BackupError, StoreDamaged, StoreWentBack, WrongVersion
