@@ -42,7 +42,7 @@ demo:
 else
 demo: setup
 	@echo "demo: three sample feeds and five subscriptions; Ctrl-C stops"
-	@$(BIN)/xscl demo $(if $(ONCE),--once)
+	@$(BIN)/xscl demo --master 'local[2]' $(if $(ONCE),--once)
 endif
 
 test: setup

@@ -86,7 +86,7 @@ class Victim(Service):
         self._log = Log(setting.log)
         self._at_work = threading.Event()
         self.written = threading.Event()
-        serving = ServeSettings(setting.spark, "local[1]", 0.02, _fetching(setting))
+        serving = ServeSettings("local[1]" if setting.spark else None, 0.02, _fetching(setting))
         super().__init__(setting.home, serving, self._listen)
 
     def _notify(self, matches: Matches) -> None:

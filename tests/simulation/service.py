@@ -249,7 +249,6 @@ class Process:
 
     def _run(self) -> None:
         settings = ServeSettings(
-            spark=False,
             listen=ServiceSettings(
                 names=self._names, warm=False, waiting=WAITING, fetching=self._fetching
             ),

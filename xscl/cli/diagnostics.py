@@ -45,7 +45,7 @@ _LITTLE, _TOO_LITTLE = 2_000_000_000, 200_000_000  # bytes
 _OLDEST_PYTHON = (3, 11)
 _DAY = 86_400
 _NAMED = 10  # endpoints and feeds in a line
-_WITHOUT_SPARK = f"'xscl serve' consumes directly without it; {install_command('spark')} adds it"
+_WITHOUT_SPARK = f"only --master and xscl.spark need it; {install_command('spark')} adds it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 from feeds.http.fetch import CONTACT
-from xscl.cli.extras import install_command, missing, require
+from xscl.cli.extras import require
 from xscl.cli.match_printer import MatchPrinter
 from xscl.cli.options import (
     DATA,
@@ -44,10 +44,13 @@ from xscl.service.logs import LogFormat, logging_to
 if TYPE_CHECKING:
     from xscl.service.installation import ServiceSettings
 
-MASTER = "local[*]"
-"""The Spark master unless another one is named: this machine, with all its cores."""
-
-NoSpark = Annotated[bool, setting("--no-spark", "Take documents from the spool in this process.")]
+Master = Annotated[
+    str | None,
+    setting("--master", "Consume documents through Spark on this master, such as local[2]."),
+]
+NoSpark = Annotated[
+    bool, setting("--no-spark", "Consume documents in this process, also with a --master.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +117,7 @@ def serve(
         option("--demo", "With samples and live subscriptions, in a new directory; no Spark."),
     ] = False,
     no_spark: NoSpark = False,
-    master: Annotated[
-        str | None, setting("--master", "The Spark master to run on (local[*]).")
-    ] = None,
+    master: Master = None,
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
     contact: Contact = CONTACT,
@@ -151,7 +152,8 @@ def serve(
 
     \b
     Example:
-      xscl serve --data xscl-data --no-spark --history 7d
+      xscl serve --data xscl-data --history 7d
+      xscl serve --master 'local[2]'
       xscl serve --data xscl-data --once
       xscl serve --demo
     """
@@ -162,11 +164,9 @@ def serve(
             f"--public-url {listening.public_url!r} is no address",
             hint="it begins with https:// or http://",
         )
-    spark = not demo and _uses_spark(no_spark, master)
     fetching = PollSettings(tuple(allow_address or ()), contact=contact)
     serving = ServeSettings(
-        spark=spark,
-        master=master or MASTER,
+        master=None if demo or no_spark else _spark_on(master),
         fetching=fetching,
         history=history,
         keep_matches=keep_matches,
@@ -202,17 +202,17 @@ def _run(
 
     def consuming(seconds: float) -> None:
         on_consuming(seconds)
-        if serving.spark:
+        if serving.master is not None:
             warn(f"Spark has started in {seconds:.0f} s")
 
     starting = "; Spark is starting, documents wait in the spool until then"
-    how = "with" if serving.spark else "without"
+    how = "without" if serving.master is None else "with"
 
     def listening(address: str) -> None:
         warn(f"serving from {place.path} ({how} Spark); Ctrl-C stops")
         warn(
             f"the page is at {address}/, the API at {address}/v1, described at /docs"
-            + (starting if serving.spark else "")
+            + ("" if serving.master is None else starting)
         )
 
     service = Service(
@@ -246,27 +246,17 @@ def _demo_directory(data: Path | None) -> Iterator[DataDirectory]:
         yield home(data or Path(temporary) / "data")
 
 
-def _uses_spark(no_spark: bool, master: str | None) -> bool:
-    """Choose between Spark and the direct consumer of this process; True for Spark.
-
-    Raises MissingExtra if a Spark master is named and Spark is not installed.
-    """
-    if no_spark:
-        return False
-    if not missing("spark"):
-        return True
+def _spark_on(master: str | None) -> str | None:
+    """Return the master; raises MissingExtra if one is named and Spark is not installed."""
     if master is not None:
         require("spark", "--master")
-    warn(
-        "Spark is not installed: documents are consumed in this process, as with --no-spark"
-        f" ({install_command('spark')} adds it)"
-    )
-    return False
+    return master
 
 
 def demo(
     once: Annotated[bool, option("--once", "End after the last match.")] = False,
     data: Annotated[Path | None, option("--data", "Keep the data here.", "DIR")] = None,
+    master: Master = None,
     no_spark: NoSpark = False,
     verbose: Verbose = False,
     as_json: Json = False,
@@ -279,8 +269,8 @@ def demo(
     """
     if not once:
         require("service", "'xscl demo' without --once")
-    spark = _uses_spark(no_spark, None)
+    spark = None if no_spark else _spark_on(master)
     with _demo_directory(data) as place:
         printer = MatchPrinter(as_json=as_json, history=False, verbose=verbose)
-        found = demonstrate(place, printer, spark=spark, once=once, tell=warn)
+        found = demonstrate(place, printer, master=spark, once=once, tell=warn)
     answer({"status": found.as_dict()}, ["", *found.lines()], as_json=as_json)

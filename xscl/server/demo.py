@@ -124,12 +124,13 @@ def demonstrate(
     home: DataDirectory,
     on_matches: Callable[[Sequence[Match]], None],
     *,
-    spark: bool,
+    master: str | None,
     once: bool,
     tell: Callable[[str], None],
 ) -> ServiceStatus:
     """Run the demonstration in a new data directory, and return its figures at the end.
 
+    With a Spark master documents are consumed through Spark.
     It ends by itself with `once`, else with SIGINT or SIGTERM; then it serves the web UI, too.
     """
     _expect_new(home)
@@ -138,15 +139,13 @@ def demonstrate(
 
         def consuming(seconds: float) -> None:
             server.begun.set()
-            if spark:
+            if master is not None:
                 tell(f"Spark has started in {seconds:.0f} s")
 
         listening = None if once else _page(fetching)
         service = Service(
             home,
-            ServeSettings(
-                spark=spark, poll_interval=EVERY / 4, fetching=fetching, listen=listening
-            ),
+            ServeSettings(master, poll_interval=EVERY / 4, fetching=fetching, listen=listening),
             on_matches,
             lambda address: tell(f"the page is at {address}/"),
             consuming,
@@ -156,7 +155,7 @@ def demonstrate(
             tell(
                 f"three feeds at http://{server.address}/, five subscriptions, data in {home.path}"
             )
-            tell("Spark starts in some ten seconds" if spark else "without Spark")
+            tell("without Spark" if master is None else "Spark starts in some ten seconds")
             service.run(server.finished if once else None)
     with (
         home.hold("demo"),

@@ -87,7 +87,7 @@ REPORT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """Settings of the service: with Spark on a master or without, the interval of spool polls.
+    """Settings of the service: the Spark master (None: no Spark), the interval of spool polls.
 
     `history` and `keep_matches` change the retention of texts and matches; None changes nothing.
     `listen` is the address of the HTTP API; None: no API.  `mail` is the mail server.  `least_free`
@@ -95,8 +95,7 @@ class ServeSettings:
     clocks.  Hubs send to callbacks below `public_url`, if there is one.
     """
 
-    spark: bool = True
-    master: str = "local[*]"
+    master: str | None = None
     poll_interval: float = 1.0
     fetching: PollSettings = field(default_factory=PollSettings)
     history: str | None = None
@@ -400,21 +399,21 @@ class Service:
 
         sinking = EngineSink(engine, hand_on, hold, attempts, tells=False, on_committed=note)
         with sinking as sink:
-            if self._serving.spark:
-                with self._through_spark(spool, sink) as consumer:
-                    yield consumer
-            else:
+            if self._serving.master is None:
                 yield DirectConsumer(spool, sink)
+            else:
+                with self._through_spark(self._serving.master, spool, sink) as consumer:
+                    yield consumer
 
     @contextmanager
-    def _through_spark(self, spool: Spool, sink: EngineSink) -> Iterator[Consumer]:
+    def _through_spark(self, master: str, spool: Spool, sink: EngineSink) -> Iterator[Consumer]:
         home = self._home
         # Loading Spark takes seconds, and it may not be installed.
         from xscl.ingestion.spark.spark_pipeline import SparkConsumer
         from xscl.spark import start_session
 
         with _own_interrupts():
-            session = start_session(self._serving.master, scratch=home.spark)
+            session = start_session(master, scratch=home.spark)
         try:
             yield SparkConsumer(session, spool, sink, home.checkpoint, patterns=home.patterns)
         finally:

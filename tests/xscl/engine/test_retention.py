@@ -574,7 +574,7 @@ def served(home: DataDirectory, serving: ServeSettings) -> Retention | None:
 
 def test_a_service_keeps_what_it_was_told_last(tmp_path: Path) -> None:
     home = DataDirectory(tmp_path / "data")
-    serving = ServeSettings(spark=False, poll_interval=0.01)
+    serving = ServeSettings(poll_interval=0.01)
     assert served(home, serving) == SERVICE
     changed = replace(SERVICE, history=7 * DAY)
     assert served(home, replace(serving, history="7 d")) == changed

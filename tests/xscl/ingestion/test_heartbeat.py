@@ -266,7 +266,7 @@ def test_a_beat_has_its_effect_once_whenever_the_process_is_killed(
         "import sys; from pathlib import Path;"
         " from xscl.ingestion.data_directory import DataDirectory;"
         " from xscl.server.serve import Service, ServeSettings;"
-        " settings = ServeSettings(False, poll_interval=0.05);"
+        " settings = ServeSettings(poll_interval=0.05);"
         " Service(DataDirectory(Path(sys.argv[1])), settings, lambda matches: None).run()"
     )
     ended = subprocess.run(
@@ -286,7 +286,7 @@ def test_a_beat_has_its_effect_once_whenever_the_process_is_killed(
 
     with Spool(home.spool, read_only=True) as spool:
         assert [spool.segment(number).rows for number in spool.numbers(0)] == [1, 0]
-        service = Service(home, ServeSettings(False, poll_interval=0.05), listen)
+        service = Service(home, ServeSettings(poll_interval=0.05), listen)
         service.run()
         assert told == [("a",)]
         assert spool.latest() == 2, "the beat that was there has done"

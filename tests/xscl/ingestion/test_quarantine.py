@@ -66,7 +66,7 @@ def serve(home: DataDirectory, fault: str) -> subprocess.CompletedProcess[str]:
         " from xscl.server.serve import Service, ServeSettings;"
         " logging.basicConfig(level='WARNING');"
         " until = threading.Event(); until.set();"
-        " place, settings = DataDirectory(Path(sys.argv[1])), ServeSettings(spark=False);"
+        " place, settings = DataDirectory(Path(sys.argv[1])), ServeSettings();"
         " Service(place, settings, lambda matches: None).run(until)"
     )
     return subprocess.run(

@@ -69,7 +69,7 @@ def _short(match: dict[str, Any]) -> tuple[str, ...]:
 
 
 def test_without_spark(tmp_path: Path) -> None:
-    check(run_demo("--no-spark", "--json", "--data", str(tmp_path / "data")), "direct")
+    check(run_demo("--json", "--data", str(tmp_path / "data")), "direct")
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,11 @@ def with_spark(tmp_path_factory: pytest.TempPathFactory) -> subprocess.Completed
     environ = {"PATH": str(tools), "HOME": str(folder)}
     work = tmp_path_factory.mktemp("work")
     write_foreign_packages(work)
-    done = run_demo("--json", "--data", str(folder / "all data"), environ=environ, cwd=work)
+    done = run_demo(
+        *("--master", "local[2]", "--json", "--data", str(folder / "all data")),
+        environ=environ,
+        cwd=work,
+    )
     assert {path.name for path in folder.iterdir()} == {"bin", "all data"}
     return done
 
@@ -111,7 +115,7 @@ def test_spark_runs_without_an_installed_java_and_says_nothing(
 
 def test_a_directory_with_data_is_not_used(tmp_path: Path) -> None:
     (tmp_path / DATABASE).write_bytes(b"")
-    done = run_demo("--no-spark", "--data", str(tmp_path))
+    done = run_demo("--data", str(tmp_path))
     assert done.returncode == 1
     assert done.stderr == (
         f"xscl: {tmp_path} holds data already\nhint: the demonstration needs a new directory\n"

