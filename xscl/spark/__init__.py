@@ -12,6 +12,7 @@ of `_rejected` with the reason.
 
     session          the session: its Java (java), its settings, its Python processes
     document_rows    rows of a DataFrame as documents, and those that cannot be taken
+    rejected_rows    such rows with the reason
     match_files      the result log as files: matches in the order of their positions
     match_export     an engine's result log and its rejected rows, written to such files
     match_source     the data source `xscl_matches` over these files

@@ -9,9 +9,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from xscl.engine.facade import Engine
-from xscl.spark.document_rows import document_columns, document_rows, rejected_table
+from xscl.spark.document_rows import checked_columns, document_rows
 from xscl.spark.match_export import match_table
-from xscl.spark.match_files import MATCHES, REJECTED
+from xscl.spark.match_files import MATCHES
+from xscl.spark.rejected_rows import REJECTED, rejected_batch
 from xscl.subscriptions.matches import Matches
 
 _REJECTED = pa.field("_rejected", pa.struct(list(REJECTED)))
@@ -31,7 +32,7 @@ def join(
     read documents no more.  Raises AnalysisException for a DataFrame without the columns of
     documents, QueryError for an invalid query.
     """
-    rows = document_rows(document_columns(df).toArrow())
+    rows = document_rows(df.selectExpr(*checked_columns(df.schema)).toArrow())
     parts: list[pa.Table] = []
 
     def heard(matches: Matches) -> None:
@@ -42,7 +43,7 @@ def join(
         pushed = engine.push(rows.documents, listen=heard)
         if flush:
             heard(engine.flush())
-    rejected = rows.rejected() if rows.refused or pushed.rejected else rejected_table(())
+    rejected = rows.rejected() if rows.refused or pushed.rejected else rejected_batch(())
     found = pa.concat_tables([*map(_matched, parts), _refused(rejected)])
     return df.sparkSession.createDataFrame(found, from_arrow_schema(_ROWS))
 
@@ -52,6 +53,6 @@ def _matched(matches: pa.Table) -> pa.Table:
     return pa.Table.from_arrays([*matches.columns, nothing], schema=_ROWS)
 
 
-def _refused(rejected: pa.Table) -> pa.Table:
+def _refused(rejected: pa.RecordBatch) -> pa.Table:
     nothing = [pa.nulls(rejected.num_rows, field.type) for field in MATCHES]
     return pa.Table.from_arrays([*nothing, rejected.to_struct_array()], schema=_ROWS)

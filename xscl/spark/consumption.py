@@ -22,7 +22,7 @@ from feeds.faultpoints import reached
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import PipelineError
-from xscl.spark.document_rows import document_columns, document_rows
+from xscl.spark.document_rows import checked_columns, document_rows
 from xscl.spark.match_export import MatchExport
 from xscl.spark.match_files import MatchFiles
 from xscl.spark.match_source import register
@@ -54,7 +54,7 @@ def consume(
     StoreError or DataDirectoryError for a directory that cannot be opened, and PipelineError for
     `results` of another engine.
     """
-    frame = document_columns(df)
+    frame = df.selectExpr(*checked_columns(df.schema))
     register(df.sparkSession)
     with ExitStack() as opened:
         if not isinstance(engine, Engine):

@@ -1,20 +1,32 @@
-"""Rows of a DataFrame as documents, in the order of their times; rows that cannot be taken."""
+"""Rows of a DataFrame as documents, and those that cannot be taken.
+
+A document is a row with the columns `stream` STRING, `id` STRING, `ts` TIMESTAMP (or BIGINT,
+microseconds since 1970) and `xml` STRING or BINARY; `number` BIGINT and `clock`, of the types of
+`ts`, are optional.  Other columns are ignored.
+
+    driver       frame.selectExpr(*checked_columns(frame.schema)).mapInArrow(...)
+    executors    documents, rejected = documents_of(batch)
+
+No row is dropped silently, and none ends a task: one that is no document is a row of `rejected`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
     DataType,
     IntegerType,
     LongType,
     StringType,
+    StructField,
+    StructType,
     TimestampType,
 )
 
@@ -24,125 +36,214 @@ from feeds.xml.encoding import without_declared_encoding
 from feeds.xml.xmlparse import parse
 from xscl.documents.document_validation import Reason, Refusal, separate_invalid
 from xscl.errors import DocumentError
-from xscl.language.names import NAME, NAME_HINT
-from xscl.spark.match_files import REJECTED
+from xscl.language.names import NAME, NAME_HINT, in_short
+from xscl.spark.rejected_rows import Rejected, rejected_batch
+from xscl.time_format import LATEST
 
-_COLUMNS: dict[str, tuple[type[DataType], ...]] = {
+Types: TypeAlias = tuple[type[DataType], ...]
+
+_TIME: Types = (TimestampType, LongType, IntegerType)
+_COLUMNS: Mapping[str, Types] = {
     "stream": (StringType,),
     "id": (StringType,),
-    "ts": (TimestampType, LongType, IntegerType),
+    "ts": _TIME,
     "xml": (StringType, BinaryType),
 }
-_CASTS = {"stream": "STRING", "id": "STRING", "ts": "TIMESTAMP", "xml": "STRING"}
+_OPTIONAL: Mapping[str, Types] = {"number": (LongType, IntegerType), "clock": _TIME}
+_KINDS = {
+    "stream": pa.string(),
+    "id": pa.string(),
+    "ts": pa.int64(),
+    "xml": pa.binary(),
+    "number": pa.int64(),
+    "clock": pa.int64(),
+}
+Columns: TypeAlias = dict[str, list[Any]]
 
 
-def document_columns(frame: DataFrame) -> DataFrame:
-    """Return the columns of documents, `ts` in microseconds since 1970.
+def checked_columns(schema: StructType) -> list[str]:
+    """Return the columns of documents as expressions for `DataFrame.selectExpr`.
 
-    Raises AnalysisException for a column that is missing or of another type.
+    They are `stream`, `id`, `ts` and `xml`, then `number` and `clock` as far as the schema has
+    them.  `ts` and `clock` become microseconds since 1970, `number` BIGINT; `xml` stays what it is.
+
+    Raises AnalysisException for a column that is missing, ambiguous or of another type.
     """
-    chosen: list[Column] = []
-    for name, kinds in _COLUMNS.items():
-        field = frame.select(name).schema[0]  # raises for a missing or an ambiguous name
+    chosen: list[str] = []
+    for name, kinds in {**_COLUMNS, **_OPTIONAL}.items():
+        field = _field(schema, name, kinds)
+        if field is None:
+            continue
         if not isinstance(field.dataType, kinds):
-            allowed = " or ".join(kind().simpleString().upper() for kind in kinds)
+            kind = field.dataType.simpleString().upper()
             raise AnalysisException(
-                f"the column {name!r} is {field.dataType.simpleString().upper()}, not {allowed}:"
-                f" cast it, as CAST({name} AS {_CASTS[name]})"
+                f"the column {name!r} is {kind}, not {_named(kinds)}:"
+                f" cast it, as CAST({name} AS {_names(kinds)[0]})"
             )
-        column = F.col(name)
-        if name == "ts":
-            is_time = isinstance(field.dataType, TimestampType)
-            column = F.unix_micros(column) if is_time else column.cast("bigint")
-        chosen.append(column.alias(name))
-    return frame.select(*chosen)
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentRows:
-    """Documents in the order of their times, and the rows that are none, with the reasons."""
-
-    documents: DocumentColumns
-    refused: tuple[tuple[tuple[str | None, str | None, int | None, bytes | None], Reason], ...]
-
-    def refusals(self) -> Iterator[Refusal]:
-        """Yield the rows that are no documents, as the engine records them."""
-        for (stream, id_, ts, xml), reason in self.refused:
-            yield Document(stream or "", id_ or "", ts or 0, xml or b""), reason
-
-    def rejected(self) -> pa.Table:
-        """Return a table with REJECTED: the rows that are no documents, and invalid documents.
-
-        It parses all documents; call it if the engine has rejected some.
-        """
-        rows = [(*row, reason.reason_code, reason.message) for row, reason in self.refused]
-        for at, reason in _invalid(self.documents):
-            one = self.documents[at]
-            rows.append(
-                (one.streams[0], one.id, one.timestamp, one.xml, reason.reason_code, reason.message)
-            )
-        return rejected_table(rows)
-
-
-def document_rows(table: pa.Table) -> DocumentRows:
-    """Return the collected rows of `document_columns` as documents.
-
-    Rows of equal times stay in the order of the table.
-    """
-    table = table.sort_by([("ts", "ascending")])
-    streams, ids, times, texts = (table[name].to_pylist() for name in _COLUMNS)
-    if not pa.types.is_binary(table["xml"].type) and not pa.types.is_large_binary(
-        table["xml"].type
-    ):
-        # A text is decoded already: the encoding that it declares is that of a file.
-        texts = [None if one is None else without_declared_encoding(one).encode() for one in texts]
-    nameless = {one for one in set(streams) if one is not None and not NAME.fullmatch(one)}
-    taken = DocumentColumns.of(())
-    refused = []
-    for row in zip(streams, ids, times, texts, strict=True):
-        stream, id_, ts, xml = row
-        if stream is None or id_ is None or ts is None or xml is None:
-            refused.append((row, _null(row)))
-        elif stream in nameless:
-            refused.append((row, _stream_name(stream)))
+        if isinstance(field.dataType, TimestampType):
+            chosen.append(f"unix_micros({name}) AS {name}")
         else:
-            taken.streams.append((stream,))
-            taken.ids.append(id_)
-            taken.timestamps.append(ts)
-            taken.xml.append(xml)
-            taken.history.append(False)
-            taken.origins.append("")
-    return DocumentRows(taken, tuple(refused))
+            number = isinstance(field.dataType, IntegerType)
+            chosen.append(f"CAST({name} AS BIGINT) AS {name}" if number else f"{name} AS {name}")
+    return chosen
 
 
-def rejected_table(rows: Sequence[tuple[object, ...]]) -> pa.Table:
-    """Return rows as a table with REJECTED; times are in microseconds."""
-    columns: Iterable[Sequence[object]] = list(zip(*rows, strict=True)) or [()] * len(REJECTED)
-    arrays = [pa.array(one, kind) for one, kind in zip(columns, REJECTED.types, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=REJECTED)
+def _field(schema: StructType, name: str, kinds: Types) -> StructField | None:
+    """Return the field of a column, whose name Spark compares without regard to case."""
+    found = [field for field in schema if field.name.lower() == name]
+    if len(found) > 1:
+        raise AnalysisException(f"there are {len(found)} columns {name!r}: choose one")
+    if not found and name in _COLUMNS:
+        raise AnalysisException(f"there is no column {name!r}, which is {_named(kinds)}")
+    return found[0] if found else None
 
 
-def _null(row: Sequence[object]) -> DocumentError:
-    empty = [name for name, value in zip(_COLUMNS, row, strict=True) if value is None]
+def _names(kinds: Types) -> list[str]:
+    return [kind().simpleString().upper() for kind in kinds]
+
+
+def _named(kinds: Types) -> str:
+    return " or ".join(_names(kinds))
+
+
+def documents_of(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Return the documents among rows of `checked_columns`, and the other rows with REJECTED.
+
+    Documents keep their order and have the columns of the batch, none of them NULL: `stream` and
+    `id` string, `ts`, `number` and `clock` int64, `xml` binary, ready for the parser.
+
+    Rejected are rows with NULL, with a stream that no query could name, with a number below 1, and
+    those that `Engine.push` rejects for stream, id or time.  Nothing is parsed: stage 1 finds
+    malformed XML (`rejected_batch` makes its rows).
+    """
+    columns = _columns(batch)
+    refused = _refused(columns)
+    arrays = [
+        pa.array([one for at, one in enumerate(values) if at not in refused], _KINDS[name])
+        for name, values in columns.items()
+    ]
+    documents = pa.RecordBatch.from_arrays(arrays, list(columns))
+    return documents, rejected_batch([*_rejected(columns, refused)])
+
+
+def _columns(rows: pa.RecordBatch | pa.Table) -> Columns:
+    """Return rows as columns, with texts of documents as the parser takes them."""
+    columns = {name: _values(rows.column(name)) for name in rows.schema.names}
+    columns["xml"] = [
+        # Spark has decoded a string: the encoding that it declares is that of a file.
+        without_declared_encoding(one).encode("utf-8", "surrogateescape")
+        if isinstance(one, str)
+        else one
+        for one in columns["xml"]
+    ]
+    return columns
+
+
+def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column; bytes that are no UTF-8 become lone surrogates."""
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:  # a cast from BINARY does not validate
+        found = column.cast(pa.binary()).to_pylist()
+        return [None if one is None else one.decode("utf-8", "surrogateescape") for one in found]
+
+
+def _refused(columns: Columns) -> dict[int, Reason]:
+    """Return the faults of rows that are no documents, by their places."""
+    refused: dict[int, Reason] = {}
+    nameless = {one for one in {*columns["stream"]} - {None} if not NAME.fullmatch(one)}
+    for at, (stream, row) in enumerate(
+        zip(columns["stream"], zip(*columns.values(), strict=True), strict=True)
+    ):
+        if None in row:
+            refused[at] = _null(dict(zip(columns, row, strict=True)))
+        elif stream in nameless:
+            refused[at] = _stream_name(stream)
+    for name, least, greatest in (("number", 1, sys.maxsize), ("clock", -LATEST, LATEST)):
+        for at, value in enumerate(columns.get(name, ())):
+            if value is not None and not least <= value <= greatest:
+                refused.setdefault(at, _out_of_range(name, value))
+    given = [at for at in range(len(columns["id"])) if at not in refused]
+    documents = _documents(columns).chosen(given)
+    # Columns are taken to be texts that can be written; those of Spark need not be valid UTF-8.
+    plain = "".join(documents.ids).isascii()
+    _, invalid = separate_invalid(documents if plain else list(documents))
+    return refused | {given[place]: reason for place, reason in invalid.items()}
+
+
+def _documents(columns: Columns) -> DocumentColumns:
+    count = len(columns["id"])
+    return DocumentColumns(
+        streams=[(one,) for one in columns["stream"]],
+        ids=columns["id"],
+        timestamps=columns["ts"],
+        xml=columns["xml"],
+        history=[False] * count,
+        origins=[""] * count,
+    )
+
+
+def _rejected(columns: Columns, refused: Mapping[int, Reason]) -> Iterator[Rejected]:
+    for at in sorted(refused):
+        stream, id_, ts, xml = (columns[name][at] for name in _COLUMNS)
+        yield Rejected(stream, id_, ts, xml, refused[at])
+
+
+def _null(row: Mapping[str, object]) -> DocumentError:
+    empty = [name for name, value in row.items() if value is None]
     verb = "is" if len(empty) == 1 else "are"
     return DocumentError(f"{' and '.join(empty)} {verb} NULL", reason_code="null")
 
 
 def _stream_name(stream: str) -> DocumentError:
     return DocumentError(
-        f"{stream!r} cannot be the name of a stream: no query could write it; {NAME_HINT}",
+        f"{in_short(stream)} cannot be the name of a stream: no query could write it; {NAME_HINT}",
         reason_code="stream_name",
     )
 
 
-def _invalid(documents: DocumentColumns) -> Iterator[tuple[int, Reason]]:
-    """Yield the places of invalid documents, and why."""
-    _, refused = separate_invalid(documents)
-    for at, xml in enumerate(documents.xml):
-        if at in refused:
-            yield at, refused[at]
-            continue
+def _out_of_range(name: str, value: int) -> DocumentError:
+    return DocumentError(f"the {name} {value} is out of range", reason_code=name)
+
+
+# -- Collected in the driver ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRows:
+    """Documents in the order of their times, and the rows that are none."""
+
+    documents: DocumentColumns
+    refused: tuple[Rejected, ...]
+
+    def refusals(self) -> Iterator[Refusal]:
+        """Yield the rows that are no documents, as the engine records them."""
+        for one in self.refused:
+            document = Document(one.stream or "", one.id or "", one.ts or 0, one.xml or b"")
+            yield document, one.reason
+
+    def rejected(self) -> pa.RecordBatch:
+        """Return with REJECTED the rows that are no documents, and documents that are no XML.
+
+        It parses all documents; call it if the engine has rejected some.
+        """
+        return rejected_batch([*self.refused, *_malformed(self.documents)])
+
+
+def document_rows(table: pa.Table) -> DocumentRows:
+    """Return collected rows of `checked_columns` as documents.
+
+    Rows of equal times stay in the order of the table.
+    """
+    columns = _columns(table.sort_by([("ts", "ascending")]))
+    refused = _refused(columns)
+    kept = [at for at in range(table.num_rows) if at not in refused]
+    return DocumentRows(_documents(columns).chosen(kept), tuple(_rejected(columns, refused)))
+
+
+def _malformed(documents: DocumentColumns) -> Iterator[Rejected]:
+    for one in documents:
         try:
-            parse(xml)
+            parse(one.xml)
         except MalformedDocument as error:
-            yield at, error
+            yield Rejected(one.streams[0], one.id, one.timestamp, one.xml, error)

@@ -37,18 +37,6 @@ MATCHES = pa.schema(
 """A match: `bindings` has the string values of the nodes of each variable, `xml` is the output
 document."""
 
-REJECTED = pa.schema(
-    [
-        pa.field("stream", pa.string()),
-        pa.field("id", pa.string()),
-        pa.field("ts", _TIME),
-        pa.field("xml", pa.binary()),
-        pa.field("reason", pa.string()),
-        pa.field("message", pa.string()),
-    ]
-)
-"""A row that was not taken as it came, with the code of the reason and the error."""
-
 _FILE = re.compile(r"(\d+)-(\d+)\.arrow")
 _COMPRESSION = pa.ipc.IpcWriteOptions(compression="zstd")
 
@@ -101,7 +89,7 @@ class MatchFiles:
         """Return the files of rejected rows."""
         return sorted(path for path in self._rejected.iterdir() if path.suffix == ".arrow")
 
-    def write_rejected(self, query_id: str, batch_id: int, rows: pa.Table) -> None:
+    def write_rejected(self, query_id: str, batch_id: int, rows: pa.RecordBatch) -> None:
         """Write the rejected rows of a micro-batch, durably; a repeated one replaces them."""
         _write(self._rejected / f"{query_id}-{batch_id:020d}.arrow", rows)
 
@@ -116,9 +104,9 @@ def batches(path: Path) -> Iterator[pa.RecordBatch]:
             yield reader.get_batch(number)
 
 
-def _write(path: Path, table: pa.Table) -> None:
+def _write(path: Path, table: pa.Table | pa.RecordBatch) -> None:
     with (
         replacing(path) as file,
         pa.ipc.new_file(file, table.schema, options=_COMPRESSION) as writer,
     ):
-        writer.write_table(table)
+        writer.write(table)

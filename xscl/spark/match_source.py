@@ -36,7 +36,8 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from xscl.errors import XsclError
-from xscl.spark.match_files import MATCHES, REJECTED, MatchFile, MatchFiles, batches
+from xscl.spark.match_files import MATCHES, MatchFile, MatchFiles, batches
+from xscl.spark.rejected_rows import REJECTED
 
 NAME = "xscl_matches"
 FILES = 1_000

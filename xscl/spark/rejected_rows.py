@@ -1,0 +1,64 @@
+"""Rows that cannot be taken, with the reasons: the schema REJECTED."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from xscl.time_format import LATEST
+
+if TYPE_CHECKING:
+    from xscl.documents.document_validation import Reason
+
+REJECTED = pa.schema(
+    [
+        pa.field("stream", pa.string()),
+        pa.field("id", pa.string()),
+        pa.field("ts", pa.timestamp("us", tz="UTC")),
+        pa.field("xml", pa.binary()),
+        pa.field("reason", pa.string()),
+        pa.field("message", pa.string()),
+    ]
+)
+"""A row that was not taken as it came, with the code of the reason and the error.
+
+`ts` is NULL also if its year is none of 1 to 9999: Python could not read it.
+"""
+
+_EARLIEST = -62_135_596_800_000_000
+"""The beginning of the year 1."""
+
+
+class Rejected(NamedTuple):
+    """A row that is no document, with its time in microseconds, and why."""
+
+    stream: str | None
+    id: str | None
+    ts: int | None
+    xml: bytes | None
+    reason: Reason
+
+
+def rejected_batch(rows: Sequence[Rejected]) -> pa.RecordBatch:
+    """Return rows with REJECTED."""
+    columns: tuple[list[object], ...] = (
+        [_shown(one.stream) for one in rows],
+        [_shown(one.id) for one in rows],
+        [_readable(one.ts) for one in rows],
+        [one.xml for one in rows],
+        [one.reason.reason_code for one in rows],
+        [one.reason.message for one in rows],
+    )
+    arrays = [pa.array(one, kind) for one, kind in zip(columns, REJECTED.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=REJECTED)
+
+
+def _readable(ts: int | None) -> int | None:
+    return ts if ts is not None and _EARLIEST <= ts <= LATEST else None
+
+
+def _shown(name: str | None) -> str | None:
+    """Return a name without lone surrogates, which no text of Arrow has."""
+    return None if name is None else name.encode("utf-8", "replace").decode()
