@@ -38,6 +38,9 @@ _BOUND = "tests/xscl/engine/test_result_bound.py"
 _IDS = "tests/xscl/documents/test_document_ids.py"
 _NAMES = "tests/xscl/documents/test_document_names.py"
 _TEXTS = "tests/xscl/store/test_interned_texts.py"
+_NEGATION = (
+    "tests/cep_core/languages/test_edges_of_negation.py::test_what_is_negated_cancels_at_each_edge"
+)
 _CALENDARS = "tests/cep_core/test_calendars.py::"
 _CORE = "tests/cep_core/test_engine.py"
 _STORE_FILE = "tests/xscl/store/test_store_file.py"
@@ -389,7 +392,7 @@ _CEP_CORE = (
         "cep_core/operators/sase/negation.py",
         "oldest < one[1] <= newest",
         "oldest < one[1] < newest",
-        ("tests/cep_core/test_sase_properties.py::test_the_engine_agrees_with_the_definitions",),
+        (_NEGATION,),
     ),
     Fault(
         "aggregates of different registrations are one",
@@ -519,7 +522,7 @@ _OF_PATTERNS = (
         "cep_core/operators/pattern/matching.py",
         "newest = now if gap.before is None else gap.before - 1",
         "newest = now if gap.before is None else gap.before + 1",
-        (_PATTERNS,),
+        (_NEGATION,),
     ),
     Fault(
         "past last keeps what begins with the last event",
