@@ -1,5 +1,6 @@
 """Spark pipelines as source and sink of an engine; independent of `xscl serve`.
 
+    items       the items of feeds, from a DataFrame of their bodies
     consume     a streaming DataFrame of documents into an engine, each micro-batch exactly once
     join        the matches of queries over a batch DataFrame
     register    makes `spark.readStream.format("xscl_matches")` known to a session
@@ -12,6 +13,7 @@ of `_rejected` with the reason.
 
     session          the session: its Java (java), its settings, its Python processes
     document_rows    rows of a DataFrame as documents, and those that cannot be taken
+    feed_items       bodies of feeds as items, on executors
     rejected_rows    such rows with the reason
     match_files      the result log as files: matches in the order of their positions
     match_export     an engine's result log and its rejected rows, written to such files
@@ -32,14 +34,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from xscl.spark.batch_join import join
     from xscl.spark.consumption import Consumption, consume
+    from xscl.spark.feed_items import items
     from xscl.spark.match_source import register
     from xscl.spark.session import start_session
 
-__all__ = ["Consumption", "consume", "join", "register", "start_session"]
+__all__ = ["Consumption", "consume", "items", "join", "register", "start_session"]
 
 _PLACES = {
     "Consumption": "xscl.spark.consumption",
     "consume": "xscl.spark.consumption",
+    "items": "xscl.spark.feed_items",
     "join": "xscl.spark.batch_join",
     "register": "xscl.spark.match_source",
     "start_session": "xscl.spark.session",

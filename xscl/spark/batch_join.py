@@ -12,11 +12,10 @@ from xscl.engine.facade import Engine
 from xscl.spark.document_rows import checked_columns, document_rows
 from xscl.spark.match_export import match_table
 from xscl.spark.match_files import MATCHES
-from xscl.spark.rejected_rows import REJECTED, rejected_batch
+from xscl.spark.rejected_rows import REJECTED_COLUMN, rejected_batch
 from xscl.subscriptions.matches import Matches
 
-_REJECTED = pa.field("_rejected", pa.struct(list(REJECTED)))
-_ROWS = pa.schema([*(field.with_nullable(True) for field in MATCHES), _REJECTED])
+_ROWS = pa.schema([*(field.with_nullable(True) for field in MATCHES), REJECTED_COLUMN])
 
 
 def join(
@@ -49,7 +48,7 @@ def join(
 
 
 def _matched(matches: pa.Table) -> pa.Table:
-    nothing = pa.nulls(matches.num_rows, _REJECTED.type)
+    nothing = pa.nulls(matches.num_rows, REJECTED_COLUMN.type)
     return pa.Table.from_arrays([*matches.columns, nothing], schema=_ROWS)
 
 

@@ -42,14 +42,14 @@ from xscl.time_format import LATEST
 
 Types: TypeAlias = tuple[type[DataType], ...]
 
-_TIME: Types = (TimestampType, LongType, IntegerType)
+TIME: Types = (TimestampType, LongType, IntegerType)
 _COLUMNS: Mapping[str, Types] = {
     "stream": (StringType,),
     "id": (StringType,),
-    "ts": _TIME,
+    "ts": TIME,
     "xml": (StringType, BinaryType),
 }
-_OPTIONAL: Mapping[str, Types] = {"number": (LongType, IntegerType), "clock": _TIME}
+_OPTIONAL: Mapping[str, Types] = {"number": (LongType, IntegerType), "clock": TIME}
 _KINDS = {
     "stream": pa.string(),
     "id": pa.string(),
@@ -69,10 +69,19 @@ def checked_columns(schema: StructType) -> list[str]:
 
     Raises AnalysisException for a column that is missing, ambiguous or of another type.
     """
+    return chosen_columns(schema, _COLUMNS, _OPTIONAL)
+
+
+def chosen_columns(
+    schema: StructType, needed: Mapping[str, Types], optional: Mapping[str, Types]
+) -> list[str]:
+    """Return columns of given types as `checked_columns` does: the needed ones, then others."""
     chosen: list[str] = []
-    for name, kinds in {**_COLUMNS, **_OPTIONAL}.items():
-        field = _field(schema, name, kinds)
+    for name, kinds in {**needed, **optional}.items():
+        field = _field(schema, name)
         if field is None:
+            if name in needed:
+                raise AnalysisException(f"there is no column {name!r}, which is {_named(kinds)}")
             continue
         if not isinstance(field.dataType, kinds):
             kind = field.dataType.simpleString().upper()
@@ -88,13 +97,11 @@ def checked_columns(schema: StructType) -> list[str]:
     return chosen
 
 
-def _field(schema: StructType, name: str, kinds: Types) -> StructField | None:
+def _field(schema: StructType, name: str) -> StructField | None:
     """Return the field of a column, whose name Spark compares without regard to case."""
     found = [field for field in schema if field.name.lower() == name]
     if len(found) > 1:
         raise AnalysisException(f"there are {len(found)} columns {name!r}: choose one")
-    if not found and name in _COLUMNS:
-        raise AnalysisException(f"there is no column {name!r}, which is {_named(kinds)}")
     return found[0] if found else None
 
 
@@ -128,18 +135,20 @@ def documents_of(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]
 
 def _columns(rows: pa.RecordBatch | pa.Table) -> Columns:
     """Return rows as columns, with texts of documents as the parser takes them."""
-    columns = {name: _values(rows.column(name)) for name in rows.schema.names}
-    columns["xml"] = [
-        # Spark has decoded a string: the encoding that it declares is that of a file.
-        without_declared_encoding(one).encode("utf-8", "surrogateescape")
-        if isinstance(one, str)
-        else one
-        for one in columns["xml"]
-    ]
+    columns = {name: values_of(rows.column(name)) for name in rows.schema.names}
+    columns["xml"] = [as_bytes(one) for one in columns["xml"]]
     return columns
 
 
-def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+def as_bytes(text: str | bytes | None) -> bytes | None:
+    """Return a text for the parser."""
+    if isinstance(text, str):
+        # Spark has decoded it: the encoding that it declares is that of a file.
+        return without_declared_encoding(text).encode("utf-8", "surrogateescape")
+    return text
+
+
+def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """Return the values of a column; bytes that are no UTF-8 become lone surrogates."""
     try:
         return list(column.to_pylist())
@@ -156,7 +165,7 @@ def _refused(columns: Columns) -> dict[int, Reason]:
         zip(columns["stream"], zip(*columns.values(), strict=True), strict=True)
     ):
         if None in row:
-            refused[at] = _null(dict(zip(columns, row, strict=True)))
+            refused[at] = null_error(dict(zip(columns, row, strict=True)))
         elif stream in nameless:
             refused[at] = _stream_name(stream)
     for name, least, greatest in (("number", 1, sys.maxsize), ("clock", -LATEST, LATEST)):
@@ -189,7 +198,8 @@ def _rejected(columns: Columns, refused: Mapping[int, Reason]) -> Iterator[Rejec
         yield Rejected(stream, id_, ts, xml, refused[at])
 
 
-def _null(row: Mapping[str, object]) -> DocumentError:
+def null_error(row: Mapping[str, object]) -> DocumentError:
+    """Return the error of a row with NULL, which names these columns."""
     empty = [name for name, value in row.items() if value is None]
     verb = "is" if len(empty) == 1 else "are"
     return DocumentError(f"{' and '.join(empty)} {verb} NULL", reason_code="null")

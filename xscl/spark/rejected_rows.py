@@ -27,6 +27,9 @@ REJECTED = pa.schema(
 `ts` is NULL also if its year is none of 1 to 9999: Python could not read it.
 """
 
+REJECTED_COLUMN = pa.field("_rejected", pa.struct(list(REJECTED)))
+"""The column of rejected rows beside others; it is NULL in a row that was taken."""
+
 _EARLIEST = -62_135_596_800_000_000
 """The beginning of the year 1."""
 
