@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ from templates.sql.queries import Evaluator, arrow_table
 from templates.sql.views import BACKWARD, FORWARD, JOINS, Views
 from templates.state.batch_documents import BatchDocuments, KeptState
 from templates.state.stored_state import StoredState
-from templates.state.value_joins import Dense, HeavyBatch, Pass
+from templates.state.value_joins import Dense, Driven, HeavyBatch, Pass
 
 if TYPE_CHECKING:
     from templates.registry.text_edges import TextEdges
@@ -76,12 +76,22 @@ class Pushed:
         return arrow_table(together(list(made)), JOINS) if made else JOINS.empty_table()
 
 
+class Part(Protocol):
+    """A part of all values: documents that have none of them in common are joined elsewhere."""
+
+    def driving(self, weights: Mapping[int, int], *, back: bool) -> Driven:
+        """Return the value joins that drive, given the pairs of variables of a batch."""
+
+    def is_here(self, keys: Column) -> Column:
+        """Return a mask of the values of the part."""
+
+
 class BatchJoin:
     """One batch through all templates.
 
     `apart` says which pairs of documents may be joined; None: all.  `evaluator` evaluates
-    templates' queries, `of_one` those of documents that are joined one by one.  `passes` makes the
-    passes that find the value joins: those of all values, or of a part of them.
+    templates' queries, `of_one` those of documents that are joined one by one.  With a `part` the
+    value joins of its values drive, so that at least the results that need these are found.
     """
 
     def __init__(
@@ -95,7 +105,7 @@ class BatchJoin:
         of_one: Evaluator,
         most: int,
         apart: Apart | None = None,
-        passes: Callable[..., Pass] = Pass,
+        part: Part | None = None,
     ) -> None:
         self.documents = BatchDocuments(times, columns_of(times), state)
         self.columns = with_valued(bindings)
@@ -105,7 +115,7 @@ class BatchJoin:
         self._evaluator = evaluator
         self._of_one = of_one
         self._apart = apart
-        self._passes = passes
+        self._part = part
         self._bounded = BoundedAnswers(self.documents, most)
         self.made: dict[str, list[Columns]] = {}  # R_vj
 
@@ -180,8 +190,15 @@ class BatchJoin:
         asked = self._registry.retention.joined(LEFT if back else RIGHT)[bindings["pair"]] > 0
         batch = chosen(bindings, np.flatnonzero(usable & asked))
         memory, times = self.documents.state.memory, self.documents.columns
-        half = self._passes(
-            memory, self._registry.retention.horizon(), times, back, first, self, older
+        half = Pass(
+            memory,
+            self._registry.retention.horizon(),
+            times,
+            back,
+            first,
+            self,
+            older,
+            None if self._part is None else self._part.is_here,
         )
         texts = self._registry.texts
         if texts is not None:
@@ -189,8 +206,8 @@ class BatchJoin:
             if compares.any():
                 self._take_joins(views, self._text_joins(half, texts, chosen(batch, compares)))
                 batch = chosen(batch, ~compares)
-        driving = partial(self._registry.firing.driving, back=back)
-        self._take_joins(views, half.joins(batch, driving))
+        of = self._registry.firing if self._part is None else self._part
+        self._take_joins(views, half.joins(batch, partial(of.driving, back=back)))
 
     def _text_joins(self, half: Pass, edges: TextEdges, batch: Columns) -> Iterator[Columns]:
         from templates.text.text_pass import TextPass  # few queries compare texts

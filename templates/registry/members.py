@@ -67,6 +67,11 @@ class Registered:
             self._dead, self._found = 0, 0
             self._indexes = [SortedRuns() for _ in self._asked]
 
+    def every(self) -> Columns:
+        """Return all rows."""
+        rows = np.flatnonzero(self._rows["alive"])
+        return {name: self._rows[name][rows] for name in self.names}
+
     def touched(self, present: Column) -> Columns:
         """Return the rows whose value joins are all among some sorted, distinct ones.
 

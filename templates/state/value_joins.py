@@ -39,7 +39,6 @@ from templates.columns.columns import (
     unpack,
 )
 from templates.model.relations import Horizon
-from templates.registry.members import Driving
 from templates.sql.views import JOINS
 from templates.state.join_state import JoinState
 
@@ -77,6 +76,20 @@ class Stops(Protocol):
         """Return a mask of value joins of which no row of R_T needs the partner or an older one."""
 
 
+class Driven(Protocol):
+    """The value joins that drive the rows of R_T in a pass."""
+
+    @property
+    def edges(self) -> Column:
+        """The value joins: packed pairs of variables, sorted and distinct."""
+
+    def others(self, present: Column) -> tuple[Column, Column]:
+        """Return the other value joins of the rows that some value joins drive.
+
+        As places in `present`, and packed.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """One pass of a batch over the join state; `times` are those of the batch's documents.
@@ -87,6 +100,8 @@ class Pass:
 
     What is not in the batch came before it, also with a higher number than `first`: composites and
     published documents of an engine that replays documents of another one.
+
+    `is_here` is a mask of the values that may drive; None: all.
     """
 
     kept: JoinState
@@ -96,9 +111,10 @@ class Pass:
     first: int
     stops: Stops
     older: bool = False
+    is_here: Callable[[Column], Column] | None = None
 
     def joins(
-        self, batch: Columns, driving: Callable[[Mapping[int, int]], Driving]
+        self, batch: Columns, driving: Callable[[Mapping[int, int]], Driven]
     ) -> Iterator[Columns | Dense]:
         """Yield R_vj in parts; all rows between two documents are in the same part.
 
@@ -126,7 +142,7 @@ class Pass:
         before: Column = (docs < self.first) | ~among(docs, self.times["doc"])
         return before
 
-    def _driven(self, batch: Columns, driven: Driving) -> Iterator[Columns | Dense]:
+    def _driven(self, batch: Columns, driven: Driven) -> Iterator[Columns | Dense]:
         """Yield R_vj in parts, given the value joins that drive."""
         drives = np.flatnonzero(among(batch["pair"], distinct(self._sides(driven.edges)[0])))
         asked = np.stack((batch["key"][drives], batch["pair"][drives].astype(np.uint64)))
@@ -149,17 +165,20 @@ class Pass:
             yield from self._part(chosen(batch, part), slices[part], rows, driven)
 
     def _part(
-        self, ours: Columns, slices: Column, rows: Column, driven: Driving
+        self, ours: Columns, slices: Column, rows: Column, driven: Driven
     ) -> Iterator[Columns]:
         """Yield R_vj of some rows of the batch with the kept rows of their slices."""
         at, found = spread(*slices.T)
         joins = self.made(ours, at, rows[found])
         if len(joins["docs"]):
             besides = self._besides(ours, joins, driven)
-            yield together((joins, chosen(besides, ~among(besides["pairs"], driven.edges))))
+            made = among(besides["pairs"], driven.edges)
+            if self.is_here is not None:  # a driving join of another value was not made
+                made &= self.is_here(besides["key"])
+            yield together((joins, chosen(besides, ~made)))
 
     def _newest_first(
-        self, ours: Columns, slices: Column, rows: Column, driven: Driving
+        self, ours: Columns, slices: Column, rows: Column, driven: Driven
     ) -> Iterator[Columns | Dense]:
         """Yield R_vj of one heavy document, its newest partners first, while they are needed.
 
@@ -219,17 +238,19 @@ class Pass:
         asked, at = spread(first[long], last[long])
         asked = np.flatnonzero(long)[asked]
         place, found = self.kept.of_pairs(keys[asked], fars[at])
-        return (
-            np.concatenate((which[usable], asked[place])),
-            np.concatenate((rows[usable], found)),
-        )
+        which = np.concatenate((which[usable], asked[place]))
+        rows = np.concatenate((rows[usable], found))
+        if self.is_here is None:
+            return which, rows
+        here = self.is_here(keys[which])
+        return which[here], rows[here]
 
     def _sides(self, numbers: Column) -> tuple[Column, Column]:
         """Return the half of packed numbers on the batch's side, and that on the kept side."""
         left, right = unpack(numbers)
         return (left, right) if self.back else (right, left)
 
-    def _besides(self, batch: Columns, joins: Columns, driven: Driving) -> Columns:
+    def _besides(self, batch: Columns, joins: Columns, driven: Driven) -> Columns:
         """Return the value joins that rows need beside those that drive them and have been made."""
         near, far, nears, fars = self._asked(joins, driven)
         docs, ends = distinct(far), distinct(fars)
@@ -257,7 +278,7 @@ class Pass:
             made.append(self.made(batch, ours[which[at]], rows[found]))
         return together(made)
 
-    def _asked(self, joins: Columns, driven: Driving) -> tuple[Column, Column, Column, Column]:
+    def _asked(self, joins: Columns, driven: Driven) -> tuple[Column, Column, Column, Column]:
         """Return the further requests of some joins: documents and pairs, near and far."""
         present, place = np.unique(joins["pairs"], return_inverse=True)
         lead, others = driven.others(present)

@@ -1,5 +1,8 @@
-"""Spark pipelines as source and sink of an engine; independent of `xscl serve`.
+"""Joins on Spark's executors, and Spark pipelines as source and sink of an engine.
 
+    match       the matches of queries over a batch DataFrame, on executors
+    stream      the matches of a catalog over a streaming DataFrame, on executors, exactly once
+    Catalog     subscriptions for executors, in a directory that all of them can read
     items       the items of feeds, from a DataFrame of their bodies
     consume     a streaming DataFrame of documents into an engine, each micro-batch exactly once
     join        the matches of queries over a batch DataFrame
@@ -20,7 +23,11 @@ of `_rejected` with the reason.
     match_source     the data source `xscl_matches` over these files
     consumption      foreachBatch: rows to the engine, the ledger, the files
     batch_join       a batch DataFrame through an engine in memory
-    designated_joins the equality by whose values documents of a join may be divided
+    catalog          subscriptions for executors; plan_files, plan_replica: their plan in workers
+    designation      the equality by whose values documents of a join are divided
+    parts            stage 1 on executors: documents to a part for each bucket
+    bucket           stage 2 in a bucket; match_rows: its results as matches, the bound over all
+    matching         `match`; streaming: `stream`
 
 Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion
 (Spark), service and web around it.
@@ -33,20 +40,36 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from xscl.spark.batch_join import join
+    from xscl.spark.catalog import Catalog
     from xscl.spark.consumption import Consumption, consume
     from xscl.spark.feed_items import items
     from xscl.spark.match_source import register
+    from xscl.spark.matching import match
     from xscl.spark.session import start_session
+    from xscl.spark.streaming import stream
 
-__all__ = ["Consumption", "consume", "items", "join", "register", "start_session"]
+__all__ = [
+    "Catalog",
+    "Consumption",
+    "consume",
+    "items",
+    "join",
+    "match",
+    "register",
+    "start_session",
+    "stream",
+]
 
 _PLACES = {
+    "Catalog": "xscl.spark.catalog",
     "Consumption": "xscl.spark.consumption",
     "consume": "xscl.spark.consumption",
     "items": "xscl.spark.feed_items",
     "join": "xscl.spark.batch_join",
+    "match": "xscl.spark.matching",
     "register": "xscl.spark.match_source",
     "start_session": "xscl.spark.session",
+    "stream": "xscl.spark.streaming",
 }
 
 

@@ -208,11 +208,9 @@ class Match:
     @lazy
     def id(self) -> str:
         """A stable, unique name: 32 hexadecimal digits."""
-        parts = [self._subscription.key, *self.names, *(at for _, at in self.instants if at)]
-        if not self._subscription.distinct:
-            named = zip(self._subscription.outputs, self._result.nodes, strict=True)
-            parts.extend(f"{name}={nodes[0]}" for (_, name), nodes in sorted(named))
-        return _hash(parts)
+        names = (*self.names, *(at for _, at in self.instants if at))
+        one = self._subscription
+        return match_id(one, names, () if one.distinct else [n[0] for n in self._result.nodes])
 
     @lazy
     def bindings(self) -> dict[str, list[Node]]:
@@ -383,6 +381,12 @@ class Match:
                 tree = self._tree(document)
                 for number in self._nodes[place][pattern.main]:
                     yield tree.items[number]
+
+
+def match_id(one: Subscription, names: Iterable[str], nodes: Sequence[int]) -> str:
+    """Return the id of a match, given what it joins and the node of each output, if that counts."""
+    named = sorted(zip(one.outputs, nodes, strict=bool(nodes)))
+    return _hash([one.key, *names, *(f"{name}={node}" for (_, name), node in named)])
 
 
 def _hash(parts: Iterable[str]) -> str:

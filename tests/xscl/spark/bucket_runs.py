@@ -1,0 +1,111 @@
+"""Joins in buckets without Spark: the functions that executors run, called in this process."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from feeds.documents import Document
+from xscl.errors import QueryError
+from xscl.spark.bucket import Bucket, read_parts
+from xscl.spark.catalog import Catalog
+from xscl.spark.match_rows import MatchRows
+from xscl.spark.parts import REJECTED_ROWS, Shredding
+from xscl.spark.plan_replica import replica_of
+
+Batches = Sequence[Sequence[Document]]
+
+
+class Found(NamedTuple):
+    """A match of one run, comparable with those of an engine."""
+
+    id: str
+    subscription: str
+    documents: tuple[str, ...]
+    times: tuple[int, int]
+    values: tuple[tuple[str, tuple[str, ...]], ...]
+    xml: str
+
+
+class BucketRun:
+    """The micro-batches of one stream over all buckets."""
+
+    def __init__(self, catalog: Catalog, buckets: int, *, lateness: int = 0) -> None:
+        self._catalog = catalog
+        self._buckets = buckets
+        self._lateness = lateness
+        self._joined: dict[int, Bucket] = {}
+        self._number = 0
+        self._clock = -(1 << 40)
+
+    def join(self, documents: Sequence[Document]) -> Iterator[dict[str, Any]]:
+        """Yield the rows of `FOUND` that a micro-batch completes, from all buckets."""
+        files = self._catalog.files
+        version = files.current()
+        rows = pa.RecordBatch.from_pylist([*self._rows(documents)])
+        shredding = Shredding(files, self._buckets, self._lateness, True, version=version)
+        parts = defaultdict(list)
+        clock = self._clock
+        for batch in shredding(iter([rows.slice(0, 2), rows.slice(2)])):
+            for part in batch.to_pylist():
+                parts[part["bucket"]].append((part["documents"], part["bindings"]))
+                clock = max(clock, part["clock"])
+        assert REJECTED_ROWS not in parts
+        replica = replica_of(files, self._lateness, version)
+        for number, several in parts.items():
+            read = read_parts(several)
+            if read is not None:
+                bucket = self._joined.setdefault(number, Bucket(number, self._buckets))
+                found = bucket.join(replica, *read)
+                yield from MatchRows(replica, bucket, with_content=True).table(found).to_pylist()
+                bucket.evict(replica, clock)
+
+    def _rows(self, documents: Sequence[Document]) -> Iterator[dict[str, object]]:
+        for one in documents:
+            self._number += 1
+            yield {
+                **{"stream": one.streams[0], "id": one.id, "ts": one.timestamp, "xml": one.xml},
+                **{"number": self._number, "clock": self._clock},
+            }
+            self._clock = max(self._clock, one.timestamp)
+
+
+def possible(catalog: Catalog, queries: Mapping[str, str]) -> dict[str, str]:
+    """Register the queries that executors can evaluate, and return them."""
+    taken = {}
+    for name, query in queries.items():
+        try:
+            catalog.subscribe(name, query)
+        except QueryError as error:
+            if "executors cannot evaluate" not in error.message:
+                raise
+        else:
+            taken[name] = query
+    return taken
+
+
+def found_in_buckets(
+    catalog: Catalog, batches: Batches, buckets: int, *, lateness: int = 0
+) -> list[Found]:
+    """Return the matches of micro-batches, each once."""
+    run = BucketRun(catalog, buckets, lateness=lateness)
+    found = {
+        Found(
+            row["id"],
+            row["subscription"],
+            tuple(row["documents"]),
+            (_ticks(row["t0"]), _ticks(row["t1"])),
+            tuple((name, tuple(texts)) for name, texts in row["bindings"]),
+            row["xml"],
+        )
+        for batch in batches
+        for row in run.join(batch)
+    }
+    return sorted(found)
+
+
+def _ticks(moment: Any) -> int:
+    return int(pa.scalar(moment, pa.timestamp("us", tz="UTC")).value)

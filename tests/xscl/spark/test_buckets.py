@@ -1,0 +1,130 @@
+"""Joins in buckets give what one engine gives, however many buckets there are.
+
+The functions of executors run in this process: stage 1 to parts, the parts of a bucket to matches.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xscl
+from feeds.documents import Document
+from tests.examples import examples
+from tests.oracle.queries import Case, Push, Subscribe
+from tests.strategies.joins import cases
+from tests.xscl.spark.bucket_runs import Found, found_in_buckets, possible
+from xscl.spark.catalog import Catalog
+from xscl.subscriptions.match_tables import values_of
+
+CUTS = st.lists(st.sampled_from((True, False, False)), min_size=6, max_size=6)
+
+
+def cut(documents: Sequence[Document], cuts: Sequence[bool]) -> list[list[Document]]:
+    """Return documents in batches; a cut ends one."""
+    batches: list[list[Document]] = [[]]
+    for document, ends in zip(documents, cycle(cuts), strict=False):
+        batches[-1].append(document)
+        if ends:
+            batches.append([])
+    return [batch for batch in batches if batch]
+
+
+def found_in_engine(
+    queries: dict[str, str], batches: Sequence[Sequence[Document]], lateness: int
+) -> list[Found]:
+    """Return the matches of one engine."""
+    with xscl.Engine() as engine:
+        for stream in "SR":
+            engine.stream(stream, lateness=lateness)
+        engine.subscribe_many(queries.items())
+        return sorted(
+            Found(
+                match.id,
+                match.subscription,
+                match.documents,
+                (match.t0, match.t1),
+                tuple((name, tuple(texts)) for name, texts in values_of(match).items()),
+                match.xml().decode(),
+            )
+            for batch in batches
+            for match in engine.push(batch)
+        )
+
+
+def documents_of(case: Case) -> list[Document]:
+    """Return the documents of a case, each on one stream, with an id of its own."""
+    pushed = [one.document for one in case.events if isinstance(one, Push)]
+    return [
+        Document(doc.streams[0], f"{number}-{doc.id}", doc.timestamp, doc.xml)
+        for number, doc in enumerate(pushed)
+    ]
+
+
+def queries_of(case: Case) -> dict[str, str]:
+    """Return the queries of a case by name."""
+    subscribed = (one.subscription for one in case.events if isinstance(one, Subscribe))
+    return {one.name: one.query.text() for one in subscribed}
+
+
+@pytest.mark.hypothesis
+def test_drawn_joins_are_those_of_one_engine() -> None:
+    seen: Counter[str] = Counter()
+
+    @examples(200)
+    @given(cases(), CUTS, CUTS, st.sampled_from((1, 4, 64)), st.sampled_from((0, 0, 3)))
+    def agree(
+        case: Case, cuts: list[bool], others: list[bool], buckets: int, lateness: int
+    ) -> None:
+        documents = documents_of(case)
+        with tempfile.TemporaryDirectory() as folder:
+            catalog = Catalog(Path(folder), sample=documents[:3], forever=True)
+            with catalog:
+                queries = possible(catalog, queries_of(case))
+                found = found_in_buckets(catalog, cut(documents, cuts), buckets, lateness=lateness)
+        expected = found_in_engine(queries, cut(documents, others), lateness)
+        assert found == expected
+        seen["cases"] += 1
+        seen["joins"] += len(queries)
+        seen["with matches"] += bool(found)
+
+    agree()
+    assert 4 * seen["with matches"] >= seen["cases"], seen
+
+
+BOOKS = (
+    "<b><a>Ann</a><a>Bob</a><a>Cid</a><t>one</t></b>",
+    "<b><a>Bob</a><a>Cid</a><t>two</t></b>",
+    "<b><a>Eve</a><t>one</t></b>",
+    "<b><a>Ann</a><a>Cid</a><a>Eve</a><t>two</t></b>",
+)
+DISTINCT = "SELECT DISTINCT <m>{x}{y}</m> FROM S//b[./a->x] FOLLOWED BY{x=y, 9} S//b[./a->y]"
+NAMED = {
+    "distinct": DISTINCT,
+    "plain": "S//b[./a->x] FOLLOWED BY{x=y, 9} S//b[./a->y]",
+    "two": "S//b[./a->x][./t->u] JOIN{x=y AND u=v, 9} S//b[./a->y][./t->v]",
+    "unlike": "S//b[./a->x][./t->u] JOIN{x=y AND u != v, 9} S//b[./a->y][./t->v]",
+}
+
+
+@pytest.mark.parametrize("buckets", [1, 3, 64])
+def test_a_distinct_match_is_whole_in_each_bucket_that_finds_it(
+    buckets: int, tmp_path: Path
+) -> None:
+    documents = [
+        Document("S", f"d{place}", place, text.encode()) for place, text in enumerate(BOOKS)
+    ]
+    batches = [documents[:2], documents[2:]]
+    with Catalog(tmp_path) as catalog:
+        catalog.subscribe_many(NAMED)
+        found = found_in_buckets(catalog, batches, buckets)
+    expected = found_in_engine(NAMED, batches, 0)
+    assert {one.subscription for one in expected} == NAMED.keys()
+    assert found == expected

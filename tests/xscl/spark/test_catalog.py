@@ -1,0 +1,215 @@
+"""Catalogs: what executors can evaluate, versions of the plan, and replicas of it in workers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import xscl
+from feeds.documents import Document
+from templates.registry.registry import UNDESIGNATED
+from tests.xscl.spark.bucket_runs import BucketRun
+from xscl.errors import QueryError, StoreError
+from xscl.spark import catalog as catalogs
+from xscl.spark.catalog import Catalog
+from xscl.spark.designation import relaxed
+from xscl.spark.plan_files import WHOLE, PlanFiles, claimed_version
+from xscl.spark.plan_replica import PlanReplica
+
+DIVIDED = (
+    "S//a->x FOLLOWED BY{x=y, 9} S//a->y",
+    "S//a->x JOIN{x=y, 4} S//b->y",
+    "S//e[./a->x][./b->u] FOLLOWED BY{x=y AND u=v, 9} S//e[./a->y][./b->v]",
+    "S//e[./a->x][.//a->u] JOIN{x=y AND u=v, 6} S//e[./a->y][.//a->v]",
+    "S//e[./a->x][./b->u] JOIN{x=y AND u != v, 6} S//e[./a->y][./b->v]",
+    "SELECT DISTINCT <m>{x}</m> FROM S//a[.='u']->x JOIN{x=y, 9} S//e/@k->y",
+)
+WHOLE_QUERIES = {
+    "S//a->x": "filter",
+    "S//e[./a->x][./b->u] FOLLOWED BY{x=y AND contains(u, v), 9} S//e[./a->y][./b->v]": "no com",
+    "S//e[./a->x] JOIN{contains(x, y), 6} S//e[./b->y]": "contains()",
+    "S//a->x NEXT{x=y} S//a->y": "NEXT",
+    "S//a->x FOLLOWED BY{x=y OR x=z, 9} S//e[./a->y][./b->z]": "more than one",
+    "(S//a->x FOLLOWED BY{x=y, 5} S//b->y) FOLLOWED BY{y=z, 5} S//a->z": "chain",
+    "S//a->x NOT FOLLOWED BY{x=y, 3} S//b->y": "NOT",
+    "S//a->x FOLLOWED BY{lower-case(x)=lower-case(y), 5} S//b->y": "",
+    "SELECT <e><a>{x}</a></e> FROM S//a->x FOLLOWED BY{x=y, 5} R//a->y PUBLISH P": "PUBLISH",
+    "S//a->x FOLLOWED BY{x=y} S//a->y": "INF",
+    "S//e[./a->x] JOIN{x != y, 6} S//e[./a->y]": "no equality",
+}
+
+
+def document(number: int, *values: str) -> Document:
+    leaves = "".join(f"<{name}>{text}</{name}>" for name, text in zip("abk", values, strict=False))
+    return Document("S", f"d{number}", number, f"<e>{leaves}</e>".encode())
+
+
+def known(replica: PlanReplica) -> object:
+    """What a replica evaluates, comparable."""
+    rows = replica.registry.rows()
+    return (
+        rows,
+        {qid: replica.registry.lead(qid) for qid in rows},
+        sorted(replica.automaton),
+        {qid: sorted(map(repr, of)) for qid, of in replica.subscribers.items() if of},
+        replica.edges.tolist(),
+    )
+
+
+def replica_at(files: PlanFiles, *versions: int) -> PlanReplica:
+    replica = PlanReplica(files, 0)
+    for version in versions:
+        replica.advance(version)
+    return replica
+
+
+def test_executors_evaluate_one_join_with_an_equality(tmp_path: Path) -> None:
+    with Catalog(tmp_path) as catalog:
+        catalog.subscribe_many({f"q{place}": query for place, query in enumerate(DIVIDED)})
+        assert set(catalog.subscriptions.values()) == set(DIVIDED)
+
+
+@pytest.mark.parametrize("query", WHOLE_QUERIES)
+def test_other_subscriptions_are_refused_with_the_reason(query: str, tmp_path: Path) -> None:
+    with Catalog(tmp_path) as catalog:
+        catalog.subscribe("first", DIVIDED[0])
+        before = catalog.files.current()
+        with pytest.raises(QueryError, match=r"executors cannot evaluate .* 'one'") as raised:
+            catalog.subscribe_many({"good": DIVIDED[1], "one": query})
+        assert WHOLE_QUERIES[query] in raised.value.message
+        assert raised.value.hint is not None
+        assert "xscl.Engine.push" in raised.value.hint
+        assert list(catalog.subscriptions) == ["first"], "all or none"
+        assert catalog.files.current() == before
+
+
+def test_a_window_without_end_needs_consent(tmp_path: Path) -> None:
+    with Catalog(tmp_path, forever=True) as catalog:
+        catalog.subscribe("inf", "S//a->x FOLLOWED BY{x=y} S//a->y")
+        assert list(catalog.subscriptions) == ["inf"]
+
+
+def test_a_query_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
+    with Catalog(tmp_path) as catalog, pytest.raises(QueryError, match="line 1"):
+        catalog.subscribe_many({"good": DIVIDED[0], "bad": "S//a->x JOIN{"})
+
+
+def test_the_rarest_equality_of_a_sample_is_designated_and_stays(tmp_path: Path) -> None:
+    query = "S//e[./b->k][./a->t] FOLLOWED BY{k=l AND t=u, 9} S//e[./b->l][./a->u]"
+    rare_a = [document(number, f"a{number}", "news") for number in range(8)]
+    rare_b = [document(number, "same", f"b{number}") for number in range(8)]
+
+    def designated(sample: list[Document]) -> list[str]:
+        with Catalog(tmp_path, sample=sample) as catalog:
+            if not catalog.subscriptions:
+                catalog.subscribe("rare", query)
+            (replica,) = [replica_at(catalog.files, catalog.files.current())]
+        ((qid, row),) = replica.registry.rows().items()
+        graph = replica.registry.members[row.template].template.graph
+        assert replica.registry.lead(qid) != UNDESIGNATED
+        ends = graph.value_joins[replica.registry.lead(qid)]
+        return [replica.registry.pairs.describe(row.pairs[end]).second for end in ends]
+
+    assert designated(rare_a) == ["S//e/a", "S//e/a"]
+    assert designated(rare_b) == ["S//e/a", "S//e/a"], "kept documents are divided by it"
+
+
+def test_a_definition_without_conditions_selects_at_least_its_nodes() -> None:
+    assert relaxed("S//e[@k='1']/a[b]") == "S//e/a"
+    assert relaxed("#composite") == ""
+
+
+@pytest.fixture
+def changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
+    """A catalog with a dozen versions, several of them whole plans."""
+    monkeypatch.setattr(catalogs, "WHOLE_AFTER", 4)
+    with Catalog(tmp_path) as catalog:
+        for place, query in enumerate(DIVIDED):
+            catalog.subscribe(f"q{place}", query)
+            catalog.subscribe(f"again{place}", query)
+            if place % 2:
+                catalog.unsubscribe(f"q{place - 1}")
+        yield catalog
+
+
+def test_a_replica_by_changes_is_one_by_whole_plans(changed: Catalog) -> None:
+    last = changed.files.current()
+    wholes = sorted(int(path.stem) for path in changed.files.directory.glob(f"*{WHOLE}"))
+    assert len(wholes) == 2, "older ones are removed"
+    kept = range(wholes[0], last + 1)
+    alone = {version: known(replica_at(changed.files, version)) for version in kept}
+    for first, second in itertools.product(kept, kept):
+        assert known(replica_at(changed.files, first, second)) == alone[second]
+
+
+def test_a_version_that_is_gone_is_replaced_by_the_oldest_one(changed: Catalog) -> None:
+    oldest = min(int(path.stem) for path in changed.files.directory.glob(f"*{WHOLE}"))
+    assert oldest > 1
+    assert replica_at(changed.files, 1).version == oldest
+
+
+def test_a_catalog_continues_after_a_restart(tmp_path: Path) -> None:
+    """Numbers, the versions from which subscriptions see documents, and the order of versions."""
+    with Catalog(tmp_path) as catalog:
+        catalog.subscribe_many({"one": DIVIDED[0], "two": DIVIDED[1]})
+        catalog.unsubscribe("one")
+        before = known(replica_at(catalog.files, catalog.files.current()))
+        version = catalog.files.current()
+    with Catalog(tmp_path) as catalog:
+        assert catalog.files.current() == version, "nothing has changed"
+        catalog.subscribe("three", DIVIDED[2])
+        catalog.unsubscribe("three")
+        assert known(replica_at(catalog.files, catalog.files.current())) == before
+
+
+def test_a_subscription_sees_documents_from_the_next_micro_batch_on(tmp_path: Path) -> None:
+    with Catalog(tmp_path) as catalog:
+        catalog.subscribe("first", DIVIDED[0])
+        run = BucketRun(catalog, 3)
+        assert not list(run.join([document(1, "v"), document(2, "w")]))
+        catalog.subscribe("second", DIVIDED[0])
+        catalog.subscribe("other", "S//a->x JOIN{x=y, 8} S//a->y")
+        found = [(row["subscription"], row["documents"]) for row in run.join([document(3, "v")])]
+        assert found == [("first", ["d1", "d3"])]
+        catalog.unsubscribe("first")
+        found = [(row["subscription"], row["documents"]) for row in run.join([document(4, "v")])]
+    assert sorted(found) == [
+        ("other", ["d3", "d4"]),
+        ("other", ["d4", "d3"]),
+        ("second", ["d3", "d4"]),
+    ]
+
+
+def test_one_process_has_a_catalog_open(tmp_path: Path) -> None:
+    with Catalog(tmp_path), pytest.raises(StoreError, match="in use"):
+        Catalog(tmp_path)
+    with Catalog(tmp_path) as catalog:
+        assert catalog.subscriptions == {}
+
+
+def test_executors_that_do_not_see_the_directory_say_so(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no plan") as raised:
+        PlanReplica(PlanFiles(tmp_path / "elsewhere"), 0).advance(3)
+    assert raised.value.hint is not None
+    assert "same path" in raised.value.hint
+
+
+def test_the_first_task_of_a_micro_batch_decides_on_the_version(tmp_path: Path) -> None:
+    with Catalog(tmp_path) as catalog:
+        catalog.subscribe("one", DIVIDED[0])
+        first = claimed_version(catalog.files, "reader", 17)
+        catalog.subscribe("two", DIVIDED[1])
+        assert claimed_version(catalog.files, "reader", 17) == first
+        assert claimed_version(catalog.files, "reader", 18) == first + 1
+        assert claimed_version(catalog.files, "another", 17) == first + 1
+
+
+def test_an_engine_of_a_catalog_keeps_what_was_designated(tmp_path: Path) -> None:
+    with Catalog(tmp_path) as catalog:
+        catalog.subscribe("one", DIVIDED[2])
+    with xscl.Engine(tmp_path / "catalog.sqlite") as engine:
+        registry = engine.host.state.registry
+        assert [registry.lead(qid) for qid in registry.rows()] == [0]

@@ -1,0 +1,234 @@
+"""Stage 2 in a bucket: the product's batch join on the documents that share its values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from templates.batch_join import BatchJoin
+from templates.columns.columns import (
+    Column,
+    Columns,
+    among,
+    chosen,
+    columns_of,
+    distinct,
+    pack,
+    together,
+    unpack,
+)
+from templates.columns.values import keys_of
+from templates.model.relations import TIMES
+from templates.model.result_bound import RESULTS
+from templates.processor import SMALL_BATCH
+from templates.smallbatch.evaluator import SmallBatch
+from templates.sql.queries import ConjunctiveQueries
+from templates.state.join_state import JoinState
+from xscl.documents.document_ids import document_name
+from xscl.spark.parts import BINDING, DOCUMENTS, bucket_of, unpacked
+from xscl.spark.plan_replica import PlanReplica
+
+SHARE = 8
+"""A bucket evicts when an eighth of its retention has passed: it reads the whole state then."""
+
+_BEFORE = np.iinfo(np.int64).min
+
+
+class Found(NamedTuple):
+    """The results of some documents in a bucket: `rows` (`FOUND`), and joins over the bound.
+
+    A pair of `cuts` is a row of R_T and a document; documents have numbers of the bucket.
+    """
+
+    rows: pa.Table
+    cuts: Sequence[tuple[int, int]]
+
+
+class _Designated(NamedTuple):
+    """The designated equalities of the rows that some documents may complete."""
+
+    edges: Column
+    replica: PlanReplica
+
+    def others(self, present: Column) -> tuple[Column, Column]:
+        return self.replica.others(present)
+
+
+class Bucket:
+    """The join state of a bucket in a worker.
+
+    Documents are numbered from 1 in the order of arrival, `table` has the kept ones (`DOCUMENTS`).
+    """
+
+    def __init__(self, bucket: int, buckets: int) -> None:
+        self.memory = JoinState()
+        self.table = DOCUMENTS.empty_table()
+        self._bucket, self._buckets = bucket, buckets
+        self._next = 1
+        self._latest = _BEFORE  # time of a document
+        self._evicted = _BEFORE  # clock
+        self._replica: PlanReplica  # of the documents that are joined
+        self._queries = ConjunctiveQueries()
+        self._small = SmallBatch(self._queries)
+
+    # -- A part of all values (`templates.batch_join.Part`) --------------------------------
+
+    def is_here(self, keys: Column) -> Column:
+        """Return a mask of the values of this bucket."""
+        here: Column = bucket_of(keys, self._buckets) == self._bucket
+        return here
+
+    def driving(self, weights: Mapping[int, int], *, back: bool) -> _Designated:
+        """Return the designated equalities that have a pair of variables of a batch on its side."""
+        edges = self._replica.edges
+        near = unpack(edges)[0 if back else 1]
+        pairs = np.fromiter(sorted(weights), np.int64, len(weights))
+        return _Designated(edges[among(near, pairs)], self._replica)
+
+    # -- Documents -------------------------------------------------------------------------
+
+    @property
+    def first(self) -> int:
+        """The number of the first document in `table`."""
+        kept: int = self.table.num_rows
+        return self._next - kept
+
+    def join(self, replica: PlanReplica, documents: pa.Table, bindings: Columns) -> Found:
+        """Add documents, and return the results that they complete."""
+        rows, times = self._add(documents, bindings)
+        self._replica = replica
+        batch = BatchJoin(
+            replica.registry,
+            self,
+            rows,
+            times,
+            evaluator=self._small if documents.num_rows <= SMALL_BATCH else self._queries,
+            of_one=self._small,
+            most=RESULTS,
+            part=self,
+        )
+        earliest = int(documents["ts"].to_numpy().min())
+        looks_back = replica.registry.retention.looks_back or earliest < self._latest
+        self._latest = max(self._latest, int(documents["ts"].to_numpy().max()))
+        met = bindings["valued"] & (self.memory.counts(bindings["key"]) > 1)
+        batch.join(met, back=looks_back)
+        found, cuts = batch.found()
+        self._queries.release()
+        return Found(self._of_bucket(found), [(one.qid, one.newcomer) for one in cuts])
+
+    def restore(self, replica: PlanReplica, documents: pa.Table, bindings: Columns) -> None:
+        """Add documents that were joined before, with what rows of R_T still keep of them."""
+        keeps = replica.registry.retention.keeps
+        pairs = bindings["pair"]
+        kept = keeps[np.minimum(pairs, len(keeps) - 1)] >= 0
+        bindings = chosen(bindings, np.flatnonzero(kept & (pairs < len(keeps))))
+        self._add(documents, bindings)
+        self._latest = max(self._latest, int(documents["ts"].to_numpy().max()))
+
+    def _add(self, documents: pa.Table, bindings: Columns) -> tuple[pa.Table, pa.Table]:
+        """Add documents; return their bindings and times as relations of stage 2."""
+        numbers = np.arange(documents.num_rows) + self._next
+        self._next += documents.num_rows
+        self.table = pa.concat_tables((self.table, documents))
+        rows = pa.table(
+            {
+                "doc": numbers[bindings["doc"]],
+                **{name: bindings[name] for name in ("pair", "node1", "node2")},
+                "key": pa.array(bindings["key"], mask=~bindings["valued"]),
+            }
+        )
+        ts = documents["ts"].to_numpy()
+        names = document_names(documents)
+        times = pa.table(
+            {
+                "doc": numbers,
+                "start": ts,
+                "ts": ts,
+                "clock": documents["clock"].to_numpy(),
+                "rank": numbers,
+                "base": keys_of(names).astype(np.int64),  # a document does not join itself
+                "first": numbers,
+            },
+            schema=TIMES,
+        )
+        columns = {**bindings, "doc": numbers[bindings["doc"]]}
+        self.memory.add(columns, columns_of(times.drop_columns("first")))
+        return rows, times
+
+    def _of_bucket(self, found: pa.Table) -> pa.Table:
+        """Return the results that have their designated value in this bucket.
+
+        Another bucket has the others: here they were made beside rows that share an equality.
+        """
+        if not found.num_rows:
+            return found
+        qids, which = np.unique(found["qid"].to_numpy(), return_inverse=True)
+        place = np.array([self._replica.place_of_lead(qid) for qid in qids.tolist()])[which]
+        nodes = found["nodes"].combine_chunks()
+        node = nodes.flatten().to_numpy()[nodes.offsets.to_numpy()[:-1] + place]
+        docs = found["doc1"].to_numpy()
+        rows = self.memory.of_documents(distinct(docs))
+        kept = self.memory.rows(rows, ("doc", "node2", "key", "valued"))
+        kept = chosen(kept, np.flatnonzero(kept["valued"] & self.is_here(kept["key"])))
+        here = among(pack(docs, node.astype(np.int64)), distinct(_packed(kept)))
+        return found if here.all() else found.filter(pa.array(here))
+
+    def all_nodes(self, qid: int, one: int, other: int) -> list[list[int]]:
+        """Return the nodes of all results of a row of R_T with two documents, in any bucket."""
+        both = np.sort([one, other])
+        rows = self.memory.rows(self.memory.of_documents(both), ("doc", *BINDING))
+        alone = Bucket(0, 1)
+        bindings = {**rows, "doc": np.searchsorted(both, rows["doc"])}
+        found = alone.join(self._replica, self.table.take(both - self.first), bindings).rows
+        wanted = (qid, *(int(place) + 1 for place in np.searchsorted(both, (one, other))))
+        columns = (found[name].to_pylist() for name in ("qid", "doc1", "doc2", "nodes"))
+        return [nodes for *which, nodes in zip(*columns, strict=True) if tuple(which) == wanted]
+
+    def evict(self, replica: PlanReplica, clock: int) -> None:
+        """Evict what no document that arrives from `clock` on can join, if it is worth it."""
+        keep = replica.keep
+        if clock - self._evicted < keep // SHARE:
+            return
+        self._evicted = clock
+        self.memory.forget(replica.registry.retention.keeps, clock)
+        # Arrival order is not the order of time: a document stays as long as an older one does.
+        latest = np.maximum.accumulate(self.table["ts"].to_numpy())
+        old = int(np.searchsorted(latest, clock - keep))
+        self.table = self.table.slice(old).combine_chunks()
+
+
+def _packed(kept: Columns) -> Column:
+    return pack(kept["doc"], kept["node2"].astype(np.int64))
+
+
+def document_names(documents: pa.Table) -> list[str]:
+    """Return the names of documents (`DOCUMENTS`)."""
+    columns = (documents[name].to_pylist() for name in ("stream", "id"))
+    return list(map(document_name, *columns))
+
+
+def read_parts(parts: Iterable[tuple[bytes, bytes]]) -> tuple[pa.Table, Columns] | None:
+    """Return the documents of parts, in the order of arrival, with their bindings.
+
+    `parts` are documents and bindings (`PARTS`), in any order; the result is None if they have no
+    documents.  `doc` is the place of a document.
+    """
+    read = [(unpacked(one), unpacked(other)) for one, other in parts if one]
+    if not read:
+        return None
+    documents = pa.concat_tables(one for one, _ in read).combine_chunks()
+    before = np.cumsum([0, *(one.num_rows for one, _ in read)])[:-1]
+    rows = together([columns_of(bindings) for _, bindings in read])
+    doc = rows["doc"] + np.repeat(before, [bindings.num_rows for _, bindings in read])
+    order = pc.sort_indices(
+        documents, [(name, "ascending") for name in ("number", "stream", "id")]
+    ).to_numpy()
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    rows = {**rows, "doc": place[doc]}
+    rows = chosen(rows, np.argsort(rows["doc"], kind="stable"))
+    return documents.take(pa.array(order)), rows

@@ -1,0 +1,214 @@
+"""Subscriptions for executors, in a directory that all of them can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from feeds.documents import Document
+from xscl.documents.results import Subscription
+from xscl.engine.facade import Engine
+from xscl.errors import QueryError
+from xscl.shredding.remote.remote_bindings import texts_of
+from xscl.spark.designation import Sample, designated, reason_against
+from xscl.spark.plan_files import PLAN, PlanFiles
+from xscl.spark.plan_replica import PlanReplica
+
+WHOLE_AFTER = 200
+"""Changes after which a whole plan is written, so that a new worker applies few."""
+
+_STORE, _PLAN = "catalog.sqlite", "plan"
+
+
+class _Published(NamedTuple):
+    """A subscriber as it is in the files: the fields by which a change is noticed, and `since`."""
+
+    qid: int
+    name: str
+    query: str
+    since: int
+
+
+class PlanWriter:
+    """Writes the changes of an engine's plan for executors; the caller excludes changes."""
+
+    def __init__(self, files: PlanFiles, sample: Sample) -> None:
+        self._files = files
+        self._sample = sample
+        self._version = files.current()
+        self._rows: set[int] = set()
+        self._subscribers: dict[str, _Published] = {}
+        self._changes = 0  # since the last whole plan
+        if self._version:  # `since` is known to the files only
+            known = PlanReplica(files, 0)
+            known.advance(self._version)
+            self._rows.update(known.registry.rows())
+            self._subscribers = {
+                one.key: _Published(qid, one.name, one.query, one.since)
+                for qid, several in known.subscribers.items()
+                for one in several
+            }
+
+    @property
+    def version(self) -> int:
+        """The number of the newest version."""
+        return self._version
+
+    def write(self, engine: Engine, subscriptions: Iterable[Subscription]) -> None:
+        """Write a version in which executors evaluate some subscriptions, unless it is the last."""
+        wanted = {one.key: one for one in subscriptions}
+        gone = {key for key, old in self._subscribers.items() if not _same(old, wanted.get(key))}
+        new = [one for key, one in wanted.items() if key in gone or key not in self._subscribers]
+        rows = {one.qid for one in wanted.values()}
+        if not gone and not new and self._version:
+            return
+        version, added = self._version + 1, sorted(rows - self._rows)
+        with engine.host.transactions.change() as state:
+            leads = designated(state.registry, added, self._sample)
+            if leads:
+                state.registry.designate(leads)
+        registry = engine.host.state.registry
+        subscribers = {
+            one.key: _Published(one.qid, one.name, one.query, self._since(one, version))
+            for one in wanted.values()
+        }
+        is_whole = not self._version or self._changes >= WHOLE_AFTER
+        listed = wanted.values() if is_whole else new
+        change = {
+            **registry.stored(sorted(rows) if is_whole else added),
+            "subscriber": _table([(one, subscribers[one.key].since) for one in listed]),
+            "removed_row": _numbers([] if is_whole else sorted(self._rows - rows)),
+            "removed_subscriber": _keys([] if is_whole else sorted(gone)),
+        }
+        self._files.write(version, change, whole=is_whole)
+        self._changes = 0 if is_whole else self._changes + 1
+        self._version, self._rows, self._subscribers = version, rows, subscribers
+
+    def _since(self, one: Subscription, version: int) -> int:
+        """Return the version from which on a subscription sees documents."""
+        old = self._subscribers.get(one.key)
+        return old.since if old is not None and old.query == one.query else version
+
+
+def _same(old: _Published, one: Subscription | None) -> bool:
+    return one is not None and (old.qid, old.name, old.query) == (one.qid, one.name, one.query)
+
+
+def _table(subscribers: Iterable[tuple[Subscription, int]]) -> pa.Table:
+    rows = [
+        {
+            "qid": one.qid,
+            "key": one.key,
+            "name": one.name,
+            "since": since,
+            "is_distinct": one.distinct,
+            "outputs": [name for _, name in one.outputs],
+            "places": [place for place, _ in one.outputs],
+            "query": one.query,
+        }
+        for one, since in subscribers
+    ]
+    return pa.Table.from_pylist(rows, schema=PLAN["subscriber"])
+
+
+def _numbers(qids: list[int]) -> pa.Table:
+    return pa.table([pa.array(qids, pa.int32())], schema=PLAN["removed_row"])
+
+
+def _keys(keys: list[str]) -> pa.Table:
+    return pa.table([pa.array(keys, pa.string())], schema=PLAN["removed_subscriber"])
+
+
+class Catalog:
+    """Subscriptions that executors evaluate, in a directory that all of them can read.
+
+    One process changes a catalog; streams that read it see a change with their next micro-batch.
+    With `sample`, documents like those to come, a join of several equalities divides documents by
+    the one whose values are shared least.  `lateness` by stream is as of `Engine.stream`.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        *,
+        sample: Iterable[Document] = (),
+        forever: bool = False,
+    ) -> None:
+        """Open or create a catalog; raises StoreError if another process has it open."""
+        self.directory = Path(directory).absolute()
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._forever = forever
+        self._engine = Engine(self.directory / _STORE)
+        try:
+            self.files = PlanFiles(self.directory / _PLAN)
+            self._writer = PlanWriter(self.files, cache(lambda: texts_of(sample)))
+            self._write()
+        except BaseException:
+            self._engine.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"Catalog({str(self.directory)!r}, {len(self._engine.subscriptions)} subscriptions)"
+
+    def __enter__(self) -> Catalog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the catalog, which another process may change then."""
+        self._engine.close()
+
+    @property
+    def subscriptions(self) -> dict[str, str]:
+        """The query of each subscription, by name."""
+        return {one.name: one.query for one in self._engine.subscriptions}
+
+    def subscribe(self, name: str, query: str) -> None:
+        """Add a subscription, which sees documents from the next micro-batch on.
+
+        Raises QueryError, also if executors cannot evaluate the query.
+        """
+        self.subscribe_many({name: query})
+
+    def subscribe_many(self, queries: Mapping[str, str]) -> None:
+        """Add subscriptions by name, all or none; raises QueryError."""
+        self._engine.subscribe_many(queries.items())
+        registry = self._engine.host.state.registry
+        for name in queries:
+            one = self._engine.host.state.subscriptions[name]
+            reason = reason_against(registry, one, forever=self._forever)
+            if reason is not None:
+                for added in queries:
+                    self._engine.unsubscribe(added)
+                raise QueryError.at(
+                    0,
+                    f"executors cannot evaluate the subscription {name!r}: {reason}",
+                    one.query,
+                    hint="an engine can: push the rows to it (xscl.Engine.push)",
+                )
+        self._write()
+
+    def unsubscribe(self, name: str) -> None:
+        """Remove a subscription; the next micro-batch has no results of it.  Raises XsclError."""
+        self._engine.unsubscribe(name)
+        self._write()
+
+    def _write(self) -> None:
+        transactions = self._engine.host.transactions
+        with transactions.committed() as state:
+            every = [state.subscriptions[one.name] for one in self._engine.subscriptions]
+            self._writer.write(
+                self._engine,
+                # The process may have ended before it removed one that was refused.
+                [
+                    one
+                    for one in every
+                    if reason_against(state.registry, one, forever=self._forever) is None
+                ],
+            )

@@ -1,0 +1,125 @@
+"""The designated equality of a join: documents are divided by the values of its nodes.
+
+Of the equalities of a row of R_T one is designated.  The two documents of each result have equal
+values there, so they meet in the bucket of that value, and all else is tested there.  It is the
+one that the fewest pairs of documents of a sample satisfy; without a sample, the first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import TypeAlias
+
+from templates.model.relations import INFINITE
+from templates.registry.registry import UNDESIGNATED, Registry
+from xscl.documents.results import Subscription
+from xscl.language.parser import parse_block
+from xscl.language.syntax import Block
+from xscl.language.unparse import unparse
+from xscl.shredding.automaton.nfa import Automaton
+from xscl.shredding.remote.remote_bindings import Text, compute_bindings
+
+Sample: TypeAlias = Callable[[], Iterable[Text]]
+"""Returns documents that are like those to come; called only if a join has several equalities."""
+
+
+def reason_against(registry: Registry, one: Subscription, *, forever: bool = False) -> str | None:
+    """Return why a subscription cannot be evaluated on executors; None if it can.
+
+    `forever` accepts a window INF, of which executors keep all documents.
+    """
+    if one.relational:
+        return f"it is a query in {one.language.upper()}"
+    if one.publish is not None:
+        return "it publishes documents, which others read (PUBLISH)"
+    if not one.template:
+        return (
+            "it needs more than one join of two blocks: an operator over time (NEXT, FOLD, NOT,"
+            " ELSE, a calendar), a chain of joins, or a predicate that is no comparison of nodes"
+        )
+    if not registry.members[one.template].template.graph.two_sided:
+        return "it joins nothing: it is a filter"
+    return _reason_against_row(registry, one.qid, forever=forever)
+
+
+def _reason_against_row(registry: Registry, qid: int, *, forever: bool) -> str | None:
+    row = registry.row(qid)
+    graph = registry.members[row.template].template.graph
+    if any(registry.pairs.describe(pair).first.startswith("#") for pair in row.pairs):
+        return "it joins the results of another join"
+    if graph.text_joins:
+        return "it compares texts by an index, such as contains() or a similarity"
+    if not _usable(registry, qid):
+        return "it has no equality between two nodes"
+    if row.window >= INFINITE and not forever:
+        return "its window is INF, so that executors would keep all documents"
+    return None
+
+
+def _usable(registry: Registry, qid: int) -> dict[int, tuple[str, str]]:
+    """Return the equalities that may be designated, with the relaxed definitions of both nodes.
+
+    Both nodes are named by results.  So a result has one value there, and is found in one bucket.
+    """
+    row = registry.row(qid)
+    graph = registry.members[row.template].template.graph
+    found = {}
+    for place, (edge, ends) in enumerate(zip(graph.equalities, graph.value_joins, strict=True)):
+        if edge.operator != "=" or not all(graph.nodes[n].output for n in (edge.left, edge.right)):
+            continue
+        left, right = (relaxed(registry.pairs.describe(row.pairs[end]).second) for end in ends)
+        if left and right:
+            found[place] = left, right
+    return found
+
+
+@lru_cache(maxsize=10_000)
+def relaxed(definition: str) -> str:
+    """Return the path of a definition without conditions; "" if it is no node of a document.
+
+    It selects at least the nodes of the definition.
+    """
+    if definition.startswith("#"):
+        return ""
+    block = parse_block(definition)
+    if block.is_calendar or block.steps[-1].derived is not None:
+        return ""
+    return unparse(Block(block.stream, tuple(replace(one, conditions=()) for one in block.steps)))
+
+
+def designated(registry: Registry, qids: Iterable[int], sample: Sample) -> dict[int, int]:
+    """Return the designated equality of each row that has none yet (`Registry.designate`)."""
+    usable = {qid: _usable(registry, qid) for qid in qids if registry.lead(qid) == UNDESIGNATED}
+    several = {one for found in usable.values() if len(found) > 1 for one in found.values()}
+    shares = _shares({path for ends in several for path in ends}, sample) if several else {}
+
+    def share(ends: tuple[str, str]) -> float:
+        """Return the share of pairs of nodes with equal values."""
+        one, other = (shares.get(path, Counter()) for path in ends)
+        equal = sum(count * other[value] for value, count in one.items())
+        return equal / max(1, one.total() * other.total())
+
+    return {
+        qid: min(found, key=lambda place: (share(found[place]), place)) if len(found) > 1 else only
+        for qid, found in usable.items()
+        for only in list(found)[:1]
+    }
+
+
+def _shares(paths: Iterable[str], sample: Sample) -> Mapping[str, Counter[str]]:
+    """Return how often nodes of each path have each value in the documents of a sample."""
+    automaton, numbered = Automaton(), dict(enumerate(sorted(paths), start=1))
+    for number, path in numbered.items():
+        block = parse_block(path, short=True)
+        automaton.add(number, block, block, valued=True)
+    found = compute_bindings(automaton, "", sample())
+    values = found.values["strVal"].to_pylist()
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    columns = (found.bindings[name].to_pylist() for name in ("pair", "value"))
+    for pair, value in zip(*columns, strict=True):
+        if value is not None:
+            counts[numbered[pair]][values[value]] += 1
+    return counts

@@ -1,0 +1,116 @@
+"""The matches of subscriptions over a batch DataFrame, on executors."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from feeds.documents import Document
+from templates.columns.columns import Columns, chosen
+from xscl.spark.bucket import Bucket, read_parts
+from xscl.spark.catalog import Catalog
+from xscl.spark.document_rows import documents_of
+from xscl.spark.match_rows import FOUND, MatchRows, rejected_matches, within_bound
+from xscl.spark.parts import PARTS, PORTION, REJECTED_ROWS, Shredding, documents_in_order, unpacked
+from xscl.spark.plan_files import PlanFiles
+from xscl.spark.plan_replica import replica_of
+
+SAMPLE = 500
+"""Documents by which the designated equality of a join is chosen."""
+
+PARTS_TYPE = from_arrow_schema(PARTS)
+FOUND_TYPE = from_arrow_schema(FOUND)
+
+
+def match(
+    documents: DataFrame,
+    subscriptions: Mapping[str, str] | Catalog,
+    *,
+    buckets: int | None = None,
+    order: str = "time",
+    content: bool = True,
+    forever: bool = False,
+) -> DataFrame:
+    """Return the matches of subscriptions over the documents of a DataFrame (`MATCHES`).
+
+    They are those of one engine that gets the documents in order: of `time`, or of the columns
+    `number` and `clock` with `order="number"`.  `subscriptions` are queries by name, or a catalog;
+    with `forever` queries may have a window INF.  Without `content` the columns `bindings` and
+    `xml` are null, which is several times as fast.
+
+    Raises QueryError for a query that executors cannot evaluate, and PipelineError for columns that
+    are missing or have another type.
+    """
+    session = documents.sparkSession
+    buckets = buckets or 2 * session.sparkContext.defaultParallelism
+    rows = documents_in_order(documents, order)
+    if isinstance(subscriptions, Catalog):
+        files = subscriptions.files
+    else:
+        directory = Path(tempfile.mkdtemp(prefix="xscl-match-"))
+        # Executors read the plan when the frame is evaluated, perhaps several times.
+        weakref.finalize(session, shutil.rmtree, directory, ignore_errors=True)
+        with Catalog(directory, sample=_sampled(rows), forever=forever) as catalog:
+            catalog.subscribe_many(subscriptions)
+            files = catalog.files
+    version = files.current()
+    shredding = Shredding(files, buckets, lateness=0, with_content=content, version=version)
+    joining = _joining(files, version, buckets, with_content=content)
+    found = rows.mapInArrow(shredding, PARTS_TYPE).groupBy("bucket")
+    return within_bound(found.applyInArrow(joining, FOUND_TYPE))
+
+
+def _sampled(rows: DataFrame) -> Iterator[Document]:
+    """Yield documents of a DataFrame, read when the first one is asked for."""
+    for batch in rows.limit(SAMPLE).toArrow().to_batches():
+        documents, _ = documents_of(batch)
+        for row in documents.to_pylist():
+            yield Document(row["stream"], row["id"], row["ts"], row["xml"])
+
+
+def _joining(
+    files: PlanFiles, version: int, buckets: int, *, with_content: bool
+) -> Callable[[tuple[pa.Scalar, ...], Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return a function for `applyInArrow`: all parts of a bucket to rows of `FOUND`."""
+
+    def join(
+        key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        parts: list[tuple[bytes, bytes]] = []
+        for batch in batches:
+            columns = (batch[name].to_pylist() for name in ("documents", "bindings"))
+            parts.extend(zip(*columns, strict=True))
+        if key[0].as_py() == REJECTED_ROWS:
+            rejected = pa.concat_tables(unpacked(rows) for rows, _ in parts)
+            yield from rejected_matches(rejected).to_batches()
+            return
+        read = read_parts(parts)
+        if read is None:
+            return
+        replica = replica_of(files, 0, version)
+        bucket = Bucket(key[0].as_py(), buckets)
+        for documents, bindings in _steps(*read):
+            found = bucket.join(replica, documents, bindings)
+            rows = MatchRows(replica, bucket, with_content=with_content).table(found)
+            yield from rows.to_batches()
+            bucket.evict(replica, int(documents["clock"].to_numpy().max()))
+
+    return join
+
+
+def _steps(documents: pa.Table, bindings: Columns) -> Iterator[tuple[pa.Table, Columns]]:
+    """Yield documents in portions, each with its bindings."""
+    for first in range(0, documents.num_rows, PORTION):
+        some = documents.slice(first, PORTION)
+        doc = bindings["doc"]
+        low, high = doc.searchsorted([first, first + some.num_rows])
+        here = chosen(bindings, np.arange(low, high))
+        yield some, {**here, "doc": here["doc"] - first}

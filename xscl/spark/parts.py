@@ -1,0 +1,220 @@
+"""Stage 1 on executors: documents to one part for each bucket.
+
+A document goes to the buckets of its *routes*: the values of its nodes with a designated equality.
+A part has the documents of a bucket with all their kept bindings, so that everything else is
+tested there.  Each portion of documents makes a part for every bucket, an empty one at least: it
+carries the clock, so each bucket evicts in each micro-batch.  Spark's own watermark would drop rows
+silently when files come in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+
+from feeds.errors import MalformedDocument
+from feeds.xml.xmlparse import parse
+from templates.columns.columns import Column, Columns, among, chosen, columns_of, distinct, spread
+from templates.columns.values import keys_of
+from xscl.shredding.remote.remote_bindings import compute_bindings
+from xscl.spark.document_rows import checked_columns, documents_of
+from xscl.spark.plan_files import PlanFiles, claimed_version
+from xscl.spark.plan_replica import PlanReplica, replica_of
+from xscl.spark.rejected_rows import Rejected, rejected_batch
+from xscl.time_format import LATEST
+
+PORTION = 10_000
+"""Documents that are shredded together; many small parts cost more than their documents."""
+
+PARTS = pa.schema(
+    [
+        ("bucket", pa.int32()),
+        ("version", pa.int64()),
+        ("clock", pa.int64()),
+        ("documents", pa.binary()),
+        ("bindings", pa.binary()),
+    ]
+)
+"""A part: `version` is that of the plan, `clock` the largest time of the portion's documents.  The
+bucket `REJECTED_ROWS` has rows that are no documents instead (`rejected_rows.REJECTED`)."""
+
+REJECTED_ROWS = -1
+BATCH = "batch"
+"""The column of a streaming frame with the time of the micro-batch."""
+
+DOCUMENTS = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("clock", pa.int64()),
+        ("ts", pa.int64()),
+        ("stream", pa.string()),
+        ("id", pa.string()),
+        ("xml", pa.binary()),
+        ("version", pa.int64()),
+    ]
+)
+"""The documents of a part.  `number` orders arrivals, `clock` is the largest time that arrived
+earlier, `xml` is null unless matches have their content."""
+
+BINDING = ("pair", "node1", "node2", "key", "valued")
+"""The columns of a part's bindings, beside `doc`, the place of their document."""
+
+
+def packed(table: pa.Table) -> bytes:
+    """Return a table as an Arrow stream; b"" if it has no rows."""
+    if not table.num_rows:
+        return b""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def unpacked(data: bytes) -> pa.Table:
+    """Return the table that `packed` made bytes of; not for b""."""
+    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+
+
+def bucket_of(keys: Column, buckets: int) -> Column:
+    """Return the buckets of values, by their keys."""
+    return ((keys >> np.uint64(32)) % np.uint64(buckets)).astype(np.int64)
+
+
+def documents_in_order(frame: DataFrame, order: str) -> DataFrame:
+    """Return the columns of documents, with `number` and `clock` if these give the `order`.
+
+    Without them both are the document's time.  Raises AnalysisException for columns that are
+    missing or have another type, ValueError for an order other than "time" and "number".
+    """
+    if order not in ("time", "number"):
+        raise ValueError(f"the order {order!r} is neither 'time' nor 'number'")
+    rows = frame.selectExpr(*checked_columns(frame.schema))
+    ordering = ("number", "clock")
+    if order == "time":
+        return rows.drop(*ordering)
+    if missing := [name for name in ordering if name not in rows.columns]:
+        raise AnalysisException(f"order='number' needs the column {missing[0]!r}, a BIGINT")
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Shredding:
+    """A function for `mapInArrow`: rows of `documents_in_order` to rows of `PARTS`.
+
+    A `version` of the plan is in force for all documents; or, of a streaming query that `reader`
+    names, one for each micro-batch.  Its rows have `batch`, the time of the micro-batch, which is
+    the same when it is repeated.
+    """
+
+    files: PlanFiles
+    buckets: int
+    lateness: int
+    with_content: bool
+    version: int = 0
+    reader: str = ""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in _portions(batches):
+            version = self.version
+            if self.reader:
+                version = claimed_version(self.files, self.reader, batch[BATCH][0].as_py())
+                batch = batch.drop_columns([BATCH])
+            documents, rejected = documents_of(batch)
+            if "number" not in documents.schema.names:
+                for name in ("number", "clock"):
+                    documents = documents.append_column(name, documents["ts"])
+            yield self._parts(documents, rejected, replica_of(self.files, self.lateness, version))
+
+    def _parts(
+        self, rows: pa.RecordBatch, rejected: pa.RecordBatch, replica: PlanReplica
+    ) -> pa.RecordBatch:
+        streams, xml = rows["stream"].to_pylist(), rows["xml"].to_pylist()
+        texts = [((stream,), text) for stream, text in zip(streams, xml, strict=True)]
+        found = compute_bindings(replica.automaton, "", texts)
+        bindings = _kept(found.bindings, found.values["strVal"].to_pylist(), replica)
+        documents = _documents(rows, replica.version, with_content=self.with_content)
+        starts = np.searchsorted(bindings["doc"], np.arange(rows.num_rows + 1))
+        routes = bindings["valued"] & among(bindings["pair"].astype(np.int64), replica.ends)
+        buckets = bucket_of(bindings["key"][routes], self.buckets)
+        routed = distinct(buckets << 32 | bindings["doc"][routes])
+        clock = max(int(rows[name].to_numpy().max(initial=-LATEST)) for name in ("ts", "clock"))
+        parts: list[tuple[int, bytes, bytes]] = []
+        for bucket in range(self.buckets):
+            low, high = np.searchsorted(routed, [bucket << 32, (bucket + 1) << 32])
+            places = routed[low:high] & 0xFFFFFFFF
+            doc, at = spread(starts[places], starts[places + 1])
+            of_part = pa.table({"doc": doc, **{name: bindings[name][at] for name in BINDING}})
+            parts.append((bucket, packed(documents.take(places)), packed(of_part)))
+        malformed = rejected_batch([*_malformed(rows, sorted(found.refused))])
+        for some in (rejected, malformed):
+            if some.num_rows:
+                parts.append((REJECTED_ROWS, packed(pa.Table.from_batches([some])), b""))
+        return _batch(parts, replica.version, clock)
+
+
+def _batch(parts: Sequence[tuple[int, bytes, bytes]], version: int, clock: int) -> pa.RecordBatch:
+    return pa.record_batch(
+        {
+            "bucket": [bucket for bucket, _, _ in parts],
+            "version": [version] * len(parts),
+            "clock": [clock] * len(parts),
+            "documents": [documents for _, documents, _ in parts],
+            "bindings": [bindings for _, _, bindings in parts],
+        },
+        schema=PARTS,
+    )
+
+
+def _portions(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a partition in batches of `PORTION` rows or a little more."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= PORTION:
+            yield _united(waiting)
+            waiting = []
+    if waiting:
+        yield _united(waiting)
+
+
+def _united(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    table = pa.Table.from_batches(batches).combine_chunks()
+    return table.to_batches()[0]
+
+
+def _malformed(rows: pa.RecordBatch, places: Iterable[int]) -> Iterator[Rejected]:
+    """Yield documents that are no XML."""
+    for place in places:
+        row = rows.slice(place, 1).to_pylist()[0]
+        try:
+            parse(row["xml"])
+        except MalformedDocument as error:
+            yield Rejected(row["stream"], row["id"], row["ts"], row["xml"], error)
+
+
+def _kept(bindings: pa.Table, values: Sequence[str], replica: PlanReplica) -> Columns:
+    """Return the bindings that joins keep, with the keys of their values, by document."""
+    keys = np.append(keys_of(values), np.uint64(0))
+    value = bindings["value"].combine_chunks()
+    columns = {
+        **columns_of(bindings.drop_columns("value")),
+        "valued": value.is_valid().to_numpy(zero_copy_only=False),
+        "key": keys[value.fill_null(len(values)).to_numpy()],
+    }
+    rows = np.flatnonzero(replica.registry.retention.kept(columns["pair"]))
+    return chosen(columns, rows[np.argsort(columns["doc"][rows], kind="stable")])
+
+
+def _documents(rows: pa.RecordBatch, version: int, *, with_content: bool) -> pa.Table:
+    columns = {name: rows[name] for name in DOCUMENTS.names if name not in ("xml", "version")}
+    nothing = pa.nulls(rows.num_rows, pa.binary())
+    columns["xml"] = rows["xml"] if with_content else nothing
+    columns["version"] = pa.array(np.full(rows.num_rows, version))
+    return pa.table(columns).cast(DOCUMENTS)

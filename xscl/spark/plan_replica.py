@@ -1,0 +1,148 @@
+"""The plan in a worker: patterns, rows of R_T, their designated equalities and subscribers.
+
+A replica has the numbers of the engine that wrote the plan, so bindings that one worker made, or
+that a state has kept, mean the same to all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from templates.columns.columns import UNBOUNDED, Column, Index, distinct, unpack
+from templates.model.relations import INFINITE
+from templates.registry.registry import Registry
+from templates.storage import Mask, Numbers
+from xscl.documents.results import Subscription
+from xscl.shredding.automaton.nfa import Automaton
+from xscl.shredding.automaton.pattern import install_pairs
+from xscl.spark.plan_files import Change, PlanFiles
+
+
+class _NoStorage:
+    """The storage of a replica, whose source of truth is the engine's."""
+
+    def append(self, relation: str, rows: pa.Table) -> None:
+        """Keep nothing."""
+
+    def discard(self, relation: str, rows: pa.Table) -> None:
+        """Delete nothing."""
+
+    def parts(
+        self, relation: str, columns: Sequence[str] = (), docs: Numbers | None = None
+    ) -> Iterator[pa.Table]:
+        """Yield nothing."""
+        return iter(())
+
+    def keep(self, relation: str, stays: Mask) -> pa.Table:
+        """Return an empty table: nothing was deleted."""
+        return pa.table({})
+
+
+class PlanReplica:
+    """A version of a plan; `lateness`, in ticks, is added to the retention of its rows."""
+
+    def __init__(self, files: PlanFiles, lateness: int) -> None:
+        self.version = 0
+        self.subscribers: dict[int, list[Subscription]] = {}
+        """The subscribers of each row of R_T; their `since` is a version of the plan."""
+        self._files = files
+        self._lateness = lateness
+        self._clear()
+
+    def _clear(self) -> None:
+        self.registry = Registry(_NoStorage())
+        self.automaton = Automaton()
+        self.subscribers.clear()
+
+    def advance(self, version: int) -> None:
+        """Become another version, by the changes since if they are there; raises StoreError."""
+        if version == self.version:
+            return
+        for number, is_whole, change in self._files.changes(self.version, version):
+            if is_whole:
+                self._clear()
+            self._apply(change)
+            self.version = number
+        self._index()
+
+    def _apply(self, change: Change) -> None:
+        for qid in change["removed_row"]["qid"].to_pylist():
+            for pair in self.registry.remove(qid):
+                self.automaton.remove(pair)
+        removed = set(change["removed_subscriber"]["key"].to_pylist())
+        if removed:
+            for qid, known in list(self.subscribers.items()):
+                self.subscribers[qid] = [one for one in known if one.key not in removed]
+        rows = change["r_t"]
+        keep = rows["keep"].to_numpy()
+        later = np.where(keep < INFINITE, keep + self._lateness, keep)
+        rows = rows.set_column(rows.column_names.index("keep"), "keep", pa.array(later))
+        uses = ((qid, 1) for qid in rows["qid"].to_pylist())
+        self.registry.add_stored({**change, "r_t": rows}, uses)
+        install_pairs(self.automaton, self.registry.take_changed())
+        for row in change["subscriber"].to_pylist():
+            one = Subscription(
+                number=0,
+                name=row["name"],
+                query=row["query"],
+                template=self.registry.row(row["qid"]).template,
+                qid=row["qid"],
+                outputs=tuple(zip(row["places"], row["outputs"], strict=True)),
+                since=row["since"],
+                distinct=row["is_distinct"],
+                key=row["key"],
+            )
+            self.subscribers.setdefault(one.qid, []).append(one)
+
+    def _index(self) -> None:
+        """Index the designated equalities of all rows, packed, and the others of each."""
+        alone, leads, others = [], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for members in self.registry.members.values():
+            rows = members.registered.every()
+            lead = np.array([self.registry.lead(qid) for qid in rows["qid"].tolist()], np.int64)
+            places = range(len(members.template.graph.equalities))
+            edges = np.stack([rows[f"e{place}"] for place in places])
+            driving = edges[lead, np.arange(len(lead))]
+            alone.append(driving)
+            for place in places:
+                leads.append(driving[lead != place])
+                others.append(edges[place][lead != place])
+        self.edges = distinct(np.concatenate((*alone, np.empty(0, np.int64))))
+        self.ends = distinct(np.concatenate(unpack(self.edges)))
+        both = np.unique(np.stack((np.concatenate(leads), np.concatenate(others))), axis=1)
+        self._by_lead, self._others = Index(both[0]), both[1]
+
+    def place_of_lead(self, qid: int) -> int:
+        """Return the place, among the nodes of a result, of the left node of the designated one."""
+        graph = self.registry.members[self.registry.row(qid).template].template.graph
+        left = graph.equalities[self.registry.lead(qid)].left
+        return sum(1 for node in graph.nodes[:left] if node.output)
+
+    def others(self, present: Column) -> tuple[Column, Column]:
+        """Return the other equalities of rows with some designated ones.
+
+        As places in `present`, and packed.
+        """
+        which, rows = self._by_lead.rows(present, most=UNBOUNDED)
+        return which, self._others[rows]
+
+    @property
+    def keep(self) -> int:
+        """The longest retention of a document's bindings, in ticks."""
+        return self.registry.retention.horizon().keep
+
+
+@lru_cache(maxsize=4)
+def _replica(files: PlanFiles, lateness: int) -> PlanReplica:
+    return PlanReplica(files, lateness)
+
+
+def replica_of(files: PlanFiles, lateness: int, version: int) -> PlanReplica:
+    """Return a version of a plan, of which a process has one at a time; raises StoreError."""
+    replica = _replica(files, lateness)
+    replica.advance(version)
+    return replica

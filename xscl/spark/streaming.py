@@ -1,0 +1,275 @@
+"""The matches of a catalog over a streaming DataFrame, on executors, each exactly once.
+
+The state of a bucket is a map from micro-batches to the parts that later documents may join, and a
+stamp.  A worker keeps the join state in memory and uses it only if its stamp is that of the state.
+So a retried, moved or speculative task, and a worker that was closed in a silence, rebuild it from
+the parts: 9 to 15 µs a document of the window.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from templates.columns.columns import Columns
+from xscl.atomic_files import write_durably
+from xscl.ingestion.pipeline import PipelineError
+from xscl.language.parser import parse_window
+from xscl.spark.bucket import Bucket, read_parts
+from xscl.spark.catalog import Catalog
+from xscl.spark.match_rows import FOUND, MatchRows, rejected_matches, within_bound
+from xscl.spark.matching import FOUND_TYPE, PARTS_TYPE
+from xscl.spark.parts import (
+    BATCH,
+    BINDING,
+    REJECTED_ROWS,
+    Shredding,
+    documents_in_order,
+    packed,
+    unpacked,
+)
+from xscl.spark.plan_files import PlanFiles
+from xscl.spark.plan_replica import PlanReplica, replica_of
+
+BUCKETS = 16
+"""Buckets of a stream, unless a number is given."""
+
+Sink = Callable[[DataFrame, int], None]
+"""Called with the matches of a micro-batch (`MATCHES`) and its number; again with the same number
+after a failure.  It may run several actions on the frame."""
+
+
+class _Live(NamedTuple):
+    """The join state of a bucket in this worker, and the stamp of Spark's state that it equals."""
+
+    stamp: str
+    bucket: Bucket
+
+
+_live: dict[tuple[str, int], _Live] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """What a checkpoint is bound to: its buckets, the lateness in ticks, the order, the content."""
+
+    buckets: int
+    lateness: int
+    order: str
+    content: bool
+
+
+class BucketJoin(StatefulProcessor):
+    """Joins the parts of one bucket: rows of `PARTS` to one packed table of `FOUND`."""
+
+    def __init__(self, files: PlanFiles, reader: str, settings: StreamSettings) -> None:
+        self._files = files
+        self._reader = reader
+        self._settings = settings
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state: the parts by micro-batch and latest time, and the progress."""
+        self._parts = handle.getMapState(
+            "parts", "batch bigint, last bigint", "documents binary, bindings binary"
+        )
+        self._progress = handle.getValueState(
+            "progress", "stamp string, clock bigint, batch bigint, number bigint"
+        )
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        """Join the parts of a micro-batch."""
+        parts = list(rows)
+        pairs = [(bytes(part.documents), bytes(part.bindings)) for part in parts]
+        if key[0] == REJECTED_ROWS:
+            for documents, _ in pairs:
+                yield Row(found=packed(rejected_matches(unpacked(documents))))
+            return
+        old = self._progress.get()
+        stamp, clock, batch, number = old or ("", _BEGINNING, 0, _BEGINNING)
+        version = max(part.version for part in parts)
+        replica = replica_of(self._files, self._settings.lateness, version)
+        bucket = self._bucket(key[0], stamp, replica)
+        read = read_parts(pairs)
+        now = max(clock, *(part.clock for part in parts))
+        if read is not None:
+            documents, bindings = _after(*read, clock)
+            number = self._checked(documents, number)
+            found = bucket.join(replica, documents, bindings)
+            rows_of = MatchRows(replica, bucket, with_content=self._settings.content)
+            if len(table := rows_of.table(found)):
+                yield Row(found=packed(table))
+            self._keep(batch + 1, documents, bindings, now - replica.keep)
+            bucket.evict(replica, now)
+        self._forget(now - replica.keep)
+        stamp = os.urandom(8).hex()
+        self._progress.update((stamp, now, batch + 1, number))
+        _live[self._reader, key[0]] = _Live(stamp, bucket)
+
+    def _bucket(self, number: int, stamp: str, replica: PlanReplica) -> Bucket:
+        """Return the join state of a bucket as of the last micro-batch."""
+        live = _live.pop((self._reader, number), None)
+        if live is not None and live.stamp == stamp:
+            return live.bucket
+        bucket = Bucket(number, self._settings.buckets)
+        kept = sorted(self._parts.iterator(), key=lambda one: tuple(one[0]))
+        for _, part in kept:
+            read = read_parts([(bytes(part[0]), bytes(part[1]))])
+            assert read is not None, "only parts with documents are kept"
+            bucket.restore(replica, *read)
+        return bucket
+
+    def _checked(self, documents: pa.Table, number: int) -> int:
+        """Return the number of the last document; raises PipelineError if numbers step back."""
+        numbers = documents["number"].to_numpy()
+        if self._settings.order == "number" and numbers.min() <= number:
+            raise PipelineError(
+                f"the number {numbers.min()} came after {number}: numbers must not step back",
+                hint='give documents rising numbers, or use order="time" with a lateness',
+            )
+        return max(number, int(numbers.max()))
+
+    def _keep(self, batch: int, documents: pa.Table, bindings: Columns, oldest: int) -> None:
+        """Keep of a micro-batch the documents that a later one can join."""
+        ts = documents["ts"].to_numpy()
+        stays = ts >= oldest
+        if not stays.any():
+            return
+        rows = stays[bindings["doc"]]
+        place = np.cumsum(stays) - 1
+        columns = {name: bindings[name][rows] for name in BINDING}
+        part = pa.table({"doc": place[bindings["doc"][rows]], **columns})
+        value = packed(documents.filter(pa.array(stays))), packed(part)
+        self._parts.updateValue((batch, int(ts[stays].max())), value)
+
+    def _forget(self, oldest: int) -> None:
+        """Remove the parts whose documents are all too old."""
+        for key in list(self._parts.keys()):
+            if key[1] < oldest:
+                self._parts.removeKey(tuple(key))
+
+    def close(self) -> None:
+        """Keep the join state in the worker, for the next micro-batch."""
+
+
+_BEGINNING = -(1 << 62)
+"""Before all times and numbers."""
+
+
+def _after(documents: pa.Table, bindings: Columns, clock: int) -> tuple[pa.Table, Columns]:
+    """Return documents that arrive at a clock or later: that of the micro-batches before."""
+    later = np.maximum(documents["clock"].to_numpy(), clock)
+    place = documents.column_names.index("clock")
+    return documents.set_column(place, "clock", pa.array(later)), bindings
+
+
+def stream(
+    documents: DataFrame,
+    catalog: Catalog,
+    *,
+    checkpoint: str | Path,
+    sink: Sink,
+    buckets: int = BUCKETS,
+    lateness: str | int = 0,
+    order: str = "time",
+    content: bool = True,
+    trigger: Mapping[str, Any] | None = None,
+) -> StreamingQuery:
+    """Start a streaming query that writes the matches of a catalog to a sink.
+
+    The matches are those of one engine that gets the micro-batches in turn, each in order: of
+    `time`, or of the columns `number` and `clock` with `order="number"`.  A document may come as
+    late as `lateness`, such as "2 h".  Without `content` the columns `bindings` and `xml` are null
+    and the texts of documents are not kept.  `trigger` has the arguments of Spark's trigger.
+
+    The checkpoint, and the directory of the catalog, must be on file systems that all executors
+    see.  A checkpoint is bound to its settings.
+
+    Raises PipelineError for other settings than the checkpoint's, a checkpoint that is gone, and
+    columns that are missing or have another type.
+    """
+    settings = StreamSettings(
+        buckets, lateness if isinstance(lateness, int) else parse_window(lateness), order, content
+    )
+    place = str(checkpoint)
+    reader = hashlib.blake2b(place.encode(), digest_size=8).hexdigest()
+    _bind(documents, place, catalog.files, reader, settings)
+    moment = F.unix_micros(F.current_timestamp())  # Spark repeats it with the micro-batch
+    rows = documents_in_order(documents, order).withColumn(BATCH, moment)
+    shredding = Shredding(catalog.files, buckets, settings.lateness, content, reader=reader)
+    parts = rows.mapInArrow(shredding, PARTS_TYPE)
+    joining = BucketJoin(catalog.files, reader, settings)
+    found = parts.groupBy("bucket").transformWithState(joining, "found binary", "Append", "None")
+
+    def write(batch: DataFrame, number: int) -> None:
+        # A second action would run the stateful operator again.
+        kept = batch.persist()
+        try:
+            sink(within_bound(kept.mapInArrow(_unpacked, FOUND_TYPE)), number)
+        finally:
+            kept.unpersist()
+
+    started = found.writeStream.foreachBatch(write).option("checkpointLocation", place)
+    return started.trigger(**(trigger or {"processingTime": "0 seconds"})).start()
+
+
+def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for data in batch["found"].to_pylist():
+            yield from unpacked(data).cast(FOUND).to_batches()
+
+
+def _bind(
+    documents: DataFrame,
+    checkpoint: str,
+    files: PlanFiles,
+    reader: str,
+    settings: StreamSettings,
+) -> None:
+    """Bind a checkpoint to its settings; raises PipelineError if it was bound to others."""
+    path = files.directory / "claims" / f"{reader}.json"
+    wanted = {name: getattr(settings, name) for name in settings.__dataclass_fields__}
+    began = _exists(documents, checkpoint)
+    try:
+        known = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        known = None
+    if known is None and began:
+        raise PipelineError(
+            f"the checkpoint {checkpoint} is not one of this catalog",
+            hint="give another directory for the checkpoint",
+        )
+    if known is not None and not began:
+        raise PipelineError(
+            f"the checkpoint {checkpoint} is gone: its sink would get matches a second time",
+            hint="begin with another checkpoint and another sink",
+        )
+    if known not in (None, wanted):
+        other = ", ".join(f"{n}={known[n]!r}" for n in wanted if known.get(n) != wanted[n])
+        raise PipelineError(
+            f"the checkpoint {checkpoint} was begun with {other}",
+            hint="give the same settings, or another checkpoint",
+        )
+    if known is None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_durably(path, json.dumps(wanted).encode())
+
+
+def _exists(documents: DataFrame, checkpoint: str) -> bool:
+    """Return True if a streaming query has begun with a checkpoint, on any file system of Spark."""
+    session = documents.sparkSession
+    assert session._jvm is not None, "the session is not one of Spark Connect"
+    java = session._jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/offsets")
+    system = java.getFileSystem(session._jsc.hadoopConfiguration())
+    return bool(system.exists(java))
