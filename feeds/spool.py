@@ -39,7 +39,9 @@ from feeds.spool_errors import (
     SegmentGone,
     SegmentsMissing,
     SpoolError,
+    SpoolUnavailable,
     SpoolWentBack,
+    accessible,
 )
 from feeds.spool_files import (
     HEADER,
@@ -65,6 +67,7 @@ __all__ = [
     "SegmentsMissing",
     "Spool",
     "SpoolError",
+    "SpoolUnavailable",
     "SpoolWentBack",
 ]
 
@@ -123,10 +126,11 @@ class Spool:
                 raise SpoolError(f"there is no spool at {self.directory}")
             self._refuse_old()
             return
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._refuse_old()
         try:
-            self._next = self._recover() + 1
+            with accessible(self.directory):
+                self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._refuse_old()
+                self._next = self._recover() + 1
         except BaseException:
             self.close()
             raise
@@ -373,7 +377,7 @@ class Spool:
         a document for another one.  What is left of segments that were given up goes, too.  Raises
         SegmentDamaged for one that was not: nobody knows whose documents it has.
         """
-        with self._mutex:
+        with self._mutex, accessible(self.directory):
             self._refuse_unless_writing("erased")
             self._close_file()
             files = list(self._index.spans(0, self.latest()))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from feeds.errors import FeedError
@@ -13,6 +15,16 @@ class SpoolError(FeedError):
 
     def __init__(self, message: str, reason_code: str = "spool") -> None:
         super().__init__(reason_code, message)
+
+
+class SpoolUnavailable(SpoolError):
+    """This user may not read or write a file of the spool, which is not damaged."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"{path} cannot be read or written ({reason}); let this user read and write it and all"
+            f" else of {path.parent}, and try again: nothing that was acknowledged is lost"
+        )
 
 
 class SpoolWentBack(SpoolError):
@@ -62,6 +74,16 @@ class SegmentDamaged(SpoolError):
         self.path = path
         self.first = first
         self.last = last
+
+
+@contextmanager
+def accessible(path: Path) -> Iterator[None]:
+    """Raise SpoolUnavailable where the block may not use the path, or one that its error names."""
+    try:
+        yield
+    except PermissionError as error:
+        where = Path(error.filename or path)
+        raise SpoolUnavailable(where, error.strerror or "not permitted") from error
 
 
 def _skipping(path: Path, first: int, last: int) -> str:

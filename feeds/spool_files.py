@@ -27,7 +27,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from feeds.documents import Document, DocumentColumns
-from feeds.spool_errors import SpoolError
+from feeds.spool_errors import SpoolError, accessible
 
 SUFFIX = ".arrows"
 
@@ -119,11 +119,11 @@ class SpoolFile:
         """Find the segments up to number `last`; with `beyond` all whole ones after it, too.
 
         Afterwards `is_torn` says whether bytes stand where another one of them should.  Raises
-        FileNotFoundError.
+        FileNotFoundError, SpoolUnavailable.
         """
         if self.last >= last and not beyond:
             return
-        descriptor = os.open(self.path, os.O_RDONLY)
+        descriptor = _opened(self.path)
         try:
             found = os.fstat(descriptor)
             if found.st_ino != self.inode or found.st_size < self.end:
@@ -144,9 +144,9 @@ class SpoolFile:
     def image(self, entry: Entry) -> memoryview | None:
         """Return the message of a segment, None if the file was replaced since.
 
-        Raises FileNotFoundError, and ValueError if it is not what was written.
+        Raises FileNotFoundError, SpoolUnavailable, and ValueError if it is not what was written.
         """
-        descriptor = os.open(self.path, os.O_RDONLY)
+        descriptor = _opened(self.path)
         try:
             if os.fstat(descriptor).st_ino != self.inode:
                 return None
@@ -176,6 +176,11 @@ class SpoolFile:
                 rest = os.pread(descriptor, self.size - self.end, self.end)
             at = rest.find(_CONTINUED, at + 1)
         return None
+
+
+def _opened(path: Path) -> int:
+    with accessible(path):
+        return os.open(path, os.O_RDONLY)
 
 
 def message(batch: pa.RecordBatch, number: int, arrived: int) -> bytearray:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from feeds.spool_errors import SegmentDamaged, SegmentGone, SegmentsMissing
+from feeds.spool_errors import SegmentDamaged, SegmentGone, SegmentsMissing, accessible
 from feeds.spool_files import SUFFIX, Entry, SpoolFile
 
 LATEST = "latest"
@@ -39,7 +39,7 @@ class SpoolIndex:
     def latest(self) -> int:
         """Return the number of the last durable segment ever written, 0 before the first."""
         try:
-            return int((self._directory / LATEST).read_text("ascii"))
+            return int(self._read(LATEST))
         except (FileNotFoundError, ValueError):
             return self.last()  # a power cut may lose this small file, never a segment
 
@@ -54,15 +54,20 @@ class SpoolIndex:
     def absent(self) -> list[Range]:
         """Return the ranges of numbers that need no segment, in order."""
         try:
-            lines = (self._directory / ABSENT).read_text("ascii").split()
+            lines = self._read(ABSENT).split()
             return [(int(first), int(last)) for first, _, last in (x.partition("-") for x in lines)]
         except (FileNotFoundError, ValueError):
             return []
 
+    def _read(self, name: str) -> str:
+        path = self._directory / name
+        with accessible(path):
+            return path.read_text("ascii")
+
     def files(self) -> list[SpoolFile]:
         """Return the files that are there now, in the order of their segments."""
         found: dict[int, SpoolFile] = {}
-        with self._mutex, os.scandir(self._directory) as entries:
+        with self._mutex, accessible(self._directory), os.scandir(self._directory) as entries:
             for entry in entries:
                 stem, suffix = os.path.splitext(entry.name)
                 if suffix == SUFFIX and stem.isascii() and stem.isdigit():

@@ -18,7 +18,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from feeds.spool import SegmentDamaged, SegmentsMissing, Spool, SpoolError, SpoolWentBack
+from feeds.spool import (
+    SegmentDamaged,
+    SegmentsMissing,
+    Spool,
+    SpoolError,
+    SpoolUnavailable,
+    SpoolWentBack,
+)
 from xscl.cli.extras import PACKAGES, Extra, install_command, missing
 from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.errors import StoreError
@@ -173,7 +180,8 @@ def _looked(what: str, look: Callable[[], Finding]) -> Finding:
         return look()
     except (StoreError, FeedsError) as error:
         return Finding(what, "bad", error.message, error.hint)
-    except (SegmentsMissing, SegmentDamaged, SpoolWentBack) as error:  # which says what to do
+    except (SegmentsMissing, SegmentDamaged, SpoolUnavailable, SpoolWentBack) as error:
+        # which says what to do
         return Finding(what, "bad", str(error))
     except (SpoolError, OSError) as error:
         return Finding(what, "bad", str(error), "put it back from a backup")
