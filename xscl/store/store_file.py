@@ -209,7 +209,7 @@ class StoreFile:
         except BaseException:
             if log_path(path).exists() and not log_path(path).stat().st_size:
                 log_path(path).unlink()  # SQLite has made it
-            self._lock.release()
+            self._lock.withdraw()
             raise
 
     def _expect_there(self, mark: StoreMark | None, accept: bool) -> None:

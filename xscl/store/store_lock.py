@@ -56,16 +56,31 @@ class StoreLock:
     def __init__(self, database: Path) -> None:
         self._database = database
         self._file: tuple[int, int] | None = None
-        self._descriptor = os.open(
-            lock_path(database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-        )
+        self._path = lock_path(database)
+        self._is_new = not self._path.exists()
+        self._descriptor = -1
         try:
-            self._lock()
-            if database.exists():
-                self.acquire()
+            while not self._is_open():
+                self.release()
+                self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                self._lock()
         except BaseException:
             self.release()
             raise
+        try:
+            if database.exists():
+                self.acquire()
+        except BaseException:
+            self.withdraw()
+            raise
+
+    def _is_open(self) -> bool:
+        """Return whether the open file is there still: a store that is refused removes its own."""
+        try:
+            named = self._path.stat()
+        except FileNotFoundError:
+            return False
+        return self._descriptor >= 0 and os.path.samestat(os.fstat(self._descriptor), named)
 
     def _lock(self) -> None:
         try:
@@ -116,6 +131,13 @@ class StoreLock:
         _write_mark(self._descriptor, mark)
         if durably:
             os.fdatasync(self._descriptor)
+
+    def withdraw(self) -> None:
+        """Release the file of a store that is refused, and remove a lock that was made for it."""
+        signed = os.pread(self._descriptor, _HOLDER, 0).strip(b"\0")  # by a data directory's user
+        if self._is_new and not signed and self.mark() is None:
+            self._path.unlink(missing_ok=True)
+        self.release()
 
     def release(self) -> None:
         """Release the file; repeated calls do nothing."""
