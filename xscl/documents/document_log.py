@@ -157,7 +157,7 @@ class DocumentLog:
         self.clock = max(self.clock, int(arrivals.clocks.max()), int(arrivals.ts.max()))
         self._arrived.append(arrivals)
         self._arrived_from.append(int(arrivals.docs[0]))
-        insert_documents(self._store, rows)
+        insert_documents(self._store, rows.to_pydict())
 
     def refuse(self, refused: Iterable[Refusal]) -> None:
         """Record rejected documents, each with the reason."""

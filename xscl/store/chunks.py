@@ -48,7 +48,7 @@ Dead: TypeAlias = Callable[[pa.RecordBatch], pa.Array]
 """Returns of a batch a mask of the rows that go."""
 
 
-class ChunkDamaged(Exception):
+class ChunkDamaged(apsw.CorruptError):
     """A chunk does not hold what was written to it."""
 
 
@@ -90,15 +90,10 @@ class Chunks:
         *,
         newest_first: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows between two values as far as given, in batches."""
+        """Yield the rows in the order of the appends, those between two values, in batches."""
         order = RELATIONS[relation].order
         for one in self.between(relation, since, until, newest_first=newest_first):
             yield _inside(one, order, since, until)
-
-    def scan(self, relation: str, since: int | None = None, until: int | None = None) -> pa.Table:
-        """Return the rows in the order of the appends, those between two values as far as given."""
-        found = self.batches(relation, since, until)
-        return pa.Table.from_batches(found, schema=RELATIONS[relation].schema)
 
     def verify(self) -> None:
         """Compare all chunks with their checksums; raises ChunkDamaged."""

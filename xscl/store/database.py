@@ -19,7 +19,14 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from errno import EDQUOT, EFBIG, ENOSPC
 from functools import lru_cache
 from pathlib import Path
@@ -29,7 +36,7 @@ import apsw
 
 from feeds.faultpoints import reached
 from xscl.errors import StoreError
-from xscl.store.chunks import ChunkDamaged, Chunks, ChunkWriter
+from xscl.store.chunks import Chunks, ChunkWriter
 from xscl.store.queries.tables import ASCENDING, TABLES
 from xscl.store.store_errors import (
     ReadTooLong,
@@ -185,16 +192,9 @@ class Database:
         if self._is_closed or os.getpid() != self._process:
             raise StoreClosed
 
-    @contextmanager
-    def translated(self) -> Iterator[None]:
-        """Raise errors of SQLite as errors of the store."""
-        try:
-            with translated(self.path, None if self._is_closed else self.writer):
-                yield
-        except ChunkDamaged as error:
-            if self.path is None:
-                raise
-            raise StoreDamaged(self.path, str(error)) from error
+    def translated(self) -> AbstractContextManager[None]:
+        """Raise errors of SQLite in a block as errors of the store."""
+        return translated(self.path, None if self._is_closed else self.writer)
 
     # -- Writing ---------------------------------------------------------------------------
 
@@ -389,19 +389,15 @@ class Database:
             for reader in list(self._readers):
                 reader.end_if_late(every=True)
                 reader.close()
-            self._end()
-
-    def _end(self) -> None:
-        """Write the log to the database, and release the file."""
-        if self._file is not None:
-            try:
-                self.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            except (apsw.Error, OSError) as error:
-                _log.warning("the log of %s stays: %s", self.path, first_line(error))
-        self.writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)  # it removes the empty log
-        self.writer.close()
-        if self._file is not None:
-            self._file.release()
+            if self._file is not None:
+                try:
+                    self.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                except (apsw.Error, OSError) as error:
+                    _log.warning("the log of %s stays: %s", self.path, first_line(error))
+            self.writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)  # removes the empty log
+            self.writer.close()
+            if self._file is not None:
+                self._file.release()
 
 
 # -- Errors --------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 A push is one transaction, so a batch is stored completely or not at all.  Tables of rows
 (`xscl.store.queries.tables`) are read and written with SQL, under the names `state.NAME`.  The
-large relations are chunks of Arrow, which `append`, `scan`, `take` and `drop` serve.  For analysis
-`duck` has both in DuckDB.
+large relations are chunks of Arrow, which `append`, `scan`, `batches` and `drop` serve.  For
+analysis `duck` has both in DuckDB.
 
 Each thread has a store of its own (`connect_again`) over one shared database: outside of a
 transaction the first one reads on the connection that writes, all others on their own.
@@ -38,7 +38,6 @@ from xscl.store.queries.tables import (
     schema_of,
     stored_column,
     stored_rows,
-    stored_values,
     values_of,
 )
 from xscl.store.store_file import seen
@@ -81,12 +80,10 @@ class Store:
 
     # -- Changing --------------------------------------------------------------------------
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """Commit what the block writes, or nothing of it."""
         assert self._chunks is None, "a reading changes nothing"
-        with self._database.transaction():
-            yield
+        return self._database.transaction()
 
     @property
     def _is_within(self) -> bool:
@@ -110,21 +107,11 @@ class Store:
         with self._changing():
             return self._database.chunks.drop(relation, upto, dead)
 
-    def insert(self, table: str, rows: pa.Table) -> None:
-        """Append rows to a table `state.*`, or a relation, by the names of their columns."""
-        name = table.removeprefix("state.")
-        if name in RELATIONS:
-            self.append(name, rows)
-        elif rows.num_rows:
-            values = zip(*map(stored_values, rows.columns), strict=True)
-            self.execute_many(insertion(name, tuple(rows.column_names)), values)
-
-    def insert_columns(self, table: str, columns: Mapping[str, Column]) -> None:
+    def insert(self, table: str, columns: Mapping[str, Column]) -> None:
         """Append rows to a table: columns of Python values or of NumPy, by their names."""
         name = table.removeprefix("state.")
-        values = (
-            stored_column(one, encode=column in ENCODED[name]) for column, one in columns.items()
-        )
+        lists = ENCODED[name]
+        values = (stored_column(one, encode=column in lists) for column, one in columns.items())
         self.execute_many(insertion(name, tuple(columns)), zip(*values, strict=True))
 
     def insert_rows(
@@ -229,8 +216,8 @@ class Store:
 
     def scan(self, relation: str, since: int | None = None, until: int | None = None) -> pa.Table:
         """Return the rows of a relation in order, those between two values of its order column."""
-        with self._reading_chunks() as chunks:
-            return chunks.scan(relation, since, until)
+        found = self.batches(relation, since, until)
+        return pa.Table.from_batches(found, schema=RELATIONS[relation].schema)
 
     def batches(
         self,
@@ -262,9 +249,9 @@ class Store:
         Of a table only the `columns` are read, if these are given; all others are null.
         """
         name = table.removeprefix("state.")
-        with self._reading_chunks() as chunks:
-            if name in RELATIONS:
-                return chunks.scan(name)
+        if name in RELATIONS:
+            return self.scan(name)
+        with self._reading_chunks():
             mirrors = self._new_mirrors() if self._is_within else self._mirrors
             return mirrors.table(self._raw, name, columns)
 
@@ -367,9 +354,8 @@ class Store:
 
     def read_all(self) -> StoreMark:
         """Return what the store has, after comparing all rows of relations with their checksums."""
-        with self.reading(unlimited=True):
-            with self._reading_chunks() as chunks:
-                chunks.verify()
+        with self.reading(unlimited=True), self._reading_chunks() as chunks:
+            chunks.verify()
             return self.seen()
 
     # -- Closed ----------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote
@@ -142,10 +142,9 @@ def _reserve(connection: apsw.Connection, schema: str) -> None:
 @cache
 def _load_checksums() -> None:
     """Register the file system of SQLite that adds checksums to pages."""
-    with suppress(apsw.sqlite_extra.NotAvailable):
-        connection = apsw.Connection(":memory:")
+    available = suppress(apsw.sqlite_extra.NotAvailable)
+    with available, closing(apsw.Connection(":memory:")) as connection:
         apsw.sqlite_extra.load(connection, "cksumvfs")
-        connection.close()
     if "cksmvfs" not in apsw.vfs_names():
         raise StoreError(
             "this build of the package apsw has no checksums of pages",
@@ -310,11 +309,8 @@ def commits_in_file(path: Path) -> int:
     It is unknown after a checkpoint that was broken off, which the log repeats.
     """
     try:
-        connection = connect(path, options="&immutable=1")
-        try:
+        with closing(connect(path, options="&immutable=1")) as connection:
             return seen(connection).commits
-        finally:
-            connection.close()
     except (apsw.Error, ValueError, TypeError):
         return 1 << 62
 

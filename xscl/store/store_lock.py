@@ -15,7 +15,6 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-import time
 import zlib
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +29,6 @@ _LENGTH = 80  # bytes of a mark
 _SIGNED = 20  # bytes of the number of the holder
 _HOLDER = 256  # where it begins; before it is who uses a data directory
 _MARK = 512  # where the mark begins: in a sector of its own, which a disk writes whole
-_SIGNING = 0.5  # seconds that a holder may take from its lock to its number
 
 _open: set[tuple[int, int]] = set()
 _mutex = threading.Lock()
@@ -86,19 +84,9 @@ class StoreLock:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StoreInUse(self._database, self._holder()) from None
+            signed = os.pread(self._descriptor, _SIGNED, _HOLDER).strip(b"\0\n ")
+            raise StoreInUse(self._database, int(signed) if signed.isdigit() else 0) from None
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode().ljust(_SIGNED), _HOLDER)
-
-    def _holder(self) -> int:
-        """Return the number of the process that has the lock, 0 if unknown."""
-        deadline = time.monotonic() + _SIGNING
-        while not (
-            signed := os.pread(self._descriptor, _SIGNED, _HOLDER).strip(b"\0\n ")
-        ).isdigit():
-            if time.monotonic() > deadline:
-                return 0
-            time.sleep(0.02)
-        return int(signed)
 
     def acquire(self) -> None:
         """Lock the file under all its names, as soon as it exists or is replaced."""

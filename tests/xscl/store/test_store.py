@@ -54,10 +54,10 @@ def test_columns_of_python_and_of_numpy_become_rows(store: Store) -> None:
         "skipped": np.array([2, 3]),
         "clipped": [True, None],
     }
-    store.insert_columns("state.feed_item", columns)
+    store.insert("state.feed_item", columns)
     found = store.fetch("SELECT key, first_name, skipped, clipped FROM state.feed_item")
     assert found == [("a", 1, 2, True), ("b", (1 << 64) - 1, 3, None)]
-    store.insert_columns("state.composite", {"doc": [1], "docs": [(2, 3)]})
+    store.insert("state.composite", {"doc": [1], "docs": [(2, 3)]})
     assert store.fetch("SELECT docs FROM state.composite") == [([2, 3],)]
 
 

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from templates.model.relations import INFINITE
 from xscl.store.queries.lists import LISTED, any_of, first_of, has_any, is_empty
 from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
 from xscl.store.store import Store
 
-_TABLE = "state.document"
 _STORED = (
     "doc, id, ts, first, version, history, clock, rank, base, given,"
     f" {first_of('streams')} AS stream"
@@ -25,12 +23,9 @@ _STORED = (
 # -- Writing -------------------------------------------------------------------------------
 
 
-def insert_documents(store: Store, rows: pa.Table | Mapping[str, Any]) -> None:
-    """Append documents: a table of all columns, or their values by the names of columns."""
-    if isinstance(rows, pa.Table):
-        store.insert(_TABLE, rows)
-    else:
-        store.insert_columns(_TABLE, rows)
+def insert_documents(store: Store, rows: Mapping[str, Any]) -> None:
+    """Append documents: the values of all columns by their names."""
+    store.insert("state.document", rows)
 
 
 # -- Reading -------------------------------------------------------------------------------

@@ -23,7 +23,10 @@ class JoinStorage:
 
     def append(self, relation: str, rows: pa.Table) -> None:
         """Append rows, which have the schema of the relation."""
-        self._store.insert(f"state.{relation}", rows)
+        if relation in KEYS:
+            self._store.append(relation, rows)
+        else:
+            self._store.insert(relation, rows.to_pydict())
 
     def parts(
         self, relation: str, columns: Sequence[str] = (), docs: Numbers | None = None

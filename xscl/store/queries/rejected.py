@@ -50,7 +50,7 @@ def insert_late(store: Store, rows: Sequence[tuple[int, int, int]]) -> None:
     """Append late documents: number, watermark and lateness."""
     docs, watermarks, lateness = zip(*rows, strict=True)
     columns = {"doc": docs, "watermark": watermarks, "lateness": lateness}
-    store.insert_columns("state.late", columns)
+    store.insert("state.late", columns)
 
 
 # -- Both ----------------------------------------------------------------------------------

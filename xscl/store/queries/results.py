@@ -129,7 +129,7 @@ def delete_results_of(store: Store, qid: int) -> None:
 
 def insert_results(store: Store, rows: pa.Table) -> None:
     """Append results."""
-    store.insert("state.result", rows)
+    store.append("result", rows)
 
 
 def results_since(store: Store, position: int) -> pa.Table:

@@ -2,7 +2,7 @@
 
 SQLite has no lists, booleans and unsigned numbers.  A list is stored as the text of JSON, a boolean
 as 0 or 1, and an unsigned number as the signed one with the same bits.  `encoded` and `decoded`
-convert values, `stored_values` and `column_of` whole columns.
+convert values, `stored_column` and `column_of` whole columns.
 
 Rows of the large relations (`RELATIONS`) are not rows of SQLite: `xscl.store.chunks` has them.  The
 numbers that are the key of a table ascend: a new row has a larger number than all before it.
@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from templates.model.relations import INFINITE
+from templates.storage import RELATIONS as JOINED
 
 EARLIEST = -(INFINITE >> 1)
 """The clock before the first document; all times are nearer to the epoch."""
@@ -158,14 +158,9 @@ TABLES: Mapping[str, pa.Schema] = {name: _schema(text) for name, text in _TABLES
 """The columns of the tables of rows, as users see them."""
 
 RELATIONS: Mapping[str, Relation] = {
-    "binding": Relation(
-        _schema("doc BIGINT, pair INTEGER, node1 INTEGER, node2 INTEGER, key UBIGINT"), "doc"
-    ),
-    "times": Relation(
-        _schema("doc BIGINT, start BIGINT, ts BIGINT, clock BIGINT, rank BIGINT, base BIGINT"),
-        "doc",
-    ),
-    "value": Relation(_schema("key UBIGINT, strVal VARCHAR"), None),
+    "binding": Relation(JOINED["binding"], "doc"),
+    "times": Relation(JOINED["times"], "doc"),
+    "value": Relation(JOINED["value"], None),
     "result": Relation(
         _schema("position BIGINT, qid INTEGER, doc1 BIGINT, doc2 BIGINT, nodes INTEGER[]"),
         "position",
@@ -292,24 +287,6 @@ def _stored(row: tuple[object, ...], places: Sequence[int]) -> list[object]:
     for place in places:
         values[place] = encoded(values[place])
     return values
-
-
-def stored_values(column: pa.ChunkedArray) -> Sequence[object]:
-    """Return the values of a column as SQLite stores them."""
-    kind = column.type
-    if kind == pa.uint64():
-        column = pa.chunked_array([part.view(pa.int64()) for part in column.chunks], pa.int64())
-    if pa.types.is_integer(kind) and not column.null_count:
-        listed: list[object] = column.to_numpy().tolist()
-        return listed
-    if not pa.types.is_list(kind):
-        values: list[object] = column.to_pylist()
-        return values
-    items = pc.list_flatten(column)
-    if pa.types.is_integer(items.type) and not items.null_count:  # in a tenth of the time
-        joined = pc.binary_join(column.cast(pa.list_(pa.string())), ",")
-        return [None if one is None else f"[{one}]" for one in joined.to_pylist()]
-    return [*map(encoded, column.to_pylist())]
 
 
 def stored_column(values: Column, *, encode: bool) -> Sequence[object]:

@@ -11,7 +11,7 @@ from xscl.store.store import Store
 
 def insert_texts(store: Store, docs: Sequence[int], texts: Sequence[bytes]) -> None:
     """Append the texts of documents."""
-    store.insert_columns("state.text", {"doc": docs, "xml": texts})
+    store.insert("state.text", {"doc": docs, "xml": texts})
 
 
 def text_of(store: Store, doc: int) -> bytes | None:

@@ -25,6 +25,7 @@ from xscl.service.sql.errors import Busy, NotSelect, QueryRefused, Unavailable
 from xscl.service.sql.limits import Form, Limits
 from xscl.service.sql.snapshot import publish
 from xscl.store.queries.relations import PUBLIC
+from xscl.store.queries.tables import RELATIONS
 
 ECHO = "S//a->x FOLLOWED BY{x=y, 1000 s} S//a->y"
 CHAIN = "(S//a->x FOLLOWED BY{x=y, 10 s} S//a->y) FOLLOWED BY{y=z, 10 s} S//a->z"
@@ -308,7 +309,11 @@ def test_l3_a_million_witnesses_are_published(tmp_path: Path) -> None:
         store = engine.host.connect()
         with store.transaction(), duckdb.connect() as made:
             for table, rows in MANY.items():
-                store.insert(f"state.{table}", made.sql(rows).to_arrow_table())
+                found = made.sql(rows).to_arrow_table()
+                if table in RELATIONS:
+                    store.append(table, found)
+                else:
+                    store.insert(table, found.to_pydict())
         for viewer in (Viewer(), Viewer(7)):
             publish(engine, store, viewer, tmp_path, 1).close()
         with UserSql(engine, tmp_path) as sql:

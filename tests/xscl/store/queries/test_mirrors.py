@@ -194,7 +194,7 @@ def test_rows_go_to_duckdb_as_they_came() -> None:
             copied = store.mirror(table)
             store.insert_rows(f"state.{table}", [row | {"key": "l", "doc": 2}])
             store.fetch(f"DELETE FROM state.{table}")
-            store.insert(f"state.{table}", copied)
+            store.insert(table, copied.to_pydict())
             assert store.mirror(table) == copied
 
 
