@@ -14,7 +14,7 @@ began, so instances may be installed and deleted when the epoch ends (the pendin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count, cycle
 from time import perf_counter
@@ -305,32 +305,22 @@ class Lane:
                 heappop(self._epochs)
                 rows = self._rows.pop(time)
                 self.journal.drop(rows)
-                if timed:
-                    self._receive_timed(rows, faults)
-                else:
-                    for port, row, members in rows:
-                        try:
-                            port.receive(row, members)
-                        except Exception as fault:
-                            faults.append(fault)
+                before = perf_counter() if timed else 0.0
+                for port, row, members in rows:
+                    try:
+                        port.receive(row, members)
+                    except Exception as fault:
+                        faults.append(fault)
+                    if timed:
+                        now = perf_counter()
+                        port.seconds += SAMPLED * (now - before)
+                        before = now
             if self._touched or self._barriers or self._timers or self._batch.prompt:
                 self._work(time, faults, timed=timed)
         finally:
             self.now = self.clock.closing = None
         if faults:
             raise faults[0]
-
-    def _receive_timed(self, rows: Sequence[Waiting], faults: list[Exception]) -> None:
-        """Hand on the rows of an epoch that is timed."""
-        before = perf_counter()
-        for port, row, members in rows:
-            try:
-                port.receive(row, members)
-            except Exception as fault:
-                faults.append(fault)
-            now = perf_counter()
-            port.seconds += SAMPLED * (now - before)
-            before = now
 
     def _work(self, time: int, faults: list[Exception], *, timed: bool) -> None:
         """Run the barriers, timers and `finish` calls of an epoch, after its rows."""
@@ -345,28 +335,16 @@ class Lane:
         if not self._touched:
             return
         touched, self._touched = self._touched, []
-        if timed:
-            self._finish_timed(touched, time, faults)
-            return
+        before = perf_counter() if timed else 0.0
         for mop in touched:
             try:
                 mop.finish(time)
             except Exception as fault:
                 faults.append(fault)
-
-    def _finish_timed(
-        self, touched: Sequence[Stateful], time: int, faults: list[Exception]
-    ) -> None:
-        """Finish the m-ops of an epoch that is timed."""
-        before = perf_counter()
-        for mop in touched:
-            try:
-                mop.finish(time)
-            except Exception as fault:
-                faults.append(fault)
-            now = perf_counter()
-            mop.seconds += SAMPLED * (now - before)
-            before = now
+            if timed:
+                now = perf_counter()
+                mop.seconds += SAMPLED * (now - before)
+                before = now
 
     def _flush_all(self, time: int, faults: list[Exception], *, timed: bool) -> None:
         """Flush; what fails is not flushed again, so this ends."""
@@ -376,13 +354,10 @@ class Lane:
                 if batch.prompt:
                     batch.run()
                 if barriers:
-                    barrier = heappop(barriers)[2]
+                    barrier, began = heappop(barriers)[2], perf_counter()
+                    barrier.flush(time)
                     if timed:
-                        began = perf_counter()
-                        barrier.flush(time)
                         barrier.seconds += SAMPLED * (perf_counter() - began)
-                    else:
-                        barrier.flush(time)
             except Exception as fault:
                 faults.append(fault)
 
