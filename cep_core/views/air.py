@@ -1,8 +1,7 @@
 """AIR, the automaton intermediate representation: automata as XML (Hong 2009, section 4.4.3).
 
 Each state has its instances' schema, its input, its filter and rebind edges; each forward edge its
-predicate and schema map.  Conjuncts of a predicate that an index answers are flagged
-``indexed="yes"``; the flags are for readers and are computed anew when a document is read.
+predicate and schema map.
 """
 
 from __future__ import annotations
@@ -73,13 +72,13 @@ def _state(element: Element, state: State, literals: Sequence[Any]) -> None:
     _unary(input, state.input.unary, literals)
     if state.filter is not None:
         filter = SubElement(element, "filter", negated="yes")
-        filter.append(_expression(state.filter, literals, True))
+        filter.append(_expression(state.filter, literals))
     if state.rebind is not None:
         rebind = SubElement(element, "rebind")
-        rebind.append(_expression(state.rebind, literals, False))
+        rebind.append(_expression(state.rebind, literals))
         for name, expression, kind in state.aggregates:
             aggregate = SubElement(rebind, "aggregate", name=name, type=kind.__name__)
-            aggregate.append(_expression(expression, literals, False))
+            aggregate.append(_expression(expression, literals))
 
 
 def _schema(parent: Element, schema: Schema) -> None:
@@ -90,15 +89,15 @@ def _schema(parent: Element, schema: Schema) -> None:
 
 def _unary(parent: Element, unary: Unary, literals: Sequence[Any]) -> None:
     predicate = SubElement(parent, "predicate")
-    predicate.append(_expression(unary.predicate, literals, True))
+    predicate.append(_expression(unary.predicate, literals))
     if unary.columns is not None:
         columns = SubElement(parent, "map")
         for name, column in unary.columns:
-            SubElement(columns, "attribute", name=name).append(_expression(column, literals, False))
+            SubElement(columns, "attribute", name=name).append(_expression(column, literals))
 
 
-def _expression(node: ex.Expression, literals: Sequence[Any], flag: bool) -> Element:
-    """Return an expression as an element; ``flag`` marks conjuncts that an index answers."""
+def _expression(node: ex.Expression, literals: Sequence[Any]) -> Element:
+    """Return an expression as an element."""
     if isinstance(node, ex.Constant | ex.Parameter):
         return _constant(literals[node.index] if isinstance(node, ex.Parameter) else node.value)
     kind = type(node).__name__
@@ -106,20 +105,8 @@ def _expression(node: ex.Expression, literals: Sequence[Any], flag: bool) -> Ele
     if form is None:
         raise AlgebraError(f"{kind} is not part of an automaton", hint="publish it first")
     element = Element(kind.lower(), {name: str(getattr(node, name)) for name in form.attributes})
-    if flag and isinstance(node, ex.Compare) and _is_indexed(node):
-        element.set("indexed", "yes")
-    below = flag and isinstance(node, ex.And | ex.Or)
-    element.extend([_expression(part, literals, below) for part in operands(node, "Expression")])
+    element.extend([_expression(part, literals) for part in operands(node, "Expression")])
     return element
-
-
-def _is_indexed(node: ex.Compare) -> bool:
-    sides = (node.left, node.right)
-    if node.operator == "=" and all(isinstance(side, ex.Column) for side in sides):
-        return len({side.side for side in sides if isinstance(side, ex.Column)}) == 2
-    newer = any(isinstance(side, ex.Column) and side.side == 2 for side in sides)
-    constant = any(isinstance(side, ex.Constant | ex.Parameter) for side in sides)
-    return newer and constant and node.operator != "!="
 
 
 def _constant(value: Any) -> Element:

@@ -74,7 +74,6 @@ def test_xml_there_and_back() -> None:
     text = air.to_xml(view)
     assert air.from_xml(text) == view
     assert air.to_xml(air.from_xml(text)) == text
-    assert 'indexed="yes"' in text
 
 
 @given(predicates(True))
