@@ -121,12 +121,9 @@ class NormalQuery:
         return tuple(name for name, place in self.places.items() if place in covered)
 
 
-def normalise(query: Query, source: str, *, indexed: bool = True) -> NormalQuery:
-    """Return a query in normal form; raises QueryError, and NotSupported for what comes later.
-
-    Without `indexed`, comparisons of texts are tested on candidates, as in earlier releases.
-    """
-    reader = _Reader(source, indexed)
+def normalise(query: Query, source: str) -> NormalQuery:
+    """Return a query in normal form; raises QueryError, and NotSupported for what comes later."""
+    reader = _Reader(source)
     form = reader.form(distinct_names(query.expression, source))
     reader.check(query.select, reader.names(form))
     for block in reader.blocks:
@@ -205,9 +202,8 @@ def names_of(form: Form, places: Mapping[str, int]) -> tuple[str, ...]:
 class _Reader:
     """Numbers the blocks of an expression and takes its operators, the inner ones first."""
 
-    def __init__(self, source: str, indexed: bool) -> None:
+    def __init__(self, source: str) -> None:
         self.source = source
-        self.indexed = indexed
         self.blocks: list[Block] = []
         self.places: dict[str, int] = {}
         self.mentioned: list[str] = []
@@ -293,9 +289,7 @@ class _Reader:
         window = expression.window.ticks
         sides = self._side(left), self._side(right)
         span, finite = expression.span, window is not None
-        found = value_joins(
-            predicate, sides, self.source, span, finite=finite, indexed=self.indexed
-        )
+        found = value_joins(predicate, sides, self.source, span, finite=finite)
         operator: Literal["JOIN", "FOLLOWED BY"]
         operator = "JOIN" if isinstance(expression, Join) else "FOLLOWED BY"
         return Joined(left, right, operator, window, found)

@@ -237,19 +237,18 @@ def value_joins(
     span: Span,
     *,
     finite: bool,
-    indexed: bool,
 ) -> tuple[Disjunct, ...]:
     """Return the disjuncts of a predicate.
 
-    With `indexed`, an index of texts chooses candidates where no equality does.  A predicate that
-    can never hold is a join of different constants.  Raises QueryError if a disjunct has no
-    equality and the window is not `finite`.
+    An index of texts chooses candidates where no equality does.  A predicate that can never hold is
+    a join of different constants.  Raises QueryError if a disjunct has no equality and the window
+    is not `finite`.
     """
     unbound = sides[0].unbound | sides[1].unbound
     found = ((),) if predicate is None else disjuncts(predicate, source, unbound)
     if not found:
         return (_Conjunction(sides).never(),)
-    made = tuple(_Conjunction(sides, indexed).take(literals) for literals in found)
+    made = tuple(_Conjunction(sides).take(literals) for literals in found)
     for one in made:
         if one.needs_window and not finite:
             raise fault(
@@ -270,9 +269,8 @@ def _example(sides: tuple[JoinInput, JoinInput]) -> str:
 class _Conjunction:
     """The blocks and comparisons while the literals of one disjunct are taken apart."""
 
-    def __init__(self, sides: tuple[JoinInput, JoinInput], indexed: bool = True) -> None:
+    def __init__(self, sides: tuple[JoinInput, JoinInput]) -> None:
         self._sides = sides
-        self._indexed = indexed
         self._blocks = [side.block for side in sides]
         self._leaves: list[list[tuple[str, Operand]]] = [[], []]
         self._equalities: list[tuple[str, str]] = []
@@ -286,7 +284,7 @@ class _Conjunction:
         for one in literals:
             if not (self._joins(one) or self._restricts(one)):
                 self._residuals.append(one.atom if one.positive else Not(one.atom))
-        compared = self._compared() if self._indexed and not self._equalities else None
+        compared = None if self._equalities else self._compared()
         crossed = not self._equalities and compared is None
         if crossed:
             self._join_constants("", "")

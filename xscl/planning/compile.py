@@ -273,13 +273,10 @@ class CompiledQuery:
         return tuple(dict.fromkeys(block.stream for block in blocks))
 
 
-def compile_query(source: str, *, indexed: bool = True) -> CompiledQuery:
-    """Return a query ready to be registered; raises QueryError.
-
-    Without `indexed` no index of texts chooses the candidates of its joins.
-    """
+def compile_query(source: str) -> CompiledQuery:
+    """Return a query ready to be registered; raises QueryError."""
     try:
-        return _compiled(parse(source), source, indexed)
+        return _compiled(parse(source), source)
     except RecursionError:
         raise too_deep(source) from None
 
@@ -291,7 +288,7 @@ def compile_parts(source: str) -> CompiledQuery:
     """
     try:
         query = parse_parts(source)
-        found = None if query is None else _compiled(query, source, indexed=True)
+        found = None if query is None else _compiled(query, source)
     except (QueryError, RecursionError):
         found = None  # the whole text is refused at the right place, or is read otherwise
     return compile_query(source) if found is None else found
@@ -302,8 +299,8 @@ def too_deep(source: str) -> TooComplex:
     return TooComplex("the query is nested too deeply", source, 1, 1, "make several queries of it")
 
 
-def _compiled(query: Query, source: str, indexed: bool) -> CompiledQuery:
-    normal = normalise(query, source, indexed=indexed)
+def _compiled(query: Query, source: str) -> CompiledQuery:
+    normal = normalise(query, source)
     for block in normal.blocks:
         _refuse_impossible(block.steps, source)
     patterns = tuple(pattern(block) for block in normal.blocks)

@@ -65,11 +65,6 @@ class Plain:
         return self.shape.reads
 
     @property
-    def compares_texts(self) -> bool:
-        """True if an index of texts chooses the candidates."""
-        return bool(self.shape.reduced.text_joins)
-
-    @property
     def publish(self) -> None:
         """The published stream: none."""
         return

@@ -26,7 +26,6 @@ from xscl.planning.compile import (
     PartOf,
     Timed,
     Witnessed,
-    parts,
 )
 
 
@@ -80,12 +79,6 @@ class Outline:
     def streams(self) -> tuple[str, ...]:
         """The streams that the query reads, each once."""
         return tuple(dict.fromkeys(self.blocks))
-
-    @property
-    def compares_texts(self) -> bool:
-        """True if an index of texts chooses the candidates of some join."""
-        joins = (part.disjuncts for part in parts(self.root) if isinstance(part, JoinedParts))
-        return any(row.reduced.text_joins for rows in joins for row in rows)
 
     def lateness(self, of_stream: Callable[[str], int]) -> int:
         """Return the lateness of the results: the streams' largest, and the time of deadlines."""

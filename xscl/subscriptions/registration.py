@@ -17,8 +17,7 @@ from xscl.documents.composite_ids import CompositeIds
 from xscl.documents.results import XSCL, Subscription
 from xscl.errors import StoreError, XsclError
 from xscl.language.names import refuse_long_stream
-from xscl.planning.compile import compile_query
-from xscl.planning.compile_cache import Plain, Registrable, Shapes, registrable
+from xscl.planning.compile_cache import Plain, Registrable, Shapes
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.event_queries import LANGUAGES
 from xscl.planning.planner import Planned
@@ -297,8 +296,6 @@ class Registration:
         release refuses does not prevent it, either: its subscription has no results.
         """
         for subscription in self._subscriptions:
-            if subscription.template and subscription.qid not in self._registry:
-                raise _has_no_join(subscription.name)
             try:
                 self._attach_again(subscription)
             except StoreError:
@@ -326,10 +323,8 @@ class Registration:
             self._planned.attach(subscription, self._planned_again(subscription))
 
     def _outline(self, subscription: Subscription) -> Outline:
-        """Return a planned subscription's outline, in the form that its join state has."""
+        """Return a planned subscription's outline."""
         made = self._shapes.prepare(subscription.query)
-        if made.compares_texts and subscription.number < self._store.meta("indexed_from"):
-            made = registrable(compile_query(subscription.query, indexed=False))
         assert isinstance(made, Outline), "what is plain is a row of R_T"
         return made
 
@@ -360,14 +355,6 @@ class Registration:
                 for reader in self._subscriptions.readers(stream)
             )
         )
-
-
-def _has_no_join(name: str) -> StoreError:
-    return StoreError(
-        f"the join of the subscription {name!r} is missing: versions before 0.2.0 wrote joins"
-        " later than subscriptions, and a process of such a version was killed in between",
-        hint="open the store once with that version, and close it: it writes all joins then",
-    )
 
 
 def _definition(key: str, language: str) -> str:

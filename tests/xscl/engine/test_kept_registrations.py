@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from tests.examples import examples
 from tests.xscl.failing_commits import POINTS, full_disk
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
-from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 
 # Of the sides of some, several nodes are alike: which is which depends on the variables' numbers.
@@ -147,18 +145,6 @@ def test_on_a_full_disk_all_can_be_read_and_the_end_is_clean(
         assert told(engine) == before
         engine.push([document(30), document(31)])
         assert {match.subscription for match in engine.push(document(34))} == {"b c", "c b"}
-
-
-def test_a_subscription_without_its_join_is_refused(tmp_path: Path) -> None:
-    """Versions before 0.2.0 wrote joins later; a killed process left some unwritten."""
-    path = tmp_path / "state.sqlite"
-    with Engine(path) as engine:
-        subscribe(engine, "b c")
-    with closing(Store(path)) as store, store.transaction():
-        store.fetch("DELETE FROM state.r_t")
-    with pytest.raises(StoreError, match="the join of the subscription 'b c'") as caught:
-        Engine(path)
-    assert caught.value.hint is not None
 
 
 ACTIONS = st.lists(
