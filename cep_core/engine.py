@@ -118,8 +118,8 @@ class Engine:
 
         Events that end up to ``lateness`` ticks before the clock still take their place in order.
         Streams with the same ``channel`` are labelled sharable (Hong 2009, section 5.3.2): an event
-        may belong to several of them.  ``rate`` is how many events come in a second, for
-        rewriting; without it the rate is measured.
+        may belong to several of them.  ``rate`` is how many events come in a second: patterns of
+        EQL over streams with rates are rewritten.
         """
         require_name(name, "the name of a stream")
         if self._queries.schema(name) is not None:
@@ -299,10 +299,8 @@ class Engine:
 
     @property
     def rates(self) -> dict[str, float]:
-        """The rates of base streams that are known: events in a second, declared or measured."""
-        now = self.clock.now
-        found = {name: self._streams.rates.rate(name, now) for name in self._streams.by_name}
-        return {name: rate for name, rate in found.items() if rate is not None}
+        """The declared rates of base streams: events in a second."""
+        return dict(self._streams.rates)
 
     def snapshot(self) -> bytes:
         """Return all that is needed to go on: streams, queries, and what they keep.
@@ -317,7 +315,6 @@ class Engine:
             [
                 *(query.name, query.number, query.language, query.publishes, query.since),
                 query.text if isinstance(query.text, str) else codec.node(query.text),
-                query.rates,
             ]
             for query in self._queries.by_number.values()
         ]
@@ -337,7 +334,7 @@ class Engine:
             "streams": streams,
             "queries": queries,
             "counts": self.counts,
-            "rates": self._streams.rates.dump(),
+            "rates": self._streams.rates,
             "clock": [self.clock.now, self.clock.arrivals, self._queries.next_number, self._closed],
             "recent": [[codec.row(row), list(names)] for row, names in self._streams.recent],
             "entries": codec.joined(
@@ -391,17 +388,16 @@ class Engine:
         calendars = [name for name, *_ in found["streams"] if is_calendar(name)]
         for name, schema, lateness, label in found["streams"]:
             if name not in calendars:
-                self.stream(name, self.codec.made(schema), lateness=lateness, channel=label)
+                made, rate = self.codec.made(schema), found["rates"].get(name)
+                self.stream(name, made, lateness=lateness, channel=label, rate=rate)
         self.clock.now, arrivals, next_query, closed = found["clock"]
         for name in calendars:
             self._streams.read_calendar(name)
         self._streams.recent.clear()
-        self._streams.rates.load(found["rates"])
-        for name, number, language, publishes, since, text, rates in found["queries"]:
+        for name, number, language, publishes, since, text in found["queries"]:
             query = text if isinstance(text, str) else self.codec.made(text)
             self._queries.next_number, self.clock.arrivals = number, since
-            known = tuple((stream, rate) for stream, rate in rates)
-            self._queries.register(name, query, language, publishes, known)
+            self._queries.register(name, query, language, publishes)
         for name in calendars:
             self._streams.leave_calendar(name)
         self.clock.arrivals, self._queries.next_number, self._closed = arrivals, next_query, closed

@@ -33,13 +33,11 @@ class Language(NamedTuple):
     """The two functions that read the texts of a language.
 
     ``split`` gives the shape of a text, the values of its literals, and the name that it publishes;
-    ``prepare`` the algebra, with the literals as parameters numbered in the same order.  What is
-    prepared depends on the rates of streams if the language ``rewrites``.
+    ``prepare`` the algebra, with the literals as parameters numbered in the same order.
     """
 
     split: Callable[[str, int], tuple[str, tuple[Any, ...], str | None]]
     prepare: Callable[[str, Catalog, int, Mapping[str, Function]], Prepared]
-    rewrites: bool = False
 
 
 def require_name(name: object, what: str) -> None:
@@ -65,8 +63,6 @@ def _textual(
     read: Callable[[TokenReader, Catalog, Mapping[str, Function]], Prepared],
     keywords: Collection[str],
     lexis: Lexis = COMMON,
-    *,
-    rewrites: bool = False,
 ) -> Language:
     """Return a language of tokens; its errors are QueryErrors with the place of what is wrong."""
 
@@ -79,11 +75,11 @@ def _textual(
         except AlgebraError as error:
             raise QueryError.of(error, text) from None
 
-    return Language(partial(split, lexis=lexis), prepare, rewrites)
+    return Language(partial(split, lexis=lexis), prepare)
 
 
 LANGUAGES: Mapping[str, Language] = {
     "cel": _textual(cel.read, cel.KEYWORDS, cel.LEXIS),
-    "eql": _textual(eql.read, eql_parser.KEYWORDS, eql_parser.LEXIS, rewrites=True),
+    "eql": _textual(eql.read, eql_parser.KEYWORDS, eql_parser.LEXIS),
     "sase": _textual(sase.read, sase.KEYWORDS, sase.LEXIS),
 }

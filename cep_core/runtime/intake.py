@@ -127,14 +127,12 @@ class Intake:
                 at = place
             clock.arrivals, clock.now = first + size, clocks[-1]
         finally:
-            taken = clock.arrivals - first
-            streams.rates.saw_all(names[:taken], ends)
             self._advance_lanes()
 
     def _consume_each(self, events: Sequence[Event]) -> None:
         """Consume events one by one; the clock is a local variable while nobody reads it."""
         streams, clock = self._streams, self._clock
-        by_name, tallies, remembered = streams.by_name, streams.rates.counts, streams.widest > 0
+        by_name, remembered = streams.by_name, streams.widest > 0
         arrival, now, soonest = clock.arrivals, clock.now, self._soonest()
         instant = streams.next_instant()
         lanes = tuple(self._plan.lanes.values())
@@ -162,10 +160,6 @@ class Intake:
                     self._pass_instants(t1)
                     arrival, soonest = clock.arrivals, self._soonest()
                     instant = streams.next_instant()
-                if base.name in tallies:
-                    tallies[base.name] += 1
-                else:
-                    streams.rates.saw((base.name,), t1)
                 listening = base.routes.get(base.slot)
                 if listening is not None or remembered:
                     row = (t0, t1, arrival, *values)

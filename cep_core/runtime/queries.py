@@ -55,8 +55,7 @@ class Compiled:
         return [*self.inner, *([publishes] if publishes else [])]
 
 
-KnownRates: TypeAlias = tuple[tuple[str, float], ...]  # of base streams, in order
-ShapeKey: TypeAlias = tuple[str, str, KnownRates]  # language, shape, and rates if it rewrites
+ShapeKey: TypeAlias = tuple[str, str]  # language and shape
 CompiledByShape: TypeAlias = "WeakValueDictionary[ShapeKey, Compiled]"
 
 
@@ -78,7 +77,6 @@ class Query:
     root: Operator | None = None
     names: dict[Operator, str] = field(default_factory=dict)  # of published streams it reads
     level: int = 0  # of published streams above one another
-    rates: KnownRates = ()  # that it was rewritten by
     bound_to: int | None = None  # see `wanted`
 
     @property
@@ -116,10 +114,8 @@ class Queries:
         self._ticks_per_second = ticks_per_second
         self._readers: dict[str, set[str]] = {}  # queries by the stream that they read
         self._compiled: CompiledByShape = WeakValueDictionary()
-        self._compiled_last: WeakValueDictionary[tuple[str, str], Compiled] = WeakValueDictionary()
         self._shapes_of: dict[str, CompiledByShape] = {}  # by the published stream read
         self._fanouts: dict[Channel, Fanout] = {}
-        self._rates: dict[str, float] | None = {}  # by which a query is prepared; None: known now
 
     # -- names -----------------------------------------------------------------------------
 
@@ -138,8 +134,8 @@ class Queries:
         yield from self.publishers
 
     def rate(self, name: str) -> float | None:
-        """Return the rate by which a query is prepared, None if it is not known."""
-        return self._known_rate(name) if self._rates is None else self._rates.get(name)
+        """Return the rate of a stream by which queries are rewritten, None if it has none."""
+        return self._streams.rates.get(name) if self._plan.options.rewriting else None
 
     def query(self, name: str) -> Query:
         """Return a query by name."""
@@ -150,15 +146,8 @@ class Queries:
 
     # -- adding and removing ---------------------------------------------------------------
 
-    def register(
-        self,
-        name: str,
-        text: str | Node,
-        language: str,
-        publish: str | None,
-        rates: KnownRates | None = None,
-    ) -> None:
-        """Add a query; it is rewritten by the rates, or by those that are known now."""
+    def register(self, name: str, text: str | Node, language: str, publish: str | None) -> None:
+        """Add a query."""
         if not isinstance(name, str):
             raise CepError(f"the name of a query is a str, not {shown(name)}")
         if publish is not None:
@@ -168,8 +157,8 @@ class Queries:
         try:
             if not isinstance(text, str):
                 text = well_formed(text, self._functions)
-            compiled, literals, publishes, by = self._compile(text, language, rates)
-            self._add(name, text, language, compiled, literals, publish or publishes, by)
+            compiled, literals, publishes = self._compile(text, language)
+            self._add(name, text, language, compiled, literals, publish or publishes)
         except AlgebraError as error:
             if not isinstance(text, str):
                 raise
@@ -195,7 +184,7 @@ class Queries:
         for stream in query.published:
             del self.publishers[stream]
             for key in list(self._shapes_of.pop(stream, ())):
-                self._forget(key)
+                self._compiled.pop(key, None)
         for stream in query.compiled.reads:
             self._readers[stream].discard(name)
             if not self._readers[stream]:
@@ -210,11 +199,7 @@ class Queries:
             raise StreamInUse(f"{readers[0]} reads the stream {name}")
         for key, compiled in list(self._compiled.items()):
             if name in compiled.reads:
-                self._forget(key)
-
-    def _forget(self, key: ShapeKey) -> None:
-        self._compiled.pop(key, None)
-        self._compiled_last.pop(key[:2], None)
+                self._compiled.pop(key, None)
 
     # -- what a query became ---------------------------------------------------------------
 
@@ -228,7 +213,7 @@ class Queries:
     def prepared(self, query: Query) -> Prepared:
         """Return a query as it was prepared, made anew."""
         if isinstance(query.text, str):
-            return self._prepare(query.text, query.language, query.rates)
+            return self._prepare(query.text, query.language)
         return prepare_node(query.text, self)
 
     def steps(self, query: Query) -> list[tuple[Node, tuple[Any, ...], Operator]]:
@@ -251,51 +236,30 @@ class Queries:
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _prepare(self, text: str, language: str, rates: KnownRates | None) -> Prepared:
-        """Return a text as algebra, rewritten by the rates, or by those that are known now."""
-        self._rates = None if rates is None else dict(rates)
+    def _prepare(self, text: str, language: str) -> Prepared:
+        """Return a text as algebra, rewritten by the rates of streams."""
         front = LANGUAGES[language]
         return front.prepare(text, self, self._ticks_per_second, self._functions)
 
     def _compile(
-        self, query: str | Node, language: str, rates: KnownRates | None
-    ) -> tuple[Compiled, tuple[Any, ...], str | None, KnownRates]:
-        """Return the shape of a query, its literals, the name that it publishes, and the rates."""
+        self, query: str | Node, language: str
+    ) -> tuple[Compiled, tuple[Any, ...], str | None]:
+        """Return the shape of a query, its literals, and the name that it publishes."""
         if not isinstance(language, str) or language not in LANGUAGES:
             hint = near_miss(str(language), LANGUAGES)
             raise CepError(f"there is no language {language}", hint=hint)
         if not isinstance(query, str):
-            return self._compiled_of(prepare_node(query, self)), (), None, ()
+            return self._compiled_of(prepare_node(query, self)), (), None
         front = LANGUAGES[language]
         shape, literals, publishes = front.split(query, self._ticks_per_second)
-        if not front.rewrites or not self._plan.options.rewriting:
-            rates = () if rates is None else rates
-        last = self._compiled_last.get((language, shape))
-        if last is not None:
-            rates = self._rates_of(last, rates)
-            compiled = self._compiled.get((language, shape, rates))
-            if compiled is not None:
-                return compiled, literals, publishes, rates
-        compiled = self._compiled_of(self._prepare(query, language, rates))
-        rates = self._rates_of(compiled, rates)
-        key = (language, shape, rates)
-        self._compiled[key] = self._compiled_last[language, shape] = compiled
-        for name in compiled.reads:
-            if name in self.publishers:
-                self._shapes_of.setdefault(name, WeakValueDictionary())[key] = compiled
-        return compiled, literals, publishes, rates
-
-    def _rates_of(self, compiled: Compiled, rates: KnownRates | None) -> KnownRates:
-        """Return the rates of the streams that a query reads: some, or those known now."""
-        if rates is not None:
-            return tuple([(name, rate) for name, rate in rates if name in compiled.reads])
-        found = [(name, self._known_rate(name)) for name in sorted(compiled.reads)]
-        return tuple([(name, rate) for name, rate in found if rate is not None])
-
-    def _known_rate(self, name: str) -> float | None:
-        if name not in self._streams.by_name:
-            return None
-        return self._streams.rates.rate(name, self._plan.clock.now)
+        key = (language, shape)
+        compiled = self._compiled.get(key)
+        if compiled is None:
+            compiled = self._compiled[key] = self._compiled_of(self._prepare(query, language))
+            for name in compiled.reads:
+                if name in self.publishers:
+                    self._shapes_of.setdefault(name, WeakValueDictionary())[key] = compiled
+        return compiled, literals, publishes
 
     def _compiled_of(self, prepared: Prepared) -> Compiled:
         inner = [node for _, node in prepared.inner]
@@ -316,7 +280,6 @@ class Queries:
         compiled: Compiled,
         literals: tuple[Any, ...],
         publishes: str | None,
-        rates: KnownRates,
     ) -> None:
         published = compiled.published(publishes)
         for place, stream in enumerate(published):
@@ -345,7 +308,6 @@ class Queries:
                 *(self._plan.clock.arrivals, self._plan.lane(self._lateness(compiled))),
                 sources=[] if read else None,
                 level=level,
-                rates=rates,
                 bound_to=self._plan.clock.bound_to,
             )
             self._plan_query(query)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from sys import float_info
 from typing import TYPE_CHECKING
 
-from cep_core.algebra.rates import Rates
 from cep_core.dataflow.channels import Channel, Members, Port, members_of
 from cep_core.dataflow.clock import END, farthest
 from cep_core.dataflow.mop import Operator
@@ -56,7 +55,7 @@ class Streams:
     def __init__(self, plan: Plan, ticks_per_second: int) -> None:
         self._plan = plan
         self._ticks_per_second = ticks_per_second
-        self.rates = Rates(ticks_per_second)
+        self.rates: dict[str, float] = {}  # events in a second, where they were declared
         self.farthest = farthest(ticks_per_second)  # times of events are not beyond, either way
         self.by_name: dict[str, BaseStream] = {}
         self.recent: deque[tuple[Row, tuple[str, ...]]] = deque()
@@ -103,7 +102,7 @@ class Streams:
             self._labels.setdefault(label, stream)
         self.widest = max(self.widest, lateness)
         if rate is not None:
-            self.rates.declared[name] = float(rate)
+            self.rates[name] = float(rate)
 
     def adopt(self, name: str, schema: Schema, lateness: int, operator: Operator) -> None:
         """Add a stream whose rows an m-op of the plan puts out; nobody pushes events to it."""
@@ -220,7 +219,6 @@ class Streams:
 
     def consume(self, row: Row, names: tuple[str, ...]) -> None:
         """Emit a row into the plan; keep it while its epoch may be open."""
-        self.rates.saw(names, row[1])
         self.remember(row, names)
         self.emit(row, names)
 
