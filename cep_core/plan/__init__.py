@@ -14,7 +14,7 @@ everything else is internal.
 
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
 from cep_core.dataflow.clock import Batch, Clock
-from cep_core.dataflow.mop import MOp, Operator, Wanted, Wire
+from cep_core.dataflow.mop import MOp, Operator, SoleMOp, Wanted, Wire
 from cep_core.events import VALUES, Row
 from cep_core.operators.cayuga.state import StateMOp
 from cep_core.operators.slotwise import SlotWiseMOp
@@ -37,6 +37,7 @@ __all__ = [
     "Reference",
     "Row",
     "SlotWiseMOp",
+    "SoleMOp",
     "StateMOp",
     "Step",
     "Wanted",

@@ -14,13 +14,11 @@ from cep_core.algebra.function_bounds import STEPS, Budget, spending
 from cep_core.plan import (
     VALUES,
     Batch,
-    Channel,
     Clock,
     Members,
-    MOp,
-    Operator,
     Port,
     Row,
+    SoleMOp,
     Wanted,
     Wire,
     members_of,
@@ -54,7 +52,7 @@ class Refinement(NamedTuple):
     one_sided: OneSidedNumbers
 
 
-class Refine(MOp):
+class Refine(SoleMOp):
     """One predicate's residual part over the joins of its disjuncts."""
 
     kind = "refine"
@@ -69,13 +67,12 @@ class Refine(MOp):
         batch: Batch,
         clock: Clock,
     ) -> None:
-        super().__init__(first, number)
+        super().__init__(first, number, ordered=False)
         self.depth = 3
         self._tree = tree
         self._read = read
         self._batch = batch
         self._clock = clock
-        self._output = Channel(False)
         self._candidates: list[tuple[int, Composite]] = []
         self._passed: dict[tuple[tuple[int, ...], tuple[int, ...]], Composite] = {}
         definition = cast(tuple[Refinement, ...], first.definition)
@@ -87,22 +84,6 @@ class Refine(MOp):
         self._orders = [one.order for one in definition]
         self._tests = [_test(one.residual, one.one_sided) for one in definition]
         self._wires = [Wire(self._port(index), None) for index in range(len(definition))]
-
-    def accepts(self, wanted: Wanted) -> bool:
-        return not self.operators
-
-    def add(self, wanted: Wanted) -> Operator:
-        operator = Operator(wanted, self._output, self._output.slot(), self)
-        self.operators[operator] = None
-        for wire, source in zip(self._wires, wanted.inputs, strict=True):
-            wire.connect(source)
-        return operator
-
-    def remove(self, operator: Operator) -> None:
-        del self.operators[operator]
-        self._output.release(operator.slot)
-        for wire, source in zip(self._wires, operator.wanted.inputs, strict=True):
-            wire.disconnect(source)
 
     def _port(self, index: int) -> Port:
         def receive(row: Row, members: Members) -> None:
