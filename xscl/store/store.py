@@ -80,10 +80,12 @@ class Store:
 
     # -- Changing --------------------------------------------------------------------------
 
-    def transaction(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
         """Commit what the block writes, or nothing of it."""
         assert self._chunks is None, "a reading changes nothing"
-        return self._database.transaction()
+        with self._database.transaction():
+            yield
 
     @property
     def _is_within(self) -> bool:
