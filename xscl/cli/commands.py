@@ -113,6 +113,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "demo": ("serve.demo", "Show everything at work on three small feeds with five subscriptions."),
     "feeds": ("feeds.app", "Follow feeds: RSS, Atom and JSON Feed."),
+    "spark": (
+        "spark.app",
+        "Joins on Spark's executors: a job, and the catalog of its subscriptions.",
+    ),
     "stream": (
         "streams.app",
         "Streams: their lateness, and whether time passes on them by the wall clock.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +12,7 @@ import pyarrow as pa
 from feeds.documents import Document
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
-from xscl.errors import QueryError
+from xscl.errors import QueryError, StoreError
 from xscl.shredding.remote.remote_bindings import texts_of
 from xscl.spark.designation import Sample, designated, reason_against
 from xscl.spark.plan_files import PLAN, PlanFiles
@@ -57,6 +57,11 @@ class PlanWriter:
     def version(self) -> int:
         """The number of the newest version."""
         return self._version
+
+    @property
+    def keys(self) -> Collection[str]:
+        """The keys of the subscribers in the newest version."""
+        return self._subscribers.keys()
 
     def write(self, engine: Engine, subscriptions: Iterable[Subscription]) -> None:
         """Write a version in which executors evaluate some subscriptions, unless it is the last."""
@@ -121,6 +126,28 @@ def _numbers(qids: list[int]) -> pa.Table:
 
 def _keys(keys: list[str]) -> pa.Table:
     return pa.table([pa.array(keys, pa.string())], schema=PLAN["removed_subscriber"])
+
+
+def published_plan(directory: str | Path) -> PlanFiles:
+    """Return the files of a catalog that another process may have open.
+
+    Raises StoreError if there is no catalog, OSError if it cannot be read.
+    """
+    files = PlanFiles(Path(directory).absolute() / _PLAN)
+    if not files.current():
+        raise StoreError(
+            f"there is no catalog in {directory}",
+            hint="'xscl spark subscribe' and xscl.spark.Catalog make one",
+        )
+    return files
+
+
+def published_queries(files: PlanFiles) -> dict[str, str]:
+    """Return the query of each subscription of a catalog, by name, in the order of names."""
+    replica = PlanReplica(files, 0)
+    replica.advance(files.current())
+    known = (one for several in replica.subscribers.values() for one in several)
+    return {one.name: one.query for one in sorted(known, key=lambda one: one.name)}
 
 
 class Catalog:
@@ -209,6 +236,7 @@ class Catalog:
                 [
                     one
                     for one in every
-                    if reason_against(state.registry, one, forever=self._forever) is None
+                    if one.key in self._writer.keys
+                    or reason_against(state.registry, one, forever=self._forever) is None
                 ],
             )

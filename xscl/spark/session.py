@@ -32,7 +32,12 @@ from xscl.spark.java import java_home
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 _MANAGER = f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
-_STATE = f"{_STREAMING}.state.RocksDBStateStoreProvider"
+STREAMING: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+"""Settings of any session for streaming queries of xscl; state in memory is refused by Spark."""
 _PARTITIONS = 4
 """Partitions of a shuffle; a stateful query keeps the number with which its checkpoint began."""
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -147,13 +152,11 @@ def _settings(directory: Path, master: str, python: str) -> dict[str, str]:
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.adaptive.enabled": "false",
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(_PARTITIONS),
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.checkpointFileManagerClass": _MANAGER,
-        "spark.sql.streaming.stateStore.providerClass": _STATE,
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        **STREAMING,
     }
     if master.startswith("local"):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"

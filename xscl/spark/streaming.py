@@ -28,7 +28,8 @@ from xscl.atomic_files import write_durably
 from xscl.ingestion.pipeline import PipelineError
 from xscl.language.parser import parse_window
 from xscl.spark.bucket import Bucket, read_parts
-from xscl.spark.catalog import Catalog
+from xscl.spark.catalog import Catalog, published_plan
+from xscl.spark.hadoop_files import exists
 from xscl.spark.match_rows import FOUND, MatchRows, rejected_matches, within_bound
 from xscl.spark.matching import FOUND_TYPE, PARTS_TYPE
 from xscl.spark.parts import (
@@ -176,7 +177,7 @@ def _after(documents: pa.Table, bindings: Columns, clock: int) -> tuple[pa.Table
 
 def stream(
     documents: DataFrame,
-    catalog: Catalog,
+    catalog: Catalog | str | Path,
     *,
     checkpoint: str | Path,
     sink: Sink,
@@ -188,6 +189,8 @@ def stream(
 ) -> StreamingQuery:
     """Start a streaming query that writes the matches of a catalog to a sink.
 
+    A catalog that another process changes is given by its directory.
+
     The matches are those of one engine that gets the micro-batches in turn, each in order: of
     `time`, or of the columns `number` and `clock` with `order="number"`.  A document may come as
     late as `lateness`, such as "2 h".  Without `content` the columns `bindings` and `xml` are null
@@ -197,19 +200,20 @@ def stream(
     see.  A checkpoint is bound to its settings.
 
     Raises PipelineError for other settings than the checkpoint's, a checkpoint that is gone, and
-    columns that are missing or have another type.
+    columns that are missing or have another type; StoreError if there is no catalog.
     """
+    files = catalog.files if isinstance(catalog, Catalog) else published_plan(catalog)
     settings = StreamSettings(
         buckets, lateness if isinstance(lateness, int) else parse_window(lateness), order, content
     )
     place = str(checkpoint)
     reader = hashlib.blake2b(place.encode(), digest_size=8).hexdigest()
-    _bind(documents, place, catalog.files, reader, settings)
+    _bind(documents, place, files, reader, settings)
     moment = F.unix_micros(F.current_timestamp())  # Spark repeats it with the micro-batch
     rows = documents_in_order(documents, order).withColumn(BATCH, moment)
-    shredding = Shredding(catalog.files, buckets, settings.lateness, content, reader=reader)
+    shredding = Shredding(files, buckets, settings.lateness, content, reader=reader)
     parts = rows.mapInArrow(shredding, PARTS_TYPE)
-    joining = BucketJoin(catalog.files, reader, settings)
+    joining = BucketJoin(files, reader, settings)
     found = parts.groupBy("bucket").transformWithState(joining, "found binary", "Append", "None")
 
     def write(batch: DataFrame, number: int) -> None:
@@ -240,7 +244,7 @@ def _bind(
     """Bind a checkpoint to its settings; raises PipelineError if it was bound to others."""
     path = files.directory / "claims" / f"{reader}.json"
     wanted = {name: getattr(settings, name) for name in settings.__dataclass_fields__}
-    began = _exists(documents, checkpoint)
+    began = exists(documents.sparkSession, f"{checkpoint}/offsets")
     try:
         known = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -264,12 +268,3 @@ def _bind(
     if known is None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_durably(path, json.dumps(wanted).encode())
-
-
-def _exists(documents: DataFrame, checkpoint: str) -> bool:
-    """Return True if a streaming query has begun with a checkpoint, on any file system of Spark."""
-    session = documents.sparkSession
-    assert session._jvm is not None, "the session is not one of Spark Connect"
-    java = session._jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/offsets")
-    system = java.getFileSystem(session._jsc.hadoopConfiguration())
-    return bool(system.exists(java))

@@ -470,6 +470,7 @@ COMMANDS = [
     *(["try"], ["why"], ["witness"], ["status"], ["demo"], ["matches"]),
     *(["help"], ["push"], ["backup"], ["restore"], ["import"], ["export"], ["doctor"]),
     *(["feeds", name] for name in ("add", "list", "remove", "poll")),
+    *(["spark", name] for name in ("list", "run", "subscribe", "unsubscribe")),
     *(["stream", name] for name in ("list", "set")),
     *(["token", name] for name in ("create", "list", "revoke")),
     *(["user", name] for name in ("export", "erase")),

@@ -1,0 +1,148 @@
+"""A job: the matches of a catalog over a source of Spark, in a sink, until it is stopped.
+
+Executors read the source and write the sink.  A micro-batch takes effect once: the checkpoint has
+what was read, and a micro-batch that is repeated overwrites its own directories of the sink.
+
+    job_source       documents of Parquet files, JSON lines or Kafka
+    job_sink         matches to Parquet files, and what is known of each micro-batch
+    probe            tasks that look whether executors see what they will read
+    hadoop_files     directories on any file system of Spark
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from xscl.ingestion.pipeline import PipelineError
+from xscl.ingestion.spark.error_report import reason_of
+from xscl.spark.catalog import published_plan
+from xscl.spark.hadoop_files import exists, local_path, make_directory
+from xscl.spark.job_sink import MicroBatch, ParquetSink
+from xscl.spark.job_source import Source
+from xscl.spark.probe import probe
+from xscl.spark.session import STREAMING, start_session
+from xscl.spark.streaming import stream
+
+_POLL = 0.2
+"""Seconds between two looks at a running query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a job reads and writes, and the settings to which its checkpoint is bound.
+
+    `sink` and `checkpoint` are directories of any file system of Spark; `trigger` has the arguments
+    of Spark's trigger.
+    """
+
+    catalog: Path
+    source: Source
+    sink: str
+    checkpoint: str
+    buckets: int
+    lateness: int = 0
+    order: str = "time"
+    content: bool = True
+    trigger: Mapping[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def job_session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Yield the session of spark-submit, or start one and stop it at the end.
+
+    Raises PipelineError if Spark does not start.
+    """
+    is_running = SparkContext._active_spark_context is not None
+    with ThreadPoolExecutor(1) as thread:  # in the main thread Spark would take SIGINT for itself
+        if "PYSPARK_GATEWAY_PORT" in os.environ:
+            session = thread.submit(_submitted_session, settings).result()
+        else:
+            place = master or "local[*]"
+            session = thread.submit(start_session, place, settings=settings).result()
+    try:
+        yield session
+    finally:
+        if not is_running:
+            session.stop()
+
+
+def _submitted_session(settings: Mapping[str, str]) -> SparkSession:
+    """Return the session of spark-submit, which has chosen master and settings."""
+    builder = SparkSession.builder
+    for name, value in {**STREAMING, **settings}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def run_job(
+    session: SparkSession,
+    job: Job,
+    on_batch: Callable[[MicroBatch], None],
+    stopping: threading.Event,
+) -> None:
+    """Run a job until its trigger ends it, or until `stopping` is set.
+
+    A micro-batch in progress is finished then.  Raises PipelineError, and StoreError if there is no
+    catalog.
+    """
+    try:
+        _run(session, job, on_batch, stopping)
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(reason_of(error)) from error
+
+
+def _run(
+    session: SparkSession,
+    job: Job,
+    on_batch: Callable[[MicroBatch], None],
+    stopping: threading.Event,
+) -> None:
+    files = published_plan(job.catalog)
+    begins = not exists(session, f"{job.checkpoint}/offsets")
+    if begins and exists(session, f"{job.sink}/batch=0"):
+        raise PipelineError(
+            f"the sink {job.sink} has micro-batches of another checkpoint",
+            hint="give a new checkpoint a sink of its own",
+        )
+    for place in (job.sink, job.checkpoint):
+        make_directory(session, place)
+    seen = [one for one in (job.sink, job.checkpoint, job.source.directory) if one is not None]
+    local = (local_path(session, place) for place in seen)
+    probe(session, files, [path for path in local if path is not None])
+    sink = ParquetSink(job.sink, stopping)
+    query = stream(
+        job.source.documents(session, job.order),
+        job.catalog,
+        checkpoint=job.checkpoint,
+        sink=sink,
+        buckets=job.buckets,
+        lateness=job.lateness,
+        order=job.order,
+        content=job.content,
+        trigger=job.trigger,
+    )
+    try:
+        while not query.awaitTermination(_POLL):  # type: ignore[arg-type]  # fractions are taken
+            for done in sink.take_done(query):
+                on_batch(done)
+            if stopping.is_set() and sink.is_idle:
+                query.stop()
+    except PySparkException:
+        if not sink.has_refused:
+            raise
+    finally:
+        query.stop()
+        for done in sink.take_done(query):
+            on_batch(done)
