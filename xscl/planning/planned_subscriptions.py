@@ -307,6 +307,11 @@ class PlannedSubscriptions:
         """Return the pairs of variables that a subscription uses."""
         return [pair for qid in self.qids(subscription) for pair in self._registry.row(qid).pairs]
 
+    def placed(self, subscription: Subscription) -> Sequence[Placed]:
+        """Return the places of the joins of a subscription with operators, the inner ones first."""
+        planned = self._planned.get(subscription.key)
+        return () if planned is None else planned.placed
+
     def qids(self, subscription: Subscription) -> list[int]:
         """Return the rows of R_T that a subscription uses."""
         planned = self._planned.get(subscription.key)

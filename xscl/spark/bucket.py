@@ -18,7 +18,6 @@ from templates.columns.columns import (
     columns_of,
     distinct,
     pack,
-    together,
     unpack,
 )
 from templates.columns.values import keys_of
@@ -29,7 +28,8 @@ from templates.smallbatch.evaluator import SmallBatch
 from templates.sql.queries import ConjunctiveQueries
 from templates.state.join_state import JoinState
 from xscl.documents.document_ids import document_name
-from xscl.spark.parts import BINDING, DOCUMENTS, bucket_of, unpacked
+from xscl.spark.absences import ROWS
+from xscl.spark.part_format import BINDING, BINDINGS, DOCUMENTS, bucket_of, unpacked
 from xscl.spark.plan_replica import PlanReplica
 
 SHARE = 8
@@ -211,24 +211,43 @@ def document_names(documents: pa.Table) -> list[str]:
     return list(map(document_name, *columns))
 
 
-def read_parts(parts: Iterable[tuple[bytes, bytes]]) -> tuple[pa.Table, Columns] | None:
-    """Return the documents of parts, in the order of arrival, with their bindings.
+class Read(NamedTuple):
+    """The documents of parts in the order of arrival (`DOCUMENTS`), with what belongs to them.
 
-    `parts` are documents and bindings (`PARTS`), in any order; the result is None if they have no
-    documents.  `doc` is the place of a document.
+    In `bindings`, and in `absences` (`absences.ROWS`), `doc` is the place of a document.
     """
-    read = [(unpacked(one), unpacked(other)) for one, other in parts if one]
-    if not read:
+
+    documents: pa.Table
+    bindings: Columns
+    absences: pa.Table
+
+
+def read_parts(parts: Iterable[tuple[bytes, bytes, bytes]]) -> Read | None:
+    """Return parts in any order (`PARTS`) as one; None if they have no documents."""
+    parts = [part for part in parts if part[0]]
+    if not parts:
         return None
-    documents = pa.concat_tables(one for one, _ in read).combine_chunks()
-    before = np.cumsum([0, *(one.num_rows for one, _ in read)])[:-1]
-    rows = together([columns_of(bindings) for _, bindings in read])
-    doc = rows["doc"] + np.repeat(before, [bindings.num_rows for _, bindings in read])
+    tables = [unpacked(documents) for documents, _, _ in parts]
+    documents = pa.concat_tables(tables).combine_chunks()
     order = pc.sort_indices(
         documents, [(name, "ascending") for name in ("number", "stream", "id")]
     ).to_numpy()
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    rows = {**rows, "doc": place[doc]}
-    rows = chosen(rows, np.argsort(rows["doc"], kind="stable"))
-    return documents.take(pa.array(order)), rows
+    before = np.cumsum([0, *(one.num_rows for one in tables)])[:-1].tolist()
+
+    def united(data: Iterable[bytes], nothing: pa.Table) -> pa.Table:
+        """Return tables with the places of documents among all."""
+        found = [nothing]
+        for first, one in zip(before, data, strict=True):
+            if one:
+                table = unpacked(one)
+                places = pa.array(place[table["doc"].to_numpy() + first])
+                at = table.column_names.index("doc")
+                found.append(table.set_column(at, "doc", places))
+        return pa.concat_tables(found)
+
+    bindings = columns_of(united((one for _, one, _ in parts), BINDINGS.empty_table()))
+    bindings = chosen(bindings, np.argsort(bindings["doc"], kind="stable"))
+    absences = united((one for _, _, one in parts), ROWS.empty_table())
+    return Read(documents.take(pa.array(order)), bindings, absences)

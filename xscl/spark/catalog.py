@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.errors import QueryError, StoreError
 from xscl.shredding.remote.remote_bindings import texts_of
-from xscl.spark.designation import Sample, designated, reason_against
+from xscl.spark.designation import Sample, absence_of, designated, reason_against
 from xscl.spark.plan_files import PLAN, PlanFiles
 from xscl.spark.plan_replica import PlanReplica
 
@@ -27,7 +28,6 @@ _STORE, _PLAN = "catalog.sqlite", "plan"
 class _Published(NamedTuple):
     """A subscriber as it is in the files: the fields by which a change is noticed, and `since`."""
 
-    qid: int
     name: str
     query: str
     since: int
@@ -47,10 +47,9 @@ class PlanWriter:
             known = PlanReplica(files, 0)
             known.advance(self._version)
             self._rows.update(known.registry.rows())
+            every = [*known.absent.values(), *chain.from_iterable(known.subscribers.values())]
             self._subscribers = {
-                one.key: _Published(qid, one.name, one.query, one.since)
-                for qid, several in known.subscribers.items()
-                for one in several
+                one.key: _Published(one.name, one.query, one.since) for one in every
             }
 
     @property
@@ -68,24 +67,34 @@ class PlanWriter:
         wanted = {one.key: one for one in subscriptions}
         gone = {key for key, old in self._subscribers.items() if not _same(old, wanted.get(key))}
         new = [one for key, one in wanted.items() if key in gone or key not in self._subscribers]
-        rows = {one.qid for one in wanted.values()}
+        absences = {
+            key: found
+            for key, one in wanted.items()
+            if (found := absence_of(engine.host.state, one)) is not None
+        }
+        joined = {one.qid for key, one in wanted.items() if key not in absences}
+        rows = joined | {qid for one in absences.values() for qid in (one.left, one.right)}
         if not gone and not new and self._version:
             return
         version, added = self._version + 1, sorted(rows - self._rows)
         with engine.host.transactions.change() as state:
-            leads = designated(state.registry, added, self._sample)
+            leads = designated(state.registry, sorted(joined - self._rows), self._sample)
             if leads:
                 state.registry.designate(leads)
         registry = engine.host.state.registry
         subscribers = {
-            one.key: _Published(one.qid, one.name, one.query, self._since(one, version))
+            one.key: _Published(one.name, one.query, self._since(one, version))
             for one in wanted.values()
         }
         is_whole = not self._version or self._changes >= WHOLE_AFTER
-        listed = wanted.values() if is_whole else new
+        listed = list(wanted.values()) if is_whole else new
         change = {
             **registry.stored(sorted(rows) if is_whole else added),
             "subscriber": _table([(one, subscribers[one.key].since) for one in listed]),
+            "absence": pa.Table.from_pylist(
+                [absences[one.key]._asdict() for one in listed if one.key in absences],
+                schema=PLAN["absence"],
+            ),
             "removed_row": _numbers([] if is_whole else sorted(self._rows - rows)),
             "removed_subscriber": _keys([] if is_whole else sorted(gone)),
         }
@@ -100,7 +109,7 @@ class PlanWriter:
 
 
 def _same(old: _Published, one: Subscription | None) -> bool:
-    return one is not None and (old.qid, old.name, old.query) == (one.qid, one.name, one.query)
+    return one is not None and (old.name, old.query) == (one.name, one.query)
 
 
 def _table(subscribers: Iterable[tuple[Subscription, int]]) -> pa.Table:
@@ -206,10 +215,9 @@ class Catalog:
     def subscribe_many(self, queries: Mapping[str, str]) -> None:
         """Add subscriptions by name, all or none; raises QueryError."""
         self._engine.subscribe_many(queries.items())
-        registry = self._engine.host.state.registry
         for name in queries:
             one = self._engine.host.state.subscriptions[name]
-            reason = reason_against(registry, one, forever=self._forever)
+            reason = reason_against(self._engine.host.state, one, forever=self._forever)
             if reason is not None:
                 for added in queries:
                     self._engine.unsubscribe(added)
@@ -237,6 +245,6 @@ class Catalog:
                     one
                     for one in every
                     if one.key in self._writer.keys
-                    or reason_against(state.registry, one, forever=self._forever) is None
+                    or reason_against(state, one, forever=self._forever) is None
                 ],
             )

@@ -14,19 +14,53 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from templates.model.relations import INFINITE
-from templates.registry.registry import UNDESIGNATED, Registry
+from templates.registry.registry import UNDESIGNATED, Placed, Registry
 from xscl.documents.results import Subscription
+from xscl.engine.state import EngineState
 from xscl.language.parser import parse_block
 from xscl.language.syntax import Block
 from xscl.language.unparse import unparse
+from xscl.planning.compile import CompiledJoin, compile_query
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.remote.remote_bindings import Text, compute_bindings
+from xscl.spark.absences import Absence, equal_variables
 
 Sample: TypeAlias = Callable[[], Iterable[Text]]
 """Returns documents that are like those to come; called only if a join has several equalities."""
 
 
-def reason_against(registry: Registry, one: Subscription, *, forever: bool = False) -> str | None:
+def absence_of(state: EngineState, one: Subscription) -> Absence | None:
+    """Return a subscription as an absence that executors evaluate; None if it is none."""
+    if one.relational or one.template or one.publish is not None or one.distinct:
+        return None  # results of a DISTINCT one are one match, and would be in several buckets
+    query = compile_query(one.query)
+    compared, window = equal_variables(query)
+    if not compared:
+        return None
+    left, right = state.dataflow.subscribed.placed(one)
+    names = [
+        _output_names(state.registry, join, placed)
+        for join, placed in zip(query.joins, (left, right), strict=True)
+    ]
+    return Absence(
+        key=one.key,
+        number=one.number,
+        left=left.qid,
+        right=right.qid,
+        window=window,
+        left_nodes=tuple(names[0].index(variable) for variable, _ in compared),
+        right_nodes=tuple(names[1].index(variable) for _, variable in compared),
+    )
+
+
+def _output_names(registry: Registry, join: CompiledJoin, placed: Placed) -> list[str | None]:
+    """Return the variables of a row's results, in their order."""
+    graph = registry.members[placed.template].template.graph
+    ends = zip(graph.nodes, placed.order, strict=True)
+    return [join.variable(join.kept[at]) for node, at in ends if node.output]
+
+
+def reason_against(state: EngineState, one: Subscription, *, forever: bool = False) -> str | None:
     """Return why a subscription cannot be evaluated on executors; None if it can.
 
     `forever` accepts a window INF, of which executors keep all documents.
@@ -35,10 +69,14 @@ def reason_against(registry: Registry, one: Subscription, *, forever: bool = Fal
         return f"it is a query in {one.language.upper()}"
     if one.publish is not None:
         return "it publishes documents, which others read (PUBLISH)"
+    if absence_of(state, one) is not None:
+        return None
+    registry = state.registry
     if not one.template:
         return (
-            "it needs more than one join of two blocks: an operator over time (NEXT, FOLD, NOT,"
-            " ELSE, a calendar), a chain of joins, or a predicate that is no comparison of nodes"
+            "it needs more than one join of two blocks: an operator over time (NEXT, FOLD,"
+            " ELSE, NOT by more than equalities of variables or with DISTINCT, a calendar), a chain"
+            " of joins, or a predicate that is no comparison of nodes"
         )
     if not registry.members[one.template].template.graph.two_sided:
         return "it joins nothing: it is a filter"

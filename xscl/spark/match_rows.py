@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -79,19 +79,7 @@ class MatchRows:
         """Read documents that results name."""
         places = pa.array(numbers, pa.int64()).to_numpy() - self._bucket.first
         for number, row in zip(numbers, self._bucket.table.take(places).to_pylist(), strict=True):
-            self._documents[number] = StoredDocument(
-                doc=number,
-                id=document_name(row["stream"], row["id"]),
-                ts=row["ts"],
-                first=number,
-                version=1,
-                history=False,
-                clock=row["clock"],
-                rank=number,
-                base=number,
-                given=row["id"],
-                stream=row["stream"],
-            )
+            self._documents[number] = _stored(row, number)
             self._versions[number] = row["version"]
             self._texts[number] = row["xml"]
 
@@ -148,6 +136,51 @@ class MatchRows:
                 newcomer = self._documents[number].id
                 row = {"subscription": subscription.name, "newcomer": newcomer}
                 yield {**row, "answers": RESULTS + 1}
+
+
+def absent_table(replica: PlanReplica, over: pa.Table, *, with_content: bool) -> pa.Table:
+    """Return left rows of absences without an answer (`Waiting.join`) as rows of `FOUND`."""
+    rows = []
+    for place, row in enumerate(over.to_pylist()):
+        subscription = replica.absent[row["absence"]]
+        if subscription.since > row["version"]:
+            continue
+        document = _stored(row, place)
+        found: dict[str, object] = {
+            "subscription": subscription.name,
+            "documents": [document.given],
+            "t0": document.ts,
+            "t1": row["deadline"],
+            "newcomer": document.id,
+            "answers": 1,
+        }
+        if with_content:
+            trees = {place: number_nodes(parse(row["xml"]))}
+            composite = of_document(document)._replace(nodes=tuple(row["nodes"]))
+            result = result_of([composite._replace(ts=row["deadline"])], {place: document})
+            match = match_of(subscription, result, MatchSource(_compiled, trees.__getitem__))
+            found["bindings"] = list(values_of(match).items())
+            found["xml"] = match.xml().decode()
+        named = () if subscription.distinct else row["nodes"]
+        rows.append({**found, "id": match_id(subscription, [document.id], named)})
+    return pa.table({name: [row.get(name) for row in rows] for name in FOUND.names}, schema=FOUND)
+
+
+def _stored(row: Mapping[str, Any], number: int) -> StoredDocument:
+    """Return a document (`DOCUMENTS`) under a number."""
+    return StoredDocument(
+        doc=number,
+        id=document_name(row["stream"], row["id"]),
+        ts=row["ts"],
+        first=number,
+        version=1,
+        history=False,
+        clock=row["clock"],
+        rank=number,
+        base=number,
+        given=row["id"],
+        stream=row["stream"],
+    )
 
 
 def rejected_matches(rejected: pa.Table) -> pa.Table:

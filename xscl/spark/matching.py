@@ -15,13 +15,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from feeds.documents import Document
 from templates.columns.columns import Columns, chosen
+from xscl.spark.absences import Waiting
 from xscl.spark.bucket import Bucket, read_parts
 from xscl.spark.catalog import Catalog
 from xscl.spark.document_rows import documents_of
-from xscl.spark.match_rows import FOUND, MatchRows, rejected_matches, within_bound
-from xscl.spark.parts import PARTS, PORTION, REJECTED_ROWS, Shredding, documents_in_order, unpacked
+from xscl.spark.match_rows import FOUND, MatchRows, absent_table, rejected_matches, within_bound
+from xscl.spark.part_format import PARTS, REJECTED_ROWS, unpacked
+from xscl.spark.parts import PORTION, Shredding, documents_in_order
 from xscl.spark.plan_files import PlanFiles
 from xscl.spark.plan_replica import replica_of
+from xscl.time_format import LATEST
 
 SAMPLE = 500
 """Documents by which the designated equality of a join is chosen."""
@@ -84,12 +87,14 @@ def _joining(
     def join(
         key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        parts: list[tuple[bytes, bytes]] = []
+        parts: list[tuple[bytes, bytes, bytes]] = []
+        clock = -LATEST
         for batch in batches:
-            columns = (batch[name].to_pylist() for name in ("documents", "bindings"))
-            parts.extend(zip(*columns, strict=True))
+            names = ("documents", "bindings", "absences")
+            parts.extend(zip(*(batch[name].to_pylist() for name in names), strict=True))
+            clock = max(clock, *batch["clock"].to_pylist())
         if key[0].as_py() == REJECTED_ROWS:
-            rejected = pa.concat_tables(unpacked(rows) for rows, _ in parts)
+            rejected = pa.concat_tables(unpacked(rows) for rows, _, _ in parts)
             yield from rejected_matches(rejected).to_batches()
             return
         read = read_parts(parts)
@@ -97,11 +102,13 @@ def _joining(
             return
         replica = replica_of(files, 0, version)
         bucket = Bucket(key[0].as_py(), buckets)
-        for documents, bindings in _steps(*read):
+        for documents, bindings in _steps(read.documents, read.bindings):
             found = bucket.join(replica, documents, bindings)
             rows = MatchRows(replica, bucket, with_content=with_content).table(found)
             yield from rows.to_batches()
             bucket.evict(replica, int(documents["clock"].to_numpy().max()))
+        over = Waiting(0).join(replica.absences, read.absences, read.documents, clock)
+        yield from absent_table(replica, over, with_content=with_content).to_batches()
 
     return join
 

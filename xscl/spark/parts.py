@@ -19,10 +19,21 @@ from pyspark.sql import DataFrame
 
 from feeds.errors import MalformedDocument
 from feeds.xml.xmlparse import parse
-from templates.columns.columns import Column, Columns, among, chosen, columns_of, distinct, spread
+from templates.columns.columns import Columns, among, chosen, columns_of, distinct, spread
 from templates.columns.values import keys_of
+from templates.model.relations import TIMES
 from xscl.shredding.remote.remote_bindings import compute_bindings
+from xscl.spark.absences import ROWS, block_rows
 from xscl.spark.document_rows import checked_columns, documents_of
+from xscl.spark.part_format import (
+    BATCH,
+    BINDING,
+    DOCUMENTS,
+    PARTS,
+    REJECTED_ROWS,
+    bucket_of,
+    packed,
+)
 from xscl.spark.plan_files import PlanFiles, claimed_version
 from xscl.spark.plan_replica import PlanReplica, replica_of
 from xscl.spark.rejected_rows import Rejected, rejected_batch
@@ -30,60 +41,6 @@ from xscl.time_format import LATEST
 
 PORTION = 10_000
 """Documents that are shredded together; many small parts cost more than their documents."""
-
-PARTS = pa.schema(
-    [
-        ("bucket", pa.int32()),
-        ("version", pa.int64()),
-        ("clock", pa.int64()),
-        ("documents", pa.binary()),
-        ("bindings", pa.binary()),
-    ]
-)
-"""A part: `version` is that of the plan, `clock` the largest time of the portion's documents.  The
-bucket `REJECTED_ROWS` has rows that are no documents instead (`rejected_rows.REJECTED`)."""
-
-REJECTED_ROWS = -1
-BATCH = "batch"
-"""The column of a streaming frame with the time of the micro-batch."""
-
-DOCUMENTS = pa.schema(
-    [
-        ("number", pa.int64()),
-        ("clock", pa.int64()),
-        ("ts", pa.int64()),
-        ("stream", pa.string()),
-        ("id", pa.string()),
-        ("xml", pa.binary()),
-        ("version", pa.int64()),
-    ]
-)
-"""The documents of a part.  `number` orders arrivals, `clock` is the largest time that arrived
-earlier, `xml` is null unless matches have their content."""
-
-BINDING = ("pair", "node1", "node2", "key", "valued")
-"""The columns of a part's bindings, beside `doc`, the place of their document."""
-
-
-def packed(table: pa.Table) -> bytes:
-    """Return a table as an Arrow stream; b"" if it has no rows."""
-    if not table.num_rows:
-        return b""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-def unpacked(data: bytes) -> pa.Table:
-    """Return the table that `packed` made bytes of; not for b""."""
-    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
-
-
-def bucket_of(keys: Column, buckets: int) -> Column:
-    """Return the buckets of values, by their keys."""
-    return ((keys >> np.uint64(32)) % np.uint64(buckets)).astype(np.int64)
 
 
 def documents_in_order(frame: DataFrame, order: str) -> DataFrame:
@@ -137,35 +94,48 @@ class Shredding:
         streams, xml = rows["stream"].to_pylist(), rows["xml"].to_pylist()
         texts = [((stream,), text) for stream, text in zip(streams, xml, strict=True)]
         found = compute_bindings(replica.automaton, "", texts)
-        bindings = _kept(found.bindings, found.values["strVal"].to_pylist(), replica)
+        every = _keyed(found.bindings, found.values["strVal"].to_pylist())
+        absent = block_rows(replica.registry, replica.absences, every, _times(rows))
+        bindings = chosen(every, np.flatnonzero(replica.registry.retention.kept(every["pair"])))
         documents = _documents(rows, replica.version, with_content=self.with_content)
         starts = np.searchsorted(bindings["doc"], np.arange(rows.num_rows + 1))
         routes = bindings["valued"] & among(bindings["pair"].astype(np.int64), replica.ends)
         buckets = bucket_of(bindings["key"][routes], self.buckets)
-        routed = distinct(buckets << 32 | bindings["doc"][routes])
+        absent_in = bucket_of(absent["key"].to_numpy(), self.buckets)
+        absent_docs = absent["doc"].to_numpy()
+        joined = buckets << 32 | bindings["doc"][routes]
+        routed = distinct(np.concatenate((joined, absent_in << 32 | absent_docs)))
         clock = max(int(rows[name].to_numpy().max(initial=-LATEST)) for name in ("ts", "clock"))
-        parts: list[tuple[int, bytes, bytes]] = []
+        parts: list[tuple[int, bytes, bytes, bytes]] = []
         for bucket in range(self.buckets):
             low, high = np.searchsorted(routed, [bucket << 32, (bucket + 1) << 32])
             places = routed[low:high] & 0xFFFFFFFF
             doc, at = spread(starts[places], starts[places + 1])
             of_part = pa.table({"doc": doc, **{name: bindings[name][at] for name in BINDING}})
-            parts.append((bucket, packed(documents.take(places)), packed(of_part)))
+            here = np.flatnonzero(absent_in == bucket)
+            placed = pa.array(np.searchsorted(places, absent_docs[here]))
+            waiting = absent.take(here).set_column(ROWS.get_field_index("doc"), "doc", placed)
+            tables = packed(documents.take(places)), packed(of_part), packed(waiting)
+            parts.append((bucket, *tables))
         malformed = rejected_batch([*_malformed(rows, sorted(found.refused))])
         for some in (rejected, malformed):
             if some.num_rows:
-                parts.append((REJECTED_ROWS, packed(pa.Table.from_batches([some])), b""))
+                parts.append((REJECTED_ROWS, packed(pa.Table.from_batches([some])), b"", b""))
         return _batch(parts, replica.version, clock)
 
 
-def _batch(parts: Sequence[tuple[int, bytes, bytes]], version: int, clock: int) -> pa.RecordBatch:
+def _batch(
+    parts: Sequence[tuple[int, bytes, bytes, bytes]], version: int, clock: int
+) -> pa.RecordBatch:
+    bucket, documents, bindings, absences = zip(*parts, strict=True)
     return pa.record_batch(
         {
-            "bucket": [bucket for bucket, _, _ in parts],
+            "bucket": bucket,
             "version": [version] * len(parts),
             "clock": [clock] * len(parts),
-            "documents": [documents for _, documents, _ in parts],
-            "bindings": [bindings for _, _, bindings in parts],
+            "documents": documents,
+            "bindings": bindings,
+            "absences": absences,
         },
         schema=PARTS,
     )
@@ -199,8 +169,8 @@ def _malformed(rows: pa.RecordBatch, places: Iterable[int]) -> Iterator[Rejected
             yield Rejected(row["stream"], row["id"], row["ts"], row["xml"], error)
 
 
-def _kept(bindings: pa.Table, values: Sequence[str], replica: PlanReplica) -> Columns:
-    """Return the bindings that joins keep, with the keys of their values, by document."""
+def _keyed(bindings: pa.Table, values: Sequence[str]) -> Columns:
+    """Return bindings with the keys of their values, by document."""
     keys = np.append(keys_of(values), np.uint64(0))
     value = bindings["value"].combine_chunks()
     columns = {
@@ -208,8 +178,14 @@ def _kept(bindings: pa.Table, values: Sequence[str], replica: PlanReplica) -> Co
         "valued": value.is_valid().to_numpy(zero_copy_only=False),
         "key": keys[value.fill_null(len(values)).to_numpy()],
     }
-    rows = np.flatnonzero(replica.registry.retention.kept(columns["pair"]))
-    return chosen(columns, rows[np.argsort(columns["doc"][rows], kind="stable")])
+    return chosen(columns, np.argsort(columns["doc"], kind="stable"))
+
+
+def _times(rows: pa.RecordBatch) -> pa.Table:
+    """Return the times of documents as a relation of stage 2, numbered from 1."""
+    numbers = np.arange(rows.num_rows) + 1
+    columns = dict.fromkeys(TIMES.names, numbers) | {"clock": rows["clock"]}
+    return pa.table({**columns, **dict.fromkeys(("start", "ts"), rows["ts"])}, schema=TIMES)
 
 
 def _documents(rows: pa.RecordBatch, version: int, *, with_content: bool) -> pa.Table:

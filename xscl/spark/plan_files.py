@@ -36,11 +36,24 @@ PLAN: Mapping[str, pa.Schema] = {
             ("query", pa.string()),
         ]
     ),
+    "absence": pa.schema(
+        [
+            ("key", pa.string()),
+            ("number", pa.int64()),
+            ("left", pa.int32()),
+            ("right", pa.int32()),
+            ("window", pa.int64()),
+            ("left_nodes", pa.list_(pa.int32())),
+            ("right_nodes", pa.list_(pa.int32())),
+        ]
+    ),
     "removed_row": pa.schema([("qid", pa.int32())]),
     "removed_subscriber": pa.schema([("key", pa.string())]),
 }
 """Rows of R_T with what they refer to, and their subscribers.  `since` is the first version whose
-documents a subscriber sees.  The last two relations are removed before the others are added."""
+documents a subscriber sees.  An absence is a subscriber, too: with the rows of R_T of both of its
+blocks, and the places, among their nodes, of the values that are equal.  The last two relations are
+removed before the others are added."""
 
 Change = Mapping[str, pa.Table]
 """A table for each relation of `PLAN`."""

@@ -6,8 +6,9 @@ that a state has kept, mean the same to all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from templates.storage import Mask, Numbers
 from xscl.documents.results import Subscription
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import install_pairs
+from xscl.spark.absences import Absence
 from xscl.spark.plan_files import Change, PlanFiles
 
 
@@ -49,6 +51,9 @@ class PlanReplica:
         self.version = 0
         self.subscribers: dict[int, list[Subscription]] = {}
         """The subscribers of each row of R_T; their `since` is a version of the plan."""
+        self.absences: list[Absence] = []
+        self.absent: dict[int, Subscription] = {}
+        """The subscription of each absence, by its number."""
         self._files = files
         self._lateness = lateness
         self._clear()
@@ -56,7 +61,10 @@ class PlanReplica:
     def _clear(self) -> None:
         self.registry = Registry(_NoStorage())
         self.automaton = Automaton()
+        self._compared: set[int] = set()  # pairs whose values absences compare
         self.subscribers.clear()
+        self.absences.clear()
+        self.absent.clear()
 
     def advance(self, version: int) -> None:
         """Become another version, by the changes since if they are there; raises StoreError."""
@@ -77,31 +85,64 @@ class PlanReplica:
         if removed:
             for qid, known in list(self.subscribers.items()):
                 self.subscribers[qid] = [one for one in known if one.key not in removed]
+            self.absences = [one for one in self.absences if one.key not in removed]
+            self.absent = {n: one for n, one in self.absent.items() if one.key not in removed}
         rows = change["r_t"]
         keep = rows["keep"].to_numpy()
         later = np.where(keep < INFINITE, keep + self._lateness, keep)
         rows = rows.set_column(rows.column_names.index("keep"), "keep", pa.array(later))
         uses = ((qid, 1) for qid in rows["qid"].to_pylist())
         self.registry.add_stored({**change, "r_t": rows}, uses)
-        install_pairs(self.automaton, self.registry.take_changed())
+        absences = {row["key"]: _absence(row) for row in change["absence"].to_pylist()}
+        self.absences.extend(absences.values())
+        self._install(absences.values())
         for row in change["subscriber"].to_pylist():
+            absence = absences.get(row["key"])
             one = Subscription(
                 number=0,
                 name=row["name"],
                 query=row["query"],
-                template=self.registry.row(row["qid"]).template,
+                template=0 if absence else self.registry.row(row["qid"]).template,
                 qid=row["qid"],
                 outputs=tuple(zip(row["places"], row["outputs"], strict=True)),
                 since=row["since"],
                 distinct=row["is_distinct"],
                 key=row["key"],
             )
-            self.subscribers.setdefault(one.qid, []).append(one)
+            if absence is not None:
+                self.absent[absence.number] = one
+            else:
+                self.subscribers.setdefault(one.qid, []).append(one)
+
+    def _install(self, absences: Iterable[Absence]) -> None:
+        """Install the pairs of new rows; those that absences compare have values."""
+        changed = {pair.number: pair for pair in self.registry.take_changed()}
+        for one in absences:
+            for qid, nodes in ((one.left, one.left_nodes), (one.right, one.right_nodes)):
+                for number in self._pairs(qid, nodes):
+                    self._compared.add(number)
+                    changed.setdefault(number, self.registry.pairs.describe(number))
+        install_pairs(
+            self.automaton,
+            [p._replace(valued=p.valued or p.number in self._compared) for p in changed.values()],
+        )
+
+    def _pairs(self, qid: int, nodes: Sequence[int]) -> list[int]:
+        """Return the pairs that end in some nodes of a row's results."""
+        row = self.registry.row(qid)
+        graph = self.registry.members[row.template].template.graph
+        outputs = [number for number, node in enumerate(graph.nodes) if node.output]
+        ends = {outputs[place] for place in nodes}
+        return [
+            pair for pair, (_, child) in zip(row.pairs, graph.pairs, strict=True) if child in ends
+        ]
 
     def _index(self) -> None:
         """Index the designated equalities of all rows, packed, and the others of each."""
         alone, leads, others = [], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for members in self.registry.members.values():
+            if not members.two_sided:  # a block of an absence
+                continue
             rows = members.registered.every()
             lead = np.array([self.registry.lead(qid) for qid in rows["qid"].tolist()], np.int64)
             places = range(len(members.template.graph.equalities))
@@ -134,6 +175,11 @@ class PlanReplica:
     def keep(self) -> int:
         """The longest retention of a document's bindings, in ticks."""
         return self.registry.retention.horizon().keep
+
+
+def _absence(row: Mapping[str, Any]) -> Absence:
+    nodes = {name: tuple(row[name]) for name in ("left_nodes", "right_nodes")}
+    return Absence(**{**row, **nodes})
 
 
 @lru_cache(maxsize=4)

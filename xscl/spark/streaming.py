@@ -23,24 +23,18 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from templates.columns.columns import Columns
+from templates.columns.columns import columns_of
 from xscl.atomic_files import write_durably
 from xscl.ingestion.pipeline import PipelineError
 from xscl.language.parser import parse_window
-from xscl.spark.bucket import Bucket, read_parts
+from xscl.spark.absences import ROWS, Waiting
+from xscl.spark.bucket import Bucket, Read, read_parts
 from xscl.spark.catalog import Catalog, published_plan
 from xscl.spark.hadoop_files import exists
-from xscl.spark.match_rows import FOUND, MatchRows, rejected_matches, within_bound
+from xscl.spark.match_rows import FOUND, MatchRows, absent_table, rejected_matches, within_bound
 from xscl.spark.matching import FOUND_TYPE, PARTS_TYPE
-from xscl.spark.parts import (
-    BATCH,
-    BINDING,
-    REJECTED_ROWS,
-    Shredding,
-    documents_in_order,
-    packed,
-    unpacked,
-)
+from xscl.spark.part_format import BATCH, BINDINGS, DOCUMENTS, REJECTED_ROWS, packed, unpacked
+from xscl.spark.parts import Shredding, documents_in_order
 from xscl.spark.plan_files import PlanFiles
 from xscl.spark.plan_replica import PlanReplica, replica_of
 
@@ -57,6 +51,7 @@ class _Live(NamedTuple):
 
     stamp: str
     bucket: Bucket
+    waiting: Waiting
 
 
 _live: dict[tuple[str, int], _Live] = {}
@@ -88,48 +83,58 @@ class BucketJoin(StatefulProcessor):
         self._progress = handle.getValueState(
             "progress", "stamp string, clock bigint, batch bigint, number bigint"
         )
+        self._absent = handle.getValueState("absent", "left binary, right binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Join the parts of a micro-batch."""
         parts = list(rows)
-        pairs = [(bytes(part.documents), bytes(part.bindings)) for part in parts]
+        data = [
+            (bytes(part.documents), bytes(part.bindings), bytes(part.absences)) for part in parts
+        ]
         if key[0] == REJECTED_ROWS:
-            for documents, _ in pairs:
+            for documents, _, _ in data:
                 yield Row(found=packed(rejected_matches(unpacked(documents))))
             return
         old = self._progress.get()
         stamp, clock, batch, number = old or ("", _BEGINNING, 0, _BEGINNING)
         version = max(part.version for part in parts)
         replica = replica_of(self._files, self._settings.lateness, version)
-        bucket = self._bucket(key[0], stamp, replica)
-        read = read_parts(pairs)
+        live = self._restored(key[0], stamp, replica)
         now = max(clock, *(part.clock for part in parts))
-        if read is not None:
-            documents, bindings = _after(*read, clock)
-            number = self._checked(documents, number)
-            found = bucket.join(replica, documents, bindings)
-            rows_of = MatchRows(replica, bucket, with_content=self._settings.content)
-            if len(table := rows_of.table(found)):
-                yield Row(found=packed(table))
-            self._keep(batch + 1, documents, bindings, now - replica.keep)
-            bucket.evict(replica, now)
+        read = _after(read_parts(data) or NOTHING, clock)
+        found = [_absent(live.waiting, replica, read, now, self._settings)]
+        if read.documents.num_rows:
+            number = self._checked(read.documents, number)
+            joined = live.bucket.join(replica, read.documents, read.bindings)
+            rows_of = MatchRows(replica, live.bucket, with_content=self._settings.content)
+            found.append(rows_of.table(joined))
+            self._keep(batch + 1, read, now - replica.keep)
+            live.bucket.evict(replica, now)
+        if any(map(len, found)):
+            yield Row(found=packed(pa.concat_tables(found)))
         self._forget(now - replica.keep)
+        if replica.absences or self._absent.exists():
+            self._absent.update(tuple(map(packed, live.waiting.state())))
         stamp = os.urandom(8).hex()
         self._progress.update((stamp, now, batch + 1, number))
-        _live[self._reader, key[0]] = _Live(stamp, bucket)
+        _live[self._reader, key[0]] = live._replace(stamp=stamp)
 
-    def _bucket(self, number: int, stamp: str, replica: PlanReplica) -> Bucket:
-        """Return the join state of a bucket as of the last micro-batch."""
+    def _restored(self, number: int, stamp: str, replica: PlanReplica) -> _Live:
+        """Return the state of a bucket as of the last micro-batch."""
         live = _live.pop((self._reader, number), None)
         if live is not None and live.stamp == stamp:
-            return live.bucket
-        bucket = Bucket(number, self._settings.buckets)
+            return live
+        live = _Live(
+            stamp, Bucket(number, self._settings.buckets), Waiting(self._settings.lateness)
+        )
         kept = sorted(self._parts.iterator(), key=lambda one: tuple(one[0]))
         for _, part in kept:
-            read = read_parts([(bytes(part[0]), bytes(part[1]))])
+            read = read_parts([(bytes(part[0]), bytes(part[1]), b"")])
             assert read is not None, "only parts with documents are kept"
-            bucket.restore(replica, *read)
-        return bucket
+            live.bucket.restore(replica, read.documents, read.bindings)
+        if (waiting := self._absent.get()) is not None:
+            live.waiting.restore(*(unpacked(bytes(one)) if one else None for one in waiting))
+        return live
 
     def _checked(self, documents: pa.Table, number: int) -> int:
         """Return the number of the last document; raises PipelineError if numbers step back."""
@@ -141,17 +146,17 @@ class BucketJoin(StatefulProcessor):
             )
         return max(number, int(numbers.max()))
 
-    def _keep(self, batch: int, documents: pa.Table, bindings: Columns, oldest: int) -> None:
+    def _keep(self, batch: int, read: Read, oldest: int) -> None:
         """Keep of a micro-batch the documents that a later one can join."""
-        ts = documents["ts"].to_numpy()
+        ts = read.documents["ts"].to_numpy()
         stays = ts >= oldest
         if not stays.any():
             return
-        rows = stays[bindings["doc"]]
+        rows = stays[read.bindings["doc"]]
         place = np.cumsum(stays) - 1
-        columns = {name: bindings[name][rows] for name in BINDING}
-        part = pa.table({"doc": place[bindings["doc"][rows]], **columns})
-        value = packed(documents.filter(pa.array(stays))), packed(part)
+        columns = {name: read.bindings[name][rows] for name in BINDINGS.names}
+        part = pa.table({**columns, "doc": place[columns["doc"]]})
+        value = packed(read.documents.filter(pa.array(stays))), packed(part)
         self._parts.updateValue((batch, int(ts[stays].max())), value)
 
     def _forget(self, oldest: int) -> None:
@@ -168,11 +173,22 @@ _BEGINNING = -(1 << 62)
 """Before all times and numbers."""
 
 
-def _after(documents: pa.Table, bindings: Columns, clock: int) -> tuple[pa.Table, Columns]:
+NOTHING = Read(DOCUMENTS.empty_table(), columns_of(BINDINGS.empty_table()), ROWS.empty_table())
+
+
+def _after(read: Read, clock: int) -> Read:
     """Return documents that arrive at a clock or later: that of the micro-batches before."""
-    later = np.maximum(documents["clock"].to_numpy(), clock)
-    place = documents.column_names.index("clock")
-    return documents.set_column(place, "clock", pa.array(later)), bindings
+    later = np.maximum(read.documents["clock"].to_numpy(), clock)
+    place = read.documents.column_names.index("clock")
+    return read._replace(documents=read.documents.set_column(place, "clock", pa.array(later)))
+
+
+def _absent(
+    waiting: Waiting, replica: PlanReplica, read: Read, clock: int, settings: StreamSettings
+) -> pa.Table:
+    """Return the absences (`FOUND`) whose time is over at a clock."""
+    over = waiting.join(replica.absences, read.absences, read.documents, clock)
+    return absent_table(replica, over, with_content=settings.content)
 
 
 def stream(

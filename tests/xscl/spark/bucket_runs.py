@@ -10,11 +10,14 @@ import pyarrow as pa
 
 from feeds.documents import Document
 from xscl.errors import QueryError
+from xscl.spark.absences import Waiting
 from xscl.spark.bucket import Bucket, read_parts
 from xscl.spark.catalog import Catalog
-from xscl.spark.match_rows import MatchRows
-from xscl.spark.parts import REJECTED_ROWS, Shredding
+from xscl.spark.match_rows import MatchRows, absent_table
+from xscl.spark.part_format import REJECTED_ROWS
+from xscl.spark.parts import Shredding
 from xscl.spark.plan_replica import replica_of
+from xscl.spark.streaming import NOTHING
 
 Batches = Sequence[Sequence[Document]]
 
@@ -38,6 +41,7 @@ class BucketRun:
         self._buckets = buckets
         self._lateness = lateness
         self._joined: dict[int, Bucket] = {}
+        self._waiting: dict[int, Waiting] = {}
         self._number = 0
         self._clock = -(1 << 40)
 
@@ -51,15 +55,19 @@ class BucketRun:
         clock = self._clock
         for batch in shredding(iter([rows.slice(0, 2), rows.slice(2)])):
             for part in batch.to_pylist():
-                parts[part["bucket"]].append((part["documents"], part["bindings"]))
+                data = part["documents"], part["bindings"], part["absences"]
+                parts[part["bucket"]].append(data)
                 clock = max(clock, part["clock"])
         assert REJECTED_ROWS not in parts
         replica = replica_of(files, self._lateness, version)
         for number, several in parts.items():
-            read = read_parts(several)
-            if read is not None:
+            read = read_parts(several) or NOTHING
+            waiting = self._waiting.setdefault(number, Waiting(self._lateness))
+            over = waiting.join(replica.absences, read.absences, read.documents, clock)
+            yield from absent_table(replica, over, with_content=True).to_pylist()
+            if read.documents.num_rows:
                 bucket = self._joined.setdefault(number, Bucket(number, self._buckets))
-                found = bucket.join(replica, *read)
+                found = bucket.join(replica, read.documents, read.bindings)
                 yield from MatchRows(replica, bucket, with_content=True).table(found).to_pylist()
                 bucket.evict(replica, clock)
 

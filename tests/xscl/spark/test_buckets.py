@@ -128,3 +128,48 @@ def test_a_distinct_match_is_whole_in_each_bucket_that_finds_it(
     expected = found_in_engine(NAMED, batches, 0)
     assert {one.subscription for one in expected} == NAMED.keys()
     assert found == expected
+
+
+LETTERS = st.sampled_from("uvw")
+LEAVES = st.lists(st.tuples(st.sampled_from("abck"), LETTERS), min_size=1, max_size=4)
+ABSENCES = {
+    "one": "S//e[./a->x] NOT FOLLOWED BY{x=y, 3} S//e[./b->y]",
+    "again": "S//e[./a->x] NOT FOLLOWED BY{x=y, 5} S//e[./b->y]",
+    "two": "S//e[./a->x][./b->u] NOT FOLLOWED BY{v=u AND x=y, 4} S//e[./a->y][./b->v]",
+    "bound": "S//e[./a->x][./c->z] NOT FOLLOWED BY{x=y, 4} S//e[./b->y]",
+    "attribute": "S//e[./k->x] NOT FOLLOWED BY{y=x, 2} S//e/@k->y",
+    "beside": "S//e[./a->x] FOLLOWED BY{x=y, 5} S//e[./b->y]",
+}
+
+
+@st.composite
+def events(draw: st.DrawFn) -> list[Document]:
+    """Return documents whose times rise, but for a few that are late."""
+    found, time = [], 0
+    for number in range(draw(st.integers(2, 10))):
+        time += draw(st.integers(0, 3))
+        late = draw(st.sampled_from((0, 0, 0, 1, 4)))
+        leaves = "".join(f"<{name}>{text}</{name}>" for name, text in draw(LEAVES))
+        xml = f'<e k="{draw(LETTERS)}">{leaves}</e>'.encode()
+        found.append(Document("S", f"d{number}", max(0, time - late), xml))
+    return found
+
+
+@pytest.mark.hypothesis
+def test_drawn_absences_are_those_of_one_engine() -> None:
+    seen: Counter[str] = Counter()
+
+    @examples(200)
+    @given(events(), CUTS, CUTS, st.sampled_from((1, 4, 64)), st.sampled_from((0, 0, 3)))
+    def agree(
+        documents: list[Document], cuts: list[bool], others: list[bool], buckets: int, late: int
+    ) -> None:
+        with tempfile.TemporaryDirectory() as folder, Catalog(Path(folder)) as catalog:
+            catalog.subscribe_many(ABSENCES)
+            found = found_in_buckets(catalog, cut(documents, cuts), buckets, lateness=late)
+        assert found == found_in_engine(ABSENCES, cut(documents, others), late)
+        seen["cases"] += 1
+        seen.update({one.subscription for one in found})
+
+    agree()
+    assert all(seen[name] for name in ABSENCES), seen

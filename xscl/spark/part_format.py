@@ -1,0 +1,77 @@
+"""The parts that pass from stage 1 to the buckets, as rows of Spark."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from templates.columns.columns import Column
+
+PARTS = pa.schema(
+    [
+        ("bucket", pa.int32()),
+        ("version", pa.int64()),
+        ("clock", pa.int64()),
+        ("documents", pa.binary()),
+        ("bindings", pa.binary()),
+        ("absences", pa.binary()),
+    ]
+)
+"""A part: `version` is that of the plan, `clock` the largest time of the portion's documents,
+`absences` are rows of the blocks of absences (`absences.ROWS`).  `doc` is the place of a document
+in the part.
+
+The bucket `REJECTED_ROWS` has rows that are no documents instead (`rejected_rows.REJECTED`)."""
+
+REJECTED_ROWS = -1
+BATCH = "batch"
+"""The column of a streaming frame with the time of the micro-batch."""
+
+DOCUMENTS = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("clock", pa.int64()),
+        ("ts", pa.int64()),
+        ("stream", pa.string()),
+        ("id", pa.string()),
+        ("xml", pa.binary()),
+        ("version", pa.int64()),
+    ]
+)
+"""The documents of a part.  `number` orders arrivals, `clock` is the largest time that arrived
+earlier, `xml` is null unless matches have their content."""
+
+BINDINGS = pa.schema(
+    [
+        ("doc", pa.int64()),
+        ("pair", pa.int32()),
+        ("node1", pa.int32()),
+        ("node2", pa.int32()),
+        ("key", pa.uint64()),
+        ("valued", pa.bool_()),
+    ]
+)
+"""The bindings of a part, with the keys of values instead of texts."""
+
+BINDING = tuple(name for name in BINDINGS.names if name != "doc")
+
+
+def packed(table: pa.Table) -> bytes:
+    """Return a table as an Arrow stream; b"" if it has no rows."""
+    if not table.num_rows:
+        return b""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def unpacked(data: bytes) -> pa.Table:
+    """Return the table that `packed` made bytes of; not for b""."""
+    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+
+
+def bucket_of(keys: Column, buckets: int) -> Column:
+    """Return the buckets of values, by their keys."""
+    return ((keys >> np.uint64(32)) % np.uint64(buckets)).astype(np.int64)
