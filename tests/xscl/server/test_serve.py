@@ -475,7 +475,8 @@ def test_what_waits_is_read_once(place: DataDirectory, monkeypatch: pytest.Monke
     segments = Spool.segments
 
     def asked_segments(spool: Spool, after: int, limit: int | None = None) -> list[Segment]:
-        asked.append(after)
+        if any(spool is one for one in spools):  # another service of this process may look, too
+            asked.append(after)
         return segments(spool, after, limit)
 
     def opened(directory: Path, *, read_only: bool) -> Spool:
