@@ -20,14 +20,12 @@ from templates.columns.columns import (
     pack,
     unpack,
 )
-from templates.columns.values import keys_of
 from templates.model.relations import TIMES
 from templates.model.result_bound import RESULTS
 from templates.processor import SMALL_BATCH
 from templates.smallbatch.evaluator import SmallBatch
 from templates.sql.queries import ConjunctiveQueries
 from templates.state.join_state import JoinState
-from xscl.documents.document_ids import document_name
 from xscl.spark.absences import ROWS
 from xscl.spark.part_format import BINDING, BINDINGS, DOCUMENTS, bucket_of, unpacked
 from xscl.spark.plan_replica import PlanReplica
@@ -46,6 +44,31 @@ class Found(NamedTuple):
 
     rows: pa.Table
     cuts: Sequence[tuple[int, int]]
+
+
+class Read(NamedTuple):
+    """The documents of parts in the order of arrival (`DOCUMENTS`), with what belongs to them.
+
+    In `bindings`, and in `absences` (`absences.ROWS`), `doc` is the place of a document.
+    """
+
+    documents: pa.Table
+    bindings: Columns
+    absences: pa.Table
+
+
+def selected(read: Read, mask: Column) -> Read:
+    """Return the documents of a mask, with what belongs to them."""
+    place = np.cumsum(mask) - 1
+    rows = chosen(read.bindings, np.flatnonzero(mask[read.bindings["doc"]]))
+    doc = read.absences["doc"].to_numpy()
+    absences = read.absences.filter(pa.array(mask[doc]))
+    places = pa.array(place[doc[mask[doc]]])
+    return Read(
+        read.documents.filter(pa.array(mask)),
+        {**rows, "doc": place[rows["doc"]]},
+        absences.set_column(ROWS.get_field_index("doc"), "doc", places),
+    )
 
 
 class _Designated(NamedTuple):
@@ -97,6 +120,17 @@ class Bucket:
         kept: int = self.table.num_rows
         return self._next - kept
 
+    def unknown(self, read: Read) -> Read:
+        """Return the documents that are not kept already.
+
+        A row that is given again changes nothing, as in an engine.
+        """
+        digests = read.documents["digest"].to_numpy()
+        first = np.zeros(len(digests), np.bool_)
+        first[np.unique(digests, return_index=True)[1]] = True
+        is_new = first & ~np.isin(digests, self.table["digest"].to_numpy())
+        return read if is_new.all() else selected(read, is_new)
+
     def join(self, replica: PlanReplica, documents: pa.Table, bindings: Columns) -> Found:
         """Add documents, and return the results that they complete."""
         rows, times = self._add(documents, bindings)
@@ -142,7 +176,6 @@ class Bucket:
             }
         )
         ts = documents["ts"].to_numpy()
-        names = document_names(documents)
         times = pa.table(
             {
                 "doc": numbers,
@@ -150,7 +183,7 @@ class Bucket:
                 "ts": ts,
                 "clock": documents["clock"].to_numpy(),
                 "rank": numbers,
-                "base": keys_of(names).astype(np.int64),  # a document does not join itself
+                "base": documents["base"].to_numpy(),  # a document does not join itself
                 "first": numbers,
             },
             schema=TIMES,
@@ -203,23 +236,6 @@ class Bucket:
 
 def _packed(kept: Columns) -> Column:
     return pack(kept["doc"], kept["node2"].astype(np.int64))
-
-
-def document_names(documents: pa.Table) -> list[str]:
-    """Return the names of documents (`DOCUMENTS`)."""
-    columns = (documents[name].to_pylist() for name in ("stream", "id"))
-    return list(map(document_name, *columns))
-
-
-class Read(NamedTuple):
-    """The documents of parts in the order of arrival (`DOCUMENTS`), with what belongs to them.
-
-    In `bindings`, and in `absences` (`absences.ROWS`), `doc` is the place of a document.
-    """
-
-    documents: pa.Table
-    bindings: Columns
-    absences: pa.Table
 
 
 def read_parts(parts: Iterable[tuple[bytes, bytes, bytes]]) -> Read | None:

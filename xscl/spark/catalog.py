@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import closing
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -16,13 +19,13 @@ from xscl.engine.facade import Engine
 from xscl.errors import QueryError, StoreError
 from xscl.shredding.remote.remote_bindings import texts_of
 from xscl.spark.designation import Sample, absence_of, designated, reason_against
-from xscl.spark.plan_files import PLAN, PlanFiles
+from xscl.spark.plan_files import PLAN, PlanFiles, digest_of
 from xscl.spark.plan_replica import PlanReplica
 
 WHOLE_AFTER = 200
 """Changes after which a whole plan is written, so that a new worker applies few."""
 
-_STORE, _PLAN = "catalog.sqlite", "plan"
+_STORE, _PLAN = "catalog.sqlite", "plan-"
 
 
 class _Published(NamedTuple):
@@ -76,7 +79,7 @@ class PlanWriter:
         rows = joined | {qid for one in absences.values() for qid in (one.left, one.right)}
         if not gone and not new and self._version:
             return
-        version, added = self._version + 1, sorted(rows - self._rows)
+        version, added = self._version + 1, rows - self._rows
         with engine.host.transactions.change() as state:
             leads = designated(state.registry, sorted(joined - self._rows), self._sample)
             if leads:
@@ -86,19 +89,29 @@ class PlanWriter:
             one.key: _Published(one.name, one.query, self._since(one, version))
             for one in wanted.values()
         }
-        is_whole = not self._version or self._changes >= WHOLE_AFTER
-        listed = list(wanted.values()) if is_whole else new
-        change = {
-            **registry.stored(sorted(rows) if is_whole else added),
-            "subscriber": _table([(one, subscribers[one.key].since) for one in listed]),
-            "absence": pa.Table.from_pylist(
-                [absences[one.key]._asdict() for one in listed if one.key in absences],
-                schema=PLAN["absence"],
-            ),
-            "removed_row": _numbers([] if is_whole else sorted(self._rows - rows)),
-            "removed_subscriber": _keys([] if is_whole else sorted(gone)),
+        is_whole = not self._version or bool(gone) or self._changes >= WHOLE_AFTER
+
+        def change(qids: Iterable[int], listed: Collection[Subscription]) -> dict[str, pa.Table]:
+            return {
+                **registry.stored(sorted(qids)),
+                "subscriber": _table([(one, subscribers[one.key].since) for one in listed]),
+                "absence": pa.Table.from_pylist(
+                    [absences[one.key]._asdict() for one in listed if one.key in absences],
+                    schema=PLAN["absence"],
+                ),
+                "removed_row": _numbers([]),
+                "removed_subscriber": _digests([]),
+            }
+
+        removed = {
+            "removed_row": _numbers(sorted(self._rows - rows)),
+            "removed_subscriber": _digests(gone),
         }
-        self._files.write(version, change, whole=is_whole)
+        self._files.write(
+            version,
+            change(added, new) | removed,
+            change(rows, wanted.values()) if is_whole else None,
+        )
         self._changes = 0 if is_whole else self._changes + 1
         self._version, self._rows, self._subscribers = version, rows, subscribers
 
@@ -133,8 +146,9 @@ def _numbers(qids: list[int]) -> pa.Table:
     return pa.table([pa.array(qids, pa.int32())], schema=PLAN["removed_row"])
 
 
-def _keys(keys: list[str]) -> pa.Table:
-    return pa.table([pa.array(keys, pa.string())], schema=PLAN["removed_subscriber"])
+def _digests(keys: Iterable[str]) -> pa.Table:
+    digests = sorted(map(digest_of, keys))
+    return pa.table([pa.array(digests, pa.string())], schema=PLAN["removed_subscriber"])
 
 
 def published_plan(directory: str | Path) -> PlanFiles:
@@ -142,8 +156,8 @@ def published_plan(directory: str | Path) -> PlanFiles:
 
     Raises StoreError if there is no catalog, OSError if it cannot be read.
     """
-    files = PlanFiles(Path(directory).absolute() / _PLAN)
-    if not files.current():
+    place = _known_place(Path(directory).absolute())
+    if place is None or not (files := PlanFiles(place)).current():
         raise StoreError(
             f"there is no catalog in {directory}",
             hint="'xscl spark subscribe' and xscl.spark.Catalog make one",
@@ -155,7 +169,7 @@ def published_queries(files: PlanFiles) -> dict[str, str]:
     """Return the query of each subscription of a catalog, by name, in the order of names."""
     replica = PlanReplica(files, 0)
     replica.advance(files.current())
-    known = (one for several in replica.subscribers.values() for one in several)
+    known = [*replica.absent.values(), *chain.from_iterable(replica.subscribers.values())]
     return {one.name: one.query for one in sorted(known, key=lambda one: one.name)}
 
 
@@ -178,9 +192,10 @@ class Catalog:
         self.directory = Path(directory).absolute()
         self.directory.mkdir(parents=True, exist_ok=True)
         self._forever = forever
+        is_new = not (self.directory / _STORE).exists()
         self._engine = Engine(self.directory / _STORE)
         try:
-            self.files = PlanFiles(self.directory / _PLAN)
+            self.files = PlanFiles(_place(self.directory, is_new=is_new))
             self._writer = PlanWriter(self.files, cache(lambda: texts_of(sample)))
             self._write()
         except BaseException:
@@ -229,10 +244,20 @@ class Catalog:
                 )
         self._write()
 
-    def unsubscribe(self, name: str) -> None:
-        """Remove a subscription; the next micro-batch has no results of it.  Raises XsclError."""
-        self._engine.unsubscribe(name)
-        self._write()
+    def unsubscribe(self, *names: str) -> None:
+        """Remove subscriptions; the next micro-batch has no results of them.  Raises XsclError.
+
+        No file of the catalog keeps their text: the plan and the store are rewritten, once for all
+        names.
+        """
+        with closing(self._engine.host.connect()) as store:
+            store.plan_rewrite()
+            try:
+                for name in names:
+                    self._engine.unsubscribe(name)
+            finally:
+                self._write()
+                store.rewrite()
 
     def _write(self) -> None:
         transactions = self._engine.host.transactions
@@ -248,3 +273,18 @@ class Catalog:
                     or reason_against(state, one, forever=self._forever) is None
                 ],
             )
+
+
+def _place(directory: Path, *, is_new: bool) -> Path:
+    """Return the folder of a catalog's plan.
+
+    Its name is the catalog's own: executors never read the plan of another catalog that has taken
+    the place of theirs.
+    """
+    while is_new and (left := _known_place(directory)) is not None:
+        shutil.rmtree(left)
+    return _known_place(directory) or directory / f"{_PLAN}{os.urandom(8).hex()}"
+
+
+def _known_place(directory: Path) -> Path | None:
+    return min(directory.glob(f"{_PLAN}*"), default=None)

@@ -204,8 +204,14 @@ def within_bound(found: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     group = Window.partitionBy("newcomer", "subscription")
-    counted = found.withColumn("_total", F.sum("answers").over(group))
-    numbered = counted.withColumn("_place", F.row_number().over(group.orderBy("id")))
+    by_id = group.orderBy("id")
+    counted = found.withColumns(
+        {
+            "_total": F.sum("answers").over(group),
+            "_place": F.row_number().over(by_id),
+            "_before": F.lag("id").over(by_id),
+        }
+    )
     is_over = F.col("_total") > RESULTS
     message = F.format_string(
         "%s has more than %s results with the subscription %s: it has none of them",
@@ -219,10 +225,10 @@ def within_bound(found: DataFrame) -> DataFrame:
         F.lit("results").alias("reason"),
         message.alias("message"),
     )
-    kept = numbered.where(~is_over | (F.col("_place") == 1))
+    is_another = F.col("subscription").isNull() | ~F.col("id").eqNullSafe(F.col("_before"))
+    kept = counted.where(F.when(is_over, F.col("_place") == 1).otherwise(is_another))
     columns = [
         F.when(~is_over, F.col(name)).alias(name) for name in MATCHES.names if name != "_rejected"
     ]
     rejected = F.when(is_over, over).otherwise(F.col("_rejected")).alias("_rejected")
-    named = kept.dropDuplicates(["newcomer", "subscription", "id"])
-    return named.select(*columns, rejected)
+    return kept.select(*columns, rejected)

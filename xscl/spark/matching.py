@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +18,8 @@ from xscl.spark.catalog import Catalog
 from xscl.spark.document_rows import documents_of
 from xscl.spark.match_rows import FOUND, MatchRows, absent_table, rejected_matches, within_bound
 from xscl.spark.part_format import PARTS, REJECTED_ROWS, unpacked
-from xscl.spark.parts import PORTION, Shredding, documents_in_order
-from xscl.spark.plan_files import PlanFiles
+from xscl.spark.parts import PORTION, Shredding, checked_buckets, documents_in_order
+from xscl.spark.plan_files import Plan, PlanImage
 from xscl.spark.plan_replica import replica_of
 from xscl.time_format import LATEST
 
@@ -53,22 +50,33 @@ def match(
     are missing or have another type.
     """
     session = documents.sparkSession
-    buckets = buckets or 2 * session.sparkContext.defaultParallelism
+    if buckets is None:
+        buckets = 2 * session.sparkContext.defaultParallelism
+    checked_buckets(buckets)
     rows = documents_in_order(documents, order)
+    plan: Plan
     if isinstance(subscriptions, Catalog):
-        files = subscriptions.files
+        plan = subscriptions.files
     else:
-        directory = Path(tempfile.mkdtemp(prefix="xscl-match-"))
-        # Executors read the plan when the frame is evaluated, perhaps several times.
-        weakref.finalize(session, shutil.rmtree, directory, ignore_errors=True)
-        with Catalog(directory, sample=_sampled(rows), forever=forever) as catalog:
-            catalog.subscribe_many(subscriptions)
-            files = catalog.files
-    version = files.current()
-    shredding = Shredding(files, buckets, lateness=0, with_content=content, version=version)
-    joining = _joining(files, version, buckets, with_content=content)
+        plan = _plan_of(subscriptions, rows, forever=forever)
+    version = plan.current()
+    shredding = Shredding(plan, buckets, lateness=0, with_content=content, version=version)
+    joining = _joining(plan, version, buckets, with_content=content)
     found = rows.mapInArrow(shredding, PARTS_TYPE).groupBy("bucket")
     return within_bound(found.applyInArrow(joining, FOUND_TYPE))
+
+
+def _plan_of(queries: Mapping[str, str], rows: DataFrame, *, forever: bool) -> PlanImage:
+    """Return the plan of queries: a frame may be evaluated whenever, on machines without our files.
+
+    Raises QueryError.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="xscl-match-") as directory,
+        Catalog(directory, sample=_sampled(rows), forever=forever) as catalog,
+    ):
+        catalog.subscribe_many(queries)
+        return catalog.files.image()
 
 
 def _sampled(rows: DataFrame) -> Iterator[Document]:
@@ -80,7 +88,7 @@ def _sampled(rows: DataFrame) -> Iterator[Document]:
 
 
 def _joining(
-    files: PlanFiles, version: int, buckets: int, *, with_content: bool
+    plan: Plan, version: int, buckets: int, *, with_content: bool
 ) -> Callable[[tuple[pa.Scalar, ...], Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return a function for `applyInArrow`: all parts of a bucket to rows of `FOUND`."""
 
@@ -100,8 +108,9 @@ def _joining(
         read = read_parts(parts)
         if read is None:
             return
-        replica = replica_of(files, 0, version)
+        replica = replica_of(plan, 0, version)
         bucket = Bucket(key[0].as_py(), buckets)
+        read = bucket.unknown(read)
         for documents, bindings in _steps(read.documents, read.bindings):
             found = bucket.join(replica, documents, bindings)
             rows = MatchRows(replica, bucket, with_content=with_content).table(found)

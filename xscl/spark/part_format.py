@@ -36,10 +36,13 @@ DOCUMENTS = pa.schema(
         ("id", pa.string()),
         ("xml", pa.binary()),
         ("version", pa.int64()),
+        ("base", pa.int64()),
+        ("digest", pa.int64()),
     ]
 )
 """The documents of a part.  `number` orders arrivals, `clock` is the largest time that arrived
-earlier, `xml` is null unless matches have their content."""
+earlier, `xml` is null unless matches have their content.  `base` is a key of the document's name,
+`digest` one of its name and text."""
 
 BINDINGS = pa.schema(
     [

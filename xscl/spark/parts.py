@@ -9,6 +9,7 @@ silently when files come in another order.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from feeds.xml.xmlparse import parse
 from templates.columns.columns import Columns, among, chosen, columns_of, distinct, spread
 from templates.columns.values import keys_of
 from templates.model.relations import TIMES
+from xscl.documents.document_ids import document_name
 from xscl.shredding.remote.remote_bindings import compute_bindings
 from xscl.spark.absences import ROWS, block_rows
 from xscl.spark.document_rows import checked_columns, documents_of
@@ -34,13 +36,22 @@ from xscl.spark.part_format import (
     bucket_of,
     packed,
 )
-from xscl.spark.plan_files import PlanFiles, claimed_version
+from xscl.spark.plan_files import Plan, PlanFiles
 from xscl.spark.plan_replica import PlanReplica, replica_of
 from xscl.spark.rejected_rows import Rejected, rejected_batch
 from xscl.time_format import LATEST
 
 PORTION = 10_000
 """Documents that are shredded together; many small parts cost more than their documents."""
+
+MOST_BUCKETS = 4_096
+"""Each portion of documents makes a part for each."""
+
+
+def checked_buckets(buckets: int) -> None:
+    """Raise ValueError unless it is a number of buckets."""
+    if not 1 <= buckets <= MOST_BUCKETS:
+        raise ValueError(f"buckets must be 1 to {MOST_BUCKETS:,}, not {buckets}")
 
 
 def documents_in_order(frame: DataFrame, order: str) -> DataFrame:
@@ -69,7 +80,7 @@ class Shredding:
     the same when it is repeated.
     """
 
-    files: PlanFiles
+    plan: Plan
     buckets: int
     lateness: int
     with_content: bool
@@ -80,16 +91,18 @@ class Shredding:
         for batch in _portions(batches):
             version = self.version
             if self.reader:
-                version = claimed_version(self.files, self.reader, batch[BATCH][0].as_py())
+                assert isinstance(self.plan, PlanFiles), "that of a stream changes"
+                version = self.plan.claimed(self.reader, batch[BATCH][0].as_py())
                 batch = batch.drop_columns([BATCH])
             documents, rejected = documents_of(batch)
             if "number" not in documents.schema.names:
                 for name in ("number", "clock"):
                     documents = documents.append_column(name, documents["ts"])
-            yield self._parts(documents, rejected, replica_of(self.files, self.lateness, version))
+            replica = replica_of(self.plan, self.lateness, version)
+            yield self._parts(documents, rejected, replica, version)
 
     def _parts(
-        self, rows: pa.RecordBatch, rejected: pa.RecordBatch, replica: PlanReplica
+        self, rows: pa.RecordBatch, rejected: pa.RecordBatch, replica: PlanReplica, version: int
     ) -> pa.RecordBatch:
         streams, xml = rows["stream"].to_pylist(), rows["xml"].to_pylist()
         texts = [((stream,), text) for stream, text in zip(streams, xml, strict=True)]
@@ -97,7 +110,7 @@ class Shredding:
         every = _keyed(found.bindings, found.values["strVal"].to_pylist())
         absent = block_rows(replica.registry, replica.absences, every, _times(rows))
         bindings = chosen(every, np.flatnonzero(replica.registry.retention.kept(every["pair"])))
-        documents = _documents(rows, replica.version, with_content=self.with_content)
+        documents = _documents(rows, version, with_content=self.with_content)
         starts = np.searchsorted(bindings["doc"], np.arange(rows.num_rows + 1))
         routes = bindings["valued"] & among(bindings["pair"].astype(np.int64), replica.ends)
         buckets = bucket_of(bindings["key"][routes], self.buckets)
@@ -121,7 +134,7 @@ class Shredding:
         for some in (rejected, malformed):
             if some.num_rows:
                 parts.append((REJECTED_ROWS, packed(pa.Table.from_batches([some])), b"", b""))
-        return _batch(parts, replica.version, clock)
+        return _batch(parts, version, clock)
 
 
 def _batch(
@@ -189,8 +202,12 @@ def _times(rows: pa.RecordBatch) -> pa.Table:
 
 
 def _documents(rows: pa.RecordBatch, version: int, *, with_content: bool) -> pa.Table:
-    columns = {name: rows[name] for name in DOCUMENTS.names if name not in ("xml", "version")}
-    nothing = pa.nulls(rows.num_rows, pa.binary())
-    columns["xml"] = rows["xml"] if with_content else nothing
+    given = ("number", "clock", "ts", "stream", "id")
+    columns = {name: rows[name] for name in given}
+    names = map(document_name, *(rows[name].to_pylist() for name in ("stream", "id")))
+    base = keys_of([*names]).astype(np.int64)
+    texts = np.fromiter(map(zlib.crc32, rows["xml"].to_pylist()), np.int64, rows.num_rows)
+    columns["xml"] = rows["xml"] if with_content else pa.nulls(rows.num_rows, pa.binary())
     columns["version"] = pa.array(np.full(rows.num_rows, version))
+    columns |= {"base": pa.array(base), "digest": pa.array(base ^ texts)}
     return pa.table(columns).cast(DOCUMENTS)

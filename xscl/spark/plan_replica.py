@@ -18,10 +18,14 @@ from templates.model.relations import INFINITE
 from templates.registry.registry import Registry
 from templates.storage import Mask, Numbers
 from xscl.documents.results import Subscription
+from xscl.errors import StoreError
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import install_pairs
 from xscl.spark.absences import Absence
-from xscl.spark.plan_files import Change, PlanFiles
+from xscl.spark.plan_files import Change, Plan, digest_of
+
+_ATTEMPTS = 5
+"""Attempts to read a plan that does not change meanwhile."""
 
 
 class _NoStorage:
@@ -47,14 +51,14 @@ class _NoStorage:
 class PlanReplica:
     """A version of a plan; `lateness`, in ticks, is added to the retention of its rows."""
 
-    def __init__(self, files: PlanFiles, lateness: int) -> None:
+    def __init__(self, plan: Plan, lateness: int) -> None:
         self.version = 0
         self.subscribers: dict[int, list[Subscription]] = {}
         """The subscribers of each row of R_T; their `since` is a version of the plan."""
         self.absences: list[Absence] = []
         self.absent: dict[int, Subscription] = {}
         """The subscription of each absence, by its number."""
-        self._files = files
+        self._plan = plan
         self._lateness = lateness
         self._clear()
 
@@ -69,24 +73,42 @@ class PlanReplica:
     def advance(self, version: int) -> None:
         """Become another version, by the changes since if they are there; raises StoreError."""
         if version == self.version:
-            return
-        for number, is_whole, change in self._files.changes(self.version, version):
+            return None
+        known, self.version = self.version, 0  # a failure leaves no half of a version
+        tried: dict[int, int] = {}
+        while True:
+            current = self._plan.current()
+            try:
+                return self._advance(known, version)
+            except FileNotFoundError as error:  # the writer has removed it for a newer whole plan
+                known, tried[current] = 0, tried.get(current, 0) + 1
+                if tried[current] == _ATTEMPTS:
+                    raise StoreError(f"the plan is damaged: {error}") from error
+
+    def _advance(self, known: int, version: int) -> None:
+        reached = known
+        for number, is_whole, change in self._plan.changes(known, version):
             if is_whole:
                 self._clear()
             self._apply(change)
-            self.version = number
+            reached = number
         self._index()
+        self.version = reached
 
     def _apply(self, change: Change) -> None:
         for qid in change["removed_row"]["qid"].to_pylist():
             for pair in self.registry.remove(qid):
                 self.automaton.remove(pair)
-        removed = set(change["removed_subscriber"]["key"].to_pylist())
+        removed = set(change["removed_subscriber"]["digest"].to_pylist())
         if removed:
             for qid, known in list(self.subscribers.items()):
-                self.subscribers[qid] = [one for one in known if one.key not in removed]
-            self.absences = [one for one in self.absences if one.key not in removed]
-            self.absent = {n: one for n, one in self.absent.items() if one.key not in removed}
+                self.subscribers[qid] = [one for one in known if digest_of(one.key) not in removed]
+            self.absences = [one for one in self.absences if digest_of(one.key) not in removed]
+            self.absent = {
+                number: one
+                for number, one in self.absent.items()
+                if digest_of(one.key) not in removed
+            }
         rows = change["r_t"]
         keep = rows["keep"].to_numpy()
         later = np.where(keep < INFINITE, keep + self._lateness, keep)
@@ -183,12 +205,12 @@ def _absence(row: Mapping[str, Any]) -> Absence:
 
 
 @lru_cache(maxsize=4)
-def _replica(files: PlanFiles, lateness: int) -> PlanReplica:
-    return PlanReplica(files, lateness)
+def _replica(plan: Plan, lateness: int) -> PlanReplica:
+    return PlanReplica(plan, lateness)
 
 
-def replica_of(files: PlanFiles, lateness: int, version: int) -> PlanReplica:
+def replica_of(plan: Plan, lateness: int, version: int) -> PlanReplica:
     """Return a version of a plan, of which a process has one at a time; raises StoreError."""
-    replica = _replica(files, lateness)
+    replica = _replica(plan, lateness)
     replica.advance(version)
     return replica

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,13 +29,13 @@ from xscl.atomic_files import write_durably
 from xscl.ingestion.pipeline import PipelineError
 from xscl.language.parser import parse_window
 from xscl.spark.absences import ROWS, Waiting
-from xscl.spark.bucket import Bucket, Read, read_parts
+from xscl.spark.bucket import Bucket, Read, read_parts, selected
 from xscl.spark.catalog import Catalog, published_plan
 from xscl.spark.hadoop_files import exists
 from xscl.spark.match_rows import FOUND, MatchRows, absent_table, rejected_matches, within_bound
 from xscl.spark.matching import FOUND_TYPE, PARTS_TYPE
 from xscl.spark.part_format import BATCH, BINDINGS, DOCUMENTS, REJECTED_ROWS, packed, unpacked
-from xscl.spark.parts import Shredding, documents_in_order
+from xscl.spark.parts import Shredding, checked_buckets, documents_in_order
 from xscl.spark.plan_files import PlanFiles
 from xscl.spark.plan_replica import PlanReplica, replica_of
 
@@ -52,9 +53,23 @@ class _Live(NamedTuple):
     stamp: str
     bucket: Bucket
     waiting: Waiting
+    since: float
 
 
 _live: dict[tuple[str, int], _Live] = {}
+"""The join states in this worker, by reader and bucket."""
+
+SECONDS = 600.0
+"""Seconds after which a worker drops a join state: the query has ended, or another worker has it
+now."""
+
+
+def _remember(which: tuple[str, int], state: _Live) -> None:
+    """Keep a join state in this worker, and drop those that nobody asked for."""
+    now = time.monotonic()
+    for old in [one for one, live in _live.items() if now - live.since > SECONDS]:
+        del _live[old]
+    _live[which] = state._replace(since=now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +96,7 @@ class BucketJoin(StatefulProcessor):
             "parts", "batch bigint, last bigint", "documents binary, bindings binary"
         )
         self._progress = handle.getValueState(
-            "progress", "stamp string, clock bigint, batch bigint, number bigint"
+            "progress", "stamp string, clock bigint, batch bigint, number bigint, version bigint"
         )
         self._absent = handle.getValueState("absent", "left binary, right binary")
 
@@ -96,15 +111,21 @@ class BucketJoin(StatefulProcessor):
                 yield Row(found=packed(rejected_matches(unpacked(documents))))
             return
         old = self._progress.get()
-        stamp, clock, batch, number = old or ("", _BEGINNING, 0, _BEGINNING)
+        stamp, clock, batch, number, known = old or ("", _BEGINNING, 0, _BEGINNING, 0)
         version = max(part.version for part in parts)
+        if version < known:
+            raise PipelineError(
+                f"the catalog is at version {version}, and documents were joined with {known}",
+                hint="it was replaced by an older copy: begin with another checkpoint",
+            )
         replica = replica_of(self._files, self._settings.lateness, version)
         live = self._restored(key[0], stamp, replica)
         now = max(clock, *(part.clock for part in parts))
-        read = _after(read_parts(data) or NOTHING, clock)
+        read = read_parts(data) or NOTHING
+        number = self._checked(read.documents, number)
+        read = _after(live.bucket.unknown(read), clock)
         found = [_absent(live.waiting, replica, read, now, self._settings)]
         if read.documents.num_rows:
-            number = self._checked(read.documents, number)
             joined = live.bucket.join(replica, read.documents, read.bindings)
             rows_of = MatchRows(replica, live.bucket, with_content=self._settings.content)
             found.append(rows_of.table(joined))
@@ -116,17 +137,16 @@ class BucketJoin(StatefulProcessor):
         if replica.absences or self._absent.exists():
             self._absent.update(tuple(map(packed, live.waiting.state())))
         stamp = os.urandom(8).hex()
-        self._progress.update((stamp, now, batch + 1, number))
-        _live[self._reader, key[0]] = live._replace(stamp=stamp)
+        self._progress.update((stamp, now, batch + 1, number, version))
+        _remember((self._reader, key[0]), live._replace(stamp=stamp))
 
     def _restored(self, number: int, stamp: str, replica: PlanReplica) -> _Live:
         """Return the state of a bucket as of the last micro-batch."""
         live = _live.pop((self._reader, number), None)
         if live is not None and live.stamp == stamp:
             return live
-        live = _Live(
-            stamp, Bucket(number, self._settings.buckets), Waiting(self._settings.lateness)
-        )
+        bucket = Bucket(number, self._settings.buckets)
+        live = _Live(stamp, bucket, Waiting(self._settings.lateness), 0.0)
         kept = sorted(self._parts.iterator(), key=lambda one: tuple(one[0]))
         for _, part in kept:
             read = read_parts([(bytes(part[0]), bytes(part[1]), b"")])
@@ -138,6 +158,8 @@ class BucketJoin(StatefulProcessor):
 
     def _checked(self, documents: pa.Table, number: int) -> int:
         """Return the number of the last document; raises PipelineError if numbers step back."""
+        if not documents.num_rows:
+            return number
         numbers = documents["number"].to_numpy()
         if self._settings.order == "number" and numbers.min() <= number:
             raise PipelineError(
@@ -152,11 +174,8 @@ class BucketJoin(StatefulProcessor):
         stays = ts >= oldest
         if not stays.any():
             return
-        rows = stays[read.bindings["doc"]]
-        place = np.cumsum(stays) - 1
-        columns = {name: read.bindings[name][rows] for name in BINDINGS.names}
-        part = pa.table({**columns, "doc": place[columns["doc"]]})
-        value = packed(read.documents.filter(pa.array(stays))), packed(part)
+        kept = selected(read, stays)
+        value = packed(kept.documents), packed(pa.table(dict(kept.bindings)))
         self._parts.updateValue((batch, int(ts[stays].max())), value)
 
     def _forget(self, oldest: int) -> None:
@@ -218,6 +237,7 @@ def stream(
     Raises PipelineError for other settings than the checkpoint's, a checkpoint that is gone, and
     columns that are missing or have another type; StoreError if there is no catalog.
     """
+    checked_buckets(buckets)
     files = catalog.files if isinstance(catalog, Catalog) else published_plan(catalog)
     settings = StreamSettings(
         buckets, lateness if isinstance(lateness, int) else parse_window(lateness), order, content

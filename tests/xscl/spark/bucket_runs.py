@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+import xscl
 from feeds.documents import Document
 from xscl.errors import QueryError
 from xscl.spark.absences import Waiting
@@ -18,6 +19,7 @@ from xscl.spark.part_format import REJECTED_ROWS
 from xscl.spark.parts import Shredding
 from xscl.spark.plan_replica import replica_of
 from xscl.spark.streaming import NOTHING
+from xscl.subscriptions.match_tables import values_of
 
 Batches = Sequence[Sequence[Document]]
 
@@ -61,12 +63,12 @@ class BucketRun:
         assert REJECTED_ROWS not in parts
         replica = replica_of(files, self._lateness, version)
         for number, several in parts.items():
-            read = read_parts(several) or NOTHING
+            bucket = self._joined.setdefault(number, Bucket(number, self._buckets))
+            read = bucket.unknown(read_parts(several) or NOTHING)
             waiting = self._waiting.setdefault(number, Waiting(self._lateness))
             over = waiting.join(replica.absences, read.absences, read.documents, clock)
             yield from absent_table(replica, over, with_content=True).to_pylist()
             if read.documents.num_rows:
-                bucket = self._joined.setdefault(number, Bucket(number, self._buckets))
                 found = bucket.join(replica, read.documents, read.bindings)
                 yield from MatchRows(replica, bucket, with_content=True).table(found).to_pylist()
                 bucket.evict(replica, clock)
@@ -113,6 +115,27 @@ def found_in_buckets(
         for row in run.join(batch)
     }
     return sorted(found)
+
+
+def found_of(match: xscl.Match) -> Found:
+    """Return a match of an engine."""
+    return Found(
+        match.id,
+        match.subscription,
+        match.documents,
+        (match.t0, match.t1),
+        tuple((name, tuple(texts)) for name, texts in values_of(match).items()),
+        match.xml().decode(),
+    )
+
+
+def found_in_engine(queries: Mapping[str, str], batches: Batches, lateness: int) -> list[Found]:
+    """Return the matches of one engine."""
+    with xscl.Engine() as engine:
+        for stream in "SR":
+            engine.stream(stream, lateness=lateness)
+        engine.subscribe_many(queries.items())
+        return sorted(found_of(match) for batch in batches for match in engine.push(batch))
 
 
 def _ticks(moment: Any) -> int:

@@ -15,14 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import xscl
 from feeds.documents import Document
 from tests.examples import examples
 from tests.oracle.queries import Case, Push, Subscribe
 from tests.strategies.joins import cases
-from tests.xscl.spark.bucket_runs import Found, found_in_buckets, possible
+from tests.xscl.spark.bucket_runs import found_in_buckets, found_in_engine, possible
 from xscl.spark.catalog import Catalog
-from xscl.subscriptions.match_tables import values_of
 
 CUTS = st.lists(st.sampled_from((True, False, False)), min_size=6, max_size=6)
 
@@ -35,28 +33,6 @@ def cut(documents: Sequence[Document], cuts: Sequence[bool]) -> list[list[Docume
         if ends:
             batches.append([])
     return [batch for batch in batches if batch]
-
-
-def found_in_engine(
-    queries: dict[str, str], batches: Sequence[Sequence[Document]], lateness: int
-) -> list[Found]:
-    """Return the matches of one engine."""
-    with xscl.Engine() as engine:
-        for stream in "SR":
-            engine.stream(stream, lateness=lateness)
-        engine.subscribe_many(queries.items())
-        return sorted(
-            Found(
-                match.id,
-                match.subscription,
-                match.documents,
-                (match.t0, match.t1),
-                tuple((name, tuple(texts)) for name, texts in values_of(match).items()),
-                match.xml().decode(),
-            )
-            for batch in batches
-            for match in engine.push(batch)
-        )
 
 
 def documents_of(case: Case) -> list[Document]:

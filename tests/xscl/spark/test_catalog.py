@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from xscl.errors import QueryError, StoreError
 from xscl.spark import catalog as catalogs
 from xscl.spark.catalog import Catalog
 from xscl.spark.designation import relaxed
-from xscl.spark.plan_files import WHOLE, PlanFiles, claimed_version
+from xscl.spark.plan_files import CHANGE, CLAIMS, WHOLE, PlanFiles
 from xscl.spark.plan_replica import PlanReplica
 
 DIVIDED = (
@@ -125,33 +126,139 @@ def test_a_definition_without_conditions_selects_at_least_its_nodes() -> None:
     assert relaxed("#composite") == ""
 
 
-@pytest.fixture
-def changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
-    """A catalog with a dozen versions, several of them whole plans."""
-    monkeypatch.setattr(catalogs, "WHOLE_AFTER", 4)
+def changed(catalog: Catalog) -> Iterator[int]:
+    """Make a dozen changes, several of them removals; yield the version after each."""
+    for place, query in enumerate(DIVIDED):
+        catalog.subscribe(f"q{place}", query)
+        yield catalog.files.current()
+        catalog.subscribe_many({f"again{place}": query, f"more{place}": query})
+        yield catalog.files.current()
+        if place % 2:
+            catalog.unsubscribe(f"q{place - 1}", f"more{place}")
+            yield catalog.files.current()
+
+
+def test_a_replica_by_changes_is_one_by_whole_plans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogs, "WHOLE_AFTER", 3)
     with Catalog(tmp_path) as catalog:
-        for place, query in enumerate(DIVIDED):
-            catalog.subscribe(f"q{place}", query)
-            catalog.subscribe(f"again{place}", query)
-            if place % 2:
-                catalog.unsubscribe(f"q{place - 1}")
-        yield catalog
+        files = catalog.files
+        steady, seldom = PlanReplica(files, 0), PlanReplica(files, 0)
+        read = {WHOLE: 0, CHANGE: 0}
+        for version in changed(catalog):
+            at = steady.version
+            read[WHOLE] += sum(is_whole for _, is_whole, _ in files.changes(at, version))
+            steady.advance(version)
+            alone = known(replica_at(files, version))
+            assert known(steady) == alone
+            if version % 4 == 0:
+                seldom.advance(version)
+                assert known(seldom) == alone
+            image = PlanReplica(files.image(), 0)
+            image.advance(version)
+            assert known(image) == alone
+        assert read[WHOLE] == 1, "a steady reader needs the changes only"
+        assert version > 12
 
 
-def test_a_replica_by_changes_is_one_by_whole_plans(changed: Catalog) -> None:
-    last = changed.files.current()
-    wholes = sorted(int(path.stem) for path in changed.files.directory.glob(f"*{WHOLE}"))
-    assert len(wholes) == 2, "older ones are removed"
-    kept = range(wholes[0], last + 1)
-    alone = {version: known(replica_at(changed.files, version)) for version in kept}
-    for first, second in itertools.product(kept, kept):
-        assert known(replica_at(changed.files, first, second)) == alone[second]
+def test_a_whole_plan_lets_go_of_all_that_was_before(tmp_path: Path) -> None:
+    """Micro-batches of an earlier version have the same results, but for what was removed."""
+    with Catalog(tmp_path) as catalog:
+        catalog.subscribe_many({"one": DIVIDED[0], "two": DIVIDED[1]})
+        before = catalog.files.current()
+        kept = replica_at(catalog.files, before)
+        catalog.subscribe("later", DIVIDED[2])
+        catalog.unsubscribe("one")
+        version = catalog.files.current()
+        names = {path.name for path in catalog.files.directory.iterdir()}
+        assert names == {f"{version}{WHOLE}", f"{version}{CHANGE}", "current"}
+        assert replica_at(catalog.files, before).version == version
+        kept.advance(version)
+        assert known(kept) == known(replica_at(catalog.files, version))
 
 
-def test_a_version_that_is_gone_is_replaced_by_the_oldest_one(changed: Catalog) -> None:
-    oldest = min(int(path.stem) for path in changed.files.directory.glob(f"*{WHOLE}"))
-    assert oldest > 1
-    assert replica_at(changed.files, 1).version == oldest
+def test_nothing_of_a_removed_subscription_stays(tmp_path: Path) -> None:
+    token = "zqtokenqz"
+    with Catalog(tmp_path) as catalog:
+        catalog.subscribe("kept", DIVIDED[0])
+        query = f"SELECT <{token}>{{x}}</{token}> FROM S//e[./{token}->x][@k='{token}']"
+        catalog.subscribe(token, f"{query} FOLLOWED BY{{x=y, 9}} S//a[./{token}->y]")
+        assert _with(token, tmp_path)
+        catalog.unsubscribe(token)
+        assert catalog.subscriptions.keys() == {"kept"}
+        assert not [one for one in _with(token, tmp_path) if ".sqlite" not in one]
+    assert not _with(token, tmp_path)
+
+
+def _with(token: str, folder: Path) -> list[str]:
+    """Return the files of a folder that have a text."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path.name for path in files if token.encode() in path.read_bytes()]
+
+
+def test_a_reader_starts_again_when_the_writer_removes_what_it_reads(tmp_path: Path) -> None:
+    """All versions are read while others are written: a reader never fails, nor is it behind."""
+    with Catalog(tmp_path) as catalog:
+        seen: list[int] = []
+        ended = threading.Event()
+
+        def read() -> None:
+            replica, others = PlanReplica(catalog.files, 0), PlanReplica(catalog.files, 0)
+            while not ended.is_set():
+                version = catalog.files.current()
+                replica.advance(version)
+                assert replica.version >= version
+                others.advance(max(1, version - 2))
+                seen.append(version)
+
+        with ThreadPoolExecutor() as threads:
+            reading = threads.submit(read)
+            for _ in range(3):
+                for _ in changed(catalog):
+                    pass
+                catalog.unsubscribe(*catalog.subscriptions)
+            ended.set()
+            reading.result()
+        assert len(set(seen)) > 3
+
+
+def test_a_plan_with_a_lost_file_is_reported(tmp_path: Path) -> None:
+    with Catalog(tmp_path) as catalog:
+        catalog.subscribe("one", DIVIDED[0])
+        (catalog.files.directory / f"{catalog.files.current()}{CHANGE}").unlink()
+        with pytest.raises(StoreError, match="the plan is damaged"):
+            replica_at(catalog.files, catalog.files.current())
+
+
+def test_another_catalog_at_the_same_place_has_another_plan(tmp_path: Path) -> None:
+    with Catalog(tmp_path) as catalog:
+        catalog.subscribe("one", DIVIDED[0])
+        first = catalog.files
+        reader = PlanReplica(first, 0)
+        reader.advance(first.current())
+    with Catalog(tmp_path) as catalog:
+        assert catalog.files == first
+    for path in tmp_path.glob("catalog.sqlite*"):
+        path.unlink()
+    with Catalog(tmp_path) as catalog:
+        catalog.subscribe("two", DIVIDED[1])
+        assert catalog.files != first
+        with pytest.raises(StoreError, match="no plan"):
+            first.claimed("reader", 1)
+        with pytest.raises(StoreError, match="no plan"):
+            reader.advance(9)
+        assert not first.directory.exists()
+
+
+def test_claims_of_micro_batches_long_ago_are_removed(tmp_path: Path) -> None:
+    with Catalog(tmp_path) as catalog:
+        for batch in range(1_000, 1_000 + 3 * CLAIMS):
+            catalog.files.claimed("reader", batch)
+        assert catalog.files.claimed("reader", 5) == 1, "the clock was set back"
+        claims = catalog.files.directory / "claims" / "reader"
+        kept = sorted(int(one.name) for one in claims.iterdir())
+    assert kept == [5, *range(1_000 + 2 * CLAIMS - 1, 1_000 + 3 * CLAIMS)]
 
 
 def test_a_catalog_continues_after_a_restart(tmp_path: Path) -> None:
@@ -197,17 +304,17 @@ def test_executors_that_do_not_see_the_directory_say_so(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no plan") as raised:
         PlanReplica(PlanFiles(tmp_path / "elsewhere"), 0).advance(3)
     assert raised.value.hint is not None
-    assert "same path" in raised.value.hint
+    assert "do not see its directory" in raised.value.hint
 
 
 def test_the_first_task_of_a_micro_batch_decides_on_the_version(tmp_path: Path) -> None:
     with Catalog(tmp_path) as catalog:
         catalog.subscribe("one", DIVIDED[0])
-        first = claimed_version(catalog.files, "reader", 17)
+        first = catalog.files.claimed("reader", 17)
         catalog.subscribe("two", DIVIDED[1])
-        assert claimed_version(catalog.files, "reader", 17) == first
-        assert claimed_version(catalog.files, "reader", 18) == first + 1
-        assert claimed_version(catalog.files, "another", 17) == first + 1
+        assert catalog.files.claimed("reader", 17) == first
+        assert catalog.files.claimed("reader", 18) == first + 1
+        assert catalog.files.claimed("another", 17) == first + 1
 
 
 def test_an_engine_of_a_catalog_keeps_what_was_designated(tmp_path: Path) -> None:

@@ -1,0 +1,116 @@
+"""`match` over a batch DataFrame gives what one engine gives, and leaves no row out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
+pytest.importorskip("pandas", reason="the extra xscl[spark] is not installed")
+
+from pyspark.errors import AnalysisException
+
+from feeds.documents import Document
+from tests.xscl.spark.spark_runs import (
+    HOUR,
+    QUERIES,
+    documents_of,
+    found_in,
+    frame_of,
+    in_engine,
+    in_order_of_time,
+    without_content,
+)
+from xscl.errors import QueryError
+from xscl.spark import Catalog, match
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_matches_are_those_of_one_engine(spark_session: SparkSession) -> None:
+    documents = documents_of(90)
+    expected = in_engine(QUERIES, [in_order_of_time(documents)])
+    assert Counter(one.subscription for one in expected).keys() == QUERIES.keys()
+    frame = frame_of(spark_session, documents)
+    assert found_in(match(frame, QUERIES).collect()) == expected
+    found = match(frame, QUERIES, buckets=1, content=False).collect()
+    assert found_in(found, content=False) == without_content(expected)
+
+
+def test_the_order_of_numbers_is_that_of_arrivals(spark_session: SparkSession) -> None:
+    """Documents come up to two hours after later ones."""
+    documents = documents_of(90, late=2 * HOUR)
+    expected = in_engine(QUERIES, [documents])
+    assert len(expected) < len(in_engine(QUERIES, [in_order_of_time(documents)]))
+    frame = frame_of(spark_session, documents, numbered=True)
+    found = match(frame, QUERIES, order="number", content=False, buckets=5).collect()
+    assert found_in(found, content=False) == without_content(expected)
+
+
+def test_each_row_that_is_no_document_is_told(spark_session: SparkSession) -> None:
+    """Rows without names are told one by one, and documents of no bucket, too."""
+    frame = spark_session.sql(
+        """SELECT * FROM VALUES
+        ('S', 'one', TIMESTAMP '2026-03-02 10:00:00 UTC', '<e><a>v</a></e>'),
+        ('S', 'two', TIMESTAMP '2026-03-02 10:00:01 UTC', '<e><a>v</a></e>'),
+        (NULL, NULL, TIMESTAMP '2026-03-02 11:00:00 UTC', '<a/>'),
+        (NULL, NULL, TIMESTAMP '2026-03-02 11:00:00 UTC', '<a/>'),
+        ('S', NULL, TIMESTAMP '2026-03-02 11:00:00 UTC', '<a/>'),
+        ('S', 'no time', NULL, '<a/>'),
+        ('S', 'malformed', TIMESTAMP '2026-03-02 11:00:00 UTC', '<a>'),
+        ('S', 'malformed', TIMESTAMP '2026-03-02 11:00:00 UTC', '<a>'),
+        ('no stream', 'x', TIMESTAMP '2026-03-02 11:00:00 UTC', '<a/>')
+        AS t(stream, id, ts, xml)"""
+    )
+    query = "S//e->e[./a->x] FOLLOWED BY{x=y, 1 h} S//e->f[./a->y]"
+    found = match(frame, {"pair": query}).collect()
+    (pair,) = (one for one in found if one["_rejected"] is None)
+    assert pair["documents"] == ["one", "two"]
+    rejected = [one["_rejected"] for one in found if one["_rejected"] is not None]
+    assert all(one["id"] is None and one["subscription"] is None for one in found if one != pair)
+    assert Counter((one["id"], one["reason"]) for one in rejected) == {
+        (None, "null"): 3,
+        ("no time", "null"): 1,
+        ("malformed", "xml_syntax"): 2,
+        ("x", "stream_name"): 1,
+    }
+
+
+def test_errors_of_the_caller_are_raised_at_once(
+    spark_session: SparkSession, tmp_path: Path
+) -> None:
+    frame = frame_of(spark_session, documents_of(3))
+    with pytest.raises(QueryError, match="executors cannot evaluate the subscription 'f'"):
+        match(frame, {"f": "S//book->b"})
+    with pytest.raises(QueryError, match="line 1"):
+        match(frame, {"f": "S//book->"})
+    with pytest.raises(AnalysisException, match="no column 'xml'"):
+        match(frame.drop("xml"), QUERIES)
+    with pytest.raises(AnalysisException, match="needs the column 'number'"):
+        match(frame, QUERIES, order="number")
+    with pytest.raises(ValueError, match="neither 'time' nor 'number'"):
+        match(frame, QUERIES, order="arrival")
+    with pytest.raises(ValueError, match="buckets"):
+        match(frame, QUERIES, buckets=0)
+    with Catalog(tmp_path / "empty") as catalog:
+        assert match(frame, catalog).collect() == []
+
+
+def test_nothing_gives_nothing(spark_session: SparkSession) -> None:
+    frame = frame_of(spark_session, documents_of(3)).where("id = 'none'")
+    assert match(frame, QUERIES).collect() == []
+    assert match(frame, {}).collect() == []
+
+
+def test_a_repeated_row_is_the_same_document(spark_session: SparkSession) -> None:
+    documents = documents_of(12)
+    again = [*documents, *documents[:5], Document("S", "d1", 5 * HOUR, documents[1].xml)]
+    expected = in_engine(QUERIES, [in_order_of_time(again)])
+    found = match(frame_of(spark_session, again), QUERIES).collect()
+    assert found_in(found) == expected
