@@ -15,6 +15,7 @@ from templates.bound.bounded_answers import BoundedAnswers, Touched
 from templates.columns.columns import (
     Column,
     Columns,
+    among,
     chosen,
     columns_of,
     distinct,
@@ -24,7 +25,7 @@ from templates.columns.columns import (
     with_valued,
 )
 from templates.model.join_graph import LEFT, RIGHT, JoinGraph
-from templates.model.result_bound import Cut, bounded
+from templates.model.result_bound import Cut, bounded, grouped
 from templates.registry.members import Members
 from templates.registry.registry import Registry
 from templates.sql.queries import Evaluator, arrow_table
@@ -117,6 +118,7 @@ class BatchJoin:
         self._apart = apart
         self._part = part
         self._bounded = BoundedAnswers(self.documents, most)
+        self._one_by_one = False
         self.made: dict[str, list[Columns]] = {}  # R_vj
 
     def take(self, found: Iterable[tuple[Members, Columns]]) -> None:
@@ -127,20 +129,21 @@ class BatchJoin:
             members.seconds += now - before
             before = now
             if len(columns["qid"]):
+                if self._one_by_one:
+                    self._bounded.count(members.template.graph, columns)
                 self.out.setdefault(members.template.number, []).append(columns)
 
     def found(self) -> tuple[pa.Table, list[Cut]]:
-        """Return the results that stay (`FOUND`), and what is cut."""
+        """Return the results within the bound (`FOUND`), and what exceeds it."""
         parts = [
             _project(together(found), self._registry.members[number].template.graph)
             for number, found in self.out.items()
         ]
         every = pa.concat_tables(parts) if parts else NOTHING_FOUND
-        most, cuts = self._bounded.most, self._bounded.cuts
-        if every.num_rows > most:
-            every, more = bounded(every, self.documents.ranks, most)
-            cuts = [*more, *cuts]
-        return every, list(dict.fromkeys(cuts))
+        most, cuts = self._bounded.most, list(self._bounded.over)
+        if every.num_rows and (every.num_rows > most or cuts):
+            every, cuts = bounded(grouped(every, self.documents.ranks), most, cuts)
+        return every.select(FOUND.names), cuts
 
     # -- One side --------------------------------------------------------------------------
 
@@ -169,14 +172,15 @@ class BatchJoin:
             usable = np.logical_or.reduce((usable, *sides))
         if not usable.any():
             return
-        filtered_out = dict(self.out)
+        filtered, over = dict(self.out), dict(self._bounded.over)
         bindings, first = self.columns, int(self.documents.columns["doc"].min())
         try:
             for views in (FORWARD, BACKWARD) if back else (FORWARD,):
                 self._pass(views, bindings, usable, first)
         except HeavyBatch:  # both documents of a pair are joined when the later one comes
-            self.out = filtered_out
-            self.made = {}
+            self.out, self.made = filtered, {}
+            self._bounded = BoundedAnswers(self.documents, self._bounded.most, over)
+            self._one_by_one = True
             self._evaluator = self._of_one  # a plan costs more than the rows of one document
             for doc in distinct(bindings["doc"][usable]).tolist():
                 of_one = usable & (bindings["doc"] == doc)
@@ -196,7 +200,7 @@ class BatchJoin:
             times,
             back,
             first,
-            self,
+            self.exceeding,
             older,
             None if self._part is None else self._part.is_here,
         )
@@ -270,23 +274,22 @@ class BatchJoin:
         """Note that not all value joins of a document were looked for."""
         (rank,) = self.documents.ranks(np.array([doc])).tolist()
         for members in self._registry.firing.reached(_ends(edges), two_sided=True):
-            qids = members.registered.any_of(edges)["qid"].tolist()
-            self._bounded.cuts += [Cut(qid, doc, rank) for qid in qids]
+            for qid in members.registered.any_of(edges)["qid"].tolist():
+                self._bounded.over[Cut(qid, rank)] = None
 
-    def exhausted(self, newcomer: int, partner: int, edges: Column) -> Column:
-        """Return the value joins that need no partner and no older one (`value_joins.Stops`)."""
-        rank, other = self.documents.ranks(np.array([newcomer, partner])).tolist()
-        gone = np.zeros(len(edges), np.bool_)
-        if not self._bounded.newest or not other or other > rank:
-            return gone
-        gone[:] = True
-        for members in self._registry.firing.reached(_ends(edges), two_sided=True):
-            for place, _ in enumerate(members.template.graph.equalities):
-                which, rows = members.registered.having(place, edges)
-                qids = members.registered.column("qid", rows).tolist()
-                for at, qid in zip(which.tolist(), qids, strict=True):
-                    gone[at] &= (other, partner) < self._bounded.newest.oldest(qid, rank)
-        return gone
+    def exceeding(self, rank: int, edges: Column) -> Column:
+        """Return a mask of value joins of which all rows of R_T exceed the bound with a newcomer.
+
+        It is given by its rank.
+        """
+        over = self._bounded.exceeding(rank)
+        found = np.full(len(edges), len(over) > 0)
+        if found.any():
+            for members in self._registry.firing.reached(_ends(edges), two_sided=True):
+                for place, _ in enumerate(members.template.graph.equalities):
+                    which, rows = members.registered.having(place, edges)
+                    found[which[~among(members.registered.column("qid", rows), over)]] = False
+        return found
 
 
 def _project(rows: Columns, graph: JoinGraph) -> pa.Table:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from templates.batch_join import Apart, BatchJoin, Pushed
 from templates.columns.columns import Column
 from templates.model.relations import BINDINGS, INFINITE, TIMES, VALUES, Witnesses
-from templates.model.result_bound import RESULTS, Cut
+from templates.model.result_bound import RESULTS, Cut, bounded, grouped
 from templates.registry.registry import Registry
 from templates.smallbatch.evaluator import SmallBatch
 from templates.sql.queries import ConjunctiveQueries
@@ -31,7 +31,7 @@ class Processor:
 
     The queries run over R_vj, made from R_L and R_R (Algorithm 4).
     `budget` is how many bytes of the join state may be in memory; None: all of it.
-    `most` answers of a join and an arriving document stay at most (`result_bound`).
+    A join has at most `most` answers with an arriving document, or none (`result_bound`).
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Processor:
     # -- One batch -------------------------------------------------------------------------
 
     def join(self, witnesses: Witnesses, apart: Apart | None = None) -> tuple[pa.Table, list[Cut]]:
-        """Store a batch; return what it completes (qid, doc1, doc2, nodes: FOUND) and what is cut.
+        """Store a batch; return what it completes and what is cut: see `BatchJoin.found`.
 
         `nodes` are the bindings of the template's output nodes in its order;
         rows are distinct.  doc1 and doc2 are the same for a join of one side.
@@ -110,6 +110,17 @@ class Processor:
         batch.join(usable, back=back)
         self._note(times)
         return batch.found()
+
+    def grouped(self, found: pa.Table) -> pa.Table:
+        """Return results of the last batch with the columns of their groups (`result_bound`)."""
+        return grouped(found, self._batch.documents.ranks)
+
+    def bounded(self, found: pa.Table, cuts: Sequence[Cut]) -> tuple[pa.Table, list[Cut]]:
+        """Return the results of several batches within the bound, and what exceeds it.
+
+        `found` has the columns of groups: each batch counts as a share of what arrives.
+        """
+        return bounded(found, self.most, cuts)
 
     def keep(self, witnesses: Witnesses) -> None:
         """Replace the witnesses of earlier documents in the join state.

@@ -26,7 +26,7 @@ import feeds.http.fetch as fetch
 import feeds.http.websub as websub
 import feeds.spool as spool
 import feeds.spool_files as spool_files
-import templates.bound.first_rows as first_rows
+import templates.bound.enumeration as enumeration
 import templates.sql.queries as plans
 import templates.text.text_pass as text_pass
 import xscl.cli.local_service as local_service
@@ -193,7 +193,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "backups of a service": (1,),
     "room of a backup": (),
     "results of an arriving document": (RESULTS,),
-    "work for one row": (first_rows.WORK,),
+    "work for one row": (enumeration.WORK,),
     "texts of an arriving": (text_pass.CHARACTERS, text_pass.FOUND),
     "results of one transaction": (ingest.AIM,),
     "documents of one transaction": (ingest.MOST,),

@@ -2,27 +2,25 @@
 
 The number of answers of a row of R_T with two documents is at most the product of the numbers of
 bindings of each place.  Where the sum over a newcomer's partners stays within the bound, templates
-are evaluated as usual.  Elsewhere (a *hot* group: one row of R_T, one newcomer) partners are joined
-from the newest to the oldest, until the group has as many answers as stay.  Two documents whose
-product alone is too large go to `templates.bound.first_rows`.
-
-The evaluator is a parameter: the bound and its order are the same for both.
+are evaluated as usual.  Elsewhere (a *hot* group: one row of R_T, one newcomer) answers are
+enumerated up to the bound (`templates.bound.enumeration`), which both evaluators share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from templates.bound.first_rows import WORK, relations_of
+from templates.bound.enumeration import WORK, Enumeration, relations_of
 from templates.columns.columns import (
     UNBOUNDED,
     Column,
     Columns,
     Index,
+    among,
     chosen,
     distinct,
     equal_rows,
@@ -31,8 +29,17 @@ from templates.columns.columns import (
     steps,
     unpack,
 )
+from templates.model.conjunctive_query import (
+    BATCH,
+    BINDINGS,
+    JOINS,
+    SIDES,
+    ConjunctiveQuery,
+    node,
+    over_sides,
+)
 from templates.model.join_graph import JoinGraph
-from templates.model.result_bound import Cut, newcomers, own_group
+from templates.model.result_bound import GROUP, Cut, newcomers
 from templates.registry.members import Members
 from templates.smallbatch.evaluator import in_time
 from templates.sql.queries import Evaluator
@@ -40,7 +47,7 @@ from templates.sql.views import Views
 from templates.state.batch_documents import BatchDocuments
 
 WAVE = 100_000
-"""Expected answers of a hot group that are evaluated in one step."""
+"""Expected answers of a row of R_T that are evaluated in one step."""
 COMBINED = 1_000_000
 """Combinations of a row of R_T and two documents whose bounds are computed in one step."""
 
@@ -48,52 +55,36 @@ Touched = tuple[Members, Columns]
 """A template and a selection of rows of its R_T."""
 
 
-_ANY = (-1, -1)
-LAST = (1 << 62, 0)
-"""Later than every partner: no further partner is needed."""
-
-
-class Newest:
-    """The oldest partner that each join of a push still needs, by newcomer.
-
-    A join with `most` answers for a newcomer needs no partner older than that of the last one.
-    """
-
-    def __init__(self) -> None:
-        self._oldest: dict[tuple[int, int], tuple[int, int]] = {}
-
-    def note(self, qid: int, rank: int, partner: tuple[int, int]) -> None:
-        """Record the oldest partner (rank, number) that a join still needs for a newcomer."""
-        key = qid, rank
-        self._oldest[key] = max(partner, self._oldest.get(key, partner))
-
-    def oldest(self, qid: int, rank: int) -> tuple[int, int]:
-        """Return the rank and the number of the oldest needed partner."""
-        return self._oldest.get((qid, rank), _ANY)
-
-    def __bool__(self) -> bool:
-        return bool(self._oldest)
-
-
 @dataclass(slots=True)
 class BoundedAnswers:
     """Evaluator of one push under the bound of results.
 
-    A group is a row of R_T (a join) with one newcomer.  At least the first `most` answers of each
-    group are computed, the newest partners first; further ones only where a cut costs more.
-    `cuts` lists the groups that exceeded the bound of work (`WORK`): their answers may be missing.
+    `over` are the groups that exceed the bound, of results or of work (`WORK`): nothing more is
+    asked of them.  Answers that were computed before remain.
     """
 
     documents: BatchDocuments
     most: int
-    newest: Newest = field(default_factory=Newest)
-    cuts: list[Cut] = field(default_factory=list)
-    _work: dict[tuple[int, int], int] = field(default_factory=dict)  # that groups have left
+    over: dict[Cut, None] = field(default_factory=dict)
+    _counts: dict[Cut, int] = field(default_factory=dict)
+    _work: dict[Cut, int] = field(default_factory=dict)  # that groups have left
 
-    @property
-    def enough(self) -> int:
-        """The number of answers computed for a group: one more than stay, to detect a cut."""
-        return self.most + 1
+    def count(self, graph: JoinGraph, made: Columns) -> None:
+        """Count the answers of a part; all answers of two documents are in the same part."""
+        names = [node(at) for at, one in enumerate(graph.nodes) if one.output]
+        every = dict(grouped_counts(made, "qid", "doc1", "doc2", *names)[0])
+        every["rank"], every["own"] = newcomers(every["doc1"], every["doc2"], self.documents.ranks)
+        groups, sizes = grouped_counts(every, *GROUP)
+        for group, size in zip(_cuts(groups), sizes.tolist(), strict=True):
+            self._counts[group] = size + self._counts.get(group, 0)
+            if self._counts[group] > self.most:
+                self.over[group] = None
+
+    def exceeding(self, rank: int) -> Column:
+        """Return the rows of R_T that exceed the bound with a newcomer, sorted."""
+        return distinct(
+            np.array([one.qid for one in self.over if one.rank == rank and not one.own], np.int64)
+        )
 
     # -- Two sides -------------------------------------------------------------------------
 
@@ -116,78 +107,44 @@ class BoundedAnswers:
                         for part in portions(cool["expected"], WAVE):
                             there = views.of(cool["docs"][part])
                             yield members, evaluator.answers(*one, there)
-                        for made in self._hot(evaluator, one, chosen(found, of_row & hot), views):
+                        for made in self._hot(one, chosen(found, of_row & hot), views):
                             yield members, made
             if light.any():
                 yield members, evaluator.answers(members, chosen(rows, light), views)
 
+    def _hot(self, touched: Touched, found: Columns, views: Views) -> Iterator[Columns]:
+        """Yield R_out of one row of R_T, a hot group each."""
+        members, one = touched
+        edges = [one[f"e{at}"][0] for at, _ in enumerate(members.template.graph.equalities)]
+        joins = chosen(views.joins, np.isin(views.joins["pairs"], edges))
+        relations = {} if views.bindings is None else {BINDINGS: views.bindings}
+        for group in dict.fromkeys(_cuts(found)):
+            of_group = (found["rank"] == group.rank) & (found["own"] == group.own)
+            docs = distinct(found["docs"][of_group])
+            relations[JOINS] = chosen(joins, among(joins["docs"], docs))
+            yield self._bounded(members, members.query, one, relations, group)
+
     def dense(
         self, touched: Touched, docs: tuple[int, int], times: Columns
     ) -> Iterator[tuple[Members, Columns]]:
-        """Yield the first answers of rows of R_T over a dense pair of documents, without R_vj.
+        """Yield the answers of rows of R_T over a dense pair of documents, without R_vj.
 
         `docs` are the left and the right document, `times` the columns gap, lead and age of both.
         """
         members, rows = touched
         graph = members.template.graph
-        new, rank, old, old_rank = (
-            int(one[0])
-            for one in newcomers(np.array(docs[:1]), np.array(docs[1:]), self.documents.ranks)
-        )
-        sides = self._sides(docs)
-        present = [set(distinct(side["pair"]).tolist()) for side in sides]
-        for row in range(len(rows["qid"])):
+        ones, others = np.array(docs[:1]), np.array(docs[1:])
+        rank, own = newcomers(ones, others, self.documents.ranks)
+        every = self.documents.bindings(distinct(np.array(docs)))
+        sides = [chosen(every, every["doc"] == doc) for doc in docs]
+        usable = in_time(rows, times)
+        for at, (_, child) in enumerate(graph.pairs):
+            usable &= among(rows[f"p{at}"], distinct(sides[graph.nodes[child].side]["pair"]))
+        relations = dict(zip(SIDES, sides, strict=True))
+        for row in np.flatnonzero(usable).tolist():
             one = chosen(rows, np.array([row]))
-            usable = all(
-                int(one[f"p{at}"][0]) in present[graph.nodes[child].side]
-                for at, (_, child) in enumerate(graph.pairs)
-            )
-            qid, partner = int(one["qid"][0]), (old_rank, old)
-            if not usable or not in_time(one, times).all():
-                continue
-            if old_rank and partner < self.newest.oldest(qid, rank):
-                continue
-            found = self._first(graph, one, docs, sides, Cut(qid, new, rank))
-            if len(found["qid"]) >= self.enough and old_rank:
-                self.newest.note(qid, rank, partner)
-            yield members, found
-
-    def _hot(
-        self, evaluator: Evaluator, touched: Touched, found: Columns, views: Views
-    ) -> Iterator[Columns]:
-        """Yield R_out of one row of R_T over hot groups, the newest partners first."""
-        members, one = touched
-        graph, qid = members.template.graph, int(one["qid"][0])
-        for rank, own in sorted(
-            set(zip(found["rank"].tolist(), found["own"].tolist(), strict=True))
-        ):
-            group = chosen(found, (found["rank"] == rank) & (found["own"] == own))
-            oldest = self.newest.oldest(qid, rank)
-            order = np.lexsort((group["docs"], group["new"], group["old"], group["old_rank"]))[::-1]
-            group = chosen(group, order)
-            answered = 0
-            for part in portions(group["expected"], WAVE):
-                last = int(group["old_rank"][part[-1]]), int(group["old"][part[-1]])
-                newest = int(group["old_rank"][part[0]]), int(group["old"][part[0]])
-                if answered >= self.enough or (newest < oldest and not own):
-                    break
-                docs = group["docs"][part]
-                if len(part) == 1 and group["expected"][part[0]] > WAVE:
-                    cut = Cut(qid, int(group["new"][part[0]]), rank)
-                    both = unpack(int(docs[0]))
-                    joins = views.of(docs).joins
-                    made = self._first(graph, one, both, self._sides(both), cut, joins)
-                else:
-                    made = _distinct(graph, evaluator.answers(members, one, views.of(docs)))
-                yield made
-                answered += len(made["qid"])
-                if answered >= self.enough and not own:
-                    self.newest.note(qid, rank, last)
-
-    def _sides(self, docs: tuple[int, int]) -> tuple[Columns, Columns]:
-        """Return all bindings of a left and of a right document."""
-        found = self.documents.bindings(distinct(np.array(docs)))
-        return chosen(found, found["doc"] == docs[0]), chosen(found, found["doc"] == docs[1])
+            group = Cut(int(one["qid"][0]), int(rank[0]), int(own[0]))
+            yield members, self._bounded(members, over_sides(graph), one, relations, group)
 
     # -- One side --------------------------------------------------------------------------
 
@@ -205,44 +162,45 @@ class BoundedAnswers:
                     found = found.times(counts, found.docs, rows[f"p{place}"])
                 light[found.row[found.expected > self.most]] = False
                 hot = ~light[found.row]  # the row's other documents, too
-                for row, doc in zip(found.row[hot].tolist(), found.docs[hot].tolist(), strict=True):
+                docs = found.docs[hot]
+                rank, own = newcomers(docs, docs, self.documents.ranks)
+                qids = rows["qid"][found.row[hot]]
+                groups = _cuts({"qid": qids, "rank": rank, "own": own})
+                for row, doc, group in zip(found.row[hot], docs, groups, strict=True):
                     one = chosen(rows, np.array([row]))
-                    here = chosen(bindings, bindings["doc"] == doc)
-                    (rank,) = self.documents.ranks(np.array([doc])).tolist()
-                    cut = Cut(int(one["qid"][0]), doc, rank)
-                    yield members, self._first(graph, one, (doc, doc), (here, here), cut)
+                    here = {BATCH: chosen(bindings, bindings["doc"] == doc)}
+                    yield members, self._bounded(members, members.query, one, here, group)
             if light.any():
                 yield members, evaluator.filtered(members, chosen(rows, light), bindings)
 
-    def _first(
+    def _bounded(
         self,
-        graph: JoinGraph,
+        members: Members,
+        query: ConjunctiveQuery,
         one: Columns,
-        docs: tuple[int, int],
-        sides: tuple[Columns, Columns],
+        relations: Mapping[str, Columns],
         group: Cut,
-        joins: Columns | None = None,
     ) -> Columns:
-        """Return the first answers of one row of R_T over a left and a right document.
+        """Return the answers of one row of R_T with a newcomer; none beyond the bound.
 
-        `joins` is their R_vj, which comparisons of texts need.  Adds the group to `cuts` if its
-        remaining work does not suffice.
+        A group is `over` then, and also if its remaining work does not suffice.
         """
-        pairs = [int(one[f"p{at}"][0]) for at, _ in enumerate(graph.pairs)]
-        compared = {
-            edge: chosen(joins, joins["pairs"] == one[f"e{at}"][0])
-            for at, edge in graph.text_joins.items()
-            if joins is not None
-        }
-        relations, query = relations_of(graph, pairs, sides, compared)
-        key = group.qid, group.rank
-        query.work = self._work.get(key, WORK)
-        nodes = query.answer(relations, self.enough)
-        self._work[key] = query.work
-        if query.gave_up:
-            self.cuts.append(group)
-            self.newest.note(*key, LAST)  # no older partner is tried
-        return _of_outputs(graph, one, docs, nodes)
+        graph = members.template.graph
+        head = ["doc1", "doc2", *(node(at) for at, one in enumerate(graph.nodes) if one.output)]
+        found = np.empty((0, len(head)), np.int64)
+        if group not in self.over:
+            unequal = [(left, right) for _, left, right in query.compared]
+            enumeration = Enumeration(head, unequal, self._work.get(group, WORK))
+            found = enumeration.answer(relations_of(query, one, relations), self.most + 1)
+            self._work[group] = enumeration.work
+            if enumeration.gave_up or len(found) > self.most:
+                self.over[group] = None
+                found = found[:0]
+        made = {name: np.repeat(one[name], len(found)) for name in ("qid", "wl")}
+        # Nodes that are no output are unknown.
+        made |= {node(at): np.full(len(found), -1, np.int32) for at, _ in enumerate(graph.nodes)}
+        made |= {name: found[:, at].astype(np.int32) for at, name in enumerate(head)}
+        return {**made, "doc1": found[:, 0], "doc2": found[:, 1]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +267,7 @@ class _MostAnswers:
     @cached_property
     def _newcomers(self) -> Column:
         """The newcomer of each of these, as a number from 0 on."""
-        _, rank, _, _ = newcomers(*unpack(self._of_documents[0]), self.documents.ranks)
+        rank, _ = newcomers(*unpack(self._of_documents[0]), self.documents.ranks)
         newcomer: Column = np.unique(rank, return_inverse=True)[1]
         return newcomer
 
@@ -340,7 +298,7 @@ class _MostAnswers:
     def expected(self, graph: JoinGraph, rows: Columns, some: Column) -> Columns:
         """Return the upper bounds of answers for some rows of R_T and pairs of documents.
 
-        Columns: row, docs, expected, and the newcomer and the partner with their ranks.
+        Columns: row, docs, expected, and those of the groups.
         """
         rows = chosen(rows, some)
         found = _Expected.first(self._joins, rows["e0"])
@@ -353,12 +311,11 @@ class _MostAnswers:
                     found = found.times(self._others, doc, rows[f"p{place}"])
         times = chosen(self._times, np.searchsorted(self._of_documents[0], found.docs))
         holds = in_time(chosen(rows, found.row), times)
-        docs = found.docs[holds]
-        new, rank, old, old_rank = newcomers(*unpack(docs), self.documents.ranks)
+        row, docs = found.row[holds], found.docs[holds]
+        rank, own = newcomers(*unpack(docs), self.documents.ranks)
         return {
-            **{"row": some[found.row[holds]], "docs": docs, "expected": found.expected[holds]},
-            **{"new": new, "rank": rank, "old": old, "old_rank": old_rank},
-            "own": own_group(old, old_rank),
+            **{"row": some[row], "docs": docs, "expected": found.expected[holds]},
+            **{"qid": rows["qid"][row], "rank": rank, "own": own},
         }
 
 
@@ -374,30 +331,13 @@ def _sums_above(found: Columns, most: int) -> Column:
     """Return a mask of the rows in groups with more expected answers than the bound."""
     if not len(found["row"]):
         return np.zeros(0, np.bool_)
-    keys = np.stack((found["row"], found["rank"], found["own"]))
+    keys = np.stack([found[name] for name in GROUP])
     _, group = np.unique(keys, axis=1, return_inverse=True)
     group = group.ravel()
     above: Column = (np.bincount(group, found["expected"]) > most)[group]
     return above
 
 
-def _distinct(graph: JoinGraph, made: Columns) -> Columns:
-    """Return the distinct answers by documents and output nodes."""
-    outputs = (f"node{at + 1}" for at, node in enumerate(graph.nodes) if node.output)
-    return grouped_counts(made, "doc1", "doc2", *outputs)[0]
-
-
-def _of_outputs(graph: JoinGraph, one: Columns, docs: tuple[int, int], nodes: Column) -> Columns:
-    """Return answers as rows of R_out; nodes that are no output are unknown: -1."""
-    size = len(nodes)
-    made = {f"node{at + 1}": np.full(size, -1, np.int32) for at, _ in enumerate(graph.nodes)}
-    outputs = [at for at, node in enumerate(graph.nodes) if node.output]
-    for column, at in enumerate(outputs):
-        made[f"node{at + 1}"] = nodes[:, column].astype(np.int32)
-    return {
-        "qid": np.full(size, one["qid"][0], np.int64),
-        "doc1": np.full(size, docs[0], np.int64),
-        "doc2": np.full(size, docs[1], np.int64),
-        **made,
-        "wl": np.full(size, one["wl"][0], np.int64),
-    }
+def _cuts(groups: Columns) -> list[Cut]:
+    """Return the group of each row."""
+    return list(map(Cut, *(groups[name].tolist() for name in GROUP)))

@@ -11,13 +11,14 @@ over columns.  Atoms are in the order of evaluation: each can only take rows awa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from templates.model.join_graph import UNEQUAL, JoinGraph
 
 JOINS, SEVERAL, BINDINGS, BATCH = "vj1", "several1", "others1", "batch_binding"
+SIDES = ("left_binding", "right_binding")
 """Names of relations: R_vj, what it has of documents with several value joins, all bindings of the
-documents that it joins, and the bindings of a batch."""
+documents that it joins, the bindings of a batch, and those of a left and a right document."""
 
 TIMES = ("gap", "lead", "age")
 """Variables of a value join that say how its documents lie in time; see `sql.views.JOINS`."""
@@ -73,9 +74,7 @@ def over_views(graph: JoinGraph, *, several: bool = False) -> ConjunctiveQuery:
     """
     relation = SEVERAL if several and len(graph.equalities) > 1 else JOINS
     atoms = (*_value_joins(graph, relation), *_others(graph))
-    compared = tuple(
-        ("<>", key(edge.left), key(edge.right)) for edge in graph.edges if edge.operator == UNEQUAL
-    )
+    compared = tuple((sign, key(left), key(right)) for sign, left, right in _unequal(graph))
     return ConjunctiveQuery(len(graph.nodes), atoms, compared, timed=True)
 
 
@@ -86,6 +85,31 @@ def over_batch(graph: JoinGraph) -> ConjunctiveQuery:
         for place, _ in enumerate(graph.pairs)
     )
     return ConjunctiveQuery(len(graph.nodes), tuple(atoms))
+
+
+def over_sides(graph: JoinGraph) -> ConjunctiveQuery:
+    """Return the query of a template over the bindings of two documents, without R_vj.
+
+    Nodes that have to be equal share the variable of their value.
+    """
+    keys = {child: key(child) for child in sorted(graph.compared)}
+    for edge in graph.equalities:
+        old, new = keys[edge.right], keys[edge.left]
+        keys = {child: new if one == old else one for child, one in keys.items()}
+    atoms = []
+    for place, (_, child) in enumerate(graph.pairs):
+        side, valued = graph.nodes[child].side, child in keys
+        atom = binding(graph, place, SIDES[side], docs=(f"doc{side + 1}",), valued=valued)
+        if valued:
+            atom = replace(atom, binds=(*atom.binds[:-1], ("key", keys[child])))
+        atoms.append(atom)
+    compared = tuple((sign, keys[left], keys[right]) for sign, left, right in _unequal(graph))
+    return ConjunctiveQuery(len(graph.nodes), tuple(atoms), compared)
+
+
+def _unequal(graph: JoinGraph) -> Iterator[tuple[str, int, int]]:
+    """Yield the inequalities of a template: the sign and both nodes."""
+    return (("<>", edge.left, edge.right) for edge in graph.edges if edge.operator == UNEQUAL)
 
 
 def _value_joins(graph: JoinGraph, relation: str) -> Iterator[Atom]:

@@ -134,7 +134,7 @@ class StoredState:
                 self._memory.add(columns, documents)
             self.storage.append("binding", bindings)
             if self._texts is not None:
-                self._texts.add(columns["pair"], columns["key"], columns["doc"], self._batch_texts)
+                self._texts.add(columns["pair"], columns["key"], self._batch_texts)
             self._added += bindings.num_rows
             new = times.filter(pa.array(~np.isin(docs, known))) if len(known) else times
             self.storage.append("times", new)

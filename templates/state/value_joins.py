@@ -10,17 +10,16 @@ each row of R_T only the *driving* value join is made from the slices, the one
 with the smallest slices.  The others are made between the documents that some
 driving one has joined.
 
-A *heavy* document has more than `PART` driving value joins.  It is joined alone (`HeavyBatch`),
-with its partners from the newest to the oldest, a part at a time, so that a join that needs only
-the newest ones (`Stops`) never makes the others.  Two documents that alone have more than `PART`
-are *dense*: their R_vj is not made.
+A *heavy* document has more than `PART` driving value joins.  It is joined alone (`HeavyBatch`), a
+part of its partners at a time, without the value joins that only joins over the bound of results
+need.  Two documents that alone have more than `PART` are *dense*: their R_vj is not made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -69,11 +68,8 @@ class HeavyBatch(Exception):
     """
 
 
-class Stops(Protocol):
-    """The interface that reports which partners of a newcomer are still needed."""
-
-    def exhausted(self, newcomer: int, partner: int, edges: Column) -> Column:
-        """Return a mask of value joins of which no row of R_T needs the partner or an older one."""
+Exceeding: TypeAlias = Callable[[int, Column], Column]
+"""Returns a mask of value joins that the newcomer of a rank needs no more (bound of results)."""
 
 
 class Driven(Protocol):
@@ -109,7 +105,7 @@ class Pass:
     times: Columns
     back: bool
     first: int
-    stops: Stops
+    exceeding: Exceeding
     older: bool = False
     is_here: Callable[[Column], Column] | None = None
 
@@ -157,9 +153,9 @@ class Pass:
         expected = slices[:, 1] - slices[:, 0]
         heavy = _heavy(batch["doc"], expected)
         if len(heavy):
-            if batch["doc"].min() < batch["doc"].max() or not (self.back or self.older):
+            if not self.older:
                 raise HeavyBatch
-            yield from self._newest_first(batch, slices, rows, driven)
+            yield from self._in_parts(batch, slices, rows, driven)
             return
         for part in _parts(batch["doc"], expected):
             yield from self._part(chosen(batch, part), slices[part], rows, driven)
@@ -177,10 +173,10 @@ class Pass:
                 made &= self.is_here(besides["key"])
             yield together((joins, chosen(besides, ~made)))
 
-    def _newest_first(
+    def _in_parts(
         self, ours: Columns, slices: Column, rows: Column, driven: Driven
     ) -> Iterator[Columns | Dense]:
-        """Yield R_vj of one heavy document, its newest partners first, while they are needed.
+        """Yield R_vj of one heavy document with some partners at a time.
 
         Rows of the document with the same slice are counted, not repeated, until a part is made.
         """
@@ -191,35 +187,37 @@ class Pass:
         which, at = spread(*distinct_slices.T)
         kept = self.kept.rows(rows[at], ("doc", "rank", "pair"))
         older = self._precedes(kept["doc"])
-        if not older.any():
-            return
         which, at, kept = which[older], at[older], chosen(kept, older)
         near = ours["pair"][first][which].astype(np.int64)
         far = kept["pair"].astype(np.int64)
         edges = pack(near, far) if self.back else pack(far, near)
-        partners, inverse = np.unique(kept["doc"], return_inverse=True)
-        ranks = np.empty(len(partners), np.int64)
-        ranks[inverse] = kept["rank"]
-        expected = np.bincount(inverse, times[which], len(partners)).astype(np.int64)
-        order = np.lexsort((partners, ranks))[::-1]
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))  # of each partner among the newest
-        place = place[inverse]
-        for part in portions(expected[order], PART):
+        partners, place = np.unique(kept["doc"], return_inverse=True)
+        expected = np.bincount(place, times[which], len(partners)).astype(np.int64)
+        for part in portions(expected, PART):
             here = np.flatnonzero((place >= part[0]) & (place <= part[-1]))
-            newest = int(partners[order[part[0]]])
-            present = distinct(edges[here])
-            gone = present[self.stops.exhausted(doc, newest, present)]
-            here = here[~among(edges[here], gone)]
+            here = here[~self.unneeded(doc, kept["rank"][here], edges[here])]
             if not len(here):
                 continue
-            if expected[order[part[0]]] > PART:
-                yield Dense(*((doc, newest) if self.back else (newest, doc)), distinct(edges[here]))
+            if expected[part[0]] > PART:
+                partner = int(partners[part[0]])
+                docs = (doc, partner) if self.back else (partner, doc)
+                yield Dense(*docs, distinct(edges[here]))
                 continue
             wanted = np.zeros(len(rows), np.bool_)
             wanted[at[here]] = True
             before = np.append(0, np.cumsum(wanted))
             yield from self._part(ours, before[slices], rows[wanted], driven)
+
+    def unneeded(self, doc: int, ranks: Column, edges: Column) -> Column:
+        """Return a mask of the value joins with a document that no row of R_T needs any more.
+
+        `ranks` are those of the partners; of later ones the document is not the newcomer.
+        """
+        rank = int(self.times["rank"][np.searchsorted(self.times["doc"], doc)])
+        present = distinct(edges)
+        gone = among(edges, present[self.exceeding(rank, present)])
+        found: Column = gone & (ranks < rank)
+        return found
 
     def _slices(self, keys: Column, near: Column, driven: Column) -> tuple[Column, Column]:
         """Return (places, rows): each index in `keys` and `near` with the kept rows that it drives.

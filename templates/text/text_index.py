@@ -6,12 +6,12 @@ found by the keys.  It is made from the storage on first use, and follows what i
 evicted.  Its bytes count against the budget of the join state.
 
 The texts that remain after the index are tested one by one.  The caller bounds the characters that
-a text is compared with; those whose last document is the newest are compared first.
+a text is compared with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from sys import getsizeof
 from typing import NamedTuple, TypeAlias
 
@@ -29,7 +29,7 @@ from templates.text.word_set_index import WordSetIndex
 class Similar(NamedTuple):
     """The keys of the texts that one text compares with, and the characters that were compared.
 
-    `cut`: some texts were not compared, because that had been more characters than allowed.
+    `cut`: none was compared, because that had been more characters than allowed.
     """
 
     keys: Column
@@ -37,8 +37,8 @@ class Similar(NamedTuple):
     cut: bool
 
 
-ENTRY_BYTES = 320
-"""Of one text in the four dictionaries, with their numbers."""
+ENTRY_BYTES = 240
+"""Of one text in the three dictionaries, with their numbers."""
 
 
 class TextIndex:
@@ -55,7 +55,6 @@ class TextIndex:
         self._numbers: dict[int, int] = {}  # by key
         self._keys: dict[int, int] = {}  # by number
         self._texts: dict[int, str] = {}
-        self._latest: dict[int, int] = {}  # the last document with the text
         self._next = 0
         self._text_bytes = 0
 
@@ -64,16 +63,14 @@ class TextIndex:
         """The bytes of the texts and of the index, those of dictionaries estimated."""
         return self._text_bytes + ENTRY_BYTES * len(self._texts) + self._made.nbytes
 
-    def add(self, rows: Iterable[tuple[int, str, int]]) -> None:
-        """Add texts: (key, text, document)."""
-        for key, text, doc in rows:
-            number = self._numbers.get(key)
-            if number is None:
+    def add(self, texts: Iterable[tuple[int, str]]) -> None:
+        """Add texts, each with its key."""
+        for key, text in texts:
+            if key not in self._numbers:
                 number, self._next = self._next, self._next + 1
                 self._numbers[key], self._keys[number], self._texts[number] = number, key, text
                 self._made.add(number, text)
                 self._text_bytes += getsizeof(text)
-            self._latest[number] = max(doc, self._latest.get(number, doc))
 
     @property
     def _made(self) -> SuperstringIndex | SubstringIndex | WordSetIndex:
@@ -92,7 +89,6 @@ class TextIndex:
         for number in gone:
             del self._numbers[self._keys.pop(number)]
             self._text_bytes -= getsizeof(self._texts.pop(number))
-            del self._latest[number]
         self._made.remove(np.array(gone, np.int64))
 
     def similar(self, text: str, compared: TextOperator, most: int) -> Similar:
@@ -119,21 +115,12 @@ class TextIndex:
     def _tested(
         self, candidates: list[int], test: Callable[[int], bool], own: int, most: int
     ) -> Similar:
-        """Return the candidates that pass; each test reads `own` characters besides a candidate's.
-
-        If all of them are too many, those with the newest documents are tested.
-        """
-        costs = [own + len(self._texts[number]) for number in candidates]
-        spent, tested = sum(costs), candidates
+        """Return the candidates that pass; a test reads `own` characters and the candidate's."""
+        spent = sum(own + len(self._texts[number]) for number in candidates)
         if spent > most:
-            ages = [(self._latest[number], number) for number in candidates]
-            order = sorted(range(len(candidates)), key=ages.__getitem__, reverse=True)
-            sums = np.cumsum([costs[at] for at in order])
-            affordable = int(np.searchsorted(sums, most, "right"))
-            tested = [candidates[at] for at in order[:affordable]]
-            spent = most
-        found = [self._keys[number] for number in tested if test(number)]
-        return Similar(np.array(found, np.uint64), spent, len(tested) < len(candidates))
+            return Similar(np.empty(0, np.uint64), spent, True)
+        found = [self._keys[number] for number in candidates if test(number)]
+        return Similar(np.array(found, np.uint64), spent, False)
 
 
 Pairs: TypeAlias = "Callable[[Role], Mapping[int, int]]"
@@ -161,36 +148,28 @@ class TextIndexes:
             index.pairs |= missing
         return index
 
-    def _stored(self, pairs: Iterable[int]) -> Iterator[tuple[int, str, int]]:
-        rows = self._rows(pairs)
-        keys, docs = rows["key"].to_numpy(), rows["doc"].to_numpy()
-        order = np.lexsort((docs, keys))
-        last = np.append(keys[order][1:] != keys[order][:-1], True)[: len(order)]
-        latest = dict(zip(keys[order][last].tolist(), docs[order][last].tolist(), strict=True))
-        asked = distinct(keys)
+    def _stored(self, pairs: Iterable[int]) -> Iterable[tuple[int, str]]:
+        # A row that has expired may be there still, without its text.
+        asked = distinct(self._rows(pairs)["key"].to_numpy())
         stored = scan(
             self._storage, "value", where=lambda rows: among(rows["key"].to_numpy(), asked)
         )
-        texts = dict(zip(*(column.to_pylist() for column in stored.columns), strict=True))
-        # A row that has expired may be there still, without its text.
-        found = ((key, texts[key], doc) for key, doc in latest.items() if key in texts)
-        yield from sorted(found, key=lambda row: (row[2], row[0]))
+        return sorted(zip(*(column.to_pylist() for column in stored.columns), strict=True))
 
     def _rows(self, pairs: Iterable[int]) -> pa.Table:
-        """Return the rows of some pairs that have values: their documents and keys."""
+        """Return the rows of some pairs that have values, with their keys."""
         every = np.array(sorted(pairs))
         rows = scan(
-            *(self._storage, "binding", ("doc", "pair", "key")),
+            *(self._storage, "binding", ("pair", "key")),
             where=lambda rows: among(rows["pair"].to_numpy(), every),
         )
         return rows.filter(rows["key"].is_valid())
 
-    def add(self, pairs: Column, keys: Column, docs: Column, texts: Mapping[int, str]) -> None:
+    def add(self, pairs: Column, keys: Column, texts: Mapping[int, str]) -> None:
         """Add the texts of new rows, given by their keys."""
         for index in self._indexes.values():
             own = np.isin(pairs, list(index.pairs))
-            rows = zip(keys[own].tolist(), docs[own].tolist(), strict=True)
-            index.add((key, texts[key], doc) for key, doc in rows)
+            index.add((key, texts[key]) for key in keys[own].tolist())
 
     def evict(self) -> None:
         """Remove the texts that are not stored any more."""

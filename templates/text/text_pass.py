@@ -2,7 +2,7 @@
 
 Each distinct text of the batch asks the index of the other side's role for the texts that compare
 with it; their rows in the join state are found by their keys.  A document compares at most
-`CHARACTERS` for each pair of variables.  Beyond that its joins are cut, and the cut is reported.
+`CHARACTERS` for each pair of variables.  Beyond that its joins are cut (`result_bound.Cut`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from templates.columns.columns import Column, Columns, among, chosen, distinct, pack, portions
+from templates.columns.columns import Column, Columns, among, distinct, pack, portions
 from templates.model.join_graph import LEFT, RIGHT
 from templates.registry.text_edges import TextEdges
 from templates.state.stored_state import StoredState
@@ -74,12 +74,12 @@ class TextPass:
         characters, number = CHARACTERS, FOUND
         for place, key in zip(places.tolist(), batch["key"][places].tolist(), strict=True):
             found = self._similar(key, next(iter(far.values())), characters)
-            yield place, found.keys[:number]
             characters -= found.characters
             number -= len(found.keys)
             if found.cut or number < 0:
                 self.cut(int(batch["doc"][place]), distinct(self._packed(pair, list(far))))
                 break
+            yield place, found.keys
 
     def _packed(self, near: int, far: list[int]) -> Column:
         ends = np.full(len(far), near, np.int64), np.array(far, np.int64)
@@ -117,22 +117,16 @@ class TextPass:
         else:
             for doc in docs.tolist():
                 own = np.flatnonzero(batch["doc"][which] == doc)
-                yield from self._newest_first(doc, batch, which[own], rows[own], edges[own])
+                yield from self._in_parts(doc, batch, which[own], rows[own], edges[own])
 
-    def _newest_first(
+    def _in_parts(
         self, doc: int, batch: Columns, which: Column, rows: Column, edges: Column
     ) -> Iterator[Columns]:
-        """Yield R_vj of one heavy document, its newest partners first, while they are needed."""
+        """Yield R_vj of one heavy document with some partners at a time."""
         kept = self.half.kept.rows(rows, ("doc", "rank"))
-        order = np.lexsort((kept["doc"], kept["rank"]))[::-1]
-        which, rows, edges, kept = which[order], rows[order], edges[order], chosen(kept, order)
-        starts = np.flatnonzero(np.diff(kept["doc"], prepend=-1))
-        partners = kept["doc"][starts]
-        ends = np.append(starts[1:], len(rows))
-        for part in portions(ends - starts, PART):
-            here = np.arange(starts[part[0]], ends[part[-1]])
-            present = distinct(edges[here])
-            gone = present[self.half.stops.exhausted(doc, int(partners[part[0]]), present)]
-            here = here[~among(edges[here], gone)]
+        _, place, counts = np.unique(kept["doc"], return_inverse=True, return_counts=True)
+        for part in portions(counts, PART):
+            here = np.flatnonzero((place >= part[0]) & (place <= part[-1]))
+            here = here[~self.half.unneeded(doc, kept["rank"][here], edges[here])]
             if len(here):
                 yield self.half.made(batch, which[here], rows[here])

@@ -43,11 +43,9 @@ class Document(NamedTuple):
         return pa.table({"doc": doc, **ones, "key": pa.array([KEY], pa.uint64())})
 
 
-class Everything:
-    """Partners are always needed."""
-
-    def exhausted(self, newcomer: int, partner: int, edges: Column) -> Column:
-        return np.zeros(len(edges), np.bool_)
+def none(rank: int, edges: Column) -> Column:
+    """Return that no join exceeds the bound of results."""
+    return np.zeros(len(edges), np.bool_)
 
 
 def joined(
@@ -57,7 +55,7 @@ def joined(
     state = JoinState()
     state.add(with_valued(kept.bindings), columns_of(kept.times))
     before = came.doc if first is None else first
-    one = Pass(state, bounds, columns_of(came.times), back, before, Everything())
+    one = Pass(state, bounds, columns_of(came.times), back, before, none)
     return list(pairs_of(one.joins(columns_of(came.bindings), driving)))
 
 

@@ -236,9 +236,9 @@ def _echo_rows(listed: Sequence[Row]) -> None:
 def _stopped(stopped: Mapping[str, Any]) -> str:
     """Return a line about the documents whose results exceeded the bound."""
     number = stopped["documents"]
-    state = "incomplete, " if stopped["incomplete"] else ""
+    state = "is incomplete and " if stopped["incomplete"] else ""
     documents = "1 document" if number == 1 else f"each of {number} documents"
-    return f"is {state}stopped at {stopped['results']:,} matches of {documents}"
+    return f"{state}had more than {stopped['results']:,} matches with {documents}: none is kept"
 
 
 def check_webhook(url: str | None) -> None:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Documents with more results than the bound; of each, `results` were kept."""
+    """Documents with more than `results` results, of which none is kept."""
 
     documents: int
     results: int

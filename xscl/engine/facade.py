@@ -67,8 +67,8 @@ class Engine:
         `retention` bounds the age of data that no query needs (see `retain`).  `kept_memory` bounds
         the join state in memory, in bytes (the rest is read from the store when it is met); None:
         a quarter of the machine's.  `result_bound` is the largest number of results of one
-        arriving document with one join, the newest partners first; it belongs to a store as its
-        queries do, so open it with the same one.  `owns_process` says that the process runs for
+        arriving document with one join: if there are more, there is none.  It belongs to a store as
+        its queries do, so open it with the same one.  `owns_process` says that the process runs for
         this engine: it may then control the garbage collector.
 
         Raises StoreInUse if another process has the file open, and another StoreError if it is

@@ -25,7 +25,6 @@ from xscl.engine.state import EngineState
 from xscl.engine.throughput import Laps, Pace
 from xscl.engine.transactions import Transactions
 from xscl.errors import DocumentError
-from xscl.planning.operators.joins import Interleaved
 from xscl.shredding.arrivals import Arrivals, BatchPart, cut_parts
 from xscl.shredding.remote.artefact import ArtefactDirectory
 from xscl.store.queries.lateness import count_late
@@ -38,8 +37,6 @@ AIM = 100_000
 """Results of joins that a transaction should find at most."""
 FIRST, MOST = 2_048, 65_536
 GROWTH = 4
-SINGLY = 10_000
-"""Documents that are pushed one by one after a push that had to be undone."""
 
 
 @dataclass(slots=True)
@@ -49,32 +46,17 @@ class PushSize:
     A push is split at document boundaries, so that the results of one transaction fit in memory: an
     arriving document may have thousands with every join.  The number is predicted from
     earlier documents.  The size grows slowly, and shrinks at once.
-
-    Where a join reads what other joins of the same push find, the bound of results is exact only
-    if documents are pushed one by one (`operators.joins.Interleaved`).  This is detected during the
-    push; from then on documents are pushed singly for a while.
     """
 
     size: int = FIRST
-    singly: int = 0
-
-    @property
-    def documents(self) -> int:
-        """The largest number of documents of the next transaction."""
-        return 1 if self.singly else self.size
 
     def learn(self, documents: int, results: int) -> None:
         """Learn the number of results of a transaction's documents."""
-        self.singly = max(0, self.singly - documents)
         if not documents:
             return
         fitting = max(1, AIM * documents // max(1, results))
         grown = max(self.size, min(GROWTH * documents, MOST))  # few documents say little of many
         self.size = min(fitting, grown)
-
-    def undo(self) -> None:
-        """Record that a transaction was rolled back, to push its documents one by one."""
-        self.singly = SINGLY
 
 
 EVICTED_AFTER = 64
@@ -207,13 +189,9 @@ class Ingest:
                 self.reject_poison([documents[at] for at in sorted(poison)])
         start, end = 0, len(whole.documents)
         while True:
-            some = whole.cut(start, start + self._push_size.documents)
+            some = whole.cut(start, start + self._push_size.size)
             last = start + len(some.documents) == end
-            try:
-                results = self._transact(some, batch if last else None, outcome)
-            except Interleaved:
-                self._push_size.undo()
-                continue
+            results = self._transact(some, batch if last else None, outcome)
             if listen is None:
                 outcome.results.append(results)
             else:
@@ -250,7 +228,7 @@ class Ingest:
             state.flow.look(dataflow.passed)
             if batch is not None and not state.ledger.enter(batch):
                 return _NO_RESULTS
-            dataflow.begin(several=len(portion.documents) > 1)
+            dataflow.begin()
             accepted = self._accept(state, portion)
             laps.end("accept")
             dataflow.shred(accepted.arrivals)
@@ -326,7 +304,7 @@ class Ingest:
         """
         given, origins = zip(*documents, strict=True)
         with self._transactions.change() as state:
-            state.dataflow.begin(several=len(given) > 1)
+            state.dataflow.begin()
             arrivals = self._accept(state, PushSlice(given, (), ()), origins).arrivals
             state.dataflow.shred(arrivals)
             state.dataflow.join()
@@ -336,7 +314,7 @@ class Ingest:
     def occur(self, begin: int, end: int) -> None:
         """Emit the instants of calendars between two times, before documents are replayed."""
         with self._transactions.change() as state:
-            state.dataflow.begin(several=True)
+            state.dataflow.begin()
             state.dataflow.occur(begin, end)
             self._commit(state)
 
@@ -346,7 +324,7 @@ class Ingest:
         Unless they are `in_order` of time, operators over time wait for a flush.
         """
         with self._transactions.change() as state, self._transactions.paused():
-            state.dataflow.begin(several=len(arrivals) > 1)
+            state.dataflow.begin()
             state.documents.replay(arrivals, rows)
             state.arrived.append(arrivals)
             state.dataflow.shred(arrivals)
@@ -374,7 +352,7 @@ class Ingest:
         The times are those up to which it does: see `Lane.drain`.
         """
         with self._transactions.change() as state:
-            state.dataflow.begin(several=False)
+            state.dataflow.begin()
             state.dataflow.drain(until, rows_until)
             return self._log.expand(self._commit(state))
 
@@ -385,7 +363,7 @@ class Ingest:
         """
         with self._transactions.change() as state:
             state.documents.advance(to)
-            state.dataflow.begin(several=False)
+            state.dataflow.begin()
             state.dataflow.advance(to, arrival)
             state.dataflow.join()
             return self._log.expand(self._commit(state))

@@ -190,7 +190,7 @@ class Queries:
             return "its history is still being read"
         cut = state.dataflow.cuts.ids_of(state.dataflow.subscribed.qids(one))
         if names := cut.intersection(known.stored.id for known in question.parts):
-            return f"the bound of results cut the matches of {', '.join(sorted(names))}"
+            return f"there were more matches with {', '.join(sorted(names))} than the bound allows"
         if max(docs) < state.eviction.oldest:
             return "matches of that time are not kept any more (--keep-matches)"
         if one.is_bounded:

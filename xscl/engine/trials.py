@@ -20,7 +20,6 @@ from xscl.engine.transactions import Transactions
 from xscl.errors import Stopping, TooLong
 from xscl.inspection import replay
 from xscl.inspection.replay import Trial, past
-from xscl.planning.operators.joins import Interleaved
 from xscl.store.queries.lateness import count_late
 from xscl.subscriptions.matches import Matches
 
@@ -101,11 +100,7 @@ class Trials:
                     raise TooLong
                 if dropped is not None and dropped.is_set():
                     raise TooLong
-                try:
-                    behind += ingest.replay(batch)
-                except Interleaved:
-                    for one in batch:
-                        behind += ingest.replay([one])
+                behind += ingest.replay(batch)
                 size.learn(len(batch), time.monotonic() - began)
         ingest.flush(watermark, clock)  # an absence whose deadline is later is no match yet
         dataflow = twin.state.dataflow

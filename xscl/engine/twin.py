@@ -23,7 +23,6 @@ from xscl.engine.match_log import MatchLog
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.inspection.arrival_order import Numbers
-from xscl.planning.operators.joins import Interleaved
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.queries.documents import clock_from, earliest_time
 from xscl.store.queries.past import kept_rows
@@ -86,13 +85,7 @@ class Twin:
                 rows["history"], pc.min_element_wise(rows["clock"], rows["ts"]), rows["clock"]
             )
             rows = rows.set_column(rows.schema.get_field_index("clock"), "clock", own)
-        try:
-            self._push(rows, own_time)
-        except Interleaved:
-            at = {doc: place for place, doc in enumerate(rows["doc"].to_pylist())}
-            for doc in docs.tolist():
-                if doc in at:  # its text was not evicted meanwhile
-                    self._push(rows.slice(at[doc], 1), own_time)
+        self._push(rows, own_time)
 
     def history_matches(self) -> Iterator[tuple[int, Sequence[StoredDocument]]]:
         """Yield the positions of the results of history alone, with their documents."""

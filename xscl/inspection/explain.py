@@ -174,8 +174,8 @@ def _stopped(dataflow: Dataflow, registered: Subscription) -> Iterator[str]:
     stopped = dataflow.subscribed.stopped(registered)
     if stopped is not None:
         yield (
-            f"stopped at {stopped.results:,} results of {counted(stopped.documents, 'document')},"
-            f" the latest: {stopped.latest}; those with the newest partners stay"
+            f"more than {stopped.results:,} results with {counted(stopped.documents, 'document')},"
+            f" the latest: {stopped.latest}; none of them is kept"
         )
         if stopped.incomplete:
             yield "incomplete: operators over time took no row of these documents"

@@ -35,7 +35,6 @@ from templates.registry.registry import Registry
 from xscl.documents.composite_events import Composite, CompositeEvents
 from xscl.documents.document_log import DocumentLog
 from xscl.documents.results import Subscription
-from xscl.language.parser import parse_block
 from xscl.planning.event_functions import EVENT_FUNCTIONS
 from xscl.planning.event_queries import Relational
 from xscl.planning.operators.attributes import Attributes
@@ -52,7 +51,6 @@ from xscl.planning.planned_subscriptions import (
     InstalledPairs,
     PlannedSubscriptions,
     StreamScans,
-    is_leaf,
 )
 from xscl.planning.planner import RULES, Planner
 from xscl.planning.result_collector import ResultCollector
@@ -111,15 +109,6 @@ class Dataflow:
         plan = self.core.plan
         published = PublishQueue(plan.batch, publish)
 
-        def reads_results(qid: int) -> bool:
-            """Test if a row of R_T joins results of other joins, or published documents."""
-            pairs = map(registry.pairs.describe, registry.row(qid).pairs)
-            streams = published.streams.values()
-            return any(
-                is_leaf(pair) or parse_block(pair.first, short=True).stream in streams
-                for pair in pairs
-            )
-
         self._joins = Joins(
             processor,
             composites,
@@ -128,8 +117,7 @@ class Dataflow:
             self.core.clock,
             self._collector.collect,
             cuts.note,
-            reads_results,
-            lambda: bool(published.streams),
+            published.level,
         )
         self._records = Records(self.core.clock)
         planner = self._planner = Planner(self.core, registry, number, lateness)
@@ -197,9 +185,9 @@ class Dataflow:
             return None
         return read[0].channel, members_of(sorted({source.slot for source in read}))
 
-    def begin(self, *, several: bool) -> None:
-        """Begin a transaction; `several`: it has more than one document."""
-        self._joins.begin(several=several)
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._joins.begin()
 
     @property
     def joined(self) -> int:

@@ -33,6 +33,8 @@ class PublishQueue:
         self._batch = batch
         self._publish = publish
         self._readers: dict[str, Reader] = {}
+        self._reads: dict[str, Sequence[str]] = {}
+        self._levels: dict[str, int] = {}
         self._queue: dict[str, Published] = {}
 
     def add(
@@ -47,14 +49,24 @@ class PublishQueue:
             self._queue.setdefault(key, (subscription, []))[1].append(composite(row))
             self._batch.touch(self)
 
-        self.streams[key] = stream
+        self.streams[key], self._reads[key] = stream, subscription.reads
+        self._levels.clear()
         self._readers[key] = Reader("publish", root, put)
 
     def remove(self, key: str) -> None:
         """Stop publishing for a subscription, if it publishes."""
         if key in self._readers:
             self._readers.pop(key).close()
-            del self.streams[key]
+            del self.streams[key], self._reads[key]
+            self._levels.clear()
+
+    def level(self, stream: str) -> int:
+        """Return how many streams are published one from the other, up to this one."""
+        if stream not in self._levels:
+            makers = [key for key, made in self.streams.items() if made == stream]
+            below = (self.level(one) for key in makers for one in self._reads[key])
+            self._levels[stream] = 1 + max(below, default=0) if makers else 0
+        return self._levels[stream]
 
     def run(self) -> None:
         """Publish the queued matches."""

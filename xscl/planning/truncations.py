@@ -1,9 +1,9 @@
-"""Cut results: which documents have more results with a join than the bound lets stay.
+"""Cut results: which documents have more results with a join than the bound, and so none.
 
 The bound (`templates.model.result_bound`) is one of a row of R_T and an arriving document.  Every
 subscription that uses the row is shown how many documents it was stopped at, and the latest.  An
 operator over time must not read part of what it asks for: `Attributes` gives it no row of a
-document that was cut, and its subscription is *incomplete*.
+document with which a join below was cut, and its subscription is *incomplete*.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KEPT = 1_000
 
 
 class Stopped(NamedTuple):
-    """The number of recent documents with truncated results, and the id of the last one.
+    """The number of recent documents with too many results, and the id of the last one.
 
     `results` is the bound; `incomplete` is True if a temporal operator lacks their rows.
     """

@@ -55,7 +55,7 @@ _COUNTED = {
     "rejections": ("code", "Documents that were not taken and are remembered, by reason"),
     "cuts": (
         "state",
-        "Documents with more results of a join than stay, of the latest ones of each join",
+        "Documents with more results of a join than the bound, of the latest ones of each join",
     ),
 }
 """Metrics of tables (`metric_counts`) by one label: its name, and what they are."""

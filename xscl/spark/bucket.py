@@ -152,7 +152,7 @@ class Bucket:
         batch.join(met, back=looks_back)
         found, cuts = batch.found()
         self._queries.release()
-        return Found(self._of_bucket(found), [(one.qid, one.newcomer) for one in cuts])
+        return Found(self._of_bucket(found), [(one.qid, one.rank) for one in cuts])
 
     def restore(self, replica: PlanReplica, documents: pa.Table, bindings: Columns) -> None:
         """Add documents that were joined before, with what rows of R_T still keep of them."""

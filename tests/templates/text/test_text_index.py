@@ -48,10 +48,10 @@ def test_an_index_finds_what_compares(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(superstring_index, "BLOCK", block)
         index = TextIndex(compared.role(left=left))
-        index.add((key, text, key) for key, text in enumerate(kept[:20]))
+        index.add((key, text) for key, text in enumerate(kept[:20]))
         stays = [key for key, _ in enumerate(kept[:20]) if key not in gone]
         index.only(np.array(stays, np.uint64))
-        index.add((key, text, key) for key, text in enumerate(kept) if key >= 20)
+        index.add((key, text) for key, text in enumerate(kept) if key >= 20)
         found = index.similar(asked, compared, 1_000_000)
     stays += range(20, len(kept))
     expected = [key for key in stays if holds(kept[key], asked, test, left=left, back=exchanged)]
@@ -68,15 +68,15 @@ def holds(kept: str, asked: str, test: str, *, left: bool, back: str) -> bool:
     return share > float(bound) or (sign == ">=" and share == float(bound))
 
 
-def test_the_newest_texts_are_compared_first() -> None:
+def test_what_costs_more_than_is_allowed_is_not_compared() -> None:
     index = TextIndex("part")
-    index.add((key, f"{key}", 100 - key) for key in range(10))
-    index.add([(7, "7", 200)])
+    index.add((key, f"{key}") for key in range(10))
     whole = "0123456789"
-    found = index.similar(whole, text_operator("contains"), 3 * (len(whole) + 1))
-    assert found.cut
-    assert sorted(found.keys.tolist()) == [0, 1, 7]
-    assert found.characters == 3 * (len(whole) + 1)
+    cost = 10 * (len(whole) + 1)
+    found = index.similar(whole, text_operator("contains"), cost)
+    assert (len(found.keys), found.characters, found.cut) == (10, cost, False)
+    found = index.similar(whole, text_operator("contains"), cost - 1)
+    assert (len(found.keys), found.cut) == (0, True)
 
 
 @pytest.mark.parametrize("role", ["whole", "part", "words"])
@@ -86,7 +86,7 @@ def test_bytes_are_near_those_that_python_allocates(role: Role) -> None:
     tracemalloc.start()
     try:
         index = TextIndex(role)
-        index.add((key + (1 << 60), f"{text}!", key) for key, text in enumerate(texts))
+        index.add((key + (1 << 60), f"{text}!") for key, text in enumerate(texts))
         allocated, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

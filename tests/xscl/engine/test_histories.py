@@ -177,14 +177,20 @@ def test_what_two_publishers_make_is_read_in_the_order_of_time(size: int, togeth
     assert found[0]
 
 
-@pytest.mark.parametrize("bound", [2, 3])
-def test_documents_that_are_replayed_one_by_one_are_in_order(bound: int) -> None:
-    """The bound of results cuts a join of results, so a slice is replayed document by document."""
+@pytest.mark.parametrize("bound", [6, 8])
+@pytest.mark.parametrize("size", [1, 3, 1_000])
+def test_a_history_is_bounded_as_the_documents_that_were_pushed(bound: int, size: int) -> None:
+    """The bound of results cuts joins of results, wherever the slices of the history end."""
     chain = "((S//k->r FOLLOWED BY{r=y, 100} S//k->y) FOLLOWED BY{y=z, 100} S//k->z)"
     reader = f"(P//k->x NEXT{{x=q}} S//k->q) FOLLOWED BY{{q=r, 100}} {chain}"
     found = []
     for begins_late in (False, True):
-        with xscl.Engine(retention=KEPT, result_bound=bound) as engine:
+        with (
+            xscl.Engine(retention=KEPT, result_bound=bound) as engine,
+            pytest.MonkeyPatch.context() as patched,
+        ):
+            for name in ("FIRST_SLICE", "LARGEST_SLICE"):
+                patched.setattr(f"xscl.engine.backfills.{name}", size)
             engine.subscribe("publisher", "SELECT <p><k>{x}</k></p> FROM S//k->x PUBLISH P")
             if not begins_late:
                 engine.subscribe("reader", reader)
@@ -192,9 +198,11 @@ def test_documents_that_are_replayed_one_by_one_are_in_order(bound: int) -> None
             if begins_late:
                 engine.subscribe("reader", reader, since=LONG)
             engine.flush()
-            found.append(ids(engine, ["reader"]))
+            stopped = engine.stopped("reader")
+            assert stopped is not None
+            found.append((ids(engine, ["reader"]), stopped))
     assert found[0] == found[1]
-    assert found[0]
+    assert found[0][0]
 
 
 @pytest.mark.parametrize("change", ["pause", "edit", "late"])

@@ -105,9 +105,9 @@ def test_a_subscription_shows_where_it_was_stopped(operator: httpx.Client) -> No
     expected = {"documents": 2, "results": 10_000, "incomplete": False}
     eventually(lambda: ok(operator.get("/v1/subscriptions/cut"))["stopped"] == expected)
     explained = ok(operator.get("/v1/subscriptions/cut/explain"))["text"]
-    assert "stopped at 10,000 results of 2 documents, the latest: cut/c2" in explained
+    assert "more than 10,000 results with 2 documents, the latest: cut/c2; none" in explained
     page = operator.get("/subscriptions/cut").text
-    assert "Stopped at 10,000 matches of each of 2 documents" in page
+    assert "More than 10,000 matches with each of 2 documents: none" in page
     ok(operator.delete("/v1/subscriptions/cut"))
 
 

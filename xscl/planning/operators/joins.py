@@ -31,10 +31,11 @@ from cep_core.plan import (
     Wanted,
     members_of,
 )
+from templates.batch_join import FOUND
 from templates.columns.columns import Column, steps
 from templates.errors import EvaluationError
 from templates.model.relations import VALUES, Witnesses
-from templates.model.result_bound import Cut, Group, bounded, counted
+from templates.model.result_bound import Cut
 from templates.processor import Processor
 from xscl.documents.composite_events import Composite, CompositeEvents, joined
 from xscl.errors import EvaluationFailed
@@ -43,6 +44,8 @@ from xscl.planning.operators.reader import Reader
 
 AT_ONCE = 100_000
 """Results that are made into composites at once; the rest waits as columns."""
+LAST = (1 << 31, 0)
+"""The place of a join whose results no operator reads."""
 
 
 class JoinDefinition(NamedTuple):
@@ -51,14 +54,6 @@ class JoinDefinition(NamedTuple):
     template: int
     qid: int
     streams: tuple[int | None, ...]
-
-
-class Interleaved(Exception):
-    """Documents of one transaction have to be pushed one by one.
-
-    A join reads what other joins find in the same transaction, and of one arriving document more
-    results came in a later round, beyond the bound.  Which stay depends on all of them.
-    """
 
 
 class Candidates(NamedTuple):
@@ -106,7 +101,7 @@ class TemplateJoin(MOp):
         operator.joined = len(wanted.inputs) > 1 or any(one.joined for one in wanted.inputs)
         self.operators[operator] = None
         definition = _definition(operator)
-        self._by_qid[definition.qid] = operator
+        self._by_qid[definition.qid] = self._joins.operators[definition.qid] = operator
         for source, stream in zip(wanted.inputs, definition.streams, strict=True):
             if stream is not None:
                 self._joins.attach(source, stream)
@@ -117,7 +112,7 @@ class TemplateJoin(MOp):
     def remove(self, operator: Operator) -> None:
         definition = _definition(operator)
         del self.operators[operator]
-        del self._by_qid[definition.qid]
+        del self._by_qid[definition.qid], self._joins.operators[definition.qid]
         self._output.release(operator.slot)
         for source, stream in zip(operator.wanted.inputs, definition.streams, strict=True):
             if stream is not None:
@@ -155,7 +150,7 @@ class Joins:
     """All templates over one batch after the other.
 
     `documents` are those that something was found in, since the last look.  `results` counts those
-    of the transaction, `_rounds` by their group.
+    of the transaction.  `operators` are those of joins that some operator reads, by qid.
     """
 
     depth = 2
@@ -167,9 +162,9 @@ class Joins:
     _clock: Clock
     _found: Callable[[pa.Table], None]
     _cut: Callable[[Sequence[Cut]], None]
-    _reads_results: Callable[[int], bool]
-    _publishes: Callable[[], bool]
+    _level: Callable[[str], int]
     templates: dict[TemplateJoin, None] = field(default_factory=dict, init=False)
+    operators: dict[int, Operator] = field(default_factory=dict, init=False)
     documents: set[int] = field(default_factory=set, init=False)
     _inlets: dict[Operator, Reader] = field(default_factory=dict, init=False)
     _uses: Counter[Operator] = field(default_factory=Counter, init=False)  # of each inlet
@@ -177,14 +172,13 @@ class Joins:
     _again: list[tuple[int, int, Composite]] = field(default_factory=list, init=False)
     results: int = field(default=0, init=False)
     seconds: float = field(default=0.0, init=False)
-    _several: bool = field(default=False, init=False)
-    _rounds: Counter[Group] = field(default_factory=Counter, init=False)
 
-    def begin(self, *, several: bool) -> None:
-        """Begin a transaction; `several`: it has more than one document."""
+    def __post_init__(self) -> None:
+        self._rounds = Rounds(self._batch, self._processor, self._place, self._end_rounds)
+
+    def begin(self) -> None:
+        """Begin a transaction."""
         self.results = 0
-        self._several = several
-        self._rounds.clear()
 
     def take(self, witnesses: Witnesses) -> None:
         """Take the witnesses of documents in."""
@@ -228,37 +222,33 @@ class Joins:
             raise EvaluationFailed(
                 str(error), hint="nothing of the batch is kept; push fewer documents at once"
             ) from error
-        found = self._bounded(found, cuts)
         kept = self._processor.are_stored(witnesses.bindings["pair"].to_numpy())
-        docs = [witnesses.bindings["doc"].to_numpy()[kept]]
-        if found.num_rows:
-            docs += (found["doc1"].to_numpy(), found["doc2"].to_numpy())
-        self.documents.update(np.unique(np.concatenate(docs)).tolist())
-        if found.num_rows:
-            self._found(found)
-            self._hand_on(found)
+        self.documents.update(np.unique(witnesses.bindings["doc"].to_numpy()[kept]).tolist())
+        if not self.operators:  # there is no other round
+            self._end_rounds(found, cuts)
+        elif found.num_rows or cuts:
+            self._rounds.add(self._processor.grouped(found), cuts)
 
-    def _bounded(self, found: pa.Table, cuts: Sequence[Cut]) -> pa.Table:
-        """Return the results of a round that stay, given those of earlier rounds.
+    def _place(self, qid: int) -> tuple[int, int]:
+        """Return the place of a join in an order in which each one follows those that it reads.
 
-        Of a document alone later rounds have what earlier ones have left.  With several documents
-        a round mixes what would have come in different ones, so no join of results may be cut.
+        It reads them as composites, or as documents that are made of their results.
         """
-        if self._several and any(self._reads_results(cut.qid) for cut in cuts):
-            raise Interleaved
-        most, before = self._processor.most, self._rounds
-        if before and found.num_rows + sum(before.values()) > most:
-            spent = {key: count for key, count in before.items() if key[1] >= 0}
-            found, more = bounded(found, self._processor.ranks, most, spent)
-            if more and self._several:
-                raise Interleaved
-            cuts = [*cuts, *more]
-        if found.num_rows and (self._inlets or self._publishes()):  # there may be another round
-            before.update(counted(found, self._processor.ranks))
+        operator = self.operators.get(qid)
+        if operator is None:
+            return LAST
+        return max(map(self._level, _streams_below(operator))), operator.depth
+
+    def _end_rounds(self, found: pa.Table, cuts: Sequence[Cut]) -> None:
+        """Take the results of joins of which no more come in this batch."""
         if cuts:
             self._cut(cuts)
         self.results += found.num_rows
-        return found
+        if found.num_rows:
+            docs = np.concatenate((found["doc1"].to_numpy(), found["doc2"].to_numpy()))
+            self.documents.update(np.unique(docs).tolist())
+            self._found(found)
+            self._hand_on(found)
 
     def _are_apart(self, ones: Column, others: Column) -> Column:
         """Return which pairs of documents or composites have no document in common."""
@@ -323,6 +313,66 @@ class Joins:
             self._clock.now = composite.clock
             self.documents.update(composite.docs)
             mop.emit(composite, qids)
+
+
+class Rounds:
+    """The results of a batch's rounds, held until no more come for their joins.
+
+    It runs when nothing else has anything to do.  What a join may still find is then made of held
+    results, of joins that it reads.  So those of the first place are complete.
+    """
+
+    depth = 8
+
+    def __init__(
+        self,
+        batch: Batch,
+        processor: Processor,
+        place: Callable[[int], tuple[int, int]],
+        end: Callable[[pa.Table, Sequence[Cut]], None],
+    ) -> None:
+        self.seconds = 0.0
+        self._batch = batch
+        self._processor = processor
+        self._place = place
+        self._end = end
+        self._found: list[pa.Table] = []
+        self._cuts: list[Cut] = []
+
+    def add(self, found: pa.Table, cuts: Sequence[Cut]) -> None:
+        """Add the results of a round by group, and its cuts."""
+        self._found.append(found)
+        self._cuts += cuts
+        self._batch.touch(self)
+
+    def run(self) -> None:
+        """End the rounds of the joins of the first place."""
+        found, cuts = pa.concat_tables(self._found), self._cuts
+        self._found, self._cuts = [], []
+        qids = found["qid"].to_numpy()
+        every = {*np.unique(qids).tolist(), *(one.qid for one in cuts)}
+        places = {qid: self._place(qid) for qid in every}
+        first = min(places.values())
+        later = [qid for qid, place in places.items() if place > first]
+        if later:
+            waits = pa.array(np.isin(qids, later))
+            self.add(found.filter(waits), [one for one in cuts if places[one.qid] > first])
+            found = found.filter(pc.invert(waits))
+            cuts = [one for one in cuts if places[one.qid] == first]
+        found, cuts = self._processor.bounded(found, cuts)
+        self._end(found.select(FOUND.names), cuts)
+
+
+def _streams_below(operator: Operator) -> set[str]:
+    """Return the streams that an operator reads, through whatever lies between."""
+    found: set[str] = set()
+    below = [operator]
+    while below:
+        one = below.pop()
+        if not one.wanted.inputs:
+            found.add(cast(str, one.wanted.definition))
+        below.extend(one.wanted.inputs)
+    return found
 
 
 def _arrival(made: tuple[Composite, TemplateJoin, list[int]]) -> tuple[object, ...]:

@@ -106,7 +106,7 @@ class StoppedAt(JsonBody):
     documents: int = Field(examples=[1])
     """Number of such documents."""
     results: int = Field(examples=[10_000])
-    """Number of results kept of each: those with the newest partners."""
+    """The bound: each had more results, of which none is kept."""
     incomplete: bool = Field(examples=[False])
     """True if a temporal operator lacks the rows of these documents."""
 

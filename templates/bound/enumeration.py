@@ -1,14 +1,12 @@
-"""The first answers of a conjunctive query in lexicographic order, in bounded memory and work.
+"""The answers of a conjunctive query up to a number, in bounded memory and work.
 
-Two documents of 40 equal nodes each, joined by four value joins, have 40^4 answers.  Only the
-first N are used (`templates.model.result_bound`), so only those are enumerated:
+Two documents of 40 equal nodes each, joined by four value joins, have 40^4 answers.  Of these only
+so many are enumerated as show that they exceed the bound of results:
 
-1. Remove the rows that no answer uses (semi-joins, to a fixpoint).
+1. Remove rows that no answer uses (semi-joins).
 2. Join the relations, giving up as soon as an intermediate result exceeds `CHUNK` rows.
-3. On giving up, split the domain of the first output variable that has several values, and answer
-   each range in ascending order until N answers are known.
-
-The result depends on the relations alone, so every evaluator and every replay agree.
+3. On giving up, split the domain of an output variable with several values, and answer each range
+   until enough answers are known.
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ import numpy as np
 
 from templates.columns.columns import (
     Column,
+    Columns,
     TooManyRows,
     among,
     chosen,
@@ -27,7 +26,7 @@ from templates.columns.columns import (
     equal_rows,
     steps,
 )
-from templates.model.join_graph import UNEQUAL, Edge, JoinGraph
+from templates.model.conjunctive_query import ConjunctiveQuery
 
 CHUNK = 100_000
 """Rows of an intermediate result from which on a query is split."""
@@ -44,12 +43,12 @@ Relation = Mapping[str, Column]
 
 
 @dataclass(slots=True)
-class FirstRows:
+class Enumeration:
     """A conjunctive query over some relations.
 
-    `outputs` are its head, in the order that answers are sorted by; `unequal` are pairs of
-    variables that have to differ.  `work` is the remaining number of rows that may be joined.
-    `gave_up` is True if it was too small: answers may be missing then.
+    `outputs` are its head; `unequal` are pairs of variables that have to differ.  `work` is the
+    remaining number of rows that may be joined.  `gave_up` is True if it was too small: answers may
+    be missing then.
     """
 
     outputs: Sequence[str]
@@ -58,7 +57,7 @@ class FirstRows:
     gave_up: bool = field(default=False, init=False)
 
     def answer(self, relations: Sequence[Relation], most: int) -> Column:
-        """Return the first `most` distinct answers, a row each, in ascending order."""
+        """Return all distinct answers, a row each; of more than `most` so many."""
         self.gave_up = False
         if not all(map(_size, relations)):
             return self._none()
@@ -66,9 +65,9 @@ class FirstRows:
             self._projected(one, [*relations[:at], *relations[at + 1 :]])
             for at, one in enumerate(relations)
         ]
-        return self._first(projected, most)
+        return self._enumerate(projected, most)
 
-    def _first(self, relations: Sequence[Relation], most: int) -> Column:
+    def _enumerate(self, relations: Sequence[Relation], most: int) -> Column:
         reduced = _reduced(relations)
         if reduced is None:
             return self._none()
@@ -84,7 +83,8 @@ class FirstRows:
             most, split = 1, _widest(reduced)
         found = [self._none()]
         for part in self._ranges(reduced, split):
-            found.append(self._first(part, most))
+            self.work -= sum(map(_size, part))
+            found.append(self._enumerate(part, most))
             most -= len(found[-1])
             if most <= 0 or self.gave_up:
                 break
@@ -110,8 +110,7 @@ class FirstRows:
             yield [chosen(one, among(one[name], some)) if name in one else one for one in relations]
 
     def _joined(self, relations: Sequence[Relation]) -> Column:
-        """Return all distinct answers in order; raises TooManyRows."""
-        self.work -= sum(map(_size, relations))
+        """Return all distinct answers; raises TooManyRows."""
         left = sorted(relations, key=_size)
         answer = dict(left.pop(0))
         while left:
@@ -124,10 +123,10 @@ class FirstRows:
                 answer = self._projected(answer, left)
         for one, other in self.unequal:
             answer = dict(chosen(answer, answer[one] != answer[other]))
-        if not self.outputs:
-            return np.empty((min(1, _size(answer)), 0), np.int64)
-        rows = np.stack([answer[name].astype(np.int64) for name in self.outputs], axis=1)
-        return np.unique(rows, axis=0)
+        if not answer.keys() <= {*self.outputs}:
+            answer = _distinct(answer, self.outputs)
+        rows = [answer[name].astype(np.int64) for name in self.outputs]
+        return np.stack(rows, axis=1) if rows else np.empty((_size(answer), 0), np.int64)
 
     def _is_done(self, name: str, left: Sequence[Relation]) -> bool:
         """Return True if no relation reads a variable any more."""
@@ -138,16 +137,20 @@ class FirstRows:
 
     def _projected(self, answer: Relation, left: Sequence[Relation]) -> dict[str, Column]:
         """Return an intermediate result projected to the needed variables, without duplicates."""
-        names = [name for name in answer if not self._is_done(name, left)]
-        if not names:  # that there is a row is all that matters
-            return {name: column[:1] for name, column in answer.items()}
-        order = np.lexsort([answer[name] for name in names])
-        first = steps(*(answer[name][order] for name in names))
-        return {name: answer[name][order[first]] for name in names}
+        return _distinct(answer, [name for name in answer if not self._is_done(name, left)])
 
 
 def _size(relation: Relation) -> int:
     return len(next(iter(relation.values())))
+
+
+def _distinct(relation: Relation, names: Sequence[str]) -> dict[str, Column]:
+    """Return the distinct rows of some columns; of none, one row at most as it is."""
+    if not names:  # that there is a row is all that matters
+        return {name: column[:1] for name, column in relation.items()}
+    order = np.lexsort([relation[name] for name in names])
+    first = steps(*(relation[name][order] for name in names))
+    return {name: relation[name][order[first]] for name in names}
 
 
 def _join(left: Relation, right: Relation) -> dict[str, Column]:
@@ -175,11 +178,11 @@ def _widest(relations: Sequence[Relation]) -> str:
 def _reduced(relations: Sequence[Relation]) -> list[Relation] | None:
     """Return the relations reduced by semi-joins; None if one becomes empty.
 
-    Every remaining row of an acyclic query is used by some answer.
+    As many rounds as there are relations suffice for an acyclic query: then some answer uses every
+    remaining row.  In a cyclic one each round may remove one row only.
     """
     relations = list(relations)
-    changed = True
-    while changed:
+    for _ in range(len(relations)):
         changed = False
         for name in {name for one in relations for name in one}:
             having = [at for at, one in enumerate(relations) if name in one]
@@ -193,49 +196,26 @@ def _reduced(relations: Sequence[Relation]) -> list[Relation] | None:
                 if not stays.all():
                     relations[at] = chosen(relations[at], stays)
                     changed = True
+        if not changed:
+            break
     return relations if all(map(_size, relations)) else None
 
 
 def relations_of(
-    graph: JoinGraph,
-    pairs: Sequence[int],
-    sides: Sequence[Relation],
-    joined: Mapping[Edge, Relation],
-) -> tuple[list[Relation], FirstRows]:
-    """Return a template's query for one row of R_T over the bindings of its documents.
-
-    `pairs` are the row's pairs of variables; `sides` are the bindings of the left and the right
-    document: pair, node1, node2, key, valued.  `joined` has R_vj of each comparison of texts.  The
-    head is the output nodes in their order.
-    """
-    keys = _key_variables(graph)
-    relations: list[Relation] = [
-        {f"n{edge.left}": rows["node1"], f"n{edge.right}": rows["node2"]}
-        for edge, rows in joined.items()
-    ]
-    for (parent, child), pair in zip(graph.pairs, pairs, strict=True):
-        bindings = sides[graph.nodes[child].side]
-        here = bindings["pair"] == pair
-        if child in graph.compared:  # what has no value equals nothing and differs from nothing
-            here &= bindings["valued"]
-        rows = chosen(bindings, here)
-        made = {f"n{parent}": rows["node1"], f"n{child}": rows["node2"]}
-        if child in keys:
-            made[keys[child]] = rows["key"]
-        relations.append(made)
-    outputs = [f"n{number}" for number, node in enumerate(graph.nodes) if node.output]
-    unequal = [
-        (keys[edge.left], keys[edge.right]) for edge in graph.edges if edge.operator == UNEQUAL
-    ]
-    return relations, FirstRows(outputs, unequal)
-
-
-def _key_variables(graph: JoinGraph) -> dict[int, str]:
-    """Return the variable of each compared node's value: nodes that have to be equal share one."""
-    variables = {node: f"k{node}" for node in sorted(graph.compared)}
-    for edge in graph.equalities:
-        if edge.operator != "=":
-            continue
-        old, new = variables[edge.right], variables[edge.left]
-        variables = {node: new if one == old else one for node, one in variables.items()}
-    return variables
+    query: ConjunctiveQuery, row: Columns, relations: Mapping[str, Columns]
+) -> list[Relation]:
+    """Return the rows of relations that the atoms of a query read for one row of R_T."""
+    made = []
+    for atom in query.atoms:
+        assert atom.key is not None
+        relation, (column, asked) = relations[atom.relation], atom.key
+        here = relation[column] == row[asked][0]
+        if atom.valued:
+            here = here & relation["valued"]
+        bound: dict[str, Column] = {}
+        for one, name in atom.binds:
+            values = relation[one]
+            if bound.setdefault(name, values) is not values:  # twice in this atom
+                here = here & (bound[name] == values)
+        made.append(chosen(bound, here))
+    return made
