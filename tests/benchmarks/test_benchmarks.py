@@ -252,6 +252,7 @@ def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> N
         "rss",
         "stage1",
         "pipeline",
+        "spark",
         "cayuga",
         "double-top",
         "feed-patterns",
