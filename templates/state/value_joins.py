@@ -31,9 +31,11 @@ from templates.columns.columns import (
     among,
     chosen,
     distinct,
+    numbered,
     pack,
     portions,
     spread,
+    steps,
     together,
     unpack,
 )
@@ -141,15 +143,19 @@ class Pass:
     def _driven(self, batch: Columns, driven: Driven) -> Iterator[Columns | Dense]:
         """Yield R_vj in parts, given the value joins that drive."""
         drives = np.flatnonzero(among(batch["pair"], distinct(self._sides(driven.edges)[0])))
-        asked = np.stack((batch["key"][drives], batch["pair"][drives].astype(np.uint64)))
-        asked, places = np.unique(asked, axis=1, return_inverse=True)
-        which, rows = self._slices(asked[0], asked[1].astype(np.int64), driven.edges)
+        keys, near = batch["key"][drives], batch["pair"][drives].astype(np.int64)
+        order = np.lexsort((near, keys))
+        first = steps(keys[order], near[order])
+        places = np.empty(len(drives), np.int64)
+        places[order] = numbered(first, len(drives))
+        asked = order[first]
+        which, rows = self._slices(keys[asked], near[asked], driven.edges)
         rows = rows[np.argsort(which, kind="stable")]
-        ends = np.cumsum(np.bincount(which, minlength=asked.shape[1]))
+        ends = np.cumsum(np.bincount(which, minlength=len(asked)))
         slices = np.zeros(
             (len(batch["key"]), 2), dtype=np.int64
         )  # of `rows`, for each of the batch
-        slices[drives] = np.stack((np.append(0, ends[:-1]), ends), axis=1)[places.ravel()]
+        slices[drives] = np.stack((np.append(0, ends[:-1]), ends), axis=1)[places]
         expected = slices[:, 1] - slices[:, 0]
         heavy = _heavy(batch["doc"], expected)
         if len(heavy):
