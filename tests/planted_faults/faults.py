@@ -47,8 +47,8 @@ _STORE_FILE = "tests/xscl/store/test_store_file.py"
 _VISIBILITY = (
     "tests/xscl/service/test_visibility.py::test_w8_nothing_of_one_user_is_in_an_answer_to_another"
 )
-_PIPELINES = "tests/xscl/spark/test_pipelines.py"
-_RESULTS = "tests/xscl/spark/test_match_source.py"
+_ROWS = "tests/xscl/spark/test_document_rows.py"
+_ITEMS = "tests/xscl/spark/test_feed_items.py"
 _GUARD = "tests/xscl/service/test_guard.py"
 
 _LANGUAGE = (
@@ -936,32 +936,25 @@ _SERVICE = (
 
 _SPARK = (
     Fault(
-        "a micro-batch has no key",
-        "xscl/spark/consumption.py",
-        "engine.push(rows.documents, source=batch, listen=write)",
-        "engine.push(rows.documents, listen=write)",
-        (f"{_PIPELINES}::test_files_to_parquet_with_failures_and_restarts",),
+        "a row whose clock is out of range is a document",
+        "xscl/spark/document_rows.py",
+        "if value is not None and not least <= value <= greatest:",
+        "if value is not None and value < least:",
+        (f"{_ROWS}::test_numbers_and_clocks_are_in_range",),
     ),
     Fault(
-        "matches that a process has left are not written before the next push",
-        "xscl/spark/consumption.py",
-        "    write()  # what a process that ended has left\n",
-        "",
-        (f"{_PIPELINES}::test_files_to_parquet_with_failures_and_restarts",),
+        "an id that is no UTF-8 reaches the join",
+        "xscl/spark/document_rows.py",
+        "separate_invalid(documents if plain else list(documents))",
+        "separate_invalid(documents)",
+        (f"{_ROWS}::test_texts_that_are_no_utf8_end_no_task",),
     ),
     Fault(
-        "a position is cut between two files of matches",
-        "xscl/spark/match_export.py",
-        "if len(some) >= FILE and one.position > some[-1].position:",
-        "if len(some) >= FILE:",
-        (f"{_RESULTS}::test_each_match_is_written_once_and_a_position_is_in_one_file",),
-    ),
-    Fault(
-        "deleted files of matches are passed over",
-        "xscl/spark/match_source.py",
-        "if one.first != after + 1:",
-        "if one.first <= after:",
-        (f"{_RESULTS}::test_missing_files_are_errors_and_old_ones_may_be_deleted",),
+        "items of a DataFrame have the address of their feed with its secrets",
+        "xscl/spark/feed_items.py",
+        "public(self.url.encode().decode())",
+        "self.url.encode().decode()",
+        (f"{_ITEMS}::test_bodies_that_cannot_be_read_are_rows_with_the_reason",),
     ),
 )
 _STORE = "tests/xscl/store/test_store.py"

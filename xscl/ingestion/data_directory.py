@@ -8,7 +8,6 @@
     patterns/      the automaton for Spark's tasks
     spark/         the log of Spark and the launcher of Java
     backups/       a backup in progress for a request (`xscl.service.backups`)
-    results/       matches and rejected rows for Spark (`xscl.spark.match_files`)
     files/         matches that are delivered to files (`xscl.delivery.channels.file`)
     status.json    the last status of the running service
     xscl.toml      options of commands (`xscl.cli.settings`)
@@ -102,7 +101,6 @@ class DataDirectory:
     checkpoint = _Part("checkpoint")
     patterns = _Part("patterns")
     spark = _Part("spark")
-    results = _Part("results")
     files = _Part("files")
     backups = _Part("backups")
     status = _Part("status.json")

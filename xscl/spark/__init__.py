@@ -1,12 +1,9 @@
-"""Joins on Spark's executors, and Spark pipelines as source and sink of an engine.
+"""Joins of DataFrames on Spark's executors.
 
     match       the matches of queries over a batch DataFrame, on executors
     stream      the matches of a catalog over a streaming DataFrame, on executors, exactly once
     Catalog     subscriptions for executors, in a directory that all of them can read
     items       the items of feeds, from a DataFrame of their bodies
-    consume     a streaming DataFrame of documents into an engine, each micro-batch exactly once
-    join        the matches of queries over a batch DataFrame
-    register    makes `spark.readStream.format("xscl_matches")` known to a session
     start_session    the Spark session of this process, started if there is none
 
 Documents are rows with the columns `stream` STRING, `id` STRING, `ts` TIMESTAMP (or BIGINT,
@@ -18,11 +15,6 @@ of `_rejected` with the reason.
     document_rows    rows of a DataFrame as documents, and those that cannot be taken
     feed_items       bodies of feeds as items, on executors
     rejected_rows    such rows with the reason
-    match_files      the result log as files: matches in the order of their positions
-    match_export     an engine's result log and its rejected rows, written to such files
-    match_source     the data source `xscl_matches` over these files
-    consumption      foreachBatch: rows to the engine, the ledger, the files
-    batch_join       a batch DataFrame through an engine in memory
     catalog          subscriptions for executors; plan_files, plan_replica: their plan in workers
     designation      the equality by whose values documents of a join are divided
     parts            stage 1 on executors: documents to a part for each bucket
@@ -38,49 +30,53 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from xscl.errors import XsclError
+
 if TYPE_CHECKING:
-    from xscl.spark.batch_join import join
     from xscl.spark.catalog import Catalog
-    from xscl.spark.consumption import Consumption, consume
     from xscl.spark.feed_items import items
-    from xscl.spark.match_source import register
     from xscl.spark.matching import match
     from xscl.spark.session import start_session
     from xscl.spark.streaming import stream
 
 __all__ = [
     "Catalog",
-    "Consumption",
-    "consume",
     "items",
-    "join",
     "match",
-    "register",
     "start_session",
     "stream",
 ]
 
 _PLACES = {
     "Catalog": "xscl.spark.catalog",
-    "Consumption": "xscl.spark.consumption",
-    "consume": "xscl.spark.consumption",
     "items": "xscl.spark.feed_items",
-    "join": "xscl.spark.batch_join",
     "match": "xscl.spark.matching",
-    "register": "xscl.spark.match_source",
     "start_session": "xscl.spark.session",
     "stream": "xscl.spark.streaming",
 }
 
 
+_ENGINE = "push the rows of a micro-batch to xscl.Engine.push in foreachBatch"
+_REMOVED = {
+    "Consumption": f"xscl.spark.stream returns a query; or {_ENGINE}",
+    "consume": f"xscl.spark.stream evaluates a stream on executors; or {_ENGINE}",
+    "join": "xscl.spark.match evaluates a batch on executors; or collect it for xscl.Engine.push",
+    "register": "xscl.spark.stream writes matches to a sink, which other queries can read",
+}
+"""Names of version 0.2, and what replaces them."""
+
+
 def __getattr__(name: str) -> object:
-    """Import a name on first use: Spark's tasks read matches without the engine."""
+    """Import a name on first use: Spark's tasks do not need all of them."""
+    if name in _REMOVED:
+        # No AttributeError: `from xscl.spark import` would not show its text.
+        raise XsclError(f"xscl.spark.{name} is no longer there", hint=_REMOVED[name])
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         value = globals()[name] = getattr(import_module(_PLACES[name]), name)
     except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in ("pyspark", "py4j"):
+        if (missing.name or "").partition(".")[0] not in ("pyspark", "py4j", "pandas", "google"):
             raise
         from xscl.ingestion.pipeline import PipelineError
 

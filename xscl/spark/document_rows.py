@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -30,11 +29,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from feeds.documents import Document, DocumentColumns
-from feeds.errors import MalformedDocument
+from feeds.documents import DocumentColumns
 from feeds.xml.encoding import without_declared_encoding
-from feeds.xml.xmlparse import parse
-from xscl.documents.document_validation import Reason, Refusal, separate_invalid
+from xscl.documents.document_validation import Reason, separate_invalid
 from xscl.errors import DocumentError
 from xscl.language.names import NAME, NAME_HINT, in_short
 from xscl.spark.rejected_rows import Rejected, rejected_batch
@@ -133,7 +130,7 @@ def documents_of(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]
     return documents, rejected_batch([*_rejected(columns, refused)])
 
 
-def _columns(rows: pa.RecordBatch | pa.Table) -> Columns:
+def _columns(rows: pa.RecordBatch) -> Columns:
     """Return rows as columns, with texts of documents as the parser takes them."""
     columns = {name: values_of(rows.column(name)) for name in rows.schema.names}
     columns["xml"] = [as_bytes(one) for one in columns["xml"]]
@@ -148,7 +145,7 @@ def as_bytes(text: str | bytes | None) -> bytes | None:
     return text
 
 
-def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+def values_of(column: pa.Array) -> list[Any]:
     """Return the values of a column; bytes that are no UTF-8 become lone surrogates."""
     try:
         return list(column.to_pylist())
@@ -214,46 +211,3 @@ def _stream_name(stream: str) -> DocumentError:
 
 def _out_of_range(name: str, value: int) -> DocumentError:
     return DocumentError(f"the {name} {value} is out of range", reason_code=name)
-
-
-# -- Collected in the driver ---------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentRows:
-    """Documents in the order of their times, and the rows that are none."""
-
-    documents: DocumentColumns
-    refused: tuple[Rejected, ...]
-
-    def refusals(self) -> Iterator[Refusal]:
-        """Yield the rows that are no documents, as the engine records them."""
-        for one in self.refused:
-            document = Document(one.stream or "", one.id or "", one.ts or 0, one.xml or b"")
-            yield document, one.reason
-
-    def rejected(self) -> pa.RecordBatch:
-        """Return with REJECTED the rows that are no documents, and documents that are no XML.
-
-        It parses all documents; call it if the engine has rejected some.
-        """
-        return rejected_batch([*self.refused, *_malformed(self.documents)])
-
-
-def document_rows(table: pa.Table) -> DocumentRows:
-    """Return collected rows of `checked_columns` as documents.
-
-    Rows of equal times stay in the order of the table.
-    """
-    columns = _columns(table.sort_by([("ts", "ascending")]))
-    refused = _refused(columns)
-    kept = [at for at in range(table.num_rows) if at not in refused]
-    return DocumentRows(_documents(columns).chosen(kept), tuple(_rejected(columns, refused)))
-
-
-def _malformed(documents: DocumentColumns) -> Iterator[Rejected]:
-    for one in documents:
-        try:
-            parse(one.xml)
-        except MalformedDocument as error:
-            yield Rejected(one.streams[0], one.id, one.timestamp, one.xml, error)

@@ -17,7 +17,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import types
 
 from feeds.documents import Document
-from xscl.spark.document_rows import checked_columns, document_rows, documents_of
+from xscl.spark.document_rows import checked_columns, documents_of
 from xscl.spark.rejected_rows import REJECTED
 
 DDL = "stream string, id string, ts timestamp, xml binary"
@@ -178,18 +178,3 @@ def test_texts_that_are_no_utf8_end_no_task() -> None:
     }
     assert rejected["reason"].to_pylist() == ["name", "stream_name"]
     assert rejected["id"].to_pylist() == ["?", "b"]
-
-
-def test_collected_rows_are_in_the_order_of_time() -> None:
-    table = pa.Table.from_batches(
-        [
-            batch(("S", "late", 9, b"<a/>"), ("S", None, 8, b"<a/>")),
-            batch(("S", "early", 1, b"<a>"), ("S", "tie", 9, b"<a/>")),
-        ]
-    )
-    rows = document_rows(table)
-    assert rows.documents.ids == ["early", "late", "tie"]
-    assert [(document.id, reason.reason_code) for document, reason in rows.refusals()] == [
-        ("", "null")
-    ]
-    assert rows.rejected()["reason"].to_pylist() == ["null", "xml_syntax"]
