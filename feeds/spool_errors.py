@@ -27,14 +27,20 @@ class SpoolUnavailable(SpoolError):
         )
 
 
+class SpoolRemoved(SpoolError):
+    """The directory is not there any more."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(f"the spool {directory} was removed; {_another(directory)}")
+
+
 class SpoolWentBack(SpoolError):
     """The directory was emptied or replaced: segments that were consumed are not from it."""
 
     def __init__(self, directory: Path, consumed: int, latest: int) -> None:
         super().__init__(
             f"the spool {directory} has gone backwards: segment {consumed} was consumed from it, "
-            f"but its latest is {latest}; put back the spool that belongs to this store, or go on "
-            f"with an empty one: xscl restore --accept --data {shlex.quote(str(directory.parent))}"
+            f"but its latest is {latest}; {_another(directory)}"
         )
 
 
@@ -84,6 +90,13 @@ def accessible(path: Path) -> Iterator[None]:
     except PermissionError as error:
         where = Path(error.filename or path)
         raise SpoolUnavailable(where, error.strerror or "not permitted") from error
+
+
+def _another(directory: Path) -> str:
+    return (
+        "put back the spool that belongs to this store, or go on with an empty one: "
+        f"xscl restore --accept --data {shlex.quote(str(directory.parent))}"
+    )
 
 
 def _skipping(path: Path, first: int, last: int) -> str:

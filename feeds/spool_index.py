@@ -6,11 +6,17 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from feeds.spool_errors import SegmentDamaged, SegmentGone, SegmentsMissing, accessible
+from feeds.spool_errors import (
+    SegmentDamaged,
+    SegmentGone,
+    SegmentsMissing,
+    SpoolRemoved,
+    accessible,
+)
 from feeds.spool_files import SUFFIX, Entry, SpoolFile
 
 LATEST = "latest"
@@ -67,7 +73,7 @@ class SpoolIndex:
     def files(self) -> list[SpoolFile]:
         """Return the files that are there now, in the order of their segments."""
         found: dict[int, SpoolFile] = {}
-        with self._mutex, accessible(self._directory), os.scandir(self._directory) as entries:
+        with self._mutex, accessible(self._directory), self._scanned() as entries:
             for entry in entries:
                 stem, suffix = os.path.splitext(entry.name)
                 if suffix == SUFFIX and stem.isascii() and stem.isdigit():
@@ -77,6 +83,12 @@ class SpoolIndex:
                     found[file.first] = file
             self._known, self._firsts = found, sorted(found)
             return [found[first] for first in self._firsts]
+
+    def _scanned(self) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
+        try:
+            return os.scandir(self._directory)
+        except FileNotFoundError as error:
+            raise SpoolRemoved(self._directory) from error
 
     def spans(self, after: int, end: int) -> Iterator[tuple[SpoolFile, int]]:
         """Yield the files with segments in (after, end], looked through up to their last one."""

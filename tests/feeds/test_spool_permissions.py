@@ -1,4 +1,4 @@
-"""A spool of which this user may not read or write a part: nothing is damaged, and nothing lost."""
+"""A spool of which a part may not be read or written, or that was removed: the error says so."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from feeds.documents import Document
-from feeds.spool import SegmentDamaged, Spool, SpoolUnavailable
+from feeds.spool import SegmentDamaged, Spool, SpoolError, SpoolUnavailable
 from tests.unprivileged import unprivileged
 
 FILE = "000000000001.arrows"
@@ -100,3 +100,13 @@ def test_what_may_not_be_written_is_not_erased(closed: Path) -> None:
             spool.erase("S")
         closed.chmod(0o700)
         assert spool.erase("S") == 2
+
+
+def test_a_spool_that_is_removed_while_it_is_open_says_what_to_do(closed: Path) -> None:
+    for use in (Spool.latest, Spool.refuse_more, lambda spool: spool.read(3)):
+        spool = Spool(closed, read_only=True)
+        closed.rename(closed.parent / "away")
+        with pytest.raises(SpoolError, match=rf"the spool {closed} was removed; put back the sp"):
+            use(spool)
+        (closed.parent / "away").rename(closed)
+        assert spool.read(3) == [DOCUMENT]

@@ -161,7 +161,7 @@ def _directory(home: DataDirectory) -> Iterator[Finding]:
     yield _looked("spool", lambda: _spool(home))
     holder = home.holder()
     if holder is not None:
-        yield Finding("lock", "ok", f"in use by process {holder.pid}, 'xscl {holder.command}'")
+        yield Finding("lock", "ok", f"in use by {holder}")
         yield Finding("store", "ok", "looked after by that process")
         if lost := (home.read_status() or {}).get("without_secrets"):
             found = f"{counted(lost, 'secret')} of endpoints and feeds missing, as after a restore"

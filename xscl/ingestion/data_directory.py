@@ -25,6 +25,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -64,10 +65,11 @@ class DataDirectoryInUse(DataDirectoryError):
     code = "home_in_use"
 
     def __init__(self, home: DataDirectory, holder: LockHolder) -> None:
-        who = "a running service" if holder.command == SERVICE else f"'xscl {holder.command}'"
+        # Who has lost its signature is found by the file that is locked: the directory itself.
+        stop = f"kill {holder.pid}" if holder.pid else f"fuser -v {shlex.quote(str(home.path))}"
         super().__init__(
-            f"the data directory {home.path} is in use by process {holder.pid}, {who}",
-            hint=f"stop it first (kill {holder.pid}), or choose another directory with --data",
+            f"the data directory {home.path} is in use by {holder}",
+            hint=f"stop it first ({stop}), or choose another directory with --data",
         )
         self.holder = holder
 
@@ -76,8 +78,14 @@ class DataDirectoryInUse(DataDirectoryError):
 class LockHolder:
     """The process that holds a data directory, and the command that it runs."""
 
-    pid: int
+    pid: int  # 0 if the file `lock` was removed or emptied meanwhile
     command: str
+
+    def __str__(self) -> str:
+        if not self.pid:
+            return "a process that the file 'lock' does not name"
+        who = "a running service" if self.command == SERVICE else f"'xscl {self.command}'"
+        return f"process {self.pid}, {who}"
 
 
 class _Part:
