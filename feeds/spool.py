@@ -190,7 +190,7 @@ class Spool:
             if file is not None:
                 file.close()
         is_seen = False  # what cannot be read now was not written, either
-        with suppress(OSError):
+        with suppress(OSError, SpoolError):
             is_seen = self.latest() >= number
         if not is_seen:
             self._next = number

@@ -110,3 +110,16 @@ def test_a_spool_that_is_removed_while_it_is_open_says_what_to_do(closed: Path) 
             use(spool)
         (closed.parent / "away").rename(closed)
         assert spool.read(3) == [DOCUMENT]
+
+
+@pytest.mark.parametrize(("name", "mode"), [(".", 0o000), (".", 0o500), ("latest", 0o000)])
+def test_what_may_not_be_appended_leaves_no_gap(closed: Path, name: str, mode: int) -> None:
+    with Spool(closed) as spool:
+        (closed / name).chmod(mode)
+        (closed / "latest.tmp").mkdir()
+        with unprivileged(), pytest.raises(SpoolError, match="segment 4 cannot be written to"):
+            spool.append([DOCUMENT], 1)
+        (closed / name).chmod(0o700)
+        (closed / "latest.tmp").rmdir()
+        assert spool.append([DOCUMENT], 1) == 4
+        assert spool.read(4) == [DOCUMENT]
