@@ -797,8 +797,8 @@ _ENGINE_AND_STORE = (
     Fault(
         "the id of a match does not depend on its nodes",
         "xscl/subscriptions/match.py",
-        '            parts.extend(f"{name}={nodes[0]}" for (_, name), nodes in sorted(named))\n',
-        "            assert named\n",
+        ', *(f"{name}={node}" for (_, name), node in named)])',
+        "])",
         (
             "tests/xscl/engine/test_engine.py::test_matches_of_the_same_documents_have_ids_of_their_own",
         ),
