@@ -37,8 +37,9 @@ setup: .venv/.installed
 	@touch $@
 
 ifdef CLUSTER
-demo:
-	@echo "demo: CLUSTER=1 has no demo in this version; the demo on several machines returns in a later release, with joins on Spark"
+demo: setup
+	@echo "demo: orders and invoices on two executors of Spark, of which one is killed"
+	@$(BIN)/python -m examples.two_executors
 else
 demo: setup
 	@echo "demo: three sample feeds and five subscriptions; Ctrl-C stops"

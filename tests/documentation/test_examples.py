@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -52,6 +54,17 @@ def test_market_data() -> None:
 @pytest.mark.slow
 def test_feeds_and_webhook() -> None:
     assert feeds_and_webhook.found() == ("FERRY STOPS", "Ferry stops")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_two_executors() -> None:
+    """An executor is killed, and the matches are those of one engine."""
+    command = [sys.executable, "-m", "examples.two_executors"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "is killed" in done.stdout
+    assert "no invoice: 38 matches on executors, 38 of one engine" in done.stdout
 
 
 def test_the_notebook(capsys: pytest.CaptureFixture[str]) -> None:
