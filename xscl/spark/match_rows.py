@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from feeds.xml.xmlparse import parse
+from templates.columns.columns import (
+    Column,
+    chosen,
+    distinct,
+    grouped_counts,
+    spread,
+    together,
+)
 from templates.model.result_bound import RESULTS
 from xscl.documents.composite_events import joined, of_document
 from xscl.documents.document_ids import document_name
@@ -21,7 +29,7 @@ from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.spark.bucket import Bucket, Found
 from xscl.spark.plan_replica import PlanReplica
 from xscl.spark.rejected_rows import REJECTED
-from xscl.subscriptions.match import MatchSource, match_id, match_of
+from xscl.subscriptions.match import MatchIds, MatchSource, match_id, match_of
 from xscl.subscriptions.match_tables import values_of
 
 if TYPE_CHECKING:
@@ -52,6 +60,16 @@ results that it is made of.  A row without an id says that a bucket alone has to
 _compiled: Callable[[str], CompiledQuery] = lru_cache(maxsize=10_000)(compile_query)
 
 
+class _Seen(NamedTuple):
+    """Matches as columns: places of a subscriber, of documents and of a result, and answers."""
+
+    subscriber: Column
+    left: Column
+    right: Column
+    row: Column
+    answers: Column
+
+
 class MatchRows:
     """Makes rows of `FOUND` of the results of one bucket, with its kept documents."""
 
@@ -59,83 +77,140 @@ class MatchRows:
         self._replica = replica
         self._bucket = bucket
         self._with_content = with_content
-        self._documents: dict[int, StoredDocument] = {}
-        self._texts: dict[int, bytes] = {}
-        self._versions: dict[int, int] = {}
-        self._trees = TreeCache()
-        self._source = MatchSource(_compiled, self._tree)
 
     def table(self, found: Found) -> pa.Table:
         """Return the matches of results, as their subscribers see them."""
-        numbers = {number for _, number in found.cuts}
-        for name in ("doc1", "doc2"):
-            numbers.update(found.rows[name].to_pylist())
-        self._read(sorted(numbers))
-        rows = [*self._matches(found.rows), *self._over_the_bound(found.cuts)]
-        columns = {name: [row.get(name) for row in rows] for name in FOUND.names}
+        over = self._over_the_bound(found.cuts)
+        return pa.concat_tables((self._matches(found.rows), over)) if len(found.rows) else over
+
+    def _documents(self, numbers: Column) -> pa.Table:
+        """Return documents by their numbers."""
+        return self._bucket.table.take(pa.array(numbers - self._bucket.first))
+
+    def _matches(self, found: pa.Table) -> pa.Table:
+        ones, others = found["doc1"].to_numpy(), found["doc2"].to_numpy()
+        numbers = distinct(np.concatenate((ones, others)))
+        left, right = np.searchsorted(numbers, ones), np.searchsorted(numbers, others)
+        documents = self._documents(numbers)
+        versions = documents["version"].to_numpy()
+        oldest = np.minimum(versions[left], versions[right])
+        subscribers, at, row = self._seen(found["qid"].to_numpy(), oldest)
+        seen = _distinct(subscribers, _Seen(at, left[row], right[row], row, np.ones_like(row)))
+        nodes = found["nodes"].combine_chunks()
+        listed = nodes.flatten().to_pylist()
+        starts = nodes.offsets.to_numpy()
+        bounds = (starts[:-1][seen.row].tolist(), starts[1:][seen.row].tolist())
+        names = _names(documents)
+        ids = MatchIds(subscribers, names)
+        places = [one.tolist() for one in seen[:3]]
+        of_match = [listed[first:last] for first, last in zip(*bounds, strict=True)]
+        ts = documents["ts"].to_numpy()
+        both = np.stack((seen.left, seen.right), axis=1).ravel()
+        offsets = pa.array(np.arange(len(seen.row) + 1) * 2, pa.int32())
+        count = len(seen.row)
+        columns = {
+            "id": list(map(ids.of, *places, of_match)),
+            "subscription": pa.array([one.name for one in subscribers], pa.string()).take(
+                seen.subscriber
+            ),
+            "documents": pa.ListArray.from_arrays(
+                offsets, documents["id"].combine_chunks().take(pa.array(both))
+            ),
+            "t0": pa.array(np.minimum(ts[seen.left], ts[seen.right])).cast(_TIME),
+            "t1": pa.array(np.maximum(ts[seen.left], ts[seen.right])).cast(_TIME),
+            **dict.fromkeys(("bindings", "xml", "_rejected"), [None] * count),
+            # Documents are numbered in the order of arrival.
+            "newcomer": pa.array(names).take(np.maximum(seen.left, seen.right)),
+            "answers": seen.answers,
+        }
+        if self._with_content:
+            content = _Contents(self._bucket, dict(enumerate(documents.to_pylist())), numbers)
+            made = [
+                content.of(subscribers[place], one, other, of_one)
+                for place, one, other, of_one in zip(*places, of_match, strict=True)
+            ]
+            columns["bindings"] = [values for values, _ in made]
+            columns["xml"] = [xml for _, xml in made]
         return pa.table(columns, schema=FOUND)
 
-    def _read(self, numbers: Sequence[int]) -> None:
-        """Read documents that results name."""
-        places = pa.array(numbers, pa.int64()).to_numpy() - self._bucket.first
-        for number, row in zip(numbers, self._bucket.table.take(places).to_pylist(), strict=True):
-            self._documents[number] = _stored(row, number)
-            self._versions[number] = row["version"]
-            self._texts[number] = row["xml"]
+    def _seen(self, qids: Column, oldest: Column) -> tuple[Sequence[Subscription], Column, Column]:
+        """Return subscribers, and each result that one sees: places of both.
 
-    def _tree(self, number: int) -> DocumentTree:
-        tree = self._trees.get(number)
+        `oldest` has the version of the plan at the older document of each result.
+        """
+        rows, place = np.unique(qids, return_inverse=True)
+        of_rows = [self._replica.subscribers.get(qid, ()) for qid in rows.tolist()]
+        subscribers = [one for several in of_rows for one in several]
+        last = np.cumsum([len(several) for several in of_rows])
+        row, at = spread(np.append(0, last[:-1])[place], last[place])
+        since = np.array([one.since for one in subscribers], np.int64)
+        sees = since[at] <= oldest[row]
+        return subscribers, at[sees], row[sees]
+
+    def _over_the_bound(self, cuts: Sequence[tuple[int, int]]) -> pa.Table:
+        if not cuts:
+            return FOUND.empty_table()
+        rows = []
+        names = _names(self._documents(np.array([number for _, number in cuts])))
+        for (qid, _), name in zip(cuts, names, strict=True):
+            for subscription in self._replica.subscribers.get(qid, ()):
+                row = {"subscription": subscription.name, "newcomer": name}
+                rows.append({**row, "answers": RESULTS + 1})
+        return _found(rows)
+
+
+def _names(documents: pa.Table) -> list[str]:
+    columns = (documents[name].to_pylist() for name in ("stream", "id"))
+    return list(map(document_name, *columns))
+
+
+def _distinct(subscribers: Sequence[Subscription], seen: _Seen) -> _Seen:
+    """Return matches; one with all results of two documents for a subscriber of distinct ones."""
+    is_distinct = np.array([one.distinct for one in subscribers], np.bool_)[seen.subscriber]
+    if not is_distinct.any():
+        return seen
+    names = ("subscriber", "left", "right")
+    columns = chosen(seen._asdict(), is_distinct)
+    groups, answers = grouped_counts(columns, *names)
+    return _Seen(**together([chosen(seen._asdict(), ~is_distinct), {**groups, "answers": answers}]))
+
+
+class _Contents:
+    """Makes the bindings and the output of matches of documents, given by their places."""
+
+    def __init__(
+        self, bucket: Bucket, documents: Mapping[int, Mapping[str, Any]], numbers: Column
+    ) -> None:
+        self._bucket = bucket
+        self._texts = {place: row["xml"] for place, row in documents.items()}
+        self._documents = {place: _stored(row, place) for place, row in documents.items()}
+        self._numbers = numbers.tolist()
+        self._trees = TreeCache()
+        self._source = MatchSource(_compiled, self._tree)
+
+    def of(
+        self, subscription: Subscription, one: int, other: int, nodes: Sequence[int]
+    ) -> tuple[list[tuple[str, Sequence[str]]], str]:
+        """Return the bindings and the output of the match of a result with some nodes."""
+        several: Sequence[Sequence[int]] = [nodes]
+        if subscription.distinct:  # its values are those of all results, also in other buckets
+            numbers = self._numbers[one], self._numbers[other]
+            several = self._bucket.all_nodes(subscription.qid, *numbers)
+        documents = {place: self._documents[place] for place in (one, other)}
+        parts = {place: of_document(document) for place, document in documents.items()}
+        composites = [joined(parts, one, other, nodes, subscription.split) for nodes in several]
+        match = match_of(subscription, result_of(composites, documents), self._source)
+        return list(values_of(match).items()), match.xml().decode()
+
+    def _tree(self, place: int) -> DocumentTree:
+        tree = self._trees.get(place)
         if tree is None:
-            tree = self._trees.put(number, number_nodes(parse(self._texts[number])))
+            tree = self._trees.put(place, number_nodes(parse(self._texts[place])))
         return tree
 
-    def _matches(self, found: pa.Table) -> Iterator[dict[str, object]]:
-        columns = (found[name].to_pylist() for name in ("qid", "doc1", "doc2", "nodes"))
-        groups: dict[tuple[int, int, int], list[list[int]]] = defaultdict(list)
-        for qid, one, other, nodes in zip(*columns, strict=True):
-            groups[qid, one, other].append(nodes)
-        for (qid, one, other), several in groups.items():
-            oldest = min(self._versions[one], self._versions[other])
-            for subscription in self._replica.subscribers.get(qid, ()):
-                if subscription.since > oldest:
-                    continue
-                if subscription.distinct:
-                    yield self._row(subscription, one, other, several)
-                else:
-                    for nodes in several:
-                        yield self._row(subscription, one, other, [nodes])
 
-    def _row(
-        self, subscription: Subscription, one: int, other: int, several: Sequence[Sequence[int]]
-    ) -> dict[str, object]:
-        """Return the match of two documents with several results, of which each has nodes."""
-        left, right = self._documents[one], self._documents[other]
-        row: dict[str, object] = {
-            "subscription": subscription.name,
-            "documents": [left.given, right.given],
-            "t0": min(left.ts, right.ts),
-            "t1": max(left.ts, right.ts),
-            "newcomer": (left if one > other else right).id,
-            "answers": len(several),
-        }
-        if not self._with_content:
-            named = () if subscription.distinct else several[0]
-            return {**row, "id": match_id(subscription, (left.id, right.id), named)}
-        if subscription.distinct:  # its values are those of all results, also in other buckets
-            several = self._bucket.all_nodes(subscription.qid, one, other)
-        parts = {one: of_document(left), other: of_document(right)}
-        composites = [joined(parts, one, other, nodes, subscription.split) for nodes in several]
-        result = result_of(composites, {one: left, other: right})
-        match = match_of(subscription, result, self._source)
-        values = list(values_of(match).items())
-        return {**row, "id": match.id, "bindings": values, "xml": match.xml().decode()}
-
-    def _over_the_bound(self, cuts: Sequence[tuple[int, int]]) -> Iterator[dict[str, object]]:
-        for qid, number in cuts:
-            for subscription in self._replica.subscribers.get(qid, ()):
-                newcomer = self._documents[number].id
-                row = {"subscription": subscription.name, "newcomer": newcomer}
-                yield {**row, "answers": RESULTS + 1}
+def _found(rows: Sequence[Mapping[str, object]]) -> pa.Table:
+    return pa.table({name: [row.get(name) for row in rows] for name in FOUND.names}, schema=FOUND)
 
 
 def absent_table(replica: PlanReplica, over: pa.Table, *, with_content: bool) -> pa.Table:
@@ -163,7 +238,7 @@ def absent_table(replica: PlanReplica, over: pa.Table, *, with_content: bool) ->
             found["xml"] = match.xml().decode()
         named = () if subscription.distinct else row["nodes"]
         rows.append({**found, "id": match_id(subscription, [document.id], named)})
-    return pa.table({name: [row.get(name) for row in rows] for name in FOUND.names}, schema=FOUND)
+    return _found(rows)
 
 
 def _stored(row: Mapping[str, Any], number: int) -> StoredDocument:

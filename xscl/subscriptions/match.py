@@ -389,9 +389,44 @@ def match_id(one: Subscription, names: Iterable[str], nodes: Sequence[int]) -> s
     return _hash([one.key, *names, *(f"{name}={node}" for (_, name), node in named)])
 
 
+class MatchIds:
+    """Makes the ids of many matches of results (`match_id`): each text is framed once."""
+
+    def __init__(self, subscriptions: Sequence[Subscription], names: Sequence[str]) -> None:
+        self._keys = [_framed(one.key) for one in subscriptions]
+        self._names = list(map(_framed, names))
+        self._outputs = [
+            () if one.distinct else sorted((place, name, at) for at, (place, name) in outputs)
+            for one in subscriptions
+            for outputs in [enumerate(one.outputs)]
+        ]
+        self._nodes: dict[tuple[str, int], str] = {}
+
+    def of(self, subscription: int, one: int, other: int, nodes: Sequence[int]) -> str:
+        """Return the id of a match; a subscription and two names are given by their places."""
+        text = self._keys[subscription] + self._names[one] + self._names[other]
+        for _, name, at in self._outputs[subscription]:
+            text += self._node(name, nodes[at])
+        return _hashed(text)
+
+    def _node(self, name: str, node: int) -> str:
+        known = self._nodes.get((name, node))
+        if known is None:
+            known = self._nodes[name, node] = _framed(f"{name}={node}")
+        return known
+
+
+def _framed(part: str) -> str:
+    """Return a text with its length, so that texts one after the other can be told apart."""
+    return f"{len(part.encode())}:{part}"
+
+
 def _hash(parts: Iterable[str]) -> str:
-    framed = "".join(f"{len(part.encode())}:{part}" for part in parts)
-    return hashlib.blake2b(framed.encode(), digest_size=16).hexdigest()
+    return _hashed("".join(map(_framed, parts)))
+
+
+def _hashed(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def match_of(subscription: Subscription, result: Result, reader: MatchSource) -> Match:
