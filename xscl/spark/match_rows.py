@@ -1,10 +1,10 @@
-"""The results of a bucket as rows of matches, and the bound of results over all buckets."""
+"""The results of a bucket as rows of matches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,9 +31,6 @@ from xscl.spark.plan_replica import PlanReplica
 from xscl.spark.rejected_rows import REJECTED
 from xscl.subscriptions.match import MatchIds, MatchSource, match_id, match_of
 from xscl.subscriptions.match_tables import values_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _TIME = pa.timestamp("us", tz="UTC")
 MATCHES = pa.schema(
@@ -266,44 +263,3 @@ def rejected_matches(rejected: pa.Table) -> pa.Table:
     columns["newcomer"] = [f"{row['stream']}/{row['id']}" for row in rows]
     columns["answers"] = [0] * len(rows)
     return pa.table(columns, schema=FOUND)
-
-
-def within_bound(found: DataFrame) -> DataFrame:
-    """Return the matches (`MATCHES`) of rows of `FOUND` from all buckets.
-
-    A document with more than `RESULTS` results with a subscription, in all buckets together, has
-    none of them; one row says so.  A match of several results is found in several buckets, and is
-    one row.
-    """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    group = Window.partitionBy("newcomer", "subscription")
-    by_id = group.orderBy("id")
-    counted = found.withColumns(
-        {
-            "_total": F.sum("answers").over(group),
-            "_place": F.row_number().over(by_id),
-            "_before": F.lag("id").over(by_id),
-        }
-    )
-    is_over = F.col("_total") > RESULTS
-    message = F.format_string(
-        "%s has more than %s results with the subscription %s: it has none of them",
-        *(F.col("newcomer"), F.lit(f"{RESULTS:,}"), F.col("subscription")),
-    )
-    over = F.struct(
-        F.lit(None).cast("string").alias("stream"),
-        F.col("newcomer").alias("id"),
-        F.col("t1").alias("ts"),
-        F.lit(None).cast("binary").alias("xml"),
-        F.lit("results").alias("reason"),
-        message.alias("message"),
-    )
-    is_another = F.col("subscription").isNull() | ~F.col("id").eqNullSafe(F.col("_before"))
-    kept = counted.where(F.when(is_over, F.col("_place") == 1).otherwise(is_another))
-    columns = [
-        F.when(~is_over, F.col(name)).alias(name) for name in MATCHES.names if name != "_rejected"
-    ]
-    rejected = F.when(is_over, over).otherwise(F.col("_rejected")).alias("_rejected")
-    return kept.select(*columns, rejected)

@@ -13,10 +13,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from feeds.documents import Document
 from templates.columns.columns import Columns, chosen
 from xscl.spark.absences import Waiting
+from xscl.spark.bound import SHARES, SHARES_TYPE, in_shares, matches_of
 from xscl.spark.bucket import Bucket, read_parts
 from xscl.spark.catalog import Catalog
 from xscl.spark.document_rows import documents_of
-from xscl.spark.match_rows import FOUND, MatchRows, absent_table, rejected_matches, within_bound
+from xscl.spark.match_rows import MatchRows, absent_table, rejected_matches
 from xscl.spark.part_format import PARTS, REJECTED_ROWS, unpacked
 from xscl.spark.parts import PORTION, Shredding, checked_buckets, documents_in_order
 from xscl.spark.plan_files import Plan, PlanImage
@@ -26,8 +27,10 @@ from xscl.time_format import LATEST
 SAMPLE = 500
 """Documents by which the designated equality of a join is chosen."""
 
+PARTS_OF_MATCHES = 64
+"""At least so many shares of a batch: a worker has the matches of one in memory."""
+
 PARTS_TYPE = from_arrow_schema(PARTS)
-FOUND_TYPE = from_arrow_schema(FOUND)
 
 
 def match(
@@ -63,7 +66,7 @@ def match(
     shredding = Shredding(plan, buckets, lateness=0, with_content=content, version=version)
     joining = _joining(plan, version, buckets, with_content=content)
     found = rows.mapInArrow(shredding, PARTS_TYPE).groupBy("bucket")
-    return within_bound(found.applyInArrow(joining, FOUND_TYPE))
+    return matches_of(found.applyInArrow(joining, SHARES_TYPE))
 
 
 def _plan_of(queries: Mapping[str, str], rows: DataFrame, *, forever: bool) -> PlanImage:
@@ -90,7 +93,7 @@ def _sampled(rows: DataFrame) -> Iterator[Document]:
 def _joining(
     plan: Plan, version: int, buckets: int, *, with_content: bool
 ) -> Callable[[tuple[pa.Scalar, ...], Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a function for `applyInArrow`: all parts of a bucket to rows of `FOUND`."""
+    """Return a function for `applyInArrow`: all parts of a bucket to rows of `SHARES`."""
 
     def join(
         key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]
@@ -103,7 +106,7 @@ def _joining(
             clock = max(clock, *batch["clock"].to_pylist())
         if key[0].as_py() == REJECTED_ROWS:
             rejected = pa.concat_tables(unpacked(rows) for rows, _, _ in parts)
-            yield from rejected_matches(rejected).to_batches()
+            yield from _shared(rejected_matches(rejected), buckets)
             return
         read = read_parts(parts)
         if read is None:
@@ -114,12 +117,20 @@ def _joining(
         for documents, bindings in _steps(read.documents, read.bindings):
             found = bucket.join(replica, documents, bindings)
             rows = MatchRows(replica, bucket, with_content=with_content).table(found)
-            yield from rows.to_batches()
+            yield from _shared(rows, buckets)
             bucket.evict(replica, int(documents["clock"].to_numpy().max()))
         over = Waiting(0).join(replica.absences, read.absences, read.documents, clock)
-        yield from absent_table(replica, over, with_content=with_content).to_batches()
+        absent = absent_table(replica, over, with_content=with_content)
+        yield from _shared(absent, buckets)
 
     return join
+
+
+def _shared(found: pa.Table, buckets: int) -> Iterator[pa.RecordBatch]:
+    """Yield rows of `FOUND` as rows of `SHARES`."""
+    if found.num_rows:
+        shares, data = zip(*in_shares(found, max(buckets, PARTS_OF_MATCHES)), strict=True)
+        yield pa.record_batch({"share": shares, "found": data}, schema=SHARES)
 
 
 def _steps(documents: pa.Table, bindings: Columns) -> Iterator[tuple[pa.Table, Columns]]:

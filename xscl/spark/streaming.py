@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,11 +29,12 @@ from xscl.atomic_files import write_durably
 from xscl.ingestion.pipeline import PipelineError
 from xscl.language.parser import parse_window
 from xscl.spark.absences import ROWS, Waiting
+from xscl.spark.bound import SHARES_TYPE, in_shares, matches_of
 from xscl.spark.bucket import Bucket, Read, read_parts, selected
 from xscl.spark.catalog import Catalog, published_plan
 from xscl.spark.hadoop_files import exists
-from xscl.spark.match_rows import FOUND, MatchRows, absent_table, rejected_matches, within_bound
-from xscl.spark.matching import FOUND_TYPE, PARTS_TYPE
+from xscl.spark.match_rows import MatchRows, absent_table, rejected_matches
+from xscl.spark.matching import PARTS_TYPE
 from xscl.spark.part_format import BATCH, BINDINGS, DOCUMENTS, REJECTED_ROWS, packed, unpacked
 from xscl.spark.parts import Shredding, checked_buckets, documents_in_order
 from xscl.spark.plan_files import PlanFiles
@@ -83,7 +84,7 @@ class StreamSettings:
 
 
 class BucketJoin(StatefulProcessor):
-    """Joins the parts of one bucket: rows of `PARTS` to one packed table of `FOUND`."""
+    """Joins the parts of one bucket: rows of `PARTS` to rows of `SHARES`."""
 
     def __init__(self, files: PlanFiles, reader: str, settings: StreamSettings) -> None:
         self._files = files
@@ -108,7 +109,7 @@ class BucketJoin(StatefulProcessor):
         ]
         if key[0] == REJECTED_ROWS:
             for documents, _, _ in data:
-                yield Row(found=packed(rejected_matches(unpacked(documents))))
+                yield from self._shared(rejected_matches(unpacked(documents)))
             return
         old = self._progress.get()
         stamp, clock, batch, number, known = old or ("", _BEGINNING, 0, _BEGINNING, 0)
@@ -132,13 +133,17 @@ class BucketJoin(StatefulProcessor):
             self._keep(batch + 1, read, now - replica.keep)
             live.bucket.evict(replica, now)
         if any(map(len, found)):
-            yield Row(found=packed(pa.concat_tables(found)))
+            yield from self._shared(pa.concat_tables(found))
         self._forget(now - replica.keep)
         if replica.absences or self._absent.exists():
             self._absent.update(tuple(map(packed, live.waiting.state())))
         stamp = os.urandom(8).hex()
         self._progress.update((stamp, now, batch + 1, number, version))
         _remember((self._reader, key[0]), live._replace(stamp=stamp))
+
+    def _shared(self, found: pa.Table) -> Iterator[Row]:
+        for share, data in in_shares(found, self._settings.buckets):
+            yield Row(share=share, found=data)
 
     def _restored(self, number: int, stamp: str, replica: PlanReplica) -> _Live:
         """Return the state of a bucket as of the last micro-batch."""
@@ -250,24 +255,18 @@ def stream(
     shredding = Shredding(files, buckets, settings.lateness, content, reader=reader)
     parts = rows.mapInArrow(shredding, PARTS_TYPE)
     joining = BucketJoin(files, reader, settings)
-    found = parts.groupBy("bucket").transformWithState(joining, "found binary", "Append", "None")
+    found = parts.groupBy("bucket").transformWithState(joining, SHARES_TYPE, "Append", "None")
 
     def write(batch: DataFrame, number: int) -> None:
         # A second action would run the stateful operator again.
         kept = batch.persist()
         try:
-            sink(within_bound(kept.mapInArrow(_unpacked, FOUND_TYPE)), number)
+            sink(matches_of(kept), number)
         finally:
             kept.unpersist()
 
     started = found.writeStream.foreachBatch(write).option("checkpointLocation", place)
     return started.trigger(**(trigger or {"processingTime": "0 seconds"})).start()
-
-
-def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for data in batch["found"].to_pylist():
-            yield from unpacked(data).cast(FOUND).to_batches()
 
 
 def _bind(

@@ -1,0 +1,105 @@
+"""The bound of results over all buckets.
+
+Rows of `FOUND` pass from the buckets as bytes, a few for each bucket: by *shares* of the documents
+that arrived last.  A share has all rows of its documents, so the bound is a function of columns.
+Windows and sorts of Spark over the matches themselves took longer than the joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from templates.columns.columns import Column, pack
+from templates.model.result_bound import RESULTS
+from xscl.spark.match_rows import FOUND, MATCHES
+from xscl.spark.part_format import packed, unpacked
+
+SHARES = pa.schema([("share", pa.int32()), ("found", pa.binary())])
+"""Rows of `FOUND` of some documents, packed."""
+
+SHARES_TYPE = from_arrow_schema(SHARES)
+
+_MATCHES_TYPE = from_arrow_schema(MATCHES)
+_ROWS = 10_000
+"""Matches that are handed to Spark together."""
+
+
+def in_shares(found: pa.Table, shares: int) -> Iterator[tuple[int, bytes]]:
+    """Yield rows of `FOUND` as rows of `SHARES`."""
+    newcomers = found["newcomer"].combine_chunks().dictionary_encode()
+    hashes = [crc32(name.encode()) % shares for name in newcomers.dictionary.to_pylist()]
+    of_rows = np.array(hashes, np.int32)[newcomers.indices.to_numpy()]
+    order = np.argsort(of_rows, kind="stable")
+    found = found.take(pa.array(order))
+    present, first = np.unique(of_rows[order], return_index=True)
+    last = np.append(first[1:], len(order))
+    for share, start, end in zip(present.tolist(), first.tolist(), last.tolist(), strict=True):
+        yield share, packed(found.slice(start, end - start))
+
+
+def matches_of(shares: DataFrame) -> DataFrame:
+    """Return the matches (`MATCHES`) of rows of `SHARES`, within the bound."""
+    return shares.groupBy("share").applyInArrow(_matches, _MATCHES_TYPE)
+
+
+def _matches(
+    key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    found = [unpacked(data).cast(FOUND) for batch in batches for data in batch["found"].to_pylist()]
+    yield from within_bound(pa.concat_tables(found)).combine_chunks().to_batches(_ROWS)
+
+
+def within_bound(found: pa.Table) -> pa.Table:
+    """Return the matches (`MATCHES`) of rows of `FOUND`, with all those of the same documents.
+
+    A document with more than `RESULTS` results with a subscription, in all buckets together, has
+    none of them; one row says so.  A match of several results is found in several buckets, and is
+    one row.
+    """
+    newcomer, subscription, match = (
+        _codes(found, name) for name in ("newcomer", "subscription", "id")
+    )
+    kept = found["subscription"].is_null().to_numpy()
+    kept[np.unique(pack(newcomer, match), return_index=True)[1]] = True
+    answers = found["answers"].to_numpy()
+    if answers.sum() <= RESULTS:
+        return found.filter(pa.array(kept)).select(MATCHES.names)
+    groups, place = np.unique(pack(newcomer, subscription), return_inverse=True)
+    is_over = (np.bincount(place, answers, len(groups)) > RESULTS)[place]
+    within = found.filter(pa.array(kept & ~is_over)).select(MATCHES.names)
+    return pa.concat_tables((within, _over(found.filter(pa.array(is_over)), place[is_over])))
+
+
+def _codes(found: pa.Table, name: str) -> Column:
+    """Return a number for each text of a column, and one for NULL."""
+    encoded = found[name].combine_chunks().dictionary_encode(null_encoding="encode")
+    codes: Column = encoded.indices.to_numpy().astype(np.int64)
+    return codes
+
+
+def _over(found: pa.Table, groups: Column) -> pa.Table:
+    """Return a rejected row for each group: a document and a subscription with too many results."""
+    order = pc.sort_indices(found["id"].combine_chunks(), null_placement="at_start").to_numpy()
+    first = order[np.unique(groups[order], return_index=True)[1]]
+    rows = [
+        {
+            "_rejected": {
+                "id": row["newcomer"],
+                "ts": row["t1"],
+                "reason": "results",
+                "message": (
+                    f"{row['newcomer']} has more than {RESULTS:,} results with the subscription"
+                    f" {row['subscription']}: it has none of them"
+                ),
+            }
+        }
+        for row in found.select(("newcomer", "subscription", "t1")).take(first).to_pylist()
+    ]
+    return pa.Table.from_pylist(rows, schema=MATCHES)
