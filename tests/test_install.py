@@ -183,7 +183,7 @@ def test_a_named_spark_master_needs_spark(bare: Environment, folder: Path) -> No
     done = bare.run(bare.xscl, "serve", "--once", "--master", "local[1]", cwd=folder)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "xscl: --master needs the extra 'spark' (not installed: pyspark):"
+        "xscl: --master needs the extra 'spark' (not installed: pyspark, pandas, protobuf):"
         " pip install 'xscl[spark]'\n"
     )
 

