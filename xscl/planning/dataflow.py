@@ -152,9 +152,7 @@ class Dataflow:
             "refine": lambda plan, wanted, number: Refine(
                 wanted, number, tree, self._documents.read, plan.batch, plan.clock
             ),
-            "attributes": lambda plan, wanted, number: Attributes(
-                wanted, number, tree, self.cuts, plan.batch, plan.clock
-            ),
+            "attributes": lambda plan, wanted, number: Attributes(wanted, number, tree, self.cuts),
             "collect": lambda plan, wanted, number: Collect(wanted, number),
             "record": lambda plan, wanted, number: Record(wanted, number, self._records),
             "instants": lambda plan, wanted, number: Instants(wanted, number),

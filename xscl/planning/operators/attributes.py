@@ -17,8 +17,6 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 from cep_core.algebra import number_of
 from cep_core.plan import (
     VALUES,
-    Batch,
-    Clock,
     Members,
     Operator,
     Row,
@@ -44,31 +42,6 @@ class Attributed(NamedTuple):
     updates: bool
 
 
-class Held:
-    """Rows that wait until all joins of a batch have run, in all their rounds."""
-
-    depth = 9
-
-    def __init__(self, batch: Batch, clock: Clock, emit: Callable[[Row, Members], None]) -> None:
-        self._batch = batch
-        self._clock = clock
-        self._emit = emit
-        self._rows: list[tuple[Row, Members, int]] = []
-        self.seconds = 0.0
-
-    def add(self, row: Row, members: Members) -> None:
-        """Hold a row, with its current lateness."""
-        self._rows.append((row, members, self._clock.now))
-        self._batch.touch(self)
-
-    def run(self) -> None:
-        """Emit the rows."""
-        rows, self._rows = self._rows, []
-        for row, members, now in rows:
-            self._clock.now = now
-            self._emit(row, members)
-
-
 class Attributes(SlotWiseMOp):
     """The same columns for the streams of one channel; the slots stay the same."""
 
@@ -80,13 +53,10 @@ class Attributes(SlotWiseMOp):
         number: int,
         tree: Callable[[int], DocumentTree],
         cuts: Cuts,
-        batch: Batch,
-        clock: Clock,
     ) -> None:
         super().__init__(first, number, ordered=first.inputs[0].channel.ordered)
         self._tree = tree
         self._cuts = cuts
-        self._held = Held(batch, clock, self._emit)
         self._joins: dict[int, frozenset[int]] = {}  # below each slot
         self._columns, self._updates = cast(Attributed, first.definition)
 
@@ -104,13 +74,6 @@ class Attributes(SlotWiseMOp):
         composite = cast(Composite, row[VALUES])
         if composite.version > 1 and not self._updates:
             return
-        if composite.rank:
-            self._held.add(row, members)
-        else:  # an operator over time has put it out, and others read it in this epoch
-            self._emit(row, members)
-
-    def _emit(self, row: Row, members: Members) -> None:
-        composite = cast(Composite, row[VALUES])
         if self._cuts.has_rank(composite.rank):
             whole = [
                 slot
