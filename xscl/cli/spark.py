@@ -189,13 +189,13 @@ def run(
         stopping.set()
         warn("stopping after the micro-batch in progress")
 
-    with stopped_by_signals(stop), job_session(master, settings) as session:
+    with stopped_by_signals(stop), job_session(master, settings, buckets) as session:
         if not stopping.is_set():
-            run_job(session, job, _printed, stopping)
+            run_job(session, job, print_micro_batch, stopping)
 
 
-def _printed(done: MicroBatch) -> None:
-    """Print a micro-batch."""
+def print_micro_batch(done: MicroBatch) -> None:
+    """Print a micro-batch: as text on a terminal, else as JSON."""
     if sys.stdout.isatty():
         parts = [counted(done.documents, "document"), counted(done.matches, "match")]
         rejected = [f"{done.rejected} rejected"] if done.rejected else []

@@ -35,6 +35,7 @@ from xscl.spark.probe import probe
 from xscl.spark.session import STREAMING, start_session
 from xscl.spark.streaming import stream
 
+_PARTITIONS = "spark.sql.shuffle.partitions"
 _POLL = 0.2
 """Seconds between two looks at a running query."""
 
@@ -59,18 +60,23 @@ class Job:
 
 
 @contextmanager
-def job_session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+def job_session(
+    master: str | None, settings: Mapping[str, str], buckets: int
+) -> Iterator[SparkSession]:
     """Yield the session of spark-submit, or start one and stop it at the end.
 
-    Raises PipelineError if Spark does not start.
+    On a cluster a shuffle has a partition for each of so many buckets, unless a setting has another
+    number.  Raises PipelineError if Spark does not start.
     """
     is_running = SparkContext._active_spark_context is not None
     with ThreadPoolExecutor(1) as thread:  # in the main thread Spark would take SIGINT for itself
         if "PYSPARK_GATEWAY_PORT" in os.environ:
-            session = thread.submit(_submitted_session, settings).result()
+            session = thread.submit(_submitted_session, settings, buckets).result()
         else:
             place = master or "local[*]"
-            session = thread.submit(start_session, place, settings=settings).result()
+            own = {} if place.startswith("local") else {_PARTITIONS: str(buckets)}
+            started = thread.submit(start_session, place, settings={**own, **settings})
+            session = started.result()
     try:
         yield session
     finally:
@@ -78,12 +84,15 @@ def job_session(master: str | None, settings: Mapping[str, str]) -> Iterator[Spa
             session.stop()
 
 
-def _submitted_session(settings: Mapping[str, str]) -> SparkSession:
+def _submitted_session(settings: Mapping[str, str], buckets: int) -> SparkSession:
     """Return the session of spark-submit, which has chosen master and settings."""
     builder = SparkSession.builder
     for name, value in {**STREAMING, **settings}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    if not session.sparkContext.getConf().contains(_PARTITIONS):
+        session.conf.set(_PARTITIONS, buckets)
+    return session
 
 
 def run_job(
@@ -116,6 +125,7 @@ def _run(
             f"the sink {job.sink} has micro-batches of another checkpoint",
             hint="give a new checkpoint a sink of its own",
         )
+    documents = job.source.documents(session, job.order)
     for place in (job.sink, job.checkpoint):
         make_directory(session, place)
     seen = [one for one in (job.sink, job.checkpoint, job.source.directory) if one is not None]
@@ -123,7 +133,7 @@ def _run(
     probe(session, files, [path for path in local if path is not None])
     sink = ParquetSink(job.sink, stopping)
     query = stream(
-        job.source.documents(session, job.order),
+        documents,
         job.catalog,
         checkpoint=job.checkpoint,
         sink=sink,

@@ -113,7 +113,7 @@ def _start_session(
             "Spark needs Java 17 or newer, and there is none",
             hint="set JAVA_HOME, or pip install 'xscl[spark]'",
         )
-    python = _launcher(directory) if master.startswith("local") else sys.executable
+    python = settings.get("spark.pyspark.python") or _python(directory, master)
     conf = SparkConf().setMaster(master).setAppName(app_name)
     conf.setAll([*{**_settings(directory, master, python), **settings}.items()])
     errors = directory / "spark.stderr"
@@ -127,6 +127,13 @@ def _start_session(
             f"Spark does not start: {reason_of(error)}",
             hint=f"{errors} may say more; Spark needs Java 17 or newer, and took {java}",
         ) from error
+
+
+def _python(directory: Path, master: str) -> str:
+    """Return the program that is Python on the executors of a master."""
+    if master.startswith("local"):
+        return _launcher(directory)
+    return os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
 def _launch(conf: SparkConf, stderr: IO[bytes]) -> JavaGateway:
