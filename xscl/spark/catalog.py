@@ -287,4 +287,6 @@ def _place(directory: Path, *, is_new: bool) -> Path:
 
 
 def _known_place(directory: Path) -> Path | None:
-    return min(directory.glob(f"{_PLAN}*"), default=None)
+    # `glob` would find nothing in a directory that may not be read.
+    names = os.listdir(directory) if directory.is_dir() else ()
+    return min((directory / name for name in names if name.startswith(_PLAN)), default=None)
