@@ -20,6 +20,8 @@ of `_rejected` with the reason.
     parts            stage 1 on executors: documents to a part for each bucket
     bucket           stage 2 in a bucket; match_rows: its results as matches, the bound over all
     matching         `match`; streaming: `stream`
+    job              `xscl spark run`, with job_source, job_sink, and the probe of executors
+    hadoop_files     directories on any file system of Spark
 
 Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion
 (Spark), service and web around it.

@@ -11,6 +11,7 @@ what was read, and a micro-batch that is repeated overwrites its own directories
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -106,6 +107,8 @@ def run_job(
     A micro-batch in progress is finished then.  Raises PipelineError, and StoreError if there is no
     catalog.
     """
+    # What a sink raises comes back as the error of the query; py4j would print it, too.
+    logging.getLogger("py4j").addHandler(logging.NullHandler())
     try:
         _run(session, job, on_batch, stopping)
     except (PySparkException, Py4JError) as error:

@@ -284,6 +284,8 @@ def _bind(
         known = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         known = None
+    if not began and not path.with_suffix("").exists():
+        known = None  # the query that was bound has evaluated nothing
     if known is None and began:
         raise PipelineError(
             f"the checkpoint {checkpoint} is not one of this catalog",

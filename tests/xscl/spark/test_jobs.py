@@ -236,7 +236,7 @@ def test_a_micro_batch_on_a_terminal_is_a_line(
 @pytest.mark.parametrize("submitted", [False, True], ids=["command", "spark-submit"])
 def test_a_process_of_its_own(submitted: bool, tmp_path: Path) -> None:
     """It takes what is there, and ends by SIGINT; under spark-submit by its trigger."""
-    given = fill(1)
+    given = fill(3)
     program = "from xscl.cli import main; main()"
     if submitted:
         Path("job.py").write_text(program)
@@ -248,19 +248,25 @@ def test_a_process_of_its_own(submitted: bool, tmp_path: Path) -> None:
     java = java_home(tmp_path)
     variables = {"PYTHONPATH": str(ROOT), "JAVA_HOME": str(java), "SPARK_LOCAL_IP": "127.0.0.1"}
     python = {"PYSPARK_PYTHON": sys.executable}
-    with subprocess.Popen(
-        [*command, *arguments(*more)],
-        env={**os.environ, **variables, **(python if submitted else {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with (
+        Path("errors").open("w") as log,  # of a pipe nobody would read
+        subprocess.Popen(
+            [*command, *arguments("--option", "maxFilesPerTrigger=1", *more)],
+            env={**os.environ, **variables, **(python if submitted else {})},
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        ) as process,
+    ):
         assert process.stdout is not None
-        line = process.stdout.readline()
+        lines = process.stdout.readline()
         if not submitted:
             process.send_signal(signal.SIGINT)
-        _, errors = process.communicate()
+        lines += process.stdout.read()
+    errors = Path("errors").read_text()
     assert process.returncode == 0, errors
-    assert json.loads(line)["documents"] == 4
-    assert ids() == expected(given)
+    batches = json_rows(lines)
+    assert [one["documents"] for one in batches] == [4] * len(batches)
+    assert ids() == expected(given[: 4 * len(batches)])
+    assert len(batches) == 3 or not submitted
     assert submitted or errors == "xscl: stopping after the micro-batch in progress\n"
