@@ -148,11 +148,24 @@ class Bucket:
         earliest = int(documents["ts"].to_numpy().min())
         looks_back = replica.registry.retention.looks_back or earliest < self._latest
         self._latest = max(self._latest, int(documents["ts"].to_numpy().max()))
-        met = bindings["valued"] & (self.memory.counts(bindings["key"]) > 1)
-        batch.join(met, back=looks_back)
+        batch.join(self._met(bindings), back=looks_back)
         found, cuts = batch.found()
         self._queries.release()
         return Found(self._of_bucket(found), [(one.qid, one.rank) for one in cuts])
+
+    def _met(self, bindings: Columns) -> Column:
+        """Return a mask of the values that may join: of documents that share a designated one.
+
+        Other values are only tested beside it.
+        """
+        drives = bindings["valued"] & among(bindings["pair"].astype(np.int64), self._replica.ends)
+        drives = np.flatnonzero(drives)
+        drives = drives[self.is_here(bindings["key"][drives])]
+        keys, place = np.unique(bindings["key"][drives], return_inverse=True)
+        shared = (self.memory.counts(keys) > 1)[place]
+        docs = distinct(bindings["doc"][drives[shared]])
+        met: Column = bindings["valued"] & among(bindings["doc"], docs)
+        return met
 
     def restore(self, replica: PlanReplica, documents: pa.Table, bindings: Columns) -> None:
         """Add documents that were joined before, with what rows of R_T still keep of them."""
