@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,6 +40,7 @@ NAME = "spark"
 SEED = 2006
 MASTER = "local[2]"
 SAMPLE = 500  # documents by which designated equalities are chosen
+PUSHED = 10_000  # documents of a push to the engine
 WARMING = 400  # documents of the first queries, which are not counted
 
 Ids: TypeAlias = Counter[tuple[str, str]]
@@ -47,29 +48,35 @@ Ids: TypeAlias = Counter[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """A way to evaluate on Spark: its mode, the buckets, and the documents of a micro-batch."""
+
+    mode: str
+    buckets: int
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Point:
-    """A measurement: documents in micro-batches of `batch`, by mode, in so many rounds."""
+    """A workload and its sizes, the sides beside an engine, and how often all take turns."""
 
     workload: str
     documents: int
     subscriptions: int
-    buckets: int
-    batch: int
-    modes: tuple[str, ...]
+    sides: tuple[Side, ...]
     rounds: int
 
 
-BOTH = ("batch", "stream")
+BATCH, STREAM = Side("batch", 4, PUSHED), Side("stream", 4, PUSHED)
+WIDE = Side("stream", 16, 4 * PUSHED)  # as many documents of a bucket and micro-batch
 QUICK = (
-    Point("b", 40_000, 1_000, 4, 10_000, BOTH, 1),
-    Point("nested", 20_000, 8, 4, 10_000, BOTH, 1),
-    Point("b", 80_000, 1_000, 16, 40_000, ("stream",), 1),
+    Point("b", 80_000, 1_000, (BATCH, STREAM, WIDE), 1),
+    Point("nested", 20_000, 8, (BATCH, STREAM), 1),
 )
 FULL = (
-    Point("b", 120_000, 1_000, 4, 10_000, BOTH, 3),
-    Point("b", 320_000, 1_000, 16, 40_000, ("stream",), 3),
-    Point("b", 120_000, 10_000, 4, 10_000, BOTH, 3),
-    Point("nested", 60_000, 40, 4, 10_000, BOTH, 3),
+    Point("b", 240_000, 1_000, (BATCH, STREAM, WIDE), 3),
+    Point("b", 120_000, 10_000, (BATCH, STREAM), 3),
+    Point("nested", 60_000, 8, (BATCH, STREAM), 3),
 )
 
 
@@ -126,27 +133,29 @@ def measured(session: SparkSession, folder: Path, point: Point) -> Iterator[Row]
 
     stream, queries = workload(point.workload, point.documents, point.subscriptions)
     warming = _written(folder / "warming", stream[:WARMING], WARMING // 2)
-    written = _written(folder / "documents", stream, point.batch)
+    for batch in {side.batch for side in point.sides}:
+        _written(folder / str(batch), stream, batch)
     engine: list[float] = []
-    spark: dict[str, list[_Side]] = {mode: [] for mode in point.modes}
+    taken: dict[Side, list[_Taken]] = {side: [] for side in point.sides}
     with Catalog(folder / "catalog", sample=stream[:SAMPLE]) as catalog:
         catalog.subscribe_many(queries)
+        for number, side in enumerate(point.sides):
+            _MODES[side.mode](session, warming, catalog, side, folder / f"warming{number}")
         for turn in range(point.rounds):
             of_turn = folder / f"turn{turn}"
-            spent, wanted = _pushed(of_turn / "engine.store", stream, queries, point.batch)
+            spent, wanted = _pushed(of_turn / "engine.store", stream, queries)
             engine.append(spent)
-            for mode, sides in spark.items():
-                if not sides:
-                    _SIDES[mode](session, warming, catalog, point, of_turn / f"{mode}-warming")
-                took = _SIDES[mode](session, written, catalog, point, of_turn / mode)
-                found = _ids(of_turn / mode / "matches")
-                sides.append(_Side(took, (wanted - found).total(), (found - wanted).total()))
-    for mode, sides in spark.items():
-        yield _row(point, mode, statistics.median(engine), wanted.total(), sides)
+            for number, side in enumerate(point.sides):
+                documents, place = folder / str(side.batch), of_turn / str(number)
+                spark = _MODES[side.mode](session, documents, catalog, side, place)
+                found = _ids(place / "matches")
+                one = _Taken(spark, (wanted - found).total(), (found - wanted).total())
+                taken[side].append(one)
+    for side, several in taken.items():
+        yield _row(point, side, statistics.median(engine), wanted.total(), several)
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
+class _Taken(NamedTuple):
     """A run on Spark: seconds a document, and matches that differ from those of the engine."""
 
     seconds: float
@@ -154,23 +163,23 @@ class _Side:
     extra: int
 
 
-def _row(point: Point, mode: str, engine: float, matches: int, sides: Sequence[_Side]) -> Row:
-    spark = statistics.median(one.seconds for one in sides)
+def _row(point: Point, side: Side, engine: float, matches: int, taken: Sequence[_Taken]) -> Row:
+    spark = statistics.median(one.seconds for one in taken)
     parameters: dict[str, Value] = {
-        "mode": mode,
+        "mode": side.mode,
         "workload": point.workload,
         "documents": point.documents,
         "subscriptions": point.subscriptions,
-        "buckets": point.buckets,
-        "batch": point.batch,
+        "buckets": side.buckets,
+        "batch": side.batch,
     }
     figures: dict[str, Value] = {
         "cpu_ratio": spark / engine,
         "spark_us": spark * 1e6,
         "engine_us": engine * 1e6,
         "matches": matches,
-        "missing": max(one.missing for one in sides),
-        "extra": max(one.extra for one in sides),
+        "missing": max(one.missing for one in taken),
+        "extra": max(one.extra for one in taken),
     }
     return Row(NAME, parameters, figures)
 
@@ -179,7 +188,7 @@ def _row(point: Point, mode: str, engine: float, matches: int, sides: Sequence[_
 
 
 def _written(folder: Path, stream: Sequence[Document], batch: int) -> Path:
-    """Write documents as Parquet files of one micro-batch each, and return their folder."""
+    """Write documents as Parquet files of one micro-batch each, and return the folder."""
     folder.mkdir(parents=True)
     for first in range(0, len(stream), batch):
         some = stream[first : first + batch]
@@ -196,7 +205,7 @@ def _written(folder: Path, stream: Sequence[Document], batch: int) -> Path:
 
 
 def _pushed(
-    store: Path, stream: Sequence[Document], queries: Mapping[str, str], batch: int
+    store: Path, stream: Sequence[Document], queries: Mapping[str, str]
 ) -> tuple[float, Ids]:
     """Return the seconds that an engine takes for a document, and the matches."""
     store.parent.mkdir(parents=True)
@@ -204,8 +213,8 @@ def _pushed(
     spent = 0.0
     with Engine(store) as engine:
         engine.subscribe_many(queries.items())
-        for first in range(0, len(stream), batch):
-            some = stream[first : first + batch]
+        for first in range(0, len(stream), PUSHED):
+            some = stream[first : first + PUSHED]
             began = time.process_time()
             found = engine.push(some)
             spent += time.process_time() - began
@@ -214,25 +223,26 @@ def _pushed(
 
 
 def _matched(
-    session: SparkSession, documents: Path, catalog: Catalog, point: Point, folder: Path
+    session: SparkSession, documents: Path, catalog: Catalog, side: Side, folder: Path
 ) -> float:
     """Return the seconds that a batch takes for a document."""
     from xscl.spark.matching import match
 
     began = processor_seconds()
     frame = session.read.parquet(str(documents))
-    found = match(frame, catalog, buckets=point.buckets, content=False)
+    found = match(frame, catalog, buckets=side.buckets, content=False)
     found.write.parquet(str(folder / "matches"))
-    return (processor_seconds() - began) / point.documents
+    return (processor_seconds() - began) / sum(_sizes(documents))
 
 
 def _streamed(
-    session: SparkSession, documents: Path, catalog: Catalog, point: Point, folder: Path
+    session: SparkSession, documents: Path, catalog: Catalog, side: Side, folder: Path
 ) -> float:
     """Return the seconds that a stream takes for a document, in the second half."""
     from xscl.spark.streaming import stream
 
     ended: list[float] = []
+    sizes = _sizes(documents)
 
     def write(frame: DataFrame, number: int) -> None:
         frame.write.parquet(f"{folder}/matches/batch={number}")
@@ -245,19 +255,24 @@ def _streamed(
         catalog,
         checkpoint=folder / "checkpoint",
         sink=write,
-        buckets=point.buckets,
+        buckets=side.buckets,
         content=False,
         trigger={"availableNow": True},
     )
     query.awaitTermination()
-    steady = ended[(len(ended) - 1) // 2 :]
-    return (steady[-1] - steady[0]) / ((len(steady) - 1) * point.batch)
+    half = (len(ended) - 1) // 2
+    return (ended[-1] - ended[half]) / sum(sizes[half + 1 :])
 
 
-_SIDES: Mapping[str, Callable[[SparkSession, Path, Catalog, Point, Path], float]] = {
+_MODES: Mapping[str, Callable[[SparkSession, Path, Catalog, Side, Path], float]] = {
     "batch": _matched,
     "stream": _streamed,
 }
+
+
+def _sizes(documents: Path) -> list[int]:
+    """Return the numbers of documents of the micro-batches."""
+    return [pq.read_metadata(path).num_rows for path in sorted(documents.iterdir())]
 
 
 def _ids(folder: Path) -> Ids:

@@ -158,8 +158,8 @@ class Bucket:
 
         Other values are only tested beside it.
         """
-        drives = bindings["valued"] & among(bindings["pair"].astype(np.int64), self._replica.ends)
-        drives = np.flatnonzero(drives)
+        designated = among(bindings["pair"].astype(np.int64), self._replica.ends)
+        drives = np.flatnonzero(bindings["valued"] & designated)
         drives = drives[self.is_here(bindings["key"][drives])]
         keys, place = np.unique(bindings["key"][drives], return_inverse=True)
         shared = (self.memory.counts(keys) > 1)[place]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -39,7 +40,11 @@ STREAMING: Mapping[str, str] = {
 }
 """Settings of any session for streaming queries of xscl; state in memory is refused by Spark."""
 _PARTITIONS = 4
-"""Partitions of a shuffle; a stateful query keeps the number with which its checkpoint began."""
+"""Most partitions of a shuffle; a stateful query keeps the number with which its checkpoint began.
+
+A partition is a task, and a task takes about 30 ms of processor time, whatever it does.
+"""
+_THREADS = re.compile(r"local\[(\d+).*\]")
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _LOGGING = """\
 status = error
@@ -146,7 +151,7 @@ def _settings(directory: Path, master: str, python: str) -> dict[str, str]:
     The manager of checkpoint files and the Unix domain sockets halve the time
     of a small micro-batch.  Its files have no checksums: a lost or damaged
     checkpoint loses nothing, because the store's consumed offsets decide.  Java uses only its first
-    compiler and one thread of its collector, as no document passes through it.
+    compiler and one thread of its collector: documents and matches pass through it as bytes.
     """
     logging = directory / "log4j2.properties"
     logging.write_text(_LOGGING.format(log=directory / "spark.log"), "utf-8")
@@ -159,7 +164,7 @@ def _settings(directory: Path, master: str, python: str) -> dict[str, str]:
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": str(_PARTITIONS),
+        "spark.sql.shuffle.partitions": str(_partitions(master)),
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.checkpointFileManagerClass": _MANAGER,
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
@@ -168,6 +173,12 @@ def _settings(directory: Path, master: str, python: str) -> dict[str, str]:
     if master.startswith("local"):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     return settings
+
+
+def _partitions(master: str) -> int:
+    """Return the partitions of a shuffle: no more than a local master has threads."""
+    threads = _THREADS.fullmatch(master)
+    return _PARTITIONS if threads is None else min(int(threads[1]), _PARTITIONS)
 
 
 def _variables(directory: Path, master: str, python: str, java: Path) -> dict[str, str | None]:
