@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import threading
 import time
 import weakref
@@ -28,7 +27,6 @@ from contextlib import (
     suppress,
 )
 from errno import EDQUOT, EFBIG, ENOSPC
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +35,7 @@ import apsw
 from feeds.faultpoints import reached
 from xscl.errors import StoreError
 from xscl.store.chunks import Chunks, ChunkWriter
-from xscl.store.queries.tables import ASCENDING, TABLES
+from xscl.store.queries.tables import ASCENDING, TABLES, changes_of
 from xscl.store.store_errors import (
     ReadTooLong,
     StoreClosed,
@@ -61,19 +59,7 @@ _UNREADABLE = (apsw.SQLITE_IOERR_DATA, apsw.SQLITE_IOERR_CORRUPTFS, apsw.SQLITE_
 _FRAME = 4096 + 24  # bytes of a page in the log
 _PORTION = 500  # pages that are given back at once
 _LOOK = 100_000  # steps of SQLite's machine after which a reader looks at the clock
-_CHANGE = re.compile(
-    r"\b(INSERT|REPLACE|UPDATE|DELETE)\s+(?:OR\s+\w+\s+)?(?:INTO\s+|FROM\s+)?state\.(\w+)",
-    re.IGNORECASE,
-)
-_REPLACES = re.compile(r"\bOR\s+REPLACE\b|\bON\s+CONFLICT\b", re.IGNORECASE)
 _log = logging.getLogger(__name__)
-
-
-@lru_cache(1_000)
-def changes_of(sql: str) -> tuple[tuple[str, str], ...]:
-    """Return the tables that a statement changes, each with how: INSERT, UPDATE or DELETE."""
-    replaces = "UPDATE" if _REPLACES.search(sql) else ""
-    return tuple((table.lower(), replaces or verb.upper()) for verb, table in _CHANGE.findall(sql))
 
 
 class Reader:
@@ -206,8 +192,9 @@ class Database:
             self.writer.execute("BEGIN IMMEDIATE")
             self.writing = threading.get_ident()
             try:
-                if self._file is not None:
-                    self._file.expect_in_place()
+                if self._file is not None and not self._file.lock.is_in_place():
+                    why = "the file was removed or replaced while it was open"
+                    raise StoreUnavailable(self.path, why)
                 if self._other_commits() != self._version:
                     raise StoreError(
                         f"another connection has written to the store {self.path}",
@@ -397,7 +384,7 @@ class Database:
             self.writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)  # removes the empty log
             self.writer.close()
             if self._file is not None:
-                self._file.release()
+                self._file.lock.release()
 
 
 # -- Errors --------------------------------------------------------------------------------

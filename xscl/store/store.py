@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from xscl.errors import StoreError
 from xscl.store.chunks import Chunks, Dead
-from xscl.store.database import Database, Reader, changes_of
+from xscl.store.database import Database, Reader
 from xscl.store.queries.mirrors import Analysis, Mirrors
 from xscl.store.queries.tables import (
     ENCODED,
@@ -32,6 +32,7 @@ from xscl.store.queries.tables import (
     TABLES,
     Column,
     Shape,
+    changes_of,
     column_of,
     encoded,
     insertion,
@@ -60,22 +61,18 @@ class Store:
         self._mirrors = self._new_mirrors()
         self._analysis = Analysis()
         self._shapes: dict[str, Shape] = {}
-        self._is_first = True
-        self._begin()
-        if self.meta(_REWRITE):  # it was broken off
-            self.rewrite()
-
-    def _begin(self) -> None:
         self._chunks: Chunks | None = None  # within a reading
         self._reader: Reader | None = None
+        self._is_first = True
+        if self.meta(_REWRITE):  # it was broken off
+            self.rewrite()
 
     def connect_again(self) -> Self:
         """Return the store for another thread."""
         self._database.expect_open()
         other = object.__new__(type(self))
         vars(other).update(vars(self))
-        other._is_first = False
-        other._begin()
+        other._is_first, other._chunks, other._reader = False, None, None
         return other
 
     # -- Changing --------------------------------------------------------------------------

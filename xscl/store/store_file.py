@@ -37,7 +37,6 @@ from xscl.store.store_errors import (
     FORMER_DATABASE,
     OldFormat,
     StoreDamaged,
-    StoreUnavailable,
     StoreWentBack,
     WrongVersion,
 )
@@ -177,8 +176,8 @@ def seen(connection: apsw.Connection) -> StoreMark:
 class StoreFile:
     """The locked file of a store, checked before anything is written to it.
 
-    With `accept` it is opened whatever its mark says.  Raises StoreError, and errors of SQLite and
-    of the system (OSError).
+    With `accept` it is opened whatever its mark says.  `lock` is released after the connections are
+    closed.  Raises StoreError, and errors of SQLite and of the system (OSError).
     """
 
     def __init__(self, path: Path, *, accept: bool = False) -> None:
@@ -189,14 +188,14 @@ class StoreFile:
             )
         _named(path)
         self.path = path
-        self._lock = StoreLock(path)
+        self.lock = StoreLock(path)
         try:
-            mark = None if accept else self._lock.mark()
+            mark = None if accept else self.lock.mark()
             if mark is not None and mark.commits == UNFINISHED:
                 raise StoreWentBack(path, "a restore was broken off; run it again")
             self._expect_there(mark, accept)
             self.connection = connect(path, ())
-            self._lock.acquire()
+            self.lock.acquire()
             try:
                 self._expect_sound()
                 now = self._compared(mark)
@@ -208,7 +207,7 @@ class StoreFile:
         except BaseException:
             if log_path(path).exists() and not log_path(path).stat().st_size:
                 log_path(path).unlink()  # SQLite has made it
-            self._lock.withdraw()
+            self.lock.withdraw()
             raise
 
     def _expect_there(self, mark: StoreMark | None, accept: bool) -> None:
@@ -279,16 +278,7 @@ class StoreFile:
         """Write the mark; a failure is harmless, since it then says less than there is."""
         self.mark = mark
         with suppress(OSError):
-            self._lock.note(mark, durably=durably)
-
-    def expect_in_place(self) -> None:
-        """Raise StoreUnavailable if the file was removed or replaced: its changes would be lost."""
-        if not self._lock.is_in_place():
-            raise StoreUnavailable(self.path, "the file was removed or replaced while it was open")
-
-    def release(self) -> None:
-        """Release the lock, after the connections are closed."""
-        self._lock.release()
+            self.lock.note(mark, durably=durably)
 
 
 def refuse_former(path: Path) -> None:

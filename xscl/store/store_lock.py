@@ -74,11 +74,7 @@ class StoreLock:
 
     def _is_open(self) -> bool:
         """Return whether the open file is there still: a store that is refused removes its own."""
-        try:
-            named = self._path.stat()
-        except FileNotFoundError:
-            return False
-        return self._descriptor >= 0 and os.path.samestat(os.fstat(self._descriptor), named)
+        return self._descriptor >= 0 and _file_of(self._descriptor) == _file_of(self._path)
 
     def _lock(self) -> None:
         try:
@@ -90,8 +86,8 @@ class StoreLock:
 
     def acquire(self) -> None:
         """Lock the file under all its names, as soon as it exists or is replaced."""
-        status = self._database.stat()
-        file = (status.st_dev, status.st_ino)
+        file = _file_of(self._database)
+        assert file is not None, "it exists"
         with _mutex:
             if file in _open and file != self._file:
                 raise StoreInUse(self._database, os.getpid())
@@ -101,11 +97,7 @@ class StoreLock:
 
     def is_in_place(self) -> bool:
         """Return whether the file that is locked is the one of its name."""
-        try:
-            status = self._database.stat()
-        except FileNotFoundError:
-            return False
-        return (status.st_dev, status.st_ino) == self._file
+        return _file_of(self._database) == self._file
 
     def mark(self) -> StoreMark | None:
         """Return what the database should have, None if nothing or nothing readable says it."""
@@ -135,6 +127,15 @@ class StoreLock:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _file_of(place: int | Path) -> tuple[int, int] | None:
+    """Return the device and the number of the file of a descriptor or a path, None without one."""
+    try:
+        status = os.stat(place)
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def marked(database: Path) -> StoreMark | None:

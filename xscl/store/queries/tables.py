@@ -11,6 +11,7 @@ numbers that are the key of a table ascend: a new row has a larger number than a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
@@ -49,6 +50,11 @@ _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _text_of = lru_cache(1_000)(_encoder.encode)  # of numbers or texts: many lists are equal
 _SHORT = 100  # items of a list that is remembered
 _SIGN, _SPAN = 1 << 63, 1 << 64
+_CHANGE = re.compile(
+    r"\b(INSERT|REPLACE|UPDATE|DELETE)\s+(?:OR\s+\w+\s+)?(?:INTO\s+|FROM\s+)?state\.(\w+)",
+    re.IGNORECASE,
+)
+_REPLACES = re.compile(r"\bOR\s+REPLACE\b|\bON\s+CONFLICT\b", re.IGNORECASE)
 _SUBSCRIPTION = """
     name VARCHAR, query VARCHAR, template INTEGER, qid INTEGER, outputs VARCHAR[],
     places INTEGER[], since BIGINT, is_distinct BOOLEAN, updates BOOLEAN, publish VARCHAR,
@@ -323,6 +329,13 @@ def insertion(table: str, columns: tuple[str, ...], *, replace: bool = False) ->
     places = ", ".join("?" * len(columns))
     verb = "INSERT OR REPLACE" if replace else "INSERT"
     return f"{verb} INTO state.{table} ({named(columns)}) VALUES ({places})"
+
+
+@lru_cache(1_000)
+def changes_of(sql: str) -> tuple[tuple[str, str], ...]:
+    """Return the tables that a statement changes, each with how: INSERT, UPDATE or DELETE."""
+    replaces = "UPDATE" if _REPLACES.search(sql) else ""
+    return tuple((table.lower(), replaces or verb.upper()) for verb, table in _CHANGE.findall(sql))
 
 
 class Shape(NamedTuple):
