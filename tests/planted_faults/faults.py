@@ -230,7 +230,7 @@ _TEMPLATES = (
     Fault(
         "a query is tried without the instants of the time",
         "xscl/engine/trials.py",
-        "ingest.occur(begin, min(trial.end, clock))",
+        "twin.occur(begin, min(trial.end, clock))",
         "pass",
         (
             "tests/xscl/engine/test_calendars.py::test_a_query_with_a_calendar_is_tried_and_explained",
@@ -746,10 +746,10 @@ _ENGINE_AND_STORE = (
         ("tests/xscl/inspection/test_diagnosis.py::test_an_absence_waits_for_late_answers",),
     ),
     Fault(
-        "a trial gives documents ids of its own",
-        "xscl/inspection/replay.py",
-        'row["version"], row["id"], row["base"]',
-        'row["version"]',
+        "a replay gives documents bases of their own",
+        "xscl/engine/twin.py",
+        '"rank", "base", "first")',
+        '"rank", "doc", "first")',
         (f"{_IDS}::test_a_past_has_the_ids_and_the_bases_of_the_documents",),
     ),
     Fault(

@@ -51,17 +51,12 @@ RECENT = 4096  # documents of small batches that matches are read of without ask
 
 
 class DocumentOrigin(NamedTuple):
-    """The place of a published document in the order of arrival; its parts' highest version.
-
-    One of another log has a name there (`id`), and a `base` if other documents have the same.
-    """
+    """The place of a published document in the order of arrival; its parts' highest version."""
 
     clock: int
     rank: int
     first: int
     version: int = 1
-    id: str | None = None
-    base: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +147,13 @@ class DocumentLog:
             self._remember(batch, rows, arrivals)
         return AcceptedDocuments(arrivals, len(refused))
 
-    def replay(self, arrivals: Arrivals, rows: pa.Table) -> None:
-        """Accept documents of another log, with their numbers and rows there."""
-        self.clock = max(self.clock, int(arrivals.clocks.max()), int(arrivals.ts.max()))
+    def replay(self, arrivals: Arrivals, rows: pa.Table, *, in_order: bool) -> None:
+        """Accept documents of another log, with their numbers and rows there.
+
+        They advance the clock if they are `in_order` of time.
+        """
+        if in_order:
+            self.clock = max(self.clock, int(arrivals.clocks.max()), int(arrivals.ts.max()))
         self._arrived.append(arrivals)
         self._arrived_from.append(int(arrivals.docs[0]))
         insert_documents(self._store, rows.to_pydict())
@@ -172,10 +171,6 @@ class DocumentLog:
         and so are those that have to be read.
         """
         ids = batch.given.ids
-        if batch.is_settled:
-            for at in batch.candidates(()):
-                batch.taken[at] = self._is_readable(batch, at)
-            return
         known = self._ids.known(ids, batch.id_hashes)
         for one, times in Counter(ids).items():
             if times > 1:
@@ -367,17 +362,6 @@ class _Batch:
         self.names = [document_name(streams[0], id) if streams else id for streams, id in named]
         self.versions = np.ones(len(given), np.int64)
         self.bases = np.full(len(given), -1)  # which is the document itself
-        self.is_settled = bool(origins) and origins[0].id is not None
-        if self.is_settled:
-            for at, origin in enumerate(origins):
-                self._settle(at, origin.id, origin.base)
-
-    def _settle(self, at: int, name: str | None, base: int | None) -> None:
-        """Give a document the id and the base that it has in another log."""
-        assert name is not None
-        self.names[at] = name
-        if base is not None:
-            self.bases[at] = base
 
     def candidates(self, ids: Container[str]) -> list[int]:
         """Return the places of documents with some ids, and of those still to be parsed."""
@@ -392,7 +376,7 @@ class _Batch:
         ranks, firsts, clocks = docs * LEVELS, docs, clocks[rows]
         places = rows.tolist()
         if self.origins:
-            columns = zip(*(self.origins[at][:4] for at in places), strict=True)
+            columns = zip(*(self.origins[at] for at in places), strict=True)
             clocks, ranks, firsts, least = np.array(list(columns), np.int64).reshape(4, -1)
             versions = np.maximum(versions, least)
         return Arrivals(

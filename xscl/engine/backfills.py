@@ -288,7 +288,7 @@ class _Run:
             if self._ending.is_set():
                 raise Stopping
             self._refuse_long(time.monotonic())
-            own.replay(store, docs, own_time=True)
+            own.replay(store, docs, own_time=True, in_order=False)
         own.end_own_time(self._watermark, begun.clock)
 
     @property

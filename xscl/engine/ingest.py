@@ -17,7 +17,7 @@ from feeds.documents import Document, DocumentColumns
 from feeds.faultpoints import reached
 from templates.model.relations import INFINITE
 from xscl.documents.consumed_offsets import BatchKey, Beat
-from xscl.documents.document_log import AcceptedDocuments, DocumentOrigin
+from xscl.documents.document_log import AcceptedDocuments
 from xscl.documents.document_validation import Refusal, expect_valid
 from xscl.engine.heap_trim import LARGE, MANY, trim_heap
 from xscl.engine.match_log import MatchLog
@@ -249,13 +249,10 @@ class Ingest:
         self.pace.count(len(accepted.arrivals), position, results.num_rows)
         return results
 
-    def _accept(
-        self, state: EngineState, portion: PushSlice, origins: Sequence[DocumentOrigin] = ()
-    ) -> AcceptedDocuments:
-        """Identify and parse documents; those with `origins` have a place in the past."""
+    def _accept(self, state: EngineState, portion: PushSlice) -> AcceptedDocuments:
+        """Identify and parse documents."""
         accepted = state.documents.accept(
             portion.documents,
-            origins,
             parts=portion.parts,
             beats=portion.beats,
             arrived=portion.arrived,
@@ -297,20 +294,6 @@ class Ingest:
         reached("stored")
         return results
 
-    def replay(self, documents: Sequence[tuple[Document, DocumentOrigin]]) -> list[int]:
-        """Push documents of another engine's past, at the places that they had there.
-
-        Return those that came before the clock.
-        """
-        given, origins = zip(*documents, strict=True)
-        with self._transactions.change() as state:
-            state.dataflow.begin()
-            arrivals = self._accept(state, PushSlice(given, (), ()), origins).arrivals
-            state.dataflow.shred(arrivals)
-            state.dataflow.join()
-            self._commit(state)
-        return arrivals.behind()
-
     def occur(self, begin: int, end: int) -> None:
         """Emit the instants of calendars between two times, before documents are replayed."""
         with self._transactions.change() as state:
@@ -318,14 +301,15 @@ class Ingest:
             state.dataflow.occur(begin, end)
             self._commit(state)
 
-    def replay_at(self, arrivals: Arrivals, rows: pa.Table, *, in_order: bool = True) -> None:
+    def replay(self, arrivals: Arrivals, rows: pa.Table, *, in_order: bool = True) -> None:
         """Push documents of another engine's past, under the numbers that they have there.
 
-        Unless they are `in_order` of time, operators over time wait for a flush.
+        Unless they are `in_order` of time, the clock stays, and operators over time wait for a
+        flush.
         """
         with self._transactions.change() as state, self._transactions.paused():
             state.dataflow.begin()
-            state.documents.replay(arrivals, rows)
+            state.documents.replay(arrivals, rows, in_order=in_order)
             state.arrived.append(arrivals)
             state.dataflow.shred(arrivals)
             state.dataflow.join()

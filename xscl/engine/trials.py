@@ -12,15 +12,15 @@ from contextlib import closing
 from typing import NamedTuple
 from weakref import finalize
 
+import numpy as np
+
 from cep_core import is_calendar
 from xscl.engine.batch_size import FEWEST, Sizing
-from xscl.engine.ingest import Ingest
-from xscl.engine.match_log import MatchLog
 from xscl.engine.transactions import Transactions
+from xscl.engine.twin import Twin
 from xscl.errors import Stopping, TooLong
 from xscl.inspection import replay
-from xscl.inspection.replay import Trial, past
-from xscl.store.queries.lateness import count_late
+from xscl.inspection.replay import Trial
 from xscl.subscriptions.matches import Matches
 
 SLICE = 0.5
@@ -61,23 +61,16 @@ class Trials:
         `until` is a time of `time.monotonic`; `dropped` is set when nobody waits any more.  Raises
         TooLong after either, Stopping after `end`.
         """
-        twin = Transactions(None, self._transactions.settings.of_twin)
-        log = MatchLog(twin)
+        twin = Twin(self._transactions)
         try:
-            return self._run(twin, log, trial, until, dropped)
+            return self._run(twin, trial, until, dropped)
         except BaseException:
-            _close(twin, log)
+            twin.close()
             raise
 
     def _run(
-        self,
-        twin: Transactions,
-        log: MatchLog,
-        trial: Trial,
-        until: float | None,
-        dropped: threading.Event | None,
+        self, twin: Twin, trial: Trial, until: float | None, dropped: threading.Event | None
     ) -> TrialResult:
-        ingest = Ingest(twin, log)
         with self._transactions.lock:
             store = self._transactions.connect()
             lateness = {
@@ -86,13 +79,14 @@ class Trials:
             clock = self._transactions.state.documents.clock
             latest = max(lateness.values(), default=0)
             watermark = self._transactions.state.dataflow.watermark(clock, latest)
-        _register(twin, trial, lateness)
+        twin.register(trial, lateness)
         behind: list[int] = []
         size = Sizing(SLICE, replay.BATCH, SLICE / FEWEST)
         with closing(store):
             if any(map(is_calendar, trial.streams)) and (begin := replay.first(store, trial)):
-                ingest.occur(begin, min(trial.end, clock))
-            for batch in past(store, trial, lambda: size.documents):
+                twin.occur(begin, min(trial.end, clock))
+            docs = replay.past(store, trial)
+            while len(docs):
                 began = time.monotonic()
                 if self._ending.is_set():
                     raise Stopping
@@ -100,30 +94,16 @@ class Trials:
                     raise TooLong
                 if dropped is not None and dropped.is_set():
                     raise TooLong
-                behind += ingest.replay(batch)
-                size.learn(len(batch), time.monotonic() - began)
-        ingest.flush(watermark, clock)  # an absence whose deadline is later is no match yet
+                some, docs = np.split(docs, [size.documents])
+                behind += twin.replay(
+                    store, some, own_time=trial.own_time, in_order=False, texts=trial.texts
+                )
+                size.learn(len(some), time.monotonic() - began)
+        twin.end_own_time(watermark, clock)  # an absence whose deadline is later is no match yet
         dataflow = twin.state.dataflow
         qids = dataflow.subscribed.qids(twin.state.subscriptions[trial.name])
-        matches = log.since()
-        with twin.lock:
-            late = count_late(twin.state.store, twin.state.readings.table(), behind)
-        close = finalize(matches.source, _close, twin, log)
+        matches = twin.matches()
+        close = finalize(matches.source, twin.close)
         close.atexit = False
+        late = twin.count_late(behind)
         return TrialResult(matches, dataflow.cuts.ids_of(qids), close, late, latest)
-
-
-def _close(twin: Transactions, log: MatchLog) -> None:
-    with twin.lock:
-        log.close()
-        twin.close()
-
-
-def _register(twin: Transactions, trial: Trial, lateness: dict[str, int]) -> None:
-    """Declare the streams of a trial, and register its query."""
-    with twin.change() as state:
-        for name, late in lateness.items():
-            state.streams.declare(state.streams.checked(name, late, False, None))
-    compiled = list(twin.state.registration.compiled([(trial.name, trial.query)], numbered=False))
-    with twin.change() as state:
-        state.registration.register(compiled, trial.updates, state.documents.next)

@@ -1,4 +1,4 @@
-"""A twin: one subscription of an engine in a private engine, under the same numbers.
+"""A twin: one query of an engine in a private engine, under the same numbers.
 
 It replays the kept documents up to the engine's clock, as if the subscription had been there when
 they arrived.  Its tables of registrations are copies of the engine's rows of that subscription, so
@@ -8,8 +8,9 @@ and so do the results.  Only its composites are numbered apart, from `composites
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,11 +24,14 @@ from xscl.engine.match_log import MatchLog
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.inspection.arrival_order import Numbers
+from xscl.inspection.replay import Trial
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.queries.documents import clock_from, earliest_time
+from xscl.store.queries.lateness import count_late
 from xscl.store.queries.past import kept_rows
 from xscl.store.queries.registration_copies import copy_registration
 from xscl.store.store import Store
+from xscl.subscriptions.matches import Matches
 from xscl.subscriptions.subscriptions import Subscriptions
 
 MOST = 1 << 31
@@ -71,25 +75,48 @@ class Twin:
         """The store of the twin."""
         return self._twin.store
 
-    def replay(self, store: Store, docs: Numbers, *, own_time: bool = False) -> None:
+    def register(self, trial: Trial, lateness: Mapping[str, int]) -> None:
+        """Register a query that the engine does not have, over streams with a lateness."""
+        with self._live.lock:
+            self.composites = (self._live.state.documents.next + MOST) // 2
+        with self._twin.change() as state:
+            for name, late in lateness.items():
+                state.streams.declare(state.streams.checked(name, late, False, None))
+        registration = self._twin.state.registration
+        compiled = list(registration.compiled([(trial.name, trial.query)], numbered=False))
+        with self._twin.change() as state:
+            state.registration.register(compiled, trial.updates, state.documents.next)
+            state.store.set_progress(next_doc=self.composites)
+            state.documents.next = self.composites
+
+    def replay(
+        self,
+        store: Store,
+        docs: Numbers,
+        *,
+        own_time: bool = False,
+        in_order: bool = True,
+        texts: Mapping[int, bytes] = MappingProxyType({}),
+    ) -> list[int]:
         """Push some kept documents, which are given in the order of arrival.
 
-        In their `own_time` those of history have no clock after their time, and operators over
-        time take all in the order of time, in `end_own_time`.
+        `texts` are those of documents (by number) that are not kept.  In their `own_time` those of
+        history have no clock after their time.  Unless they are `in_order` of time, operators over
+        time take all in that order, in `end_own_time`.  Returns those that came before the clock.
         """
-        rows = kept_rows(store, docs)
+        rows = kept_rows(store, docs, texts)
         if not len(rows):
-            return
+            return []
         if own_time:
             own = pc.if_else(
                 rows["history"], pc.min_element_wise(rows["clock"], rows["ts"]), rows["clock"]
             )
             rows = rows.set_column(rows.schema.get_field_index("clock"), "clock", own)
-        self._push(rows, own_time)
+        return self._push(rows, in_order)
 
     def history_matches(self) -> Iterator[tuple[int, Sequence[StoredDocument]]]:
         """Yield the positions of the results of history alone, with their documents."""
-        for result in self._log.since().results:
+        for result in self.matches().results:
             if result.present and all(one.history for one in result.present):
                 yield result.position, result.present
 
@@ -102,15 +129,29 @@ class Twin:
         if any(map(is_calendar, self.reads)):
             first = earliest_time(store, self.reads, since=self._subscription.since)
             if first is not None:
-                self._ingest.occur(first, clock)
+                self.occur(first, clock)
 
-    def _push(self, rows: pa.Table, own_time: bool) -> None:
+    def occur(self, begin: int, end: int) -> None:
+        """Emit the instants of calendars between two times."""
+        self._ingest.occur(begin, end)
+
+    def matches(self) -> Matches:
+        """Return all matches, which are read from the twin."""
+        return self._log.since()
+
+    def count_late(self, behind: Sequence[int]) -> int:
+        """Return how many of some documents before the clock came too late for the query."""
+        with self._twin.lock:
+            return count_late(self.store, self.state.readings.table(), behind)
+
+    def _push(self, rows: pa.Table, in_order: bool) -> list[int]:
         names = ("doc", "streams", "xml", "ts", "clock", "rank", "base", "first")
         columns = [rows[name].to_pylist() for name in names]
         columns[1] = [tuple(streams) for streams in columns[1]]
         arrivals = Arrivals.of(zip(*columns, strict=True))
         arrivals = replace(arrivals, versions=rows["version"].to_numpy().astype("int64"))
-        self._ingest.replay_at(arrivals, rows.drop_columns(["xml"]), in_order=not own_time)
+        self._ingest.replay(arrivals, rows.drop_columns(["xml"]), in_order=in_order)
+        return arrivals.behind()
 
     def advance(self, clock: int, end: int) -> None:
         """Advance to the clock that the engine had before the document of a number."""

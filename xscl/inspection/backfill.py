@@ -43,7 +43,7 @@ def witnesses(
         if other.steps[-1].derived is not None:
             derived.append(pair.number)
     last = last_nodes(store, docs, apart_from=numbers) if derived else {}
-    for rows in kept_arrivals(store, docs, lambda: BATCH):
+    for rows in kept_arrivals(store, docs, BATCH):
         made = shred(automaton, Arrivals.of(map(_arrived, rows)))
         yield _behind(made, derived, last) if last else made
 

@@ -5,7 +5,7 @@ clocks M(n), ranks, versions.  So its matches are those that the query would hav
 of evicted state and of batches.  Published documents are documents like any other.
 
 One rule differs in a trial: items that a feed held at its first poll (`history`) count as if they
-had arrived in their own time (`xscl.store.queries.past`).  Otherwise a feed of last month's items
+had arrived in their own time (`xscl.engine.twin`).  Otherwise a feed of last month's items
 that is followed today would have nothing to try a query on: at today's clock no two of them are
 within a window.  A history has both: matches at the recorded clocks, whose state it shares with
 others, and those of such items alone in their own time.
@@ -14,19 +14,17 @@ others, and those of such items alone in their own time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
 
-from feeds.documents import Document
 from templates.model.relations import INFINITE
-from xscl.documents.document_log import DocumentOrigin
 from xscl.documents.results import Subscription
 from xscl.errors import XsclError
 from xscl.language.parser import parse_window
 from xscl.plurals import counted
 from xscl.store.queries.documents import earliest_time
-from xscl.store.queries.past import past_documents
+from xscl.store.queries.numbers import Numbers
+from xscl.store.queries.past import documents_of_past
 from xscl.store.queries.rows import rows_of
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
@@ -35,7 +33,6 @@ from xscl.time_format import duration
 BATCH = 1_000
 TRIED = "try"
 """The name of a tried query that has none."""
-Arrived: TypeAlias = tuple[Document, DocumentOrigin]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +113,9 @@ def first(store: Store, trial: Trial) -> int | None:
     return earliest_time(store, trial.streams, until=trial.end)
 
 
-def past(
-    store: Store, trial: Trial, size: Callable[[], int] = lambda: BATCH
-) -> Iterator[list[Arrived]]:
-    """Yield the documents of a trial, in order of arrival, in batches of a `size`.
-
-    The store is read together with the batches: nothing else may use its connection.
-    """
-    batches = past_documents(
+def past(store: Store, trial: Trial) -> Numbers:
+    """Return the numbers of the documents of a trial, in order of arrival."""
+    return documents_of_past(
         store,
         trial.streams,
         begin=trial.begin,
@@ -131,17 +123,4 @@ def past(
         first=trial.first,
         updates=trial.updates,
         besides=trial.texts.keys(),
-        own_time=trial.own_time,
-        size=size,
     )
-    return ([_arrived(row, trial.texts) for row in rows] for rows in batches)
-
-
-def _arrived(row: Mapping[str, Any], texts: Mapping[int, bytes]) -> Arrived:
-    """Return a document with its id, its place and its base."""
-    text = texts[row["doc"]] if row["xml"] is None else bytes(row["xml"])
-    place = DocumentOrigin(
-        row["clock"], row["rank"], row["first"], row["version"], row["id"], row["base"]
-    )
-    streams = tuple(row["streams"])
-    return Document(streams, row["given"], row["ts"], text, row["history"], row["origin"]), place

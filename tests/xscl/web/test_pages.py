@@ -16,13 +16,12 @@ from tests.waiting import PATIENCE
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import Running, eventually, ok, serving
 from tests.xscl.web.shown import TRICKS, TRICKY, Shop, parsed
-from xscl.engine import trials
+from xscl.engine.batch_size import Sizing
+from xscl.engine.twin import Twin
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.inspection.replay import Arrived, Trial, past
 from xscl.language.topics import PAGES as HELP
 from xscl.language.topics import topics
 from xscl.service.dependencies import COOKIE
-from xscl.store.store import Store
 from xscl.web.rendering import POLICY, VIEWS
 from xscl.web.views import editing
 from xscl.web.views.state import LATE, REJECTED
@@ -551,19 +550,25 @@ def test_a_count_ends_when_its_reader_leaves_or_after_a_second(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, ended = threading.Event(), threading.Event()
+    left = [shop.documents("tricks")]
+    replay, close = Twin.replay, Twin.close
 
-    def slowly(store: Store, trial: Trial, size: object) -> Iterator[list[Arrived]]:
-        """Yield the documents of a trial one by one; note it if not all are wanted."""
+    def slowly(twin: Twin, *given: Any, **options: Any) -> list[int]:
+        """Replay a document after some time."""
         begun.set()
-        try:
-            for one in past(store, trial, lambda: 1):
-                time.sleep(0.3)
-                yield one
-        except GeneratorExit:
-            ended.set()
-            raise
+        time.sleep(0.3)
+        left[0] -= 1
+        return replay(twin, *given, **options)
 
-    monkeypatch.setattr(trials, "past", slowly)
+    def closing(twin: Twin) -> None:
+        """Close a twin; note it if not all documents were wanted."""
+        if left[0] > 0:
+            ended.set()
+        close(twin)
+
+    monkeypatch.setattr(Twin, "replay", slowly)
+    monkeypatch.setattr(Twin, "close", closing)
+    monkeypatch.setattr(Sizing, "documents", 1)
     form = {"query": "tricks//item->a"}
     monkeypatch.setattr(editing, "COUNTING", PATIENCE)
     with pytest.raises(httpx.ReadTimeout):

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from xscl.store.queries.lists import LISTED, has_any
-from xscl.store.queries.numbers import among, found_number
+from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
 from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 
-_BASE = (
-    "CASE WHEN d.base IN (SELECT base FROM state.document WHERE base <> doc)"
-    f" THEN d.base + {1 << 40} END"
-)
-"""The base of a document that others have, too; the trial's own documents have lower ones."""
-
 _PLACES = pa.schema([(name, pa.int64()) for name in ("doc", "rank", "ts", "clock")])
-_OWN_TIME = "CASE WHEN d.history AND d.ts < d.clock THEN d.ts ELSE d.clock END"
-"""The clock of a document `d` where no document of history comes late."""
 
 
-def past_documents(
+def documents_of_past(
     store: Store,
     streams: Sequence[str],
     *,
@@ -34,25 +25,18 @@ def past_documents(
     first: int,
     updates: bool,
     besides: Collection[int],
-    own_time: bool,
-    size: Callable[[], int],
-) -> Iterator[list[dict[str, Any]]]:
-    """Yield documents of streams in their order, in batches of a `size`: place, streams, text.
+) -> Numbers:
+    """Return the documents of streams in their order, by number.
 
     They are those with `begin` <= timestamp <= `end` and with `first` at least that given that have
-    a text, and those of the numbers `besides`; new versions if `updates`.  With `own_time` history
-    has the clocks of its own time.  Nothing else may use the connection meanwhile.
+    a text, and those of the numbers `besides`; new versions if `updates`.
     """
-    yield from _batches(
+    return found_numbers(
         store,
-        "SELECT d.id, d.given, d.version, d.streams, d.ts,"
-        f" {_OWN_TIME if own_time else 'd.clock'} AS clock, d.rank, d.first,"
-        f" d.history, d.origin, d.doc, {_BASE} AS base, t.xml"
-        " FROM state.document d LEFT JOIN state.text t USING (doc)"
-        f" WHERE {has_any('d.streams')} AND d.ts BETWEEN ? AND ? AND d.first >= ?"
-        f" AND (d.version = 1 OR ?) AND (t.doc IS NOT NULL OR d.doc IN {LISTED})",
+        f"SELECT doc FROM state.document WHERE {has_any('streams')} AND ts BETWEEN ? AND ?"
+        " AND first >= ? AND (version = 1 OR ?)"
+        f" AND (doc IN (SELECT doc FROM state.text) OR doc IN {LISTED}) ORDER BY doc",
         [list(streams), begin, end, first, updates, list(besides)],
-        size,
     )
 
 
@@ -72,43 +56,36 @@ def places_of_kept(
     return store.arrow(query, [list(streams), first, end, since]).cast(_PLACES)
 
 
-def kept_arrivals(
-    store: Store, docs: npt.NDArray[np.int64], size: Callable[[], int]
-) -> Iterator[list[dict[str, Any]]]:
-    """Yield the documents of some numbers that have a text, in their order, in batches of a `size`.
+def kept_arrivals(store: Store, docs: Numbers, size: int) -> Iterator[list[dict[str, Any]]]:
+    """Yield the documents of some numbers that have a text, in their order, in batches."""
+    for start in range(0, len(docs), size):
+        listed, parameters = among(docs[start : start + size])
+        yield list(
+            store.rows(
+                "SELECT d.doc, d.streams, t.xml, d.ts, d.clock, d.rank, d.base, d.first"
+                " FROM state.document d JOIN state.text t USING (doc)"
+                f" WHERE d.doc IN ({listed}) ORDER BY d.doc",
+                parameters,
+            )
+        )
 
-    Nothing else may use the connection meanwhile.
+
+def kept_rows(store: Store, docs: Numbers, texts: Mapping[int, bytes]) -> pa.Table:
+    """Return the whole rows of the documents of some numbers that have a text, with it as `xml`.
+
+    `texts` are those of documents (by number) that are not kept.
     """
     listed, parameters = among(docs)
-    yield from _batches(
-        store,
-        "SELECT d.doc, d.streams, t.xml, d.ts, d.clock, d.rank, d.base, d.first"
-        " FROM state.document d JOIN state.text t USING (doc)"
-        f" WHERE d.doc IN ({listed})",
-        parameters,
-        size,
-    )
-
-
-def kept_rows(store: Store, docs: npt.NDArray[np.int64]) -> pa.Table:
-    """Return the whole rows of the documents of some numbers that have a text, with it as `xml`."""
-    listed, parameters = among(docs)
-    return store.arrow(
+    rows = store.arrow(
         f"SELECT {named(TABLES['document'].names)}, xml FROM state.document"
-        f" JOIN state.text USING (doc) WHERE doc IN ({listed}) ORDER BY doc",
+        f" LEFT JOIN state.text USING (doc) WHERE doc IN ({listed}) ORDER BY doc",
         parameters,
     )
-
-
-def _batches(
-    store: Store, query: str, parameters: Sequence[object], size: Callable[[], int]
-) -> Iterator[list[dict[str, Any]]]:
-    """Yield the rows of a query in batches, by the numbers of documents, as they are read."""
-    last = -1
-    page = f"{query} AND d.doc > ? ORDER BY d.doc LIMIT ?"
-    while read := list(store.rows(page, [*parameters, last, size()])):
-        last = read[-1]["doc"]
-        yield read
+    if texts:
+        found = zip(rows["doc"].to_pylist(), rows["xml"].to_pylist(), strict=True)
+        filled = [texts.get(doc) if xml is None else xml for doc, xml in found]
+        rows = rows.set_column(rows.num_columns - 1, "xml", pa.array(filled, pa.binary()))
+    return rows.filter(pc.is_valid(rows["xml"]))
 
 
 def first_after(store: Store, begin: int) -> int | None:
