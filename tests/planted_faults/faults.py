@@ -747,9 +747,9 @@ _ENGINE_AND_STORE = (
     ),
     Fault(
         "a replay gives documents bases of their own",
-        "xscl/engine/twin.py",
-        '"rank", "base", "first")',
-        '"rank", "doc", "first")',
+        "xscl/shredding/arrivals.py",
+        'numbers("base")',
+        'numbers("doc")',
         (f"{_IDS}::test_a_past_has_the_ids_and_the_bases_of_the_documents",),
     ),
     Fault(

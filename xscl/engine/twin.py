@@ -9,7 +9,6 @@ and so do the results.  Only its composites are numbered apart, from `composites
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -145,11 +144,7 @@ class Twin:
             return count_late(self.store, self.state.readings.table(), behind)
 
     def _push(self, rows: pa.Table, in_order: bool) -> list[int]:
-        names = ("doc", "streams", "xml", "ts", "clock", "rank", "base", "first")
-        columns = [rows[name].to_pylist() for name in names]
-        columns[1] = [tuple(streams) for streams in columns[1]]
-        arrivals = Arrivals.of(zip(*columns, strict=True))
-        arrivals = replace(arrivals, versions=rows["version"].to_numpy().astype("int64"))
+        arrivals = Arrivals.of(rows)
         self._ingest.replay(arrivals, rows.drop_columns(["xml"]), in_order=in_order)
         return arrivals.behind()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from templates.model.relations import Pair, Witnesses
 from xscl.language.parser import parse_block
 from xscl.shredding.arrivals import Arrivals, shred
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.store.queries.past import kept_arrivals
+from xscl.store.queries.past import kept_rows
 from xscl.store.queries.witnesses import last_nodes
 from xscl.store.store import Store
 
@@ -43,15 +42,11 @@ def witnesses(
         if other.steps[-1].derived is not None:
             derived.append(pair.number)
     last = last_nodes(store, docs, apart_from=numbers) if derived else {}
-    for rows in kept_arrivals(store, docs, BATCH):
-        made = shred(automaton, Arrivals.of(map(_arrived, rows)))
-        yield _behind(made, derived, last) if last else made
-
-
-def _arrived(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return a document as `Arrivals.of` reads it."""
-    times = (row[name] for name in ("ts", "clock", "rank", "base", "first"))
-    return row["doc"], tuple(row["streams"]), bytes(row["xml"]), *times
+    for start in range(0, len(docs), BATCH):
+        rows = kept_rows(store, docs[start : start + BATCH])
+        if len(rows):
+            made = shred(automaton, Arrivals.of(rows))
+            yield _behind(made, derived, last) if last else made
 
 
 def _behind(made: Witnesses, derived: Sequence[int], last: Mapping[int, int]) -> Witnesses:

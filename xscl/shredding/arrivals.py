@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -113,16 +113,25 @@ class Arrivals:
     read: dict[int, ReadDocument] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: Iterable[Sequence[Any]]) -> Arrivals:
-        """Return first versions of documents, none of which another process has shredded.
+    def of(cls, rows: pa.Table) -> Arrivals:
+        """Return documents of the table of these with their texts (`xml`)."""
 
-        A row is number, streams, text, time, clock, rank, base, first.
-        """
-        docs, streams, xml, *times = zip(*rows, strict=True)
-        ts, clocks, ranks, bases, firsts = np.array(times, np.int64)
-        versions, nowhere = np.ones(len(docs), np.int64), RemoteWitnesses.of((), len(docs))
-        columns = (ts, clocks, ranks, bases, firsts, versions)
-        return cls(np.array(docs, np.int64), streams, xml, *columns, nowhere)
+        def numbers(name: str) -> Numbers:
+            column: Numbers = rows[name].to_numpy().astype(np.int64)
+            return column
+
+        return cls(
+            numbers("doc"),
+            [tuple(streams) for streams in rows["streams"].to_pylist()],
+            rows["xml"].to_pylist(),
+            numbers("ts"),
+            numbers("clock"),
+            numbers("rank"),
+            numbers("base"),
+            numbers("first"),
+            numbers("version"),
+            RemoteWitnesses.of((), len(rows)),
+        )
 
     def __len__(self) -> int:
         return len(self.docs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from lxml import etree
 
@@ -13,6 +14,12 @@ from xscl.shredding.automaton.pattern import pattern
 from xscl.shredding.automaton.structure import Structure, skeleton
 from xscl.shredding.automaton.subtree import Subtrees
 from xscl.shredding.nodes.tree import number_nodes
+
+
+def one_arrival(xml: bytes) -> Arrivals:
+    """Return a single document on the stream S."""
+    row = {"doc": 1, "streams": ["S"], "xml": xml, "ts": 1, "clock": 0, "rank": 64}
+    return Arrivals.of(pa.Table.from_pylist([row | {"base": 1, "first": 1, "version": 1}]))
 
 
 def rows(block: str, xml: bytes) -> list[tuple[str, str, int, int]]:
@@ -28,7 +35,7 @@ def rows(block: str, xml: bytes) -> list[tuple[str, str, int, int]]:
             first, second = definitions[parent], definitions[child]
             automaton.add(number, parse_block(first), parse_block(second), valued=True)
             names[number] = (first, second)
-    arrivals = Arrivals.of([(1, ("S",), xml, 1, 0, 64, 1, 1)])
+    arrivals = one_arrival(xml)
     table = shred(automaton, arrivals).bindings.to_pylist()
     return sorted((*names[row["pair"]], row["node1"], row["node2"]) for row in table)
 
@@ -110,7 +117,7 @@ def test_string_values_are_those_of_xpath(xml: bytes) -> None:
     automaton = Automaton()
     block = parse_block("S//t")
     automaton.add(1, block, block, valued=True)
-    arrivals = Arrivals.of([(1, ("S",), xml, 1, 0, 64, 1, 1)])
+    arrivals = one_arrival(xml)
     assert shred(automaton, arrivals).values["strVal"].to_pylist() == ["x y"]
 
 
@@ -152,6 +159,6 @@ def test_entries_are_found_by_the_value_that_they_demand() -> None:
     for number, block in enumerate(blocks):
         automaton.add(number, block, block, valued=True)
     xml = b"<r><a><b c='v7'/><d>x</d></a><a><b c='v9'/><d>y</d></a></r>"
-    arrivals = Arrivals.of([(1, ("S",), xml, 1, 0, 64, 1, 1)])
+    arrivals = one_arrival(xml)
     rows = shred(automaton, arrivals).bindings.to_pylist()
     assert sorted((row["pair"], row["node2"]) for row in rows) == [(7, 4), (9, 8), (100, 4)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -56,21 +56,9 @@ def places_of_kept(
     return store.arrow(query, [list(streams), first, end, since]).cast(_PLACES)
 
 
-def kept_arrivals(store: Store, docs: Numbers, size: int) -> Iterator[list[dict[str, Any]]]:
-    """Yield the documents of some numbers that have a text, in their order, in batches."""
-    for start in range(0, len(docs), size):
-        listed, parameters = among(docs[start : start + size])
-        yield list(
-            store.rows(
-                "SELECT d.doc, d.streams, t.xml, d.ts, d.clock, d.rank, d.base, d.first"
-                " FROM state.document d JOIN state.text t USING (doc)"
-                f" WHERE d.doc IN ({listed}) ORDER BY d.doc",
-                parameters,
-            )
-        )
-
-
-def kept_rows(store: Store, docs: Numbers, texts: Mapping[int, bytes]) -> pa.Table:
+def kept_rows(
+    store: Store, docs: Numbers, texts: Mapping[int, bytes] = MappingProxyType({})
+) -> pa.Table:
     """Return the whole rows of the documents of some numbers that have a text, with it as `xml`.
 
     `texts` are those of documents (by number) that are not kept.
