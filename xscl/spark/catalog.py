@@ -176,7 +176,8 @@ def published_queries(files: PlanFiles) -> dict[str, str]:
 class Catalog:
     """Subscriptions that executors evaluate, in a directory that all of them can read.
 
-    One process changes a catalog; streams that read it see a change with their next micro-batch.
+    One process changes a catalog; streams that read it see a change with the micro-batch that they
+    begin to evaluate next.  In a sink that is the one at hand, until the first action on its frame.
     With `sample`, documents like those to come, a join of several equalities divides documents by
     the one whose values are shared least.  `lateness` by stream is as of `Engine.stream`.
     """

@@ -27,6 +27,12 @@ def local_path(session: SparkSession, place: str) -> Path | None:
     return Path(where.getPath()) if where.getScheme() == "file" else None
 
 
+def qualified(session: SparkSession, place: str) -> str:
+    """Return the full address of a place, by which it is known however it was written."""
+    path, system = _opened(session, place)
+    return str(system.makeQualified(path))
+
+
 def _opened(session: SparkSession, place: str) -> tuple[Any, Any]:
     """Return a path of Hadoop and its file system."""
     assert session._jvm is not None, "the session is not one of Spark Connect"

@@ -32,7 +32,7 @@ from xscl.spark.absences import ROWS, Waiting
 from xscl.spark.bound import SHARES_TYPE, in_shares, matches_of
 from xscl.spark.bucket import Bucket, Read, read_parts, selected
 from xscl.spark.catalog import Catalog, published_plan
-from xscl.spark.hadoop_files import exists
+from xscl.spark.hadoop_files import exists, qualified
 from xscl.spark.match_rows import MatchRows, absent_table, rejected_matches
 from xscl.spark.matching import PARTS_TYPE
 from xscl.spark.part_format import BATCH, BINDINGS, DOCUMENTS, REJECTED_ROWS, packed, unpacked
@@ -248,7 +248,8 @@ def stream(
         buckets, lateness if isinstance(lateness, int) else parse_window(lateness), order, content
     )
     place = str(checkpoint)
-    reader = hashlib.blake2b(place.encode(), digest_size=8).hexdigest()
+    address = qualified(documents.sparkSession, place)
+    reader = hashlib.blake2b(address.encode(), digest_size=8).hexdigest()
     _bind(documents, place, files, reader, settings)
     moment = F.unix_micros(F.current_timestamp())  # Spark repeats it with the micro-batch
     rows = documents_in_order(documents, order).withColumn(BATCH, moment)

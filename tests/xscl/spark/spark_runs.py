@@ -134,6 +134,23 @@ Step: TypeAlias = Sequence[Document] | Change
 """Documents that arrive together, or a change of the subscriptions."""
 
 
+def subscribing(name: str, query: str) -> Change:
+    """Return a change that makes a subscription."""
+    return lambda where: where.subscribe(name, query)
+
+
+def unsubscribing(name: str) -> Change:
+    """Return a change that removes a subscription."""
+
+    def change(where: Catalog | xscl.Engine) -> None:
+        if isinstance(where, Catalog):
+            where.unsubscribe(name)
+        else:  # ids of a name whose matches are kept would be others
+            where.unsubscribe(name, purge=True)
+
+    return change
+
+
 def in_engine(
     queries: Mapping[str, str], steps: Iterable[Step], *, lateness: str | int = 0
 ) -> list[Found]:
@@ -172,14 +189,15 @@ class StreamRun:
         source = self._session.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
         frame = source.parquet(str(self._place / "in"))
         settings.setdefault("sink", self._sink)
-        place = settings.pop("checkpoint", self._place / "checkpoint")
-        self.query = stream(frame, self.catalog, checkpoint=place, **settings)
+        settings.setdefault("checkpoint", self._place / "checkpoint")
+        self.query = stream(frame, settings.pop("catalog", self.catalog), **settings)
         return self.query
 
     def _sink(self, matches: DataFrame, number: int) -> None:
+        rows = matches.collect()  # a change before would be one before the micro-batch
         while self.in_sink:
-            self.in_sink.pop()(self.catalog)
-        self.rows[number] = matches.collect()
+            self.in_sink.pop(0)(self.catalog)
+        self.rows[number] = rows
 
     def give(self, documents: Sequence[Document]) -> None:
         """Add a file, which is a micro-batch."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,8 +20,10 @@ from feeds.documents import Document
 from tests.examples import examples
 from tests.oracle.queries import Case, Push, Subscribe
 from tests.strategies.joins import cases
-from tests.xscl.spark.bucket_runs import found_in_buckets, found_in_engine, possible
+from tests.xscl.spark.bucket_runs import BucketRun, found_in_buckets, found_in_engine, possible
+from xscl.spark import bound, bucket, match_rows
 from xscl.spark.catalog import Catalog
+from xscl.spark.match_rows import FOUND
 
 CUTS = st.lists(st.sampled_from((True, False, False)), min_size=6, max_size=6)
 
@@ -149,3 +152,33 @@ def test_drawn_absences_are_those_of_one_engine() -> None:
 
     agree()
     assert all(seen[name] for name in ABSENCES), seen
+
+
+@pytest.mark.parametrize("buckets", [1, 5, 64])
+@pytest.mark.parametrize(("most", "over"), [(15, ""), (12, "3"), (7, "23"), (2, "123")])
+def test_the_bound_of_results_is_over_all_buckets(
+    buckets: int, most: int, over: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Document n has 5n results; each is told once for each subscription if it has too many."""
+    for module in (bound, bucket, match_rows):
+        monkeypatch.setattr(module, "RESULTS", most)
+    values = "".join(f"<a>v{number}</a>" for number in range(5))
+    documents = [
+        Document("S", f"d{place}", place, f"<e>{values}</e>".encode()) for place in range(4)
+    ]
+    query = "S//e[./a->x] FOLLOWED BY{x=y, 9} S//e[./a->y]"
+    queries = {"one": query, "two": query}
+    with Catalog(tmp_path) as catalog:
+        catalog.subscribe_many(queries)
+        run = BucketRun(catalog, buckets)
+        found = [*run.join(documents[:2]), *run.join(documents[2:])]
+    rows = bound.within_bound(pa.Table.from_pylist(found, schema=FOUND)).to_pylist()
+    refused = [row["_rejected"] for row in rows if row["_rejected"] is not None]
+    assert sorted((one["id"], one["message"]) for one in refused) == [
+        (f"d{number}", f"d{number} has more than {most} results with the subscription {name}:"
+        " it has none of them")
+        for number in over
+        for name in queries
+    ]
+    counts = Counter(row["documents"][1] for row in rows if row["_rejected"] is None)
+    assert counts == {f"d{number}": 10 * number for number in (1, 2, 3) if str(number) not in over}
