@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,8 +112,10 @@ def written(folder: Path) -> list[Found]:
     """Return what the sink has, each row."""
     rows = []
     for file in (folder / "out").glob("batch=*/*.parquet"):
-        for row in pq.read_table(file, partitioning=None).to_pylist():
-            rows.append({**row, "bindings": dict(row["bindings"])})
+        table = pq.read_table(file, partitioning=None, coerce_int96_timestamp_unit="us")
+        for row in table.to_pylist():
+            times = {name: row[name].replace(tzinfo=UTC) for name in ("t0", "t1")}
+            rows.append({**row, **times, "bindings": dict(row["bindings"])})
     return found_in(rows)
 
 
