@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import pytest
 
@@ -14,9 +16,11 @@ pytest.importorskip("pandas", reason="the extra xscl[spark] is not installed")
 from pyspark.errors import AnalysisException
 
 from feeds.documents import Document
+from tests.corpus import Corpus
 from tests.xscl.spark.spark_runs import (
     HOUR,
     QUERIES,
+    SECOND,
     documents_of,
     found_in,
     frame_of,
@@ -25,7 +29,7 @@ from tests.xscl.spark.spark_runs import (
     without_content,
 )
 from xscl.errors import QueryError
-from xscl.spark import Catalog, match
+from xscl.spark import Catalog, items, match
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,6 +110,51 @@ def test_nothing_gives_nothing(spark_session: SparkSession) -> None:
     frame = frame_of(spark_session, documents_of(3)).where("id = 'none'")
     assert match(frame, QUERIES).collect() == []
     assert match(frame, {}).collect() == []
+
+
+REAL = {
+    "same": "S//item[./title->t] FOLLOWED BY{t=u, 3000 d} S//item[./title->u]",
+    "by": "S//item[./author->a][./title->t] JOIN{a=b AND t != u, 10 min}"
+    " S//item[./author->b][./title->u]",
+    "topic": "SELECT DISTINCT <m>{c}</m> FROM S//item[./category->c]"
+    " FOLLOWED BY{c=d, 60 d} S//item[./category->d]",
+    "seller": "S//person[./@id->k] FOLLOWED BY{k=s, 1 h} S//open_auction[./seller/@person->s]",
+    "speaks": "S//SPEECH[./SPEAKER->s] FOLLOWED BY{s=z, 1 min} S//SPEECH[./SPEAKER->z][./LINE->l]",
+}
+"""Joins of items of feeds, of parts of an auction and of a play."""
+
+
+def bodies(corpus: Corpus) -> Iterator[tuple[str, bytes, int, str]]:
+    """Yield feeds with their addresses, also damaged ones."""
+    for folder in ("real-feeds", "rss-sync-open"):
+        files = (one for one in sorted(corpus.folder(folder).rglob("*")) if one.is_file())
+        some = [one for one in files if one.suffix in (".xml", ".rdf", ".json", ".rss")][:25]
+        for place, file in enumerate(some):
+            yield f"http://feeds.example/{folder}/{place}", file.read_bytes(), place * HOUR, "S"
+
+
+def parts(corpus: Corpus) -> Iterator[Document]:
+    """Yield parts of large documents."""
+    for file in sorted(corpus.folder("xml-docs").glob("*.xml")):
+        for place, part in enumerate(ElementTree.parse(file).getroot().iter()):
+            if part.tag in ("open_auction", "person", "SPEECH"):
+                text = ElementTree.tostring(part)
+                yield Document("S", f"{file.stem}-{place}", place * SECOND, text)
+
+
+def test_real_feeds_and_documents(spark_session: SparkSession, corpus: Corpus) -> None:
+    """Items are those of `xscl.spark.items`; a damaged body is a rejected row there."""
+    schema = "url string, body binary, fetched bigint, stream string"
+    found = items(spark_session.createDataFrame(list(bodies(corpus)), schema))
+    columns = ("stream", "id", "unix_micros(ts) AS ts", "xml")
+    taken = found.where("_rejected IS NULL").selectExpr(*columns)
+    of_parts = frame_of(spark_session, list(parts(corpus))).select("stream", "id", "ts", "xml")
+    frame = taken.union(of_parts).cache()
+    documents = [Document(one.stream, one.id, one.ts, bytes(one.xml)) for one in frame.collect()]
+    expected = in_engine(REAL, [in_order_of_time(documents)])
+    assert "by" in {one.subscription for one in expected}
+    assert found_in(match(frame, REAL, buckets=5).collect()) == expected
+    frame.unpersist()
 
 
 def test_a_repeated_row_is_the_same_document(spark_session: SparkSession) -> None:
