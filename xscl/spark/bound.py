@@ -86,7 +86,7 @@ def _codes(found: pa.Table, name: str) -> Column:
 
 def _over(found: pa.Table, groups: Column) -> pa.Table:
     """Return a rejected row for each group: a document and a subscription with too many results."""
-    order = pc.sort_indices(found["id"].combine_chunks(), null_placement="at_start").to_numpy()
+    order = pc.sort_indices(found["id"].combine_chunks()).to_numpy()
     first = order[np.unique(groups[order], return_index=True)[1]]
     rows = [
         {

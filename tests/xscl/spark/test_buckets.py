@@ -175,8 +175,11 @@ def test_the_bound_of_results_is_over_all_buckets(
     rows = bound.within_bound(pa.Table.from_pylist(found, schema=FOUND)).to_pylist()
     refused = [row["_rejected"] for row in rows if row["_rejected"] is not None]
     assert sorted((one["id"], one["message"]) for one in refused) == [
-        (f"d{number}", f"d{number} has more than {most} results with the subscription {name}:"
-        " it has none of them")
+        (
+            f"d{number}",
+            f"d{number} has more than {most} results with the subscription {name}:"
+            " it has none of them",
+        )
         for number in over
         for name in queries
     ]
