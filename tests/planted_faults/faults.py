@@ -48,6 +48,7 @@ _VISIBILITY = (
 )
 _ROWS = "tests/xscl/spark/test_document_rows.py"
 _ITEMS = "tests/xscl/spark/test_feed_items.py"
+_CATALOG = "tests/xscl/cli/test_catalog_commands.py"
 _GUARD = "tests/xscl/service/test_guard.py"
 
 _LANGUAGE = (
@@ -953,6 +954,20 @@ _SPARK = (
         "public(self.url.encode().decode())",
         "self.url.encode().decode()",
         (f"{_ITEMS}::test_bodies_that_cannot_be_read_are_rows_with_the_reason",),
+    ),
+    Fault(
+        "an executor takes another directory of the same name for the catalog",
+        "xscl/spark/probe.py",
+        "if version < self.version:",
+        "if version < 0:",
+        ("tests/xscl/spark/test_jobs.py::test_a_probe_says_what_is_wrong_where",),
+    ),
+    Fault(
+        "a catalog that is opened again drops what was accepted with a window INF",
+        "xscl/spark/catalog.py",
+        "if one.key in self._writer.keys",
+        "if one.key == self._writer.keys",
+        (f"{_CATALOG}::test_a_window_without_end_needs_consent_once",),
     ),
 )
 _STORE = "tests/xscl/store/test_store.py"
