@@ -30,7 +30,9 @@ from tests.xscl.spark.spark_runs import (
 )
 from xscl.errors import StoreError
 from xscl.ingestion.pipeline import PipelineError
-from xscl.spark import Catalog
+from xscl.spark import Catalog, streaming
+from xscl.spark.absences import Waiting
+from xscl.spark.bucket import Bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -162,6 +164,19 @@ def test_a_sink_may_fail_and_may_act_several_times(run: StreamRun) -> None:
         pairs(2, first=4),
     ]
     assert found_in(one for rows in written.values() for one in rows) == in_engine(PAIR, steps)
+
+
+def test_a_worker_drops_join_states_that_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of ended streams, and of buckets that other workers have."""
+    live: dict[tuple[str, int], streaming._Live] = {}
+    monkeypatch.setattr(streaming, "_live", live)
+    state = streaming._Live("", Bucket(0, 1), Waiting(0), 0.0)
+    streaming._remember(("ended", 0), state)
+    streaming._remember(("going on", 0), state)
+    assert len(live) == 2
+    monkeypatch.setattr(streaming, "SECONDS", -1.0)
+    streaming._remember(("going on", 1), state)
+    assert list(live) == [("going on", 1)]
 
 
 def test_numbers_that_step_back_end_the_stream(run: StreamRun) -> None:
