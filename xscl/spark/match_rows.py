@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,19 +94,18 @@ class MatchRows:
         subscribers, at, row = self._seen(found["qid"].to_numpy(), oldest)
         seen = _distinct(subscribers, _Seen(at, left[row], right[row], row, np.ones_like(row)))
         nodes = found["nodes"].combine_chunks()
-        listed = nodes.flatten().to_pylist()
         starts = nodes.offsets.to_numpy()
         bounds = (starts[:-1][seen.row].tolist(), starts[1:][seen.row].tolist())
+        nodes_of = partial(_slices, tuple(nodes.flatten().to_pylist()), *bounds)
         names = _names(documents)
         ids = MatchIds(subscribers, names)
         places = [one.tolist() for one in seen[:3]]
-        of_match = [listed[first:last] for first, last in zip(*bounds, strict=True)]
         ts = documents["ts"].to_numpy()
         both = np.stack((seen.left, seen.right), axis=1).ravel()
         offsets = pa.array(np.arange(len(seen.row) + 1) * 2, pa.int32())
         count = len(seen.row)
         columns = {
-            "id": list(map(ids.of, *places, of_match)),
+            "id": list(map(ids.of, *places, nodes_of())),
             "subscription": pa.array([one.name for one in subscribers], pa.string()).take(
                 seen.subscriber
             ),
@@ -124,7 +123,7 @@ class MatchRows:
             content = _Contents(self._bucket, dict(enumerate(documents.to_pylist())), numbers)
             made = [
                 content.of(subscribers[place], one, other, of_one)
-                for place, one, other, of_one in zip(*places, of_match, strict=True)
+                for place, one, other, of_one in zip(*places, nodes_of(), strict=True)
             ]
             columns["bindings"] = [values for values, _ in made]
             columns["xml"] = [xml for _, xml in made]
@@ -154,6 +153,12 @@ class MatchRows:
                 row = {"subscription": subscription.name, "newcomer": name}
                 rows.append({**row, "answers": RESULTS + 1})
         return _found(rows)
+
+
+def _slices(
+    values: tuple[int, ...], first: Sequence[int], last: Sequence[int]
+) -> Iterator[tuple[int, ...]]:
+    return (values[start:end] for start, end in zip(first, last, strict=True))
 
 
 def _names(documents: pa.Table) -> list[str]:

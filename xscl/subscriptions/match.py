@@ -395,25 +395,18 @@ class MatchIds:
     def __init__(self, subscriptions: Sequence[Subscription], names: Sequence[str]) -> None:
         self._keys = [_framed(one.key) for one in subscriptions]
         self._names = list(map(_framed, names))
-        self._outputs = [
-            () if one.distinct else sorted((place, name, at) for at, (place, name) in outputs)
-            for one in subscriptions
-            for outputs in [enumerate(one.outputs)]
-        ]
-        self._nodes: dict[tuple[str, int], str] = {}
+        self._outputs = [() if one.distinct else one.outputs for one in subscriptions]
+        known: dict[tuple[tuple[int, str], ...], dict[tuple[int, ...], str]] = {}
+        self._known = [known.setdefault(outputs, {}) for outputs in self._outputs]
 
-    def of(self, subscription: int, one: int, other: int, nodes: Sequence[int]) -> str:
+    def of(self, subscription: int, one: int, other: int, nodes: tuple[int, ...]) -> str:
         """Return the id of a match; a subscription and two names are given by their places."""
-        text = self._keys[subscription] + self._names[one] + self._names[other]
-        for _, name, at in self._outputs[subscription]:
-            text += self._node(name, nodes[at])
-        return _hashed(text)
-
-    def _node(self, name: str, node: int) -> str:
-        known = self._nodes.get((name, node))
-        if known is None:
-            known = self._nodes[name, node] = _framed(f"{name}={node}")
-        return known
+        named = self._known[subscription].get(nodes)
+        if named is None:
+            outputs = sorted(zip(self._outputs[subscription], nodes, strict=False))
+            named = "".join(_framed(f"{name}={node}") for (_, name), node in outputs)
+            self._known[subscription][nodes] = named
+        return _hashed(self._keys[subscription] + self._names[one] + self._names[other] + named)
 
 
 def _framed(part: str) -> str:
