@@ -17,8 +17,8 @@ from xscl.engine.transactions import Transactions
 from xscl.engine.twin import event_publishers
 from xscl.errors import StreamInUse, XsclError
 from xscl.inspection.replay import beginning
+from xscl.planning.compile_cache import Registrable
 from xscl.planning.event_queries import Attributes, schema_of
-from xscl.planning.query_plan import Outline
 from xscl.store.queries.documents import has_documents
 from xscl.store.queries.past import first_after
 from xscl.store.queries.subscriptions import delete_endpoints_and_tags
@@ -172,7 +172,7 @@ class Catalog:
         may depend on it.
         """
         answers: list[XsclError | None] = [None] * len(pairs)
-        together: list[tuple[str, Outline]] = []
+        together: list[tuple[str, Registrable]] = []
         alone: list[int] = []
         names: set[str] = set()
         with self._transactions.committed(), self._transactions.paused():
@@ -197,7 +197,7 @@ class Catalog:
             self._transactions.freeze()
         return answers
 
-    def _register(self, compiled: Sequence[tuple[str, Outline]], updates: bool) -> None:
+    def _register(self, compiled: Sequence[tuple[str, Registrable]], updates: bool) -> None:
         with self._transactions.change() as state:
             state.registration.register(compiled, updates, state.documents.next)
 
@@ -246,7 +246,7 @@ class Catalog:
 
     def _checked_edit(
         self, one: Subscription, text: str, updates: bool, language: str
-    ) -> Outline | None:
+    ) -> Registrable | None:
         """Return a query in XSCL that may replace a subscription's; None for one of events."""
         if language != XSCL:
             self._state.subscriptions.refuse_orphans(one.name)
@@ -494,7 +494,7 @@ def _begin_backfill(
 def _replace(
     state: EngineState,
     one: Subscription,
-    compiled: Outline | None,
+    compiled: Registrable | None,
     text: str,
     updates: bool,
     language: str,
@@ -515,7 +515,7 @@ def _replace(
 def _replace_query(
     state: EngineState,
     one: Subscription,
-    compiled: Outline | None,
+    compiled: Registrable | None,
     text: str,
     updates: bool,
     language: str,

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import TypeAlias, TypeVar, assert_never
+from typing import TypeAlias, assert_never
 
 from templates.model.join_graph import JoinGraph
 from xscl.language.normalform import Absent, Scan
@@ -29,16 +28,14 @@ from xscl.planning.compile import (
     Witnessed,
 )
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class DisjunctOutline:
     """A disjunct of a join, or a block that is read by itself, in the form for R_T.
 
-    `names` are the variables of the minor's nodes, "" of one that has none in predicates.  Of a
-    side that is a block `definitions` has those of its nodes, of a composite `leaves` the operands
-    that its nodes stand for, None for its root.
+    `names` are the variables of the minor's nodes, "" of one that has none.  Of a side that is a
+    block `definitions` has those of its nodes, of a composite `leaves` the operands that its nodes
+    stand for, None for its root.
     """
 
     reduced: JoinGraph
@@ -62,16 +59,13 @@ class DisjunctOutline:
 
 Outlined: TypeAlias = "PartOf[DisjunctOutline]"
 """A part of an outline; the inputs of the form of an operator over time stand for nothing."""
-Row: TypeAlias = "tuple[tuple[int, ...], DisjunctOutline]"
-"""The components and the join of a query that is only a row of R_T."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
     """A query as it is planned.
 
-    `blocks` has the stream of each component, `places` the component that binds a variable in
-    predicates.
+    `blocks` has the stream of each component, `places` the component that binds a variable.
     """
 
     source: str
@@ -84,21 +78,7 @@ class Outline:
     @property
     def streams(self) -> tuple[str, ...]:
         """The streams that the query reads, each once."""
-        streams: tuple[str, ...] = _same(tuple(dict.fromkeys(self.blocks)))
-        return streams
-
-    @property
-    def row(self) -> Row | None:
-        """What there is of a query that is only a row of R_T; None if there is more to it."""
-        if self.publish is not None:
-            return None
-        match self.root:
-            case Witnessed(component, join):
-                return (component,), join
-            case JoinedParts(int() as left, int() as right, (join,)) if join.residual is None:
-                return (left, right), join
-            case _:
-                return None
+        return tuple(dict.fromkeys(self.blocks))
 
     def lateness(self, of_stream: Callable[[str], int]) -> int:
         """Return the lateness of the results: the streams' largest, and the time of deadlines."""
@@ -121,19 +101,13 @@ class Outline:
         return tuple(dict.fromkeys(of(self.root, 0)))
 
 
-@lru_cache(10_000)
-def _same(part: T) -> T:
-    """Return one object for equal parts of queries."""
-    return part
-
-
 def outline(query: CompiledQuery) -> Outline:
     """Return the outline of a query."""
     normal = query.normal
     return Outline(
         query.source,
         tuple(block.stream for block in normal.blocks),
-        {name: normal.places[name] for name in normal.outputs},
+        normal.places,
         normal.distinct,
         normal.publish,
         _part(query.root),
@@ -165,14 +139,11 @@ def _side(side: Part | int) -> Outlined | int:
 def _row(join: CompiledJoin) -> DisjunctOutline:
     blocks = [side.pattern is not None for side in join.sides]
     return DisjunctOutline(
-        _same(join.reduced),
+        join.reduced,
         join.operator or "FOLLOWED BY",
         join.window,
         join.apart,
-        tuple(
-            (join.variable(number) or "") if node.output else ""
-            for node, number in zip(join.reduced.nodes, join.kept, strict=True)
-        ),
+        tuple(join.variable(number) or "" for number in join.kept),
         tuple(join.block_definitions(n) if block else () for n, block in enumerate(blocks)),
         tuple(() if block else join.leaves(n) for n, block in enumerate(blocks)),
         join.residual,

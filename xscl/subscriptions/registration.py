@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from cep_core import Query
 from templates.processor import Processor
-from templates.registry.registry import Registry
+from templates.registry.registry import Placed, Registry
 from xscl.documents.composite_ids import CompositeIds
 from xscl.documents.results import XSCL, Subscription
 from xscl.errors import StoreError, XsclError
 from xscl.language.names import refuse_long_stream
-from xscl.planning.compile_cache import Shapes
+from xscl.planning.compile_cache import Plain, Registrable, Shapes
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.event_queries import LANGUAGES
 from xscl.planning.planner import Planned
-from xscl.planning.query_plan import Outline, Row
+from xscl.planning.query_plan import Outline
 from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 from xscl.subscriptions.streams import Streams
@@ -49,7 +48,7 @@ class Registration:
 
     def compiled(
         self, pairs: Iterable[tuple[str, str]], numbered: bool
-    ) -> Iterator[tuple[str, Outline]]:
+    ) -> Iterator[tuple[str, Registrable]]:
         """Yield names and queries, compiled for registration.
 
         Errors name the row if rows are `numbered`.
@@ -65,12 +64,12 @@ class Registration:
                 raise
             names.add(name)
 
-    def compiled_one(self, name: str, text: str, others: Container[str] = ()) -> Outline:
+    def compiled_one(self, name: str, text: str, others: Container[str] = ()) -> Registrable:
         """Return a query compiled for registration; `others` are names about to be registered."""
         self._subscriptions.expect_free(name, others)
         return self.checked(name, text)
 
-    def checked(self, name: str, text: str) -> Outline:
+    def checked(self, name: str, text: str) -> Registrable:
         """Return a query compiled for a new or a registered name."""
         query = self._shapes.prepare(text)
         self._subscriptions.refuse_publisher(name, query.streams, query.publish, relational=False)
@@ -80,8 +79,8 @@ class Registration:
         self._refuse_later(query)
         return query
 
-    def _refuse_later(self, query: Outline) -> None:
-        if query.publish is not None:
+    def _refuse_later(self, query: Registrable) -> None:
+        if isinstance(query, Outline) and query.publish is not None:
             self._streams.refuse_later(query.publish, query.lateness(self._streams.lateness))
 
     def planned(
@@ -127,7 +126,7 @@ class Registration:
 
     def register(
         self,
-        compiled: Sequence[tuple[str, Outline]],
+        compiled: Sequence[tuple[str, Registrable]],
         updates: bool,
         since: int,
         bound_to: int | None = None,
@@ -140,12 +139,12 @@ class Registration:
         `suspended` have no operators until `activate`.
         """
         for name, query in compiled:
-            if (row := query.row) is not None:
-                self._register_row(name, query, row, updates, since, suspended)
+            if isinstance(query, Plain):
+                self._register_row(name, query, updates, since, suspended)
             else:
                 self._register_planned(name, query, updates, since, bound_to, suspended)
         self._subscriptions.save()
-        if any(query.row is None for _, query in compiled):
+        if not all(isinstance(query, Plain) for _, query in compiled):
             self._numbers.save()
         self._dataflow.pairs.install(self._registry.take_changed())
         self.set_prompt()
@@ -153,24 +152,28 @@ class Registration:
             self.save_plan_state()
 
     def _register_row(
-        self, name: str, query: Outline, row: Row, updates: bool, since: int, suspended: bool
+        self, name: str, query: Plain, updates: bool, since: int, suspended: bool
     ) -> None:
         """Register a query that is only a row of R_T."""
-        sides, join = row
-        two_sided = join.reduced.two_sided
-        placed = self._registry.add(
-            join.reduced,
-            list(chain(*join.definitions)),
-            join.operator,
-            join.window,
-            max(self._streams.lateness(query.blocks[one]) for one in sides) if two_sided else 0,
-            apart=join.apart,
-        )
-        added = self._subscriptions.add_row(name, query, row, placed, since=since, updates=updates)
+        placed = self._add(query)
+        added = self._subscriptions.add_row(name, query, placed, since=since, updates=updates)
         if suspended:
             self._planned.suspend(added)
         else:
             self._planned.attach_row(added)
+
+    def _add(self, query: Plain) -> Placed:
+        """Add a query to R_T."""
+        shape = query.shape
+        two_sided = shape.reduced.two_sided
+        return self._registry.add(
+            shape.reduced,
+            query.definitions,
+            shape.operator,
+            shape.window,
+            max(map(self._streams.lateness, shape.streams)) if two_sided else 0,
+            apart=shape.apart,
+        )
 
     def _register_planned(
         self,
@@ -252,7 +255,7 @@ class Registration:
         self._planned.detach(subscription)
         self._processor.forget_pairs([p for p in pairs if self._registry.retention.keeps[p] < 0])
 
-    def edit(self, name: str, text: str, query: Outline, updates: bool, position: int) -> bool:
+    def edit(self, name: str, text: str, query: Registrable, updates: bool, position: int) -> bool:
         """Change only the text of a query with the same results; return whether that is possible.
 
         Its state is kept, and the results after a position are those of the new version.
@@ -319,6 +322,12 @@ class Registration:
         else:
             self._planned.attach(subscription, self._planned_again(subscription))
 
+    def _outline(self, subscription: Subscription) -> Outline:
+        """Return a planned subscription's outline."""
+        made = self._shapes.prepare(subscription.query)
+        assert isinstance(made, Outline), "what is plain is a row of R_T"
+        return made
+
     def _suspend_again(self, subscription: Subscription) -> None:
         planned = None
         if subscription.relational:
@@ -332,7 +341,7 @@ class Registration:
         return self._dataflow.relational.plan_again(subscription)
 
     def _planned_again(self, subscription: Subscription) -> Planned:
-        outline = self._shapes.prepare(subscription.query)
+        outline = self._outline(subscription)
         return self._planned.plan(
             *(outline, subscription.since, subscription.updates, subscription.bound_to)
         )

@@ -19,7 +19,7 @@ from xscl.errors import QueryError, StreamInUse, XsclError
 from xscl.language.names import EVERYTHING, refuse_long_stream
 from xscl.language.parser import MAX_LATENESS, parse_window
 from xscl.planning.compile import CompiledQuery
-from xscl.planning.compile_cache import MOST
+from xscl.planning.compile_cache import MOST, Registrable
 from xscl.planning.event_queries import (
     Attributes,
     published_schema,
@@ -56,12 +56,12 @@ class Streams:
         store: Store,
         subscriptions: Subscriptions,
         compiled: Callable[[str], CompiledQuery],
-        prepared: Callable[[str], Outline],
+        prepared: Callable[[str], Registrable],
     ) -> None:
         self._store = store
         self._subscriptions = subscriptions
         self._compiled = compiled
-        self._delays = lru_cache(MOST)(lambda query: prepared(query).delays())
+        self._delays = lru_cache(MOST)(lambda query: _delays(prepared(query)))
         self._declared: dict[str, StreamDeclaration] = {}
         self._live_readers: list[Subscription] = []
         self._live_for: tuple[int, ...] = ()
@@ -315,3 +315,9 @@ class Streams:
                 f"publishing {stream!r} from later streams would change what its readers keep",
                 hint="subscribe the publisher before its readers",
             )
+
+
+def _delays(query: Registrable) -> tuple[tuple[str, int], ...]:
+    """Return the inputs of a publishing query, with the delay of its output."""
+    assert isinstance(query, Outline), "what publishes is not plain"
+    return query.delays()

@@ -37,8 +37,9 @@ from xscl.errors import (
     XsclError,
 )
 from xscl.language.names import LONGEST_NAME, PREFIX, in_short
+from xscl.planning.compile_cache import Plain, Variable
 from xscl.planning.planner import Planned
-from xscl.planning.query_plan import Outline, Row
+from xscl.planning.query_plan import Outline
 from xscl.store.queries.results import delete_results_of
 from xscl.store.queries.rows import delete_rows, rows_of, update_rows
 from xscl.store.queries.subscriptions import all_subscriptions
@@ -289,29 +290,28 @@ class Subscriptions:
         return self._add(subscription)
 
     def add_row(
-        self, name: str, query: Outline, row: Row, placed: Placed, *, since: int, updates: bool
+        self, name: str, plain: Plain, placed: Placed, *, since: int, updates: bool
     ) -> Subscription:
         """Register a query that is a row of R_T under an unused name."""
-        graph = self._registry.members[placed.template].template.graph
-        sides, join = row
-        places = tuple(
-            sides.index(query.places[name]) if node.output else None
-            for node, name in zip(join.reduced.nodes, join.names, strict=True)
-        )
         subscription = Subscription(
             self._next,
             name,
-            query.source,
+            plain.source,
             placed.template,
             placed.qid,
-            _outputs(graph, placed.order, join.names, places),
+            self.outputs(plain, placed),
             since,
-            query.distinct,
+            plain.shape.distinct,
             updates,
-            reads=query.streams,
+            reads=plain.streams,
             **self._lineage(name),
         )
         return self._add(subscription)
+
+    def outputs(self, plain: Plain, placed: Placed) -> tuple[tuple[int, str], ...]:
+        """Return the variables that the results of a row of R_T bind for a query, in order."""
+        graph = self._registry.members[placed.template].template.graph
+        return _outputs(graph, placed.order, plain.shape.outputs)
 
     def add_query(
         self,
@@ -589,17 +589,14 @@ _ORDERS = 50_000  # orders of shapes' nodes that are remembered, by all engines 
 
 @lru_cache(_ORDERS)
 def _outputs(
-    graph: JoinGraph,
-    order: tuple[int, ...],
-    names: tuple[str, ...],
-    places: tuple[int | None, ...],
-) -> tuple[tuple[int, str], ...]:
+    graph: JoinGraph, order: tuple[int, ...], outputs: tuple[Variable | None, ...]
+) -> tuple[Variable, ...]:
     """Return the variables of a minor that the results of its template bind, the left ones first.
 
     `order` says which node of the minor takes each position of the template.
     """
-    found = [at for node, at in zip(graph.nodes, order, strict=True) if node.output]
-    return tuple((side, names[at]) for side in (0, 1) for at in found if places[at] == side)
+    found = [outputs[at] for node, at in zip(graph.nodes, order, strict=True) if node.output]
+    return tuple(one for place in (0, 1) for one in found if one and one[0] == place)
 
 
 _JOINERS = "\u200c\u200d"  # words of some scripts, and pictures, have them
