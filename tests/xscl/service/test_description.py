@@ -130,7 +130,7 @@ _UNTOLD = {
     *("error", "document"),  # of roots; what is raised has another
     *("home", "home_in_use", "pipeline", "cannot_listen"),  # of a service that does not begin
     *("missing_extra", "registrations"),  # of commands
-    *("matches_missing", "null"),  # of pipelines in Spark
+    *("null", "url", "feed_internal"),  # of rows of Spark
 }
 
 

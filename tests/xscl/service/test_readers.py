@@ -32,11 +32,11 @@ def _make_witnesses(store: Store, witnesses: int) -> None:
     keys = pa.array(1_000_000_000 + each, pa.uint64())
     node = pa.array(each % 10, pa.int32())
     columns = {"doc": 1_000 + each // 10, "pair": pa.array(each * 0, pa.int32())}
-    store.insert("state.binding", pa.table({**columns, "node1": node, "node2": node, "key": keys}))
+    store.append("binding", pa.table({**columns, "node1": node, "node2": node, "key": keys}))
     times = ("start", "ts", "clock", "rank", "base")
-    store.insert("state.times", pa.table({"doc": 1_000 + docs, **dict.fromkeys(times, docs)}))
+    store.append("times", pa.table({"doc": 1_000 + docs, **dict.fromkeys(times, docs)}))
     texts = [f"a {number}" for number in range(witnesses)]
-    store.insert("state.value", pa.table({"key": keys, "strVal": texts}))
+    store.append("value", pa.table({"key": keys, "strVal": texts}))
 
 
 def _document(number: int) -> dict[str, object]:
