@@ -410,10 +410,10 @@ class Service:
         home = self._home
         # Loading Spark takes seconds, and it may not be installed.
         from xscl.ingestion.spark.spark_pipeline import SparkConsumer
-        from xscl.spark import start_session
+        from xscl.spark.session import REPEATABLE, start_session
 
         with _own_interrupts():
-            session = start_session(master, scratch=home.spark)
+            session = start_session(master, scratch=home.spark, settings=REPEATABLE)
         try:
             yield SparkConsumer(session, spool, sink, home.checkpoint, patterns=home.patterns)
         finally:
