@@ -35,7 +35,7 @@ _Name: TypeAlias = Annotated[str, typer.Argument(help="The name of the subscript
 
 
 class Order(StrEnum):
-    """What orders documents."""
+    """The order of documents."""
 
     TIME = "time"
     NUMBER = "number"

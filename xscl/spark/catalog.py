@@ -29,7 +29,7 @@ _STORE, _PLAN = "catalog.sqlite", "plan-"
 
 
 class _Published(NamedTuple):
-    """A subscriber as it is in the files: the fields by which a change is noticed, and `since`."""
+    """A subscriber as it is in the files: the fields that show a change, and `since`."""
 
     name: str
     query: str

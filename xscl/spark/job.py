@@ -43,7 +43,7 @@ _POLL = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a job reads and writes, and the settings to which its checkpoint is bound.
+    """The places that a job reads and writes, and the settings that its checkpoint is bound to.
 
     `sink` and `checkpoint` are directories of any file system of Spark; `trigger` has the arguments
     of Spark's trigger.

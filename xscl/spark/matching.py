@@ -25,7 +25,7 @@ from xscl.spark.plan_replica import replica_of
 from xscl.time_format import LATEST
 
 SAMPLE = 500
-"""Documents by which the designated equality of a join is chosen."""
+"""Documents of the sample from which the designated equality of a join is chosen."""
 
 PARTS_OF_MATCHES = 64
 """At least so many shares of a batch: a worker has the matches of one in memory."""

@@ -75,7 +75,7 @@ def _remember(which: tuple[str, int], state: _Live) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """What a checkpoint is bound to: its buckets, the lateness in ticks, the order, the content."""
+    """The settings of a checkpoint: buckets, lateness in ticks, order, and content."""
 
     buckets: int
     lateness: int
