@@ -70,7 +70,7 @@ class Point:
 BATCH, STREAM = Side("batch", 4, PUSHED), Side("stream", 4, PUSHED)
 WIDE = Side("stream", 16, 4 * PUSHED)  # as many documents of a bucket and micro-batch
 QUICK = (
-    Point("b", 80_000, 1_000, (BATCH, STREAM, WIDE), 1),
+    Point("b", 50_000, 1_000, (BATCH, STREAM), 1),
     Point("nested", 20_000, 8, (BATCH, STREAM), 1),
 )
 FULL = (
