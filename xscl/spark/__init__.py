@@ -72,7 +72,8 @@ def __getattr__(name: str) -> object:
     """Import a name on first use: Spark's tasks do not need all of them."""
     if name in _REMOVED:
         # No AttributeError: `from xscl.spark import` would not show its text.
-        raise XsclError(f"xscl.spark.{name} is no longer there", hint=_REMOVED[name])
+        # A traceback shows no hint.
+        raise XsclError(f"xscl.spark.{name} is no longer there: {_REMOVED[name]}")
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -26,10 +26,9 @@ def test_all_names_can_be_loaded() -> None:
     ],
 )
 def test_names_of_0_2_tell_what_replaces_them(name: str, replacement: str) -> None:
-    with pytest.raises(XsclError, match=rf"^xscl\.spark\.{name} is no longer there$") as raised:
+    with pytest.raises(XsclError) as raised:
         exec(f"from xscl.spark import {name}")
-    assert raised.value.hint is not None
-    assert raised.value.hint.startswith(replacement)
+    assert str(raised.value).startswith(f"xscl.spark.{name} is no longer there: {replacement}")
 
 
 def test_without_spark_the_names_say_how_to_install_it() -> None:
