@@ -43,7 +43,7 @@ class Order(StrEnum):
 
 @app.command("list")
 def list_(catalog: _Catalog, as_json: Json = False) -> None:
-    """List the subscriptions of a catalog, also while another process has it open.
+    """List the subscriptions of a catalog; another process may have opened it.
 
     \b
     Example:

@@ -119,7 +119,7 @@ class _NoState:
 
 
 @cache
-def _evaluators() -> tuple[ConjunctiveQueries, SmallBatch]:
+def evaluators() -> tuple[ConjunctiveQueries, SmallBatch]:
     """Return the evaluators of this process, for many documents and for few."""
     queries = ConjunctiveQueries()
     return queries, SmallBatch(queries)
@@ -135,7 +135,7 @@ def block_rows(
     """
     if not absences:
         return ROWS.empty_table()
-    queries, small = _evaluators()
+    queries, small = evaluators()
     columns = {"doc": bindings["doc"] + 1, **{n: bindings[n] for n in ("pair", "node1", "node2")}}
     rows = pa.table({**columns, "key": pa.array(bindings["key"], mask=~bindings["valued"])})
     many = times.num_rows > SMALL_BATCH

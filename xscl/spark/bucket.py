@@ -23,10 +23,8 @@ from templates.columns.columns import (
 from templates.model.relations import TIMES
 from templates.model.result_bound import RESULTS
 from templates.processor import SMALL_BATCH
-from templates.smallbatch.evaluator import SmallBatch
-from templates.sql.queries import ConjunctiveQueries
 from templates.state.join_state import JoinState
-from xscl.spark.absences import ROWS
+from xscl.spark.absences import ROWS, evaluators
 from xscl.spark.part_format import BINDING, BINDINGS, DOCUMENTS, bucket_of, unpacked
 from xscl.spark.plan_replica import PlanReplica
 
@@ -95,8 +93,7 @@ class Bucket:
         self._latest = _BEFORE  # time of a document
         self._evicted = _BEFORE  # clock
         self._replica: PlanReplica  # of the documents that are joined
-        self._queries = ConjunctiveQueries()
-        self._small = SmallBatch(self._queries)
+        self._queries, self._small = evaluators()
 
     # -- A part of all values (`templates.batch_join.Part`) --------------------------------
 

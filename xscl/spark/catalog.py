@@ -179,7 +179,7 @@ class Catalog:
     One process changes a catalog; streams that read it see a change with the micro-batch that they
     begin to evaluate next.  In a sink that is the one at hand, until the first action on its frame.
     With `sample`, documents like those to come, a join of several equalities divides documents by
-    the one whose values are shared least.  `lateness` by stream is as of `Engine.stream`.
+    the one whose values are shared least.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class Catalog:
         sample: Iterable[Document] = (),
         forever: bool = False,
     ) -> None:
-        """Open or create a catalog; raises StoreError if another process has it open."""
+        """Open or create a catalog; raises StoreError if it is open in another process."""
         self.directory = Path(directory).absolute()
         self.directory.mkdir(parents=True, exist_ok=True)
         self._forever = forever

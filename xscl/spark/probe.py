@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from xscl.ingestion.pipeline import PipelineError
@@ -62,7 +64,7 @@ def probe(session: SparkSession, files: PlanFiles, directories: Sequence[Path] =
     tasks = context.parallelize(range(context.defaultParallelism), context.defaultParallelism)
     try:
         found = tasks.mapPartitions(Look(files, files.current(), tuple(directories))).collect()
-    except Exception as error:
+    except (PySparkException, Py4JError) as error:
         reason = reason_of(error)
         if "No module named" not in reason:
             raise

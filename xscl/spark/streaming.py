@@ -61,8 +61,9 @@ _live: dict[tuple[str, int], _Live] = {}
 """The join states in this worker, by reader and bucket."""
 
 SECONDS = 600.0
-"""Seconds after which a worker drops a join state: the query has ended, or another worker has it
-now."""
+"""Seconds without use after which a worker drops a join state.
+
+The query has ended then, or the bucket has moved to another worker."""
 
 
 def _remember(which: tuple[str, int], state: _Live) -> None:

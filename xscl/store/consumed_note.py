@@ -1,8 +1,7 @@
-"""What the spool of a data directory says of its store.
+"""The note of a spool beside the store of its data directory.
 
-Whoever puts an older copy of all files of the database beside today's spool replaces the count of
-commits, too.  Then only the note in the spool (`feeds.spool_note`) knows that there was a later
-state.
+An older copy of all files of the database beside today's spool brings its own count of commits.
+Then only the note in the spool (`feeds.spool_note`) knows that there was a later state.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ FIRST = 200  # when the first event, A, ends
 
 
 class Gap(NamedTuple):
-    """Where a negated event cancels: it begins after, and ends from `first` to `last`."""
+    """The edges of a negation: an event cancels after `after`, ending from `first` to `last`."""
 
     after: int
     first: int

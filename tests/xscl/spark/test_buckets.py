@@ -159,7 +159,7 @@ def test_drawn_absences_are_those_of_one_engine() -> None:
 def test_the_bound_of_results_is_over_all_buckets(
     buckets: int, most: int, over: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Document n has 5n results; each is told once for each subscription if it has too many."""
+    """Document n has 5n results; an excess is reported once for each subscription."""
     for module in (bound, bucket, match_rows):
         monkeypatch.setattr(module, "RESULTS", most)
     values = "".join(f"<a>v{number}</a>" for number in range(5))

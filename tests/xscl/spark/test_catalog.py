@@ -52,7 +52,7 @@ def document(number: int, *values: str) -> Document:
 
 
 def known(replica: PlanReplica) -> object:
-    """What a replica evaluates, comparable."""
+    """The content of a replica, in a form that can be compared."""
     rows = replica.registry.rows()
     return (
         rows,

@@ -58,7 +58,7 @@ def test_the_order_of_numbers_is_that_of_arrivals(spark_session: SparkSession) -
 
 
 def test_each_row_that_is_no_document_is_told(spark_session: SparkSession) -> None:
-    """Rows without names are told one by one, and documents of no bucket, too."""
+    """Rows without names are reported one by one; so are documents of no bucket."""
     frame = spark_session.sql(
         """SELECT * FROM VALUES
         ('S', 'one', TIMESTAMP '2026-03-02 10:00:00 UTC', '<e><a>v</a></e>'),
