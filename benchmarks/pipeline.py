@@ -36,7 +36,7 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.pipeline import Consumer, DirectConsumer
+from xscl.ingestion.pipeline import Consumer
 from xscl.subscriptions.matches import Matches
 
 NAME = "pipeline"
@@ -140,15 +140,12 @@ def _rows(engine: Engine, query: str) -> Iterator[tuple[int, ...]]:
 @contextmanager
 def _sides(folder: Path, plan: Plan) -> Iterator[tuple[Side, Side]]:
     # Loading Spark takes seconds, and other benchmarks do without.
-    from xscl.ingestion.spark.spark_pipeline import SparkConsumer
-    from xscl.spark import start_session
+    from xscl.spark.executors import SparkExecutors
 
     asked = [
         (f"s{n}", wish.query("1 d")) for n, wish in enumerate(wishes("a", plan.subscriptions, SEED))
     ]
     with ExitStack() as stack:
-        session = start_session(MASTER, scratch=folder / "spark")
-        stack.callback(session.stop)
 
         def side(name: str, consumer: Callable[[Spool, EngineSink], Consumer], look: float) -> Side:
             spool = stack.enter_context(Spool(folder / name))
@@ -157,17 +154,13 @@ def _sides(folder: Path, plan: Plan) -> Iterator[tuple[Side, Side]]:
             return Side(name, spool, engine, lambda sink: consumer(spool, sink), look)
 
         def through_spark(spool: Spool, sink: EngineSink) -> Consumer:
-            return SparkConsumer(
-                session,
-                spool,
-                sink,
-                folder / "checkpoint",
-                patterns=folder / "patterns",
-                segments=1,
-            )
+            scratch = folder / "spark"
+            executors = SparkExecutors(MASTER, sink.engine, spool.directory, scratch)
+            stack.callback(executors.close)
+            return Consumer(spool, sink, executors=executors, batch=1)
 
         yield (
-            side("direct", lambda spool, sink: DirectConsumer(spool, sink, batch=1), 1.0),
+            side("direct", lambda spool, sink: Consumer(spool, sink, batch=1), 1.0),
             side("spark", through_spark, TRIGGER),
         )
 

@@ -52,7 +52,7 @@ from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch import index_view, shape_batch, shred
 from xscl.shredding.batch.known_markup import MarkupCache
 from xscl.shredding.nodes.tree import AttributeNode, number_nodes
-from xscl.shredding.remote.remote_bindings import RemoteBindings, compute_bindings, texts_of
+from xscl.shredding.remote_bindings import RemoteBindings, compute_bindings, texts_of
 
 NAME = "stage1"
 STREAM = "feed"
@@ -149,7 +149,7 @@ class Side:
 
     def shred(self, documents: Sequence[Document]) -> RemoteBindings:
         """Return the witnesses of documents, from their bytes on."""
-        return compute_bindings(self.automaton, self.automaton.version, texts_of(documents))
+        return compute_bindings(self.automaton, texts_of(documents))
 
     def shred_parsed(self, roots: Sequence[etree._Element]) -> None:
         """Find the witnesses of parsed documents."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from templates.batch_join import Apart, BatchJoin, Pushed
-from templates.columns.columns import Column
+from templates.columns.columns import Column, among
 from templates.model.relations import BINDINGS, INFINITE, TIMES, VALUES, Witnesses
-from templates.model.result_bound import RESULTS, Cut, bounded, grouped
-from templates.registry.registry import Registry
+from templates.model.result_bound import RESULTS, Cut, bounded
+from templates.registry.registry import UNDESIGNATED, Registry
 from templates.smallbatch.evaluator import SmallBatch
 from templates.sql.queries import ConjunctiveQueries
 from templates.state.join_state import ViewCache
@@ -92,6 +93,7 @@ class Processor:
 
         `nodes` are the bindings of the template's output nodes in its order;
         rows are distinct.  doc1 and doc2 are the same for a join of one side.
+        Rows of R_T with a designated equality are evaluated elsewhere.
         `apart` says which pairs of documents may be joined; None: all.
         Raises EvaluationError; the caller then rolls back.
         """
@@ -109,11 +111,13 @@ class Processor:
         back = bool(times.num_rows) and self._looks_back(times)
         batch.join(usable, back=back)
         self._note(times)
-        return batch.found()
-
-    def grouped(self, found: pa.Table) -> pa.Table:
-        """Return results of the last batch with the columns of their groups (`result_bound`)."""
-        return grouped(found, self._batch.documents.ranks)
+        found, cuts = batch.found()
+        elsewhere = self._registry.elsewhere.rows
+        if len(elsewhere):  # the batch may have some of their pairs, which others have, too
+            here = ~among(found["qid"].to_numpy().astype(np.int64), elsewhere)
+            found = found.filter(pa.array(here))
+            cuts = [one for one in cuts if self._registry.lead(one.qid) == UNDESIGNATED]
+        return found, cuts
 
     def bounded(self, found: pa.Table, cuts: Sequence[Cut]) -> tuple[pa.Table, list[Cut]]:
         """Return the results of several batches within the bound, and what exceeds it.

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import pack, table_of
+from templates.columns.columns import Column, pack, table_of
 from templates.model.join_graph import Edge, JoinGraph, Node
 from templates.model.relations import INFINITE, OPERATORS, Pair
 from templates.model.template import Template, Templates, embedding
@@ -44,6 +44,13 @@ class Placed(NamedTuple):
     order: tuple[int, ...]
 
 
+class Elsewhere(NamedTuple):
+    """The rows of R_T that are evaluated elsewhere, in order, and their longest retention."""
+
+    rows: Column
+    keep: int
+
+
 class Registry:
     """All registered joins, shared as far as they are equal."""
 
@@ -60,6 +67,7 @@ class Registry:
         self._rows: dict[int, Row] = {}
         self._uses: Counter[int] = Counter()
         self._leads: dict[int, int] = {}  # of the rows that have a designated equality
+        self._elsewhere: Elsewhere | None = None  # of these rows; None: to be made
         self._next_qid = 1
         self._fresh: dict[int, list[int]] = {}  # rows that are not counted yet, by template
 
@@ -106,7 +114,8 @@ class Registry:
         if self._uses[qid]:
             return ()
         del self._uses[qid]
-        self._leads.pop(qid, None)
+        if self._leads.pop(qid, None) is not None:
+            self._elsewhere = None
         row = self._rows.pop(qid)
         del self._qids[row]
         self._storage.discard("r_t", pa.table({"qid": [qid]}))
@@ -151,14 +160,32 @@ class Registry:
     def designate(self, leads: Mapping[int, int]) -> None:
         """Store the designated equalities of rows that have none, by row.
 
-        One is a place among the template's equalities.  It is never changed: documents are divided
+        One is a place among the template's equalities.  It is never replaced: documents are divided
         by its values, and the parts that hold kept documents would no longer be those that newer
         ones are sent to.
         """
         self.save()
         self._leads.update(leads)
-        self._storage.discard("r_t", pa.table({"qid": pa.array(leads, pa.int32())}))
-        self._storage.append("r_t", self.stored(list(leads))["r_t"])
+        self._store_leads(leads)
+
+    def withdraw(self, qids: Collection[int]) -> None:
+        """Store that rows have no designated equality any more."""
+        for qid in qids:
+            del self._leads[qid]
+        self._store_leads(qids)
+
+    def _store_leads(self, qids: Collection[int]) -> None:
+        self._elsewhere = None
+        self._storage.discard("r_t", pa.table({"qid": pa.array(qids, pa.int32())}))
+        self._storage.append("r_t", self.stored(list(qids))["r_t"])
+
+    @property
+    def elsewhere(self) -> Elsewhere:
+        """The rows that have a designated equality: documents are divided by it."""
+        if self._elsewhere is None:
+            keep = max((self._rows[qid].keep for qid in self._leads), default=-1)
+            self._elsewhere = Elsewhere(np.array(sorted(self._leads), np.int64), keep)
+        return self._elsewhere
 
     # -- Parts -----------------------------------------------------------------------------
 
@@ -294,6 +321,7 @@ class Registry:
         designated = stored.filter(pa.array(stored["lead"].to_numpy() != UNDESIGNATED))
         leads = (designated[name].to_pylist() for name in ("qid", "lead"))
         self._leads.update(zip(*leads, strict=True))
+        self._elsewhere = None
         self._know_rows(members, self._columns(members, qids, rows))
 
 

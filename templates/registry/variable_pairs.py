@@ -129,10 +129,11 @@ class VariablePairs:
 
     def describe(self, number: int) -> Pair:
         """Return the definition of a pair of variables."""
-        (pair,) = self._described((number,))
+        (pair,) = self.described((number,))
         return pair
 
-    def _described(self, numbers: Iterable[int]) -> list[Pair]:
+    def described(self, numbers: Iterable[int]) -> list[Pair]:
+        """Return the definitions of pairs, without unknown and dropped ones."""
         valued = self._uses.valued
         return [
             Pair(number, first, second, valued[number] > 0)
@@ -152,7 +153,7 @@ class VariablePairs:
 
     def take_changed(self) -> list[Pair]:
         """Return the pairs that were added, or became valued, since the last call."""
-        changed = self._described(sorted(self._changed))
+        changed = self.described(sorted(self._changed))
         self._changed.clear()
         return changed
 

@@ -150,9 +150,9 @@ class Victim(Service):
 def _few(documents: int) -> None:
     """Say how many documents Spark's tasks are not needed for: with 0 they shred all."""
     # Spark need not be installed
-    from xscl.ingestion.spark import spark_source
+    from xscl.spark import spool_source
 
-    spark_source.FEW = documents
+    spool_source.FEW = documents
 
 
 def _next(sent: Sequence[Batch]) -> int:

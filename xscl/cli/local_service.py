@@ -33,7 +33,7 @@ from xscl.engine.ingest import PushResult
 from xscl.errors import NameTaken, UnknownSubscription, XsclError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.pipeline import DirectConsumer
+from xscl.ingestion.pipeline import Consumer
 from xscl.inspection.diagnosis import Diagnosis
 from xscl.inspection.unseen_names import UnseenName
 from xscl.inspection.why import Why
@@ -376,7 +376,7 @@ class LocalService:
                     pushed.append(one)
                     advance(one.accepted + one.unchanged + one.rejected)
 
-                DirectConsumer(spool, replace(sink, on_pushed=on_pushed)).run_once()
+                Consumer(spool, replace(sink, on_pushed=on_pushed)).run_once()
             yield pushed
         log.acknowledge(durable=True)
 

@@ -40,7 +40,7 @@ from xscl.errors import StoreError
 from xscl.shredding.arrivals import Arrival, Arrivals, BatchPart, RemoteWitnesses
 from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
-from xscl.shredding.remote.remote_bindings import Numbers
+from xscl.shredding.remote_bindings import Numbers
 from xscl.store.queries.documents import insert_documents, latest_arrival, stored_documents
 from xscl.store.queries.rejected import known_rejected
 from xscl.store.queries.tables import EARLIEST, LEVELS
@@ -86,9 +86,13 @@ class StoredDocument:
 
 
 class AcceptedDocuments(NamedTuple):
-    """The new documents of a batch, and how many were rejected; all others are unchanged."""
+    """The new documents of a batch, at some places in it, and how many were rejected.
+
+    All others are unchanged.
+    """
 
     arrivals: Arrivals
+    places: Numbers
     rejected: int
 
 
@@ -145,7 +149,7 @@ class DocumentLog:
             )
         if len(rows) <= RECENT // 4:
             self._remember(batch, rows, arrivals)
-        return AcceptedDocuments(arrivals, len(refused))
+        return AcceptedDocuments(arrivals, rows, len(refused))
 
     def replay(self, arrivals: Arrivals, rows: pa.Table, *, in_order: bool) -> None:
         """Accept documents of another log, with their numbers and rows there.

@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from xscl.documents.results import XSCL, Backfill, Subscription
 from xscl.documents.retention import Retention
+from xscl.engine.elsewhere import recall
 from xscl.engine.heap_trim import trim_heap
 from xscl.engine.histories import DAYS, DOCUMENTS, MATCHES, bound_to
 from xscl.engine.state import EngineState
@@ -28,6 +30,23 @@ PATIENCE = 10.0
 
 if TYPE_CHECKING:
     from xscl.engine.backfills import Backfills
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _registers(
+    change: Callable[Concatenate[Catalog, P], T],
+) -> Callable[Concatenate[Catalog, P], T]:
+    """Return a method that changes what is registered, outside the lock of the engine."""
+
+    @wraps(change)
+    def changed(catalog: Catalog, /, *args: P.args, **named: P.kwargs) -> T:
+        with catalog._transactions.changing():
+            return change(catalog, *args, **named)
+
+    return changed
 
 
 class Catalog:
@@ -122,6 +141,7 @@ class Catalog:
         with self._transactions.committed() as state:
             return state.subscriptions.get(name)
 
+    @_registers
     def subscribe(
         self,
         name: str,
@@ -145,6 +165,7 @@ class Catalog:
                 with self._transactions.change() as state:
                     state.registration.register_query(name, query, language, plan, first)
 
+    @_registers
     def subscribe_many(
         self,
         pairs: Iterable[tuple[str, str]],
@@ -163,6 +184,7 @@ class Catalog:
             self._register(compiled, updates)
             self._transactions.freeze()
 
+    @_registers
     def subscribe_each(
         self, pairs: Sequence[tuple[str, str]], *, updates: bool = False
     ) -> list[XsclError | None]:
@@ -201,6 +223,7 @@ class Catalog:
         with self._transactions.change() as state:
             state.registration.register(compiled, updates, state.documents.next)
 
+    @_registers
     def edit(
         self,
         name: str,
@@ -256,6 +279,7 @@ class Catalog:
             self._state.subscriptions.refuse_orphans(one.name)
         return query
 
+    @_registers
     def unsubscribe(
         self, name: str, *, cascade: bool = False, purge: bool = False
     ) -> tuple[str, ...]:
@@ -301,6 +325,7 @@ class Catalog:
             if any(ordered):
                 state.registration.save_plan_state()
 
+    @_registers
     def erase(self, prefix: str) -> None:
         """Delete the streams with a prefix and their documents, which nobody may read any more."""
         with self._transactions.change() as state:
@@ -309,6 +334,7 @@ class Catalog:
 
     # -- With the past ---------------------------------------------------------------------
 
+    @_registers
     def subscribe_many_from(
         self, pairs: Sequence[tuple[str, str]], *, updates: bool = False
     ) -> None:
@@ -324,6 +350,7 @@ class Catalog:
         with self._transactions.lock:
             return has_documents(self._transactions.store, streams)
 
+    @_registers
     def subscribe_from(
         self,
         name: str,
@@ -432,6 +459,7 @@ class Catalog:
             first = max(first, documents.next - DOCUMENTS, self._state.eviction.first_in_age())
         return first
 
+    @_registers
     def drop_backfill(self, number: int) -> None:
         """Remove a subscription whose backfill is not complete."""
         with self._transactions.committed():
@@ -439,6 +467,7 @@ class Catalog:
             if one is not None:
                 self.unsubscribe(one.name, cascade=True, purge=True)
 
+    @_registers
     def begin_without_past(self, number: int) -> None:
         """Begin a subscription whose backfill fails now, as its next version."""
         with self._transactions.committed():
@@ -485,6 +514,10 @@ def _begin_backfill(
 ) -> int:
     """Record that the history of a subscription is to be read; return its number."""
     one, most = state.subscriptions[name], MATCHES if since is None else None
+    # Only this engine reads the past.
+    elsewhere = set(state.registry.elsewhere.rows.tolist())
+    if shared := elsewhere.intersection(state.dataflow.subscribed.qids(one)):
+        recall(state, shared)
     here = state.documents.next, state.documents.clock
     begun = Backfill(one.number, one.key, *here, most, acknowledged)
     state.subscriptions.begin_backfill(name, begun, state.position)

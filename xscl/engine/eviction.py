@@ -39,6 +39,7 @@ from xscl.store.queries.composites import (
     relational_composites,
 )
 from xscl.store.queries.documents import (
+    documents_from,
     documents_of_streams,
     expired_documents,
     first_arrived_since,
@@ -90,8 +91,13 @@ class Forgetting:
         documents: DocumentLog,
         plan: Plan,
         needed_from: Callable[[], int],
+        oldest_elsewhere: Callable[[], int],
     ) -> None:
-        """`needed_from` returns the first document that a backfill still reads."""
+        """`needed_from` returns the first document that a backfill still reads.
+
+        `oldest_elsewhere` returns the time from which on documents may be joined elsewhere.
+        """
+        self._oldest_elsewhere = oldest_elsewhere
         self._store = store
         self._needed_from = needed_from
         self._documents = documents
@@ -154,11 +160,14 @@ class Forgetting:
     # -- Each push -------------------------------------------------------------------------
 
     def keep(self, accepted: Sequence[Arrivals], needed: set[int]) -> None:
-        """Store the texts of new documents: all if retained, else the `needed` ones."""
+        """Store the texts of new documents: all if retained, else the `needed` ones.
+
+        While documents are joined elsewhere, all are needed.
+        """
         docs = [doc for batch in accepted for doc in batch.docs.tolist()]
         texts = [xml for batch in accepted for xml in batch.xml]
         self._arrived += len(docs)
-        if not self._everything:
+        if not self._everything and self._oldest_elsewhere() >= INFINITE:
             wanted = [doc in needed for doc in docs]
             docs, texts = list(compress(docs, wanted)), list(compress(texts, wanted))
         self.keep_texts(docs, texts)
@@ -221,7 +230,8 @@ class Forgetting:
     def _referred(self, *numbered: Numbers) -> Numbers:
         """Return all documents that something refers to, given those of joins and results."""
         held = np.fromiter(held_documents(self._plan), np.int64)
-        return np.concatenate((*numbered, documents_of_composites(self._store), held))
+        elsewhere = documents_from(self._store, self._oldest_elsewhere())
+        return np.concatenate((*numbered, documents_of_composites(self._store), held, elsewhere))
 
     def _pays(self) -> bool:
         return self._looked_at < FEW or self._arrived * PART >= self._looked_at

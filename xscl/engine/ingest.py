@@ -15,10 +15,12 @@ import pyarrow as pa
 
 from feeds.documents import Document, DocumentColumns
 from feeds.faultpoints import reached
+from templates.columns.columns import Column
 from templates.model.relations import INFINITE
 from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.documents.document_log import AcceptedDocuments
 from xscl.documents.document_validation import Refusal, expect_valid
+from xscl.engine.elsewhere import Evaluated, Numbered, Numbering, recall
 from xscl.engine.heap_trim import LARGE, MANY, trim_heap
 from xscl.engine.match_log import MatchLog
 from xscl.engine.state import EngineState
@@ -26,7 +28,6 @@ from xscl.engine.throughput import Laps, Pace
 from xscl.engine.transactions import Transactions
 from xscl.errors import DocumentError
 from xscl.shredding.arrivals import Arrivals, BatchPart, cut_parts
-from xscl.shredding.remote.artefact import ArtefactDirectory
 from xscl.store.queries.lateness import count_late
 from xscl.store.queries.rejected import insert_late
 from xscl.store.queries.results import insert_results
@@ -102,15 +103,17 @@ class PushResult(MatchSequence):
 
 @dataclass(frozen=True, slots=True)
 class PushSlice:
-    """Documents, their witnesses from other processes, and the beats between them.
+    """Documents, what executors found in them, and the beats between them.
 
-    `arrived` is the time at which they came in, None for the engine's clock.
+    `numbers` are those of the documents on executors; None: they were not there.  `arrived` is the
+    time at which the documents came in, None for the engine's clock.
     """
 
     documents: Sequence[Document]
     parts: Sequence[BatchPart]
     beats: Sequence[Beat]
     arrived: int | None = None
+    numbers: Column | None = None
 
     def cut(self, start: int, end: int) -> PushSlice:
         """Return some of the documents; a beat belongs to the document that it comes before."""
@@ -123,7 +126,8 @@ class PushSlice:
             if start <= at < end or (at == last <= end)
         )
         parts = cut_parts(self.parts, start, end)
-        return PushSlice(self.documents[start:end], parts, beats, self.arrived)
+        numbers = None if self.numbers is None else self.numbers[start:end]
+        return PushSlice(self.documents[start:end], parts, beats, self.arrived, numbers)
 
     def without(self, places: Collection[int]) -> PushSlice:
         """Return the documents at all other places, to be shredded here."""
@@ -131,7 +135,8 @@ class PushSlice:
             return self
         documents = tuple(one for at, one in enumerate(self.documents) if at not in places)
         beats = (Beat(at - sum(p < at for p in places), time) for at, time in self.beats)
-        return PushSlice(documents, (), tuple(beats), self.arrived)
+        numbers = None if self.numbers is None else np.delete(self.numbers, sorted(places))
+        return PushSlice(documents, (), tuple(beats), self.arrived, numbers)
 
 
 @dataclass(slots=True)
@@ -152,6 +157,7 @@ class Ingest:
         self._transactions = transactions
         self._log = log
         self._push_size = PushSize()
+        self._numbering = Numbering()
 
     # -- Pushing ---------------------------------------------------------------------------
 
@@ -161,15 +167,15 @@ class Ingest:
         *,
         strict: bool = False,
         source: BatchKey | tuple[str, int] | None = None,
-        parts: Sequence[BatchPart] = (),
+        evaluated: Evaluated | None = None,
         poison: Collection[int] = (),
         listen: Callable[[Matches], None] | None = None,
     ) -> PushResult:
         """Push documents as `Engine.push` does; for consumers of the spool.
 
-        `parts` are the witnesses of documents that were shredded elsewhere, with the patterns of
-        `publish_patterns`.  The documents at the places in `poison` are not read, but recorded as
-        rejected.  A `source` may carry beats, which set the clock between documents.
+        `evaluated` is what executors found in the documents.  Those at the places in `poison` are
+        not read, but recorded as rejected.  A `source` may carry beats, which set the clock between
+        documents.
         """
         if isinstance(documents, Document):
             documents = (documents,)
@@ -177,8 +183,8 @@ class Ingest:
             documents = tuple(documents)
         batch = None if source is None else BatchKey(*source)
         beats, arrived = ((), None) if batch is None else (tuple(batch.beats), batch.arrived)
-        given = PushSlice(documents, tuple(parts), beats, arrived)
-        whole = given.without(poison)
+        parts, numbers = ((), None) if evaluated is None else (evaluated.parts, evaluated.numbers)
+        whole = PushSlice(documents, parts, beats, arrived, numbers).without(poison)
         if strict:
             expect_valid(whole.documents)
         outcome = _Outcome([])
@@ -191,7 +197,7 @@ class Ingest:
         while True:
             some = whole.cut(start, start + self._push_size.size)
             last = start + len(some.documents) == end
-            results = self._transact(some, batch if last else None, outcome)
+            results = self._transact(some, batch if last else None, outcome, evaluated)
             if listen is None:
                 outcome.results.append(results)
             else:
@@ -219,7 +225,13 @@ class Ingest:
                 late,
             )
 
-    def _transact(self, portion: PushSlice, batch: BatchKey | None, outcome: _Outcome) -> pa.Table:
+    def _transact(
+        self,
+        portion: PushSlice,
+        batch: BatchKey | None,
+        outcome: _Outcome,
+        evaluated: Evaluated | None,
+    ) -> pa.Table:
         """Push documents in one transaction, with the batch that they end; return the results."""
         laps = Laps(self.pace)
         with self._transactions.change() as state, self._transactions.paused():
@@ -229,8 +241,17 @@ class Ingest:
             if batch is not None and not state.ledger.enter(batch):
                 return _NO_RESULTS
             dataflow.begin()
+            if portion.numbers is None and len(state.registry.elsewhere.rows):
+                recall(state, state.registry.elsewhere.rows.tolist())
             accepted = self._accept(state, portion)
             laps.end("accept")
+            newcomers = None
+            if evaluated is not None and portion.numbers is not None:
+                newcomers = Numbered.of(portion.numbers, accepted)
+                found, cuts = self._numbering.results(
+                    state, evaluated, newcomers, accepted.arrivals
+                )
+                dataflow.take_found(found, cuts)
             dataflow.shred(accepted.arrivals)
             dataflow.join()
             dataflow.advance_time(accepted.arrivals)
@@ -239,8 +260,11 @@ class Ingest:
             results = self._commit(state)
             position, joined = state.position, dataflow.joined
             self._push_size.learn(len(portion.documents), joined)
+            oldest = state.oldest_elsewhere()
             laps.end("store")
         laps.end("commit")
+        if newcomers is not None:
+            self._numbering.add(newcomers, oldest)
         if joined > MANY or sum(len(one.xml) for one in portion.documents) > LARGE:
             trim_heap()
         outcome.accepted += len(accepted.arrivals)
@@ -379,14 +403,6 @@ class Ingest:
     def segment(self) -> int:
         """The segment up to which the spool was consumed."""
         return self._transactions.state.ledger.segment
-
-    def publish_patterns(self, artefacts: ArtefactDirectory) -> None:
-        """Write the automaton for processes that shred documents elsewhere.
-
-        A failure is logged, and documents are shredded here.
-        """
-        with self._transactions.lock:
-            artefacts.publish(self._transactions.state.dataflow.automaton)
 
 
 def append_results(state: EngineState, found: pa.Table) -> pa.Table:

@@ -8,7 +8,7 @@ Read it anew after each change.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
@@ -38,6 +38,8 @@ class Transactions:
         self._frozen = 0  # subscriptions when objects were last excluded from collection
         self._is_reloaded = False  # a failed change has left an old state to the collector
         self.settings = settings
+        # The context in which what is registered changes: between documents on executors.
+        self.changing: Callable[[], AbstractContextManager[None]] = nullcontext
         try:
             with self.paused():  # until all is frozen: to traverse it takes a tenth of the start
                 self._load()

@@ -4,9 +4,8 @@
     secrets.json   headers and secret addresses of feeds (`xscl.polling.credentials`)
     spool/         the queue of documents (`feeds.spool`), and in `attempt` the batch that is
                    being pushed (`xscl.ingestion.quarantine`)
-    checkpoint/    Spark's offsets while it runs (`xscl.ingestion.spark.spark_pipeline`)
-    patterns/      the automaton for Spark's tasks
-    spark/         the log of Spark and the launcher of Java
+    spark/         what Spark's executors read and write while it runs: the plan, documents of the
+                   past, a checkpoint (`xscl.spark.executors`); its log and the launcher of Java
     backups/       a backup in progress for a request (`xscl.service.backups`)
     files/         matches that are delivered to files (`xscl.delivery.channels.file`)
     status.json    the last status of the running service
@@ -106,8 +105,6 @@ class DataDirectory:
 
     database = _Part(DATABASE)
     spool = _Part("spool")
-    checkpoint = _Part("checkpoint")
-    patterns = _Part("patterns")
     spark = _Part("spark")
     files = _Part("files")
     backups = _Part("backups")

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from feeds.documents import Document
 from feeds.faultpoints import reached
 from xscl.documents.consumed_offsets import BatchKey
+from xscl.engine.elsewhere import Evaluated
 from xscl.engine.facade import Engine
 from xscl.engine.ingest import PushResult
 from xscl.ingestion.quarantine import BatchAttempts, poisonous
-from xscl.shredding.arrivals import BatchPart
-from xscl.shredding.remote.artefact import ArtefactDirectory
 from xscl.subscriptions.matches import Matches
 
 _log = logging.getLogger(__name__)
@@ -67,7 +66,10 @@ class EngineSink:
             self.engine.host.log.acknowledge(durable=True)
 
     def consume(
-        self, documents: Sequence[Document], batch: BatchKey, parts: Sequence[BatchPart] = ()
+        self,
+        documents: Sequence[Document],
+        batch: BatchKey,
+        evaluated: Evaluated | None = None,
     ) -> None:
         """Push a batch; one that was consumed before changes nothing and matches nothing."""
         reached("batch_read")
@@ -77,7 +79,7 @@ class EngineSink:
             _warn(documents, poison)
         began = time.perf_counter()
         pushed = self.engine.host.ingest.push(
-            documents, source=batch, parts=parts, poison=poison, listen=self._heard
+            documents, source=batch, evaluated=evaluated, poison=poison, listen=self._heard
         )
         self.on_pushed(pushed)
         self.on_committed(batch)
@@ -101,7 +103,3 @@ class EngineSink:
     def segment(self) -> int:
         """The segment up to which the spool was consumed."""
         return self.engine.host.ingest.segment
-
-    def publish_patterns(self, artefacts: ArtefactDirectory) -> None:
-        """Publish the engine's patterns for other processes."""
-        self.engine.host.ingest.publish_patterns(artefacts)

@@ -1,18 +1,18 @@
-"""Consumers from the spool to the engine: their interface, and the one without Spark.
+"""The consumer: from the spool to the engine, through executors if there are some.
 
-A consumer reads the segments of a spool in order and passes their documents to a
+It reads the segments of a spool in order and passes their documents to a
 `BatchSink` in batches.  Each batch has a key, (query id, batch id), which the sink records
 in the transaction of the documents, so that a repeated batch changes nothing.  The
-sink also records the last consumed segment: each consumer begins after it, whatever
-another one has left.  A batch includes the beats of the spool, at their places.  At a
-lost segment a consumer stops, after the batches before it, until the segment is
-restored or given up (`xscl spool skip`).
+sink also records the last consumed segment: a consumer begins after it.  A batch includes the beats
+of the spool, at their places.  At a lost segment a consumer stops, after the batches before it,
+until the segment is restored or given up (`xscl spool skip`).
 
-The query id is the consumer's, "direct" or "spark", and the batch id the last segment.
+The batch id is the last segment.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,9 +24,8 @@ from feeds.spool import Spool
 from feeds.spool_note import note_consumed
 from xscl.documents.consumed_offsets import DIRECT, BatchKey, Beat
 from xscl.engine.batch_size import Sizing
+from xscl.engine.elsewhere import Evaluated, Executors
 from xscl.errors import XsclError
-from xscl.shredding.arrivals import BatchPart
-from xscl.shredding.remote.artefact import ArtefactDirectory
 
 BATCH = 10_000
 """The most documents after which a batch of the direct consumer is closed, with their segment."""
@@ -45,6 +44,9 @@ KEPT = 1 << 28
 """Bytes of consumed segments that stay, for a store that is put back from a backup."""
 
 _STOPPED_WITHIN = 0.1  # seconds
+
+AGAIN = 5.0
+"""Seconds after which executors that are away are asked again."""
 
 _LISTED = 1_000
 """The most segments in one batch."""
@@ -66,41 +68,32 @@ class BatchSink(Protocol):
         """Wait until a batch can be consumed, before each; may raise."""
 
     def consume(
-        self, documents: Sequence[Document], batch: BatchKey, parts: Sequence[BatchPart] = ()
+        self,
+        documents: Sequence[Document],
+        batch: BatchKey,
+        evaluated: Evaluated | None = None,
     ) -> None:
         """Consume a batch, which may be empty, and record its key: all or nothing.
 
-        A batch that was consumed before changes nothing.  `parts` are the witnesses of documents
-        that other processes have shredded.
+        A batch that was consumed before changes nothing.  `evaluated` is what executors found.
         """
 
     @property
     def segment(self) -> int:
         """The last segment that any consumer has consumed."""
 
-    def publish_patterns(self, artefacts: ArtefactDirectory) -> None:
-        """Publish the automaton for other processes, if it can be written."""
+
+class ExecutorsAway(PipelineError):
+    """Executors cannot evaluate documents now: these wait in the spool."""
 
 
-class Consumer(Protocol):
-    """The interface of both consumers for a service."""
-
-    def run_once(self) -> int:
-        """Consume the present segments of the spool, and return the number of documents."""
-
-    def serve(self, interval: float = 1.0) -> None:
-        """Consume present and new segments until `stop`, polling every `interval` seconds."""
-
-    def stop(self) -> None:
-        """Request the end after the batch in progress; from any thread or signal handler."""
-
-
-class DirectConsumer:
-    """Consumes a spool in this process, without Spark.
+class Consumer:
+    """Consumes a spool, with `executors` for stage 1 and for the joins that they evaluate.
 
     A batch ends with the segment that brings it to the target number of documents, and before one
     that would exceed the bound of bytes.  The target is what was consumed in `seconds`, at most
-    `batch` documents.
+    `batch` documents; for executors always `batch`, since a micro-batch has a fixed cost.
+    `on_away` is called with the reason while executors are away, and with None afterwards.
     """
 
     def __init__(
@@ -108,6 +101,8 @@ class DirectConsumer:
         spool: Spool,
         sink: BatchSink,
         *,
+        executors: Executors | None = None,
+        on_away: Callable[[str | None], None] = lambda reason: None,
         batch: int = BATCH,
         most_bytes: int = BATCH_BYTES,
         seconds: float = SECONDS,
@@ -115,31 +110,48 @@ class DirectConsumer:
     ) -> None:
         self._spool = spool
         self._sink = sink
-        self._sizing = Sizing(seconds, batch)
+        self._executors = executors
+        self._on_away = on_away
+        self._sizing = Sizing(seconds if executors is None else math.inf, batch)
         self._clock = clock
         self._most_bytes = most_bytes
         self._stopping = threading.Event()
         self._position = sink.segment
 
     def run_once(self) -> int:
-        """Consume the present segments of the spool, and return the number of documents."""
+        """Consume the present segments of the spool, and return the number of documents.
+
+        Raises ExecutorsAway.
+        """
         count, end = 0, self._spool.latest()
         while not self._stopping.is_set():
             numbers = self._next_batch(end)
             if not numbers:
                 break
-            documents, beats = read_all(self._spool, numbers)
-            last = numbers[-1]
-            arrived = self._spool.segment(last).arrived
-            self._sink.hold()
-            began = self._clock()
-            self._sink.consume(documents, BatchKey(DIRECT, last, last, beats, arrived))
-            self._sizing.learn(len(documents), self._clock() - began)
-            self._position = last
-            reached("batch_done")
-            forget(self._spool, last)
-            count += len(documents)
+            if self._executors is None:
+                count += self._consume(numbers)
+            else:
+                with self._executors.between():
+                    count += self._consume(numbers)
         return count
+
+    def _consume(self, numbers: Sequence[int]) -> int:
+        """Consume segments as one batch, and return the number of documents."""
+        documents, beats = read_all(self._spool, numbers)
+        last = numbers[-1]
+        arrived = self._spool.segment(last).arrived
+        evaluated = None
+        if self._executors is not None:
+            evaluated = self._executors.evaluate(numbers, documents)
+            self._on_away(None)
+        self._sink.hold()
+        began = self._clock()
+        self._sink.consume(documents, BatchKey(DIRECT, last, last, beats, arrived), evaluated)
+        self._sizing.learn(len(documents), self._clock() - began)
+        self._position = last
+        reached("batch_done")
+        forget(self._spool, last)
+        return len(documents)
 
     def serve(self, interval: float = 1.0) -> None:
         """Consume present and new segments until `stop`.
@@ -147,15 +159,23 @@ class DirectConsumer:
         Segments of this process are consumed at once, those of others after `interval` seconds.
         """
         while not self._stopping.is_set():
-            self.run_once()
+            try:
+                self.run_once()
+            except ExecutorsAway as error:
+                if not self._stopping.is_set():
+                    self._on_away(str(error))
+                    self._stopping.wait(AGAIN)
+                continue
             looking = time.monotonic() + interval
             while not self._stopping.is_set() and (left := looking - time.monotonic()) > 0:
                 if self._spool.wait(self._position, min(left, _STOPPED_WITHIN)):
                     break
 
     def stop(self) -> None:
-        """Request the end after the batch in progress; the consumer does not start again."""
+        """Request the end after the batch in progress; from any thread or signal handler."""
         self._stopping.set()
+        if self._executors is not None:
+            self._executors.stop()
 
     def _next_batch(self, end: int) -> list[int]:
         """Return the segments of the next batch, up to `end`; none if there are none.

@@ -30,6 +30,7 @@ from cep_core.plan import (
 )
 from templates.model.join_graph import LEFT
 from templates.model.relations import INFINITE
+from templates.model.result_bound import Cut
 from templates.processor import Processor
 from templates.registry.registry import Registry
 from xscl.documents.composite_events import Composite, CompositeEvents
@@ -196,6 +197,10 @@ class Dataflow:
         """Shred documents to witnesses (R_bin, R_docTS) for stage 2."""
         self.enter(arrivals)
         self.core.plan.batch.run(below=Joins.depth)
+
+    def take_found(self, found: pa.Table, cuts: Sequence[Cut]) -> None:
+        """Take the results of this transaction's documents that were found elsewhere."""
+        self._joins.take_found(found, cuts)
 
     def count_unevaluated(self) -> None:
         """Count the conditions that could not be evaluated in the documents of this push."""

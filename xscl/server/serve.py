@@ -37,6 +37,7 @@ from xscl.documents.consumed_offsets import BatchKey
 from xscl.documents.results import Subscription
 from xscl.documents.retention import changed_retention
 from xscl.engine.disk_guard import LEAST, DiskGuard
+from xscl.engine.elsewhere import Executors
 from xscl.engine.facade import Engine
 from xscl.engine.heap_trim import limit_arenas
 from xscl.errors import StoreError
@@ -44,7 +45,7 @@ from xscl.ingestion.consumer_watch import ConsumerStall, ConsumerWatch
 from xscl.ingestion.data_directory import SERVICE, DataDirectory, DataDirectoryError
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.heartbeat import Heartbeat
-from xscl.ingestion.pipeline import Consumer, DirectConsumer, PipelineError
+from xscl.ingestion.pipeline import Consumer, PipelineError
 from xscl.ingestion.quarantine import BatchAttempts
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import NAME, secrets_in
@@ -149,6 +150,7 @@ class Service:
         self._usage: Usage | None = None
         self._watch: ConsumerWatch | None = None
         self._series = StatusSeries(now=self._clock.now)
+        self._away: str | None = None  # why executors are
         self.address: str | None = None  # where requests are taken, once they are
 
     def run(self, until: threading.Event | None = None) -> None:
@@ -400,24 +402,35 @@ class Service:
         sinking = EngineSink(engine, hand_on, hold, attempts, tells=False, on_committed=note)
         with sinking as sink:
             if self._serving.master is None:
-                yield DirectConsumer(spool, sink)
+                yield Consumer(spool, sink)
             else:
-                with self._through_spark(self._serving.master, spool, sink) as consumer:
-                    yield consumer
+                with self._on_spark(self._serving.master, engine) as executors:
+                    yield Consumer(spool, sink, executors=executors, on_away=self._note_away)
 
     @contextmanager
-    def _through_spark(self, master: str, spool: Spool, sink: EngineSink) -> Iterator[Consumer]:
-        home = self._home
+    def _on_spark(self, master: str, engine: Engine) -> Iterator[Executors]:
+        """Yield the executors of a master; one on this machine is there, or the service ends."""
         # Loading Spark takes seconds, and it may not be installed.
-        from xscl.ingestion.spark.spark_pipeline import SparkConsumer
-        from xscl.spark.session import REPEATABLE, start_session
+        from xscl.spark.executors import SparkExecutors
 
         with _own_interrupts():
-            session = start_session(master, scratch=home.spark, settings=REPEATABLE)
+            executors = SparkExecutors(master, engine, self._home.spool, self._home.spark)
+            try:
+                executors.start()
+            except PipelineError as error:
+                if master.startswith("local"):
+                    raise
+                self._note_away(str(error))
         try:
-            yield SparkConsumer(session, spool, sink, home.checkpoint, patterns=home.patterns)
+            yield executors
         finally:
-            session.stop()
+            executors.close()
+
+    def _note_away(self, reason: str | None) -> None:
+        """Note why executors are away; None: they are there."""
+        if reason is not None:
+            _log.warning("documents wait in the spool: %s", reason)
+        self._away = reason
 
     def _fetch(self, engine: Engine, spool: Spool) -> None:
         """Poll feeds until `stop`.
@@ -483,6 +496,7 @@ class Service:
                 "written": written(ticks()),
                 "address": self.address or (None if self._serving.listen is None else ""),
                 "paused": self.room.short(),
+                "executors_away": self._away,
                 "stalled": None if (stall := self._stall()) is None else asdict(stall),
                 "wall_clock": clock.state,
                 "wall_clock_ahead": clock.seconds,

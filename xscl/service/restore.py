@@ -230,7 +230,7 @@ def _put(staging: DataDirectory, home: DataDirectory, backup: Backup, tried: _Tr
     write_mark(home.database, StoreMark(store, UNFINISHED))
     for path in (log_path(home.database), home.database):
         aside.take(path)
-    aside.take(home.patterns)
+    aside.take(home.spark)
     if not ours:
         aside.take(home.spool)
     unsound = tuple(_damaged_segments(staging.spool))

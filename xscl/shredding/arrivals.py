@@ -1,8 +1,7 @@
 """The documents of a batch as the input of stage 1, and their witnesses.
 
-Another process may have shredded a document already (`xscl.shredding.remote.remote_bindings`).
-If it used the current patterns, its witnesses are used, and the document is parsed
-only when its nodes are needed; otherwise it is shredded here.
+Another process may have shredded a document already (`xscl.shredding.remote_bindings`).  Then it
+is parsed here only when its nodes are needed.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from templates.model.relations import TIMES, Witnesses
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch.known_markup import ReadDocument, SplitDocument
 from xscl.shredding.batch.shred import WitnessColumns
-from xscl.shredding.remote.remote_bindings import Numbers, RemoteBindings, merge_bindings
+from xscl.shredding.remote_bindings import Numbers, RemoteBindings, merge_bindings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,11 +85,10 @@ class RemoteWitnesses:
         """Return the entries of some of the documents."""
         return RemoteWitnesses(self.portions, self.which[rows], self.places[rows])
 
-    def by(self, version: str) -> Iterable[tuple[RemoteBindings, Numbers]]:
-        """Yield the portions of a version of the automaton, with their documents."""
+    def by_portion(self) -> Iterable[tuple[RemoteBindings, Numbers]]:
+        """Yield the portions with their documents."""
         for number, portion in enumerate(self.portions):
-            if portion.version == version:
-                yield portion, np.flatnonzero(self.which == number)
+            yield portion, np.flatnonzero(self.which == number)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,7 +197,7 @@ def shred(automaton: Automaton, arrivals: Iterable[Arrival]) -> Witnesses:
         times.append(batch.times(some))
         here = np.ones(len(some), np.bool_)
         found = batch.elsewhere.chosen(some)
-        for portion, rows in found.by(automaton.version):
+        for portion, rows in found.by_portion():
             elsewhere.append((portion, found.places[rows], batch.docs[some[rows]]))
             here[rows] = False
         for place in some[here].tolist():

@@ -22,7 +22,7 @@ from xscl.language.syntax import Block
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledJoin, compile_query
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.remote.remote_bindings import Text, compute_bindings
+from xscl.shredding.remote_bindings import Text, compute_bindings
 from xscl.spark.absences import Absence, equal_variables
 
 Sample: TypeAlias = Callable[[], Iterable[Text]]
@@ -80,10 +80,11 @@ def reason_against(state: EngineState, one: Subscription, *, forever: bool = Fal
         )
     if not registry.members[one.template].template.graph.two_sided:
         return "it joins nothing: it is a filter"
-    return _reason_against_row(registry, one.qid, forever=forever)
+    return reason_against_row(registry, one.qid, forever=forever)
 
 
-def _reason_against_row(registry: Registry, qid: int, *, forever: bool) -> str | None:
+def reason_against_row(registry: Registry, qid: int, *, forever: bool = False) -> str | None:
+    """Return why executors cannot evaluate a row of R_T; None if they can."""
     row = registry.row(qid)
     graph = registry.members[row.template].template.graph
     if any(registry.pairs.describe(pair).first.startswith("#") for pair in row.pairs):
@@ -153,7 +154,7 @@ def _shares(paths: Iterable[str], sample: Sample) -> Mapping[str, Counter[str]]:
     for number, path in numbered.items():
         block = parse_block(path, short=True)
         automaton.add(number, block, block, valued=True)
-    found = compute_bindings(automaton, "", sample())
+    found = compute_bindings(automaton, sample())
     values = found.values["strVal"].to_pylist()
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     columns = (found.bindings[name].to_pylist() for name in ("pair", "value"))

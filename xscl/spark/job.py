@@ -27,8 +27,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from xscl.ingestion.pipeline import PipelineError
-from xscl.ingestion.spark.error_report import reason_of
 from xscl.spark.catalog import published_plan
+from xscl.spark.error_report import reason_of
 from xscl.spark.hadoop_files import exists, local_path, make_directory
 from xscl.spark.job_sink import MicroBatch, ParquetSink
 from xscl.spark.job_source import Source

@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from xscl.ingestion.pipeline import PipelineError
-from xscl.ingestion.spark.error_report import reason_of
+from xscl.spark.error_report import reason_of
 
 KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _JSON = "stream STRING, id STRING, ts TIMESTAMP, xml STRING"

@@ -21,9 +21,10 @@ PARTS = pa.schema(
 `absences` are rows of the blocks of absences (`absences.ROWS`).  `doc` is the place of a document
 in the part.
 
-The bucket `REJECTED_ROWS` has rows that are no documents instead (`rejected_rows.REJECTED`)."""
+The bucket `REJECTED_ROWS` has rows that are no documents instead (`rejected_rows.REJECTED`), the
+bucket `WITNESSES` what an engine reads itself (`spool_parts`)."""
 
-REJECTED_ROWS = -1
+REJECTED_ROWS, WITNESSES = -1, -2
 BATCH = "batch"
 """The column of a streaming frame with the time of the micro-batch."""
 
@@ -59,9 +60,9 @@ BINDINGS = pa.schema(
 BINDING = tuple(name for name in BINDINGS.names if name != "doc")
 
 
-def packed(table: pa.Table) -> bytes:
-    """Return a table as an Arrow stream; b"" if it has no rows."""
-    if not table.num_rows:
+def packed(table: pa.Table, *, even_empty: bool = False) -> bytes:
+    """Return a table as an Arrow stream; b"" if it has no rows, unless `even_empty`."""
+    if not table.num_rows and not even_empty:
         return b""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:

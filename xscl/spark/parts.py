@@ -12,6 +12,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from templates.columns.columns import Columns, among, chosen, columns_of, distin
 from templates.columns.values import keys_of
 from templates.model.relations import TIMES
 from xscl.documents.document_ids import document_name
-from xscl.shredding.remote.remote_bindings import compute_bindings
+from xscl.shredding.remote_bindings import compute_bindings
 from xscl.spark.absences import ROWS, block_rows
 from xscl.spark.document_rows import checked_columns, documents_of
 from xscl.spark.part_format import (
@@ -106,52 +107,63 @@ class Shredding:
     ) -> pa.RecordBatch:
         streams, xml = rows["stream"].to_pylist(), rows["xml"].to_pylist()
         texts = [((stream,), text) for stream, text in zip(streams, xml, strict=True)]
-        found = compute_bindings(replica.automaton, "", texts)
-        every = _keyed(found.bindings, found.values["strVal"].to_pylist())
+        found = compute_bindings(replica.automaton, texts)
+        every = keyed(found.bindings, found.values["strVal"].to_pylist())
         absent = block_rows(replica.registry, replica.absences, every, _times(rows))
-        bindings = chosen(every, np.flatnonzero(replica.registry.retention.kept(every["pair"])))
         documents = _documents(rows, version, with_content=self.with_content)
-        starts = np.searchsorted(bindings["doc"], np.arange(rows.num_rows + 1))
-        routes = bindings["valued"] & among(bindings["pair"].astype(np.int64), replica.ends)
-        buckets = bucket_of(bindings["key"][routes], self.buckets)
-        absent_in = bucket_of(absent["key"].to_numpy(), self.buckets)
-        absent_docs = absent["doc"].to_numpy()
-        joined = buckets << 32 | bindings["doc"][routes]
-        routed = distinct(np.concatenate((joined, absent_in << 32 | absent_docs)))
         clock = max(int(rows[name].to_numpy().max(initial=-LATEST)) for name in ("ts", "clock"))
-        parts: list[tuple[int, bytes, bytes, bytes]] = []
-        for bucket in range(self.buckets):
-            low, high = np.searchsorted(routed, [bucket << 32, (bucket + 1) << 32])
-            places = routed[low:high] & 0xFFFFFFFF
-            doc, at = spread(starts[places], starts[places + 1])
-            of_part = pa.table({"doc": doc, **{name: bindings[name][at] for name in BINDING}})
-            here = np.flatnonzero(absent_in == bucket)
-            placed = pa.array(np.searchsorted(places, absent_docs[here]))
-            waiting = absent.take(here).set_column(ROWS.get_field_index("doc"), "doc", placed)
-            tables = packed(documents.take(places)), packed(of_part), packed(waiting)
-            parts.append((bucket, *tables))
+        parts = divided(replica, self.buckets, documents, every, absent)
         malformed = rejected_batch([*_malformed(rows, sorted(found.refused))])
         for some in (rejected, malformed):
             if some.num_rows:
-                parts.append((REJECTED_ROWS, packed(pa.Table.from_batches([some])), b"", b""))
-        return _batch(parts, version, clock)
+                rejected_rows = packed(pa.Table.from_batches([some]))
+                parts.append(Part(REJECTED_ROWS, rejected_rows, b"", b""))
+        return part_rows(parts, version, clock)
 
 
-def _batch(
-    parts: Sequence[tuple[int, bytes, bytes, bytes]], version: int, clock: int
-) -> pa.RecordBatch:
-    bucket, documents, bindings, absences = zip(*parts, strict=True)
-    return pa.record_batch(
-        {
-            "bucket": bucket,
-            "version": [version] * len(parts),
-            "clock": [clock] * len(parts),
-            "documents": documents,
-            "bindings": bindings,
-            "absences": absences,
-        },
-        schema=PARTS,
-    )
+class Part(NamedTuple):
+    """Documents of a bucket, their bindings and rows of absences, packed: see `PARTS`."""
+
+    bucket: int
+    documents: bytes
+    bindings: bytes
+    absences: bytes
+
+
+def divided(
+    replica: PlanReplica, buckets: int, documents: pa.Table, every: Columns, absent: pa.Table
+) -> list[Part]:
+    """Return a part for each bucket of documents (`DOCUMENTS`), with all their bindings.
+
+    `absent` are rows of absences (`absences.ROWS`).
+    """
+    bindings = chosen(every, np.flatnonzero(replica.registry.retention.kept(every["pair"])))
+    starts = np.searchsorted(bindings["doc"], np.arange(documents.num_rows + 1))
+    routes = bindings["valued"] & among(bindings["pair"].astype(np.int64), replica.ends)
+    of_routes = bucket_of(bindings["key"][routes], buckets)
+    absent_in = bucket_of(absent["key"].to_numpy(), buckets)
+    absent_docs = absent["doc"].to_numpy()
+    joined = of_routes << 32 | bindings["doc"][routes]
+    routed = distinct(np.concatenate((joined, absent_in << 32 | absent_docs)))
+    parts = []
+    for bucket in range(buckets):
+        low, high = np.searchsorted(routed, [bucket << 32, (bucket + 1) << 32])
+        places = routed[low:high] & 0xFFFFFFFF
+        doc, at = spread(starts[places], starts[places + 1])
+        of_part = pa.table({"doc": doc, **{name: bindings[name][at] for name in BINDING}})
+        here = np.flatnonzero(absent_in == bucket)
+        placed = pa.array(np.searchsorted(places, absent_docs[here]))
+        waiting = absent.take(here).set_column(ROWS.get_field_index("doc"), "doc", placed)
+        tables = (packed(one) for one in (documents.take(places), of_part, waiting))
+        parts.append(Part(bucket, *tables))
+    return parts
+
+
+def part_rows(parts: Sequence[Part], version: int, clock: int) -> pa.RecordBatch:
+    """Return parts as rows of `PARTS`."""
+    columns = dict(zip(Part._fields, zip(*parts, strict=True), strict=True))
+    same = {"version": [version] * len(parts), "clock": [clock] * len(parts)}
+    return pa.record_batch({**columns, **same}, schema=PARTS)
 
 
 def _portions(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -182,7 +194,7 @@ def _malformed(rows: pa.RecordBatch, places: Iterable[int]) -> Iterator[Rejected
             yield Rejected(row["stream"], row["id"], row["ts"], row["xml"], error)
 
 
-def _keyed(bindings: pa.Table, values: Sequence[str]) -> Columns:
+def keyed(bindings: pa.Table, values: Sequence[str]) -> Columns:
     """Return bindings with the keys of their values, by document."""
     keys = np.append(keys_of(values), np.uint64(0))
     value = bindings["value"].combine_chunks()
@@ -205,9 +217,14 @@ def _documents(rows: pa.RecordBatch, version: int, *, with_content: bool) -> pa.
     given = ("number", "clock", "ts", "stream", "id")
     columns = {name: rows[name] for name in given}
     names = map(document_name, *(rows[name].to_pylist() for name in ("stream", "id")))
-    base = keys_of([*names]).astype(np.int64)
-    texts = np.fromiter(map(zlib.crc32, rows["xml"].to_pylist()), np.int64, rows.num_rows)
+    columns |= identities([*names], rows["xml"].to_pylist())
     columns["xml"] = rows["xml"] if with_content else pa.nulls(rows.num_rows, pa.binary())
     columns["version"] = pa.array(np.full(rows.num_rows, version))
-    columns |= {"base": pa.array(base), "digest": pa.array(base ^ texts)}
-    return pa.table(columns).cast(DOCUMENTS)
+    return pa.table(columns).select(DOCUMENTS.names).cast(DOCUMENTS)
+
+
+def identities(names: list[str], texts: Iterable[bytes]) -> dict[str, pa.Array]:
+    """Return the columns `base` and `digest` of documents, by their names and texts."""
+    base = keys_of(names).astype(np.int64)
+    digests = np.fromiter(map(zlib.crc32, texts), np.int64, len(names))
+    return {"base": pa.array(base), "digest": pa.array(base ^ digests)}

@@ -52,16 +52,18 @@ PLAN: Mapping[str, pa.Schema] = {
             ("right_nodes", pa.list_(pa.int32())),
         ]
     ),
+    "witness": pa.schema([("qid", pa.int32())]),
     "removed_row": pa.schema([("qid", pa.int32())]),
     "removed_subscriber": pa.schema([("digest", pa.string())]),
 }
 """Rows of R_T with what they refer to, and their subscribers.  `since` is the first version whose
 documents a subscriber sees.  An absence is a subscriber, too: with the rows of R_T of both of its
-blocks, and the places, among their nodes, of the values that are equal.  The last two relations are
+blocks, and the places, among their nodes, of the values that are equal.  Executors evaluate no rows
+in `witness`: an engine does, of which the witnesses are sent to it.  The last two relations are
 removed before the others are added."""
 
 Change = Mapping[str, pa.Table]
-"""A table for each relation of `PLAN`."""
+"""Tables of relations of `PLAN`; one that is missing has no rows."""
 
 WHOLE, CHANGE, CURRENT = ".plan", ".change", "current"
 
@@ -102,7 +104,7 @@ class PlanFiles:
         with replacing(path) as file:
             for name, schema in PLAN.items():
                 with pa.ipc.new_stream(file, schema) as writer:
-                    writer.write_table(change[name])
+                    writer.write_table(change.get(name, schema.empty_table()))
 
     def changes(self, known: int, version: int) -> Iterator[tuple[int, bool, Change]]:
         """Yield (version, is whole, relations) from a known version, 0 for none, to another one.

@@ -6,19 +6,21 @@ that a state has kept, mean the same to all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from templates.columns.columns import UNBOUNDED, Column, Index, distinct, unpack
-from templates.model.relations import INFINITE
+from templates.model.relations import INFINITE, Pair
 from templates.registry.registry import Registry
 from templates.storage import Mask, Numbers
 from xscl.documents.results import Subscription
 from xscl.errors import StoreError
+from xscl.planning.planned_subscriptions import is_leaf
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import install_pairs
 from xscl.spark.absences import Absence
@@ -64,6 +66,7 @@ class PlanReplica:
 
     def _clear(self) -> None:
         self.registry = Registry(_NoStorage())
+        self.own = Registry(_NoStorage())  # rows that an engine evaluates
         self.automaton = Automaton()
         self._compared: set[int] = set()  # pairs whose values absences compare
         self.subscribers.clear()
@@ -97,8 +100,10 @@ class PlanReplica:
 
     def _apply(self, change: Change) -> None:
         for qid in change["removed_row"]["qid"].to_pylist():
-            for pair in self.registry.remove(qid):
-                self.automaton.remove(pair)
+            of_row = self.registry if qid in self.registry else self.own
+            for pair in of_row.remove(qid):
+                if not self._described([pair]):
+                    self.automaton.remove(pair)
         removed = set(change["removed_subscriber"]["digest"].to_pylist())
         if removed:
             for qid, known in list(self.subscribers.items()):
@@ -113,8 +118,11 @@ class PlanReplica:
         keep = rows["keep"].to_numpy()
         later = np.where(keep < INFINITE, keep + self._lateness, keep)
         rows = rows.set_column(rows.column_names.index("keep"), "keep", pa.array(later))
-        uses = ((qid, 1) for qid in rows["qid"].to_pylist())
-        self.registry.add_stored({**change, "r_t": rows}, uses)
+        own = pa.array(np.isin(rows["qid"].to_numpy(), change["witness"]["qid"].to_numpy()))
+        for registry, some in ((self.own, own), (self.registry, pc.invert(own))):
+            added = rows.filter(some)
+            uses = ((qid, 1) for qid in added["qid"].to_pylist())
+            registry.add_stored(_of_rows(change, added), uses)
         absences = {row["key"]: _absence(row) for row in change["absence"].to_pylist()}
         self.absences.extend(absences.values())
         self._install(absences.values())
@@ -138,16 +146,28 @@ class PlanReplica:
 
     def _install(self, absences: Iterable[Absence]) -> None:
         """Install the pairs of new rows; those that absences compare have values."""
-        changed = {pair.number: pair for pair in self.registry.take_changed()}
+        changed = {
+            pair.number for some in (self.registry, self.own) for pair in some.take_changed()
+        }
         for one in absences:
             for qid, nodes in ((one.left, one.left_nodes), (one.right, one.right_nodes)):
-                for number in self._pairs(qid, nodes):
-                    self._compared.add(number)
-                    changed.setdefault(number, self.registry.pairs.describe(number))
+                compared = self._pairs(qid, nodes)
+                self._compared.update(compared)
+                changed.update(compared)
+        valued = {pair.number for pair in self._described(changed) if pair.valued} | self._compared
+        pairs = {pair.number: pair for pair in self._described(changed)}
         install_pairs(
             self.automaton,
-            [p._replace(valued=p.valued or p.number in self._compared) for p in changed.values()],
+            [
+                one._replace(valued=number in valued)
+                for number, one in sorted(pairs.items())
+                if not is_leaf(one)
+            ],
         )
+
+    def _described(self, numbers: Collection[int]) -> list[Pair]:
+        """Return pairs as each registry that has them needs them."""
+        return [one for some in (self.registry, self.own) for one in some.pairs.described(numbers)]
 
     def _pairs(self, qid: int, nodes: Sequence[int]) -> list[int]:
         """Return the pairs that end in some nodes of a row's results."""
@@ -197,6 +217,23 @@ class PlanReplica:
     def keep(self) -> int:
         """The longest retention of a document's bindings, in ticks."""
         return self.registry.retention.horizon().keep
+
+
+def _of_rows(change: Change, rows: pa.Table) -> dict[str, pa.Table]:
+    """Return rows of R_T with what they refer to."""
+
+    def chosen(name: str, ids: pa.Array | pa.ChunkedArray) -> pa.Table:
+        table = change[name]
+        return table.filter(pc.is_in(table["id"], value_set=ids))
+
+    pairs = chosen("pair", pc.list_flatten(rows["pairs"]))
+    ends = pa.chunked_array([*pairs["var1"].chunks, *pairs["var2"].chunks], pairs["var1"].type)
+    return {
+        "variable": chosen("variable", ends),
+        "pair": pairs,
+        "template": chosen("template", rows["template"]),
+        "r_t": rows,
+    }
 
 
 def _absence(row: Mapping[str, Any]) -> Absence:

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from xscl.ingestion.pipeline import PipelineError
-from xscl.ingestion.spark.error_report import reason_of
+from xscl.spark.error_report import reason_of
 from xscl.spark.plan_files import CURRENT, PlanFiles
 
 

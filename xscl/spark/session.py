@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 
 import xscl
 from xscl.ingestion.pipeline import PipelineError
-from xscl.ingestion.spark.error_report import reason_of
+from xscl.spark.error_report import reason_of
 from xscl.spark.java import java_home
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"

@@ -12,10 +12,10 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +35,7 @@ from xscl.spark.catalog import Catalog, published_plan
 from xscl.spark.hadoop_files import exists, qualified
 from xscl.spark.match_rows import MatchRows, absent_table, rejected_matches
 from xscl.spark.matching import PARTS_TYPE
-from xscl.spark.part_format import BATCH, BINDINGS, DOCUMENTS, REJECTED_ROWS, packed, unpacked
+from xscl.spark.part_format import BATCH, BINDINGS, DOCUMENTS, packed, unpacked
 from xscl.spark.parts import Shredding, checked_buckets, documents_in_order
 from xscl.spark.plan_files import PlanFiles
 from xscl.spark.plan_replica import PlanReplica, replica_of
@@ -43,12 +43,15 @@ from xscl.spark.plan_replica import PlanReplica, replica_of
 BUCKETS = 16
 """Buckets of a stream, unless a number is given."""
 
+PartData: TypeAlias = tuple[bytes, bytes, bytes]
+"""Documents, bindings and absences of a part (`PARTS`)."""
+
 Sink = Callable[[DataFrame, int], None]
 """Called with the matches of a micro-batch (`MATCHES`) and its number; again with the same number
 after a failure.  It may run several actions on the frame."""
 
 
-class _Live(NamedTuple):
+class Live(NamedTuple):
     """The join state of a bucket in this worker, and the stamp of Spark's state that it equals."""
 
     stamp: str
@@ -57,7 +60,7 @@ class _Live(NamedTuple):
     since: float
 
 
-_live: dict[tuple[str, int], _Live] = {}
+_live: dict[tuple[str, int], Live] = {}
 """The join states in this worker, by reader and bucket."""
 
 SECONDS = 600.0
@@ -66,7 +69,7 @@ SECONDS = 600.0
 The query has ended then, or the bucket has moved to another worker."""
 
 
-def _remember(which: tuple[str, int], state: _Live) -> None:
+def _remember(which: tuple[str, int], state: Live) -> None:
     """Keep a join state in this worker, and drop those that nobody asked for."""
     now = time.monotonic()
     for old in [one for one, live in _live.items() if now - live.since > SECONDS]:
@@ -108,9 +111,8 @@ class BucketJoin(StatefulProcessor):
         data = [
             (bytes(part.documents), bytes(part.bindings), bytes(part.absences)) for part in parts
         ]
-        if key[0] == REJECTED_ROWS:
-            for documents, _, _ in data:
-                yield from self._shared(rejected_matches(unpacked(documents)))
+        if key[0] < 0:
+            yield from self._beside(data)
             return
         old = self._progress.get()
         stamp, clock, batch, number, known = old or ("", _BEGINNING, 0, _BEGINNING, 0)
@@ -126,15 +128,10 @@ class BucketJoin(StatefulProcessor):
         read = read_parts(data) or NOTHING
         number = self._checked(read.documents, number)
         read = _after(live.bucket.unknown(read), clock)
-        found = [_absent(live.waiting, replica, read, now, self._settings)]
+        yield from self._results(live, replica, read, now)
         if read.documents.num_rows:
-            joined = live.bucket.join(replica, read.documents, read.bindings)
-            rows_of = MatchRows(replica, live.bucket, with_content=self._settings.content)
-            found.append(rows_of.table(joined))
             self._keep(batch + 1, read, now - replica.keep)
             live.bucket.evict(replica, now)
-        if any(map(len, found)):
-            yield from self._shared(pa.concat_tables(found))
         self._forget(now - replica.keep)
         if replica.absences or self._absent.exists():
             self._absent.update(tuple(map(packed, live.waiting.state())))
@@ -142,17 +139,32 @@ class BucketJoin(StatefulProcessor):
         self._progress.update((stamp, now, batch + 1, number, version))
         _remember((self._reader, key[0]), live._replace(stamp=stamp))
 
+    def _beside(self, parts: Sequence[PartData]) -> Iterator[Row]:
+        """Yield the rows of parts that belong to no bucket: those that are no documents."""
+        for documents, _, _ in parts:
+            yield from self._shared(rejected_matches(unpacked(documents)))
+
+    def _results(self, live: Live, replica: PlanReplica, read: Read, clock: int) -> Iterator[Row]:
+        """Add documents to the join state, and yield the rows of what they complete."""
+        found = [_absent(live.waiting, replica, read, clock, self._settings)]
+        if read.documents.num_rows:
+            joined = live.bucket.join(replica, read.documents, read.bindings)
+            rows_of = MatchRows(replica, live.bucket, with_content=self._settings.content)
+            found.append(rows_of.table(joined))
+        if any(map(len, found)):
+            yield from self._shared(pa.concat_tables(found))
+
     def _shared(self, found: pa.Table) -> Iterator[Row]:
         for share, data in in_shares(found, self._settings.buckets):
             yield Row(share=share, found=data)
 
-    def _restored(self, number: int, stamp: str, replica: PlanReplica) -> _Live:
+    def _restored(self, number: int, stamp: str, replica: PlanReplica) -> Live:
         """Return the state of a bucket as of the last micro-batch."""
         live = _live.pop((self._reader, number), None)
         if live is not None and live.stamp == stamp:
             return live
         bucket = Bucket(number, self._settings.buckets)
-        live = _Live(stamp, bucket, Waiting(self._settings.lateness), 0.0)
+        live = Live(stamp, bucket, Waiting(self._settings.lateness), 0.0)
         kept = sorted(self._parts.iterator(), key=lambda one: tuple(one[0]))
         for _, part in kept:
             read = read_parts([(bytes(part[0]), bytes(part[1]), b"")])

@@ -16,7 +16,7 @@ from xscl.errors import StoreError
 from xscl.shredding.arrivals import BatchPart
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.nodes.tree import string_value
-from xscl.shredding.remote.remote_bindings import compute_bindings, texts_of
+from xscl.shredding.remote_bindings import compute_bindings, texts_of
 from xscl.store.store import Store
 from xscl.time_format import LATEST
 
@@ -58,7 +58,7 @@ def _parts(documents: Sequence[Document], shares: Sequence[int]) -> list[BatchPa
     begin = 0
     for number, share in enumerate([*shares, len(documents)] if shares else ()):
         some = documents[begin : begin + share]
-        portion = compute_bindings(Automaton(), "v", texts_of(some)) if number % 2 else None
+        portion = compute_bindings(Automaton(), texts_of(some)) if number % 2 else None
         parts.append(BatchPart(portion, 0, len(some)))
         begin += len(some)
     return parts
@@ -121,7 +121,7 @@ def test_documents_of_a_push_are_found_by_their_numbers() -> None:
         texts: dict[int, str] = {}
         for size in range(4):
             given = [Document("S", f"{size}-{n}", n, b"<a>%d</a>" % n) for n in range(size)]
-            arrivals, _ = documents.accept(given)
+            arrivals = documents.accept(given).arrivals
             texts.update(zip(arrivals.docs.tolist(), "012"[:size], strict=True))
             with pytest.raises(StoreError, match="no longer kept"):
                 documents.tree(documents.next_number())

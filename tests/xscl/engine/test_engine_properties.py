@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import cycle
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -61,17 +59,7 @@ from tests.oracle.steps import (
 )
 from tests.strategies.joins import cases, histories, shuffles
 from tests.xscl.engine.player import CUTS, Delivered, Player
-from xscl.engine.ingest import PushResult
-from xscl.shredding.arrivals import BatchPart
-from xscl.shredding.remote.artefact import ArtefactDirectory, LoadedArtefact
-from xscl.shredding.remote.current import current
-from xscl.shredding.remote.remote_bindings import (
-    RemoteBindings,
-    compute_bindings,
-    read_bindings,
-    texts_of,
-    write_bindings,
-)
+from tests.xscl.spark.bucket_executors import EngineWithExecutors
 
 ONE_BATCH, ONE_BY_ONE = (False,), (True,)
 
@@ -429,53 +417,10 @@ def test_a_file_closed_and_opened_again_changes_nothing(
     assert frozenset(found) == frozenset(run(case, cuts))
 
 
-class Elsewhere(xscl.Engine):
-    """An engine whose documents were shredded elsewhere, but for some of them."""
-
-    def __init__(self, shares: Sequence[int], stale: Sequence[bool]) -> None:
-        super().__init__()
-        self._folder = tempfile.TemporaryDirectory()
-        self._artefacts = ArtefactDirectory(Path(self._folder.name) / "patterns")
-        self._portions = Path(self._folder.name) / "portion"
-        self._loaded = LoadedArtefact()
-        self._shares, self._stale = cycle(shares), cycle(stale)
-        self.host.ingest.publish_patterns(self._artefacts)
-
-    def close(self) -> None:
-        super().close()
-        self._folder.cleanup()
-
-    def push(self, documents: Iterable[xscl.Document] | xscl.Document, **_: Any) -> PushResult:
-        assert isinstance(documents, list)
-        if not next(self._stale):
-            self.host.ingest.publish_patterns(self._artefacts)
-        parts = list[BatchPart]()
-        while rest := documents[sum(part.count for part in parts) :]:
-            share = rest[: next(self._shares)]
-            parts.append(BatchPart(self._shredded(share), 0, len(share)))
-            parts.append(BatchPart(None, 0, len(rest[len(share) :][:1])))
-        return self.host.ingest.push(documents, parts=parts)
-
-    def _shredded(self, documents: Sequence[xscl.Document]) -> RemoteBindings:
-        version = current(self._artefacts.directory)
-        assert version is not None
-        automaton = self._loaded.of(self._artefacts.directory, version)
-        assert automaton is not None
-        write_bindings(self._portions, compute_bindings(automaton, version, texts_of(documents)))
-        return read_bindings(self._portions)
-
-
 @examples(3)
-@given(
-    case=histories(),
-    cuts=CUTS,
-    shares=st.lists(st.integers(1, 4), min_size=1, max_size=3),
-    stale=st.lists(st.booleans(), min_size=1, max_size=4),
-)
-def test_documents_may_be_shredded_elsewhere(
-    case: Case, cuts: list[bool], shares: list[int], stale: list[bool]
-) -> None:
-    found = run(case, cuts, lambda: Elsewhere(shares, stale))
+@given(case=histories(), cuts=CUTS, buckets=st.sampled_from([1, 4, 64]))
+def test_documents_may_be_evaluated_elsewhere(case: Case, cuts: list[bool], buckets: int) -> None:
+    found = run(case, cuts, lambda: EngineWithExecutors(buckets=buckets))
     _agrees(found, case)
     assert found == run(case, cuts)
 

@@ -20,12 +20,11 @@ from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.heartbeat import ON_THE_WAY, Heartbeat
-from xscl.ingestion.pipeline import DirectConsumer
+from xscl.ingestion.pipeline import Consumer
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.polling.stored_feeds import heard_until
 from xscl.server.serve import ServeSettings, Service
-from xscl.shredding.arrivals import BatchPart
 from xscl.subscriptions.match import Match
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -61,7 +60,7 @@ class Place:
         self.consume()
 
     def consume(self) -> None:
-        DirectConsumer(self.spool, EngineSink(self.engine)).run_once()
+        Consumer(self.spool, EngineSink(self.engine)).run_once()
 
     def at(self, now: float) -> list[tuple[str, ...]]:
         """Return the documents of the matches that are there once it is so late."""
@@ -244,9 +243,8 @@ def test_beats_keep_their_places_when_poison_is_taken_out() -> None:
     with Engine() as engine:
         engine.subscribe("silence", SILENCE)
         given = [document("p", 1), document("a", 10), document("q", 1), document("b", 11)]
-        parts = [BatchPart(None, 0, 4)]
         batch = BatchKey("q", 1, 1, (Beat(3, 12 * SECOND), Beat(4, 13 * SECOND)))
-        found = engine.host.ingest.push(given, source=batch, parts=parts, poison={0, 2})
+        found = engine.host.ingest.push(given, source=batch, poison={0, 2})
         assert [match.documents for match in found] == [("a",)]
         assert engine.sql("SELECT docid FROM late").to_pylist() == [{"docid": "b"}]
         assert engine.push(given, source=batch) == []

@@ -15,7 +15,7 @@ import pytest
 from tests.corpus import Corpus, shared_folder
 from tests.xscl.polling.scripted import Place, Server, placed, reply, serving
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.pipeline import BatchSink, Consumer, DirectConsumer
+from xscl.ingestion.pipeline import BatchSink, Consumer
 from xscl.polling.feed import Feed, tag_name
 from xscl.subscriptions.matches import Matches
 
@@ -50,7 +50,7 @@ def snapshots(corpus: Path, names: Iterable[str]) -> list[tuple[datetime, Path]]
 
 def directly(place: Place, sink: BatchSink) -> Consumer:
     """The consumer without Spark."""
-    return DirectConsumer(place.spool, sink)
+    return Consumer(place.spool, sink)
 
 
 def replay(

@@ -30,7 +30,7 @@ from tests.xscl.polling.scripted import (
 )
 from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.pipeline import DirectConsumer
+from xscl.ingestion.pipeline import Consumer
 from xscl.polling.byte_budget import ByteBudget
 from xscl.polling.feed import Feed
 from xscl.polling.feed_poller import keep_polling, poll_now, prepare
@@ -131,7 +131,7 @@ def follow_all(place: Place, given: Case) -> None:
 
 
 def consume(place: Place, spool: Spool) -> Found:
-    DirectConsumer(spool, EngineSink(place.engine)).run_once()
+    Consumer(spool, EngineSink(place.engine)).run_once()
     return {(match.subscription, match.documents) for match in place.engine.matches()}
 
 

@@ -30,7 +30,7 @@ from xscl.engine.disk_guard import DiskFull
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.pipeline import DirectConsumer
+from xscl.ingestion.pipeline import Consumer
 from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_poller import PollSettings, follow
@@ -408,7 +408,7 @@ def test_status_counts_matches_as_the_engine_does(place: DataDirectory) -> None:
         two = b"<a><b>u</b><b>v</b></a>"
         spool.append([Document("S", f"e{n}", n, two) for n in (3, 4)], 2)
         spool.append([Document("S", "e4", 5, two + b"<!-- again -->")], 3)
-        DirectConsumer(spool, EngineSink(engine), batch=1).run_once()
+        Consumer(spool, EngineSink(engine), batch=1).run_once()
         engine.subscribe("late", pairs)
         after = status(store, place)
         expected = len(engine.matches())
@@ -448,7 +448,7 @@ def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: DataDirectory) -
             return found.documents, found.matches, found.position, found.waiting
 
         assert look(0) == (0, 0, 0, 2)
-        consumer = DirectConsumer(spool, EngineSink(engine))
+        consumer = Consumer(spool, EngineSink(engine))
         consumer.run_once()
         assert look(15) == (0, 0, 1, 0)
         assert look(5) == (2, 1, 1, 0)

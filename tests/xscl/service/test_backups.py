@@ -25,7 +25,7 @@ from xscl.engine.disk_guard import LEAST
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.pipeline import DirectConsumer
+from xscl.ingestion.pipeline import Consumer
 from xscl.service import backups
 from xscl.service.restore import restore
 from xscl.store.store import Store
@@ -83,7 +83,7 @@ def test_c18_a_backup_of_a_service_is_a_batch_boundary_and_opens(
         with Engine(home.database) as engine, Spool(home.spool) as spool:
             before = known(engine)
             is_whole(engine, before)
-            DirectConsumer(spool, EngineSink(engine)).run_once()
+            Consumer(spool, EngineSink(engine)).run_once()
             after = known(engine)
             is_whole(engine, after)
             assert after >= max(before, acknowledged), "what was acknowledged is in it"

@@ -29,7 +29,6 @@ from xscl.shredding.batch import shape, shred
 from xscl.shredding.batch.shred import WitnessColumns
 from xscl.shredding.conditions import index, substrings
 from xscl.shredding.nodes.tree import number_nodes
-from xscl.shredding.remote.artefact import packed, unpacked
 
 STREAMS = (("S",), ("S",), ("T",), ("S", "T"))
 Arrival = tuple[etree._Element, tuple[str, ...]]
@@ -161,13 +160,6 @@ def test_everything_may_leave_in_any_order() -> None:
                 assert found(automaton, arrivals) == wanted(asked, arrivals)
         assert len(automaton) == 0
         assert not automaton.reads(("S", "T"))
-
-
-def test_an_automaton_elsewhere_finds_the_same() -> None:
-    for seed in range(8):
-        for automaton, asked, arrivals in history(seed):
-            other = Automaton.of(unpacked(packed(automaton.parts())))
-            assert found(other, arrivals) == wanted(asked, arrivals)
 
 
 def test_shapes_that_do_not_come_again_after_a_change_leave(

@@ -168,9 +168,9 @@ def test_a_sink_may_fail_and_may_act_several_times(run: StreamRun) -> None:
 
 def test_a_worker_drops_join_states_that_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of ended streams, and of buckets that other workers have."""
-    live: dict[tuple[str, int], streaming._Live] = {}
+    live: dict[tuple[str, int], streaming.Live] = {}
     monkeypatch.setattr(streaming, "_live", live)
-    state = streaming._Live("", Bucket(0, 1), Waiting(0), 0.0)
+    state = streaming.Live("", Bucket(0, 1), Waiting(0), 0.0)
     streaming._remember(("ended", 0), state)
     streaming._remember(("going on", 0), state)
     assert len(live) == 2

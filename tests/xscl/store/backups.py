@@ -15,7 +15,7 @@ from feeds.spool import Spool
 from xscl.engine.backup import MANIFEST
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.pipeline import DirectConsumer
+from xscl.ingestion.pipeline import Consumer
 
 SUBSCRIPTIONS = {
     "twice": "S//a->x FOLLOWED BY{x=y, 9} S//a->y",
@@ -47,7 +47,7 @@ def consumed(home: DataDirectory) -> list[tuple[str, str, tuple[str, ...]]]:
     """Consume what waits, end the input, and return all matches."""
     with xscl.Engine(home.database) as engine:
         with Spool(home.spool) as spool:
-            DirectConsumer(spool, EngineSink(engine)).run_once()
+            Consumer(spool, EngineSink(engine)).run_once()
         engine.flush()
         return sorted(found(engine))
 

@@ -13,7 +13,7 @@ from tests.xscl.store.backups import batch, subscribed
 from xscl.engine.backup import back_up
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.pipeline import DirectConsumer
+from xscl.ingestion.pipeline import Consumer
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with subscribed(home.database) as engine, Spool(home.spool) as spool:
         for number in range(2):
             spool.append(batch(number), number)
-        DirectConsumer(spool, EngineSink(engine)).run_once()
+        Consumer(spool, EngineSink(engine)).run_once()
         for number in range(2, 4):
             spool.append(batch(number), number)
         with closing(engine.host.connect()) as store:

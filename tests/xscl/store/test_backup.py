@@ -30,7 +30,7 @@ from xscl.engine import backup as backup_module
 from xscl.engine.backup import Backup, back_up, read_backup
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.pipeline import DirectConsumer
+from xscl.ingestion.pipeline import Consumer
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository
 from xscl.service import restore as restore_module
@@ -133,7 +133,7 @@ def test_segments_that_are_deleted_while_the_store_is_copied(
         def consumed_meanwhile(archive: Any, name: str, *given: Any) -> Any:
             added = adding(archive, name, *given)
             if name == DATABASE:
-                DirectConsumer(spool, EngineSink(engine)).run_once()
+                Consumer(spool, EngineSink(engine)).run_once()
                 assert spool.forget(3) == 3
             return added
 
@@ -219,7 +219,7 @@ def without_spool(home: DataDirectory, target: Path, known: int = 0) -> Backup:
     with subscribed(home.database) as engine:
         append(home, *range(2))
         with Spool(home.spool) as spool:
-            DirectConsumer(spool, EngineSink(engine)).run_once()
+            Consumer(spool, EngineSink(engine)).run_once()
         if known:
             with FeedRepository(engine) as feeds:
                 feeds.record([feeds.add(FeedRequest("http://a.example/"))], segment=known)
@@ -355,7 +355,7 @@ def test_a_restore_that_is_killed_leaves_the_old_store_or_none(
 ) -> None:
     append(home, *range(4, PUSHES))
     expected = consumed(home)
-    home.checkpoint.mkdir()
+    home.spark.mkdir()
     done = subprocess.run(
         [sys.executable, "-c", RESTORE, str(backup), str(home.path)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -398,7 +398,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with xscl.Engine(home.database) as engine:
         append(home, *range(3))
         with Spool(home.spool, read_only=True) as spool:
-            DirectConsumer(spool, EngineSink(engine), batch=1).run_once()
+            Consumer(spool, EngineSink(engine), batch=1).run_once()
         shutil.copytree(home.path, place)
     return place
 

@@ -35,12 +35,13 @@ from templates.batch_join import FOUND
 from templates.columns.columns import Column, steps
 from templates.errors import EvaluationError
 from templates.model.relations import VALUES, Witnesses
-from templates.model.result_bound import Cut
+from templates.model.result_bound import Cut, grouped
 from templates.processor import Processor
 from xscl.documents.composite_events import Composite, CompositeEvents, joined
 from xscl.errors import EvaluationFailed
 from xscl.planning.operators.leaves import Leaves
 from xscl.planning.operators.reader import Reader
+from xscl.store.queries.tables import LEVELS
 
 AT_ONCE = 100_000
 """Results that are made into composites at once; the rest waits as columns."""
@@ -170,6 +171,7 @@ class Joins:
     _uses: Counter[Operator] = field(default_factory=Counter, init=False)  # of each inlet
     _witnesses: list[Witnesses] = field(default_factory=list, init=False)
     _again: list[tuple[int, int, Composite]] = field(default_factory=list, init=False)
+    _elsewhere: list[tuple[pa.Table, Sequence[Cut]]] = field(default_factory=list, init=False)
     results: int = field(default=0, init=False)
     seconds: float = field(default=0.0, init=False)
 
@@ -184,6 +186,12 @@ class Joins:
         """Take the witnesses of documents in."""
         self._witnesses.append(witnesses)
         self._batch.touch(self)
+
+    def take_found(self, found: pa.Table, cuts: Sequence[Cut]) -> None:
+        """Take the results in that were found elsewhere (`FOUND`), and joins over the bound."""
+        if found.num_rows or cuts:
+            self._elsewhere.append((found, cuts))
+            self._batch.touch(self)
 
     def attach(self, source: Operator, stream: int) -> None:
         """Join the composites of an operator; once for all joins that read it."""
@@ -224,10 +232,20 @@ class Joins:
             ) from error
         kept = self._processor.are_stored(witnesses.bindings["pair"].to_numpy())
         self.documents.update(np.unique(witnesses.bindings["doc"].to_numpy()[kept]).tolist())
-        if not self.operators:  # there is no other round
+        elsewhere, self._elsewhere = self._elsewhere, []
+        if elsewhere:
+            found = pa.concat_tables((found, *(one for one, _ in elsewhere)))
+            cuts = [*cuts, *(cut for _, some in elsewhere for cut in some)]
+        if not self.operators and not elsewhere:  # there is no other round
             self._end_rounds(found, cuts)
         elif found.num_rows or cuts:
-            self._rounds.add(self._processor.grouped(found), cuts)
+            self._rounds.add(grouped(found, self._ranks), cuts)
+
+    def _ranks(self, docs: Column) -> Column:
+        """Return the places of documents in the order of arrival, of any that have arrived."""
+        ranks = self._processor.ranks(docs)
+        # Documents without witnesses here are those that others have evaluated.
+        return np.where(ranks < 0, docs * LEVELS, ranks)
 
     def _place(self, qid: int) -> tuple[int, int]:
         """Return the place of a join in an order in which each one follows those that it reads.
@@ -292,7 +310,7 @@ class Joins:
             yield rows
             return
         docs = (rows["doc1"].to_numpy(), rows["doc2"].to_numpy())
-        rank = np.maximum(*(self._processor.ranks(one) for one in docs))
+        rank = np.maximum(*map(self._ranks, docs))
         order = np.argsort(rank, kind="stable")
         first = steps(rank[order])
         cuts = first[np.flatnonzero(np.diff(first // AT_ONCE)) + 1]

@@ -8,12 +8,10 @@ below.  Its configurations at the nodes of documents are computed lazily
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from dataclasses import replace
 
-from xscl.language.syntax import Block, Condition, NameTest, Operand, Step
+from xscl.language.syntax import Block, Condition, NameTest, Step
 from xscl.shredding.automaton.automaton_states import (
     AutomatonState,
     IndexedPlaces,
@@ -32,19 +30,6 @@ _ROOT = Step(NameTest(None, None))  # of the document node, which no step leads 
 TIDY = 1_000  # conditions beyond twice those of last time, after which unused ones are forgotten
 
 
-@dataclass(frozen=True, slots=True)
-class AutomatonParts:
-    """The parts of an automaton: places by their numbers, those of the streams first.
-
-    A place is the number of the one above and its step; an entry the pair, its
-    lower and its upper place, and the last three parts of `PairEntry`.
-    """
-
-    streams: list[str]
-    places: list[tuple[int, Step]]
-    entries: list[tuple[int, int, int, bool, Operand | None, bool]]
-
-
 class Automaton:
     """The shared automaton of all streams; each stream has its own initial state."""
 
@@ -59,7 +44,6 @@ class Automaton:
         self.unevaluated = ExpressionTallies()
         self.one_sided = ExpressionTallies()  # expressions that have compared a number with a text
         self.changes = 0  # so far, of whatever kind
-        self._token = secrets.token_hex(8)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -67,11 +51,6 @@ class Automaton:
     def __iter__(self) -> Iterator[int]:
         """Yield the installed pairs of variables."""
         return iter(self._entries)
-
-    @property
-    def version(self) -> str:
-        """The version of the automaton, unique across all processes."""
-        return f"{self._token}-{self.changes}"
 
     # -- Building --------------------------------------------------------------------------
 
@@ -233,45 +212,6 @@ class Automaton:
         state.places -= 1
         if not state.places:
             state.unlink()
-
-    # -- Elsewhere -------------------------------------------------------------------------
-
-    def parts(self) -> AutomatonParts:
-        """Return the parts of the automaton, for another process."""
-        numbers: dict[int, int] = {}
-        streams: list[str] = []
-        places: list[tuple[int, Step]] = []
-        for stream, root in self._roots.items():
-            numbers[id(root)] = len(streams)
-            streams.append(stream)
-
-        def number(place: PatternPlace) -> int:
-            new = [*takewhile(lambda one: id(one) not in numbers, place.upward())]
-            for one in reversed(new):
-                assert one.parent is not None, "the places of all streams are numbered"
-                step = replace(one.state.step, conditions=one.conditions)
-                places.append((numbers[id(one.parent)], step))
-                numbers[id(one)] = len(streams) + len(places) - 1
-            return numbers[id(place)]
-
-        entries = [
-            (e.pair, number(e.second), number(e.first), e.valued, e.derived, e.alone)
-            for e in self._entries.values()
-        ]
-        return AutomatonParts(streams, places, entries)
-
-    @classmethod
-    def of(cls, parts: AutomatonParts) -> Automaton:
-        """Return the automaton that has these parts."""
-        automaton = cls()
-        places = [automaton._root(stream) for stream in parts.streams]
-        for above, step in parts.places:
-            places.append(automaton._below(places[above], step))
-        for pair, second, first, valued, derived, alone in parts.entries:
-            upper, lower = places[first], places[second]
-            distance = lower.distance(upper)
-            automaton._enter(PairEntry(pair, upper, lower, distance, valued, derived, alone))
-        return automaton
 
     # -- Running ---------------------------------------------------------------------------
 

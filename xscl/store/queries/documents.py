@@ -45,6 +45,16 @@ def documents_of_streams(store: Store, prefix: str) -> Numbers:
     return found_numbers(store, query, [prefix])
 
 
+def documents_from(store: Store, time: int) -> Numbers:
+    """Return the documents of a time or later that have a text, in the order of their numbers."""
+    return found_numbers(
+        store,
+        "SELECT doc FROM state.document WHERE ts >= ? AND doc IN (SELECT doc FROM state.text)"
+        " ORDER BY doc",
+        [time],
+    )
+
+
 def expired_documents(
     store: Store, before: int, *, kept: Numbers, firsts: Collection[int]
 ) -> Numbers:

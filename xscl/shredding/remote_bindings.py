@@ -1,16 +1,13 @@
 """Witnesses from other processes: portions of shredded documents.
 
 A portion numbers its documents from 0.  Their numbers in the order of arrival, and
-whether they are accepted, are known only when the batch is assembled (`merge_bindings`).  A
-portion is a file of two Arrow streams.
+whether they are accepted, are known only when the batch is assembled (`merge_bindings`).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -26,9 +23,6 @@ from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch.known_markup import MarkupCache
 from xscl.shredding.batch.shred import WitnessColumns
 
-_VERSION = b"version"
-_REFUSED = b"refused"
-
 Numbers = npt.NDArray[np.int64]
 Text: TypeAlias = tuple[tuple[str, ...], bytes]
 """What stage 1 needs of a document: its streams and its text."""
@@ -42,19 +36,28 @@ def texts_of(documents: Iterable[Document]) -> list[Text]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RemoteBindings:
-    """The witnesses of some documents, by a version of the automaton.
+    """The witnesses of some documents.
 
     `bindings` and `values` are as in `Witnesses`, where `doc` is the place of a
     document in the portion; `refused` are the places of those that are no XML.
     """
 
-    version: str
     bindings: pa.Table
     values: pa.Table
     refused: frozenset[int]
 
+    def chosen(self, pairs: Numbers) -> RemoteBindings:
+        """Return the witnesses of some pairs of variables, with the values that they have."""
+        bindings = self.bindings.filter(pa.array(np.isin(self.bindings["pair"], pairs)))
+        value = bindings["value"].combine_chunks()
+        used = np.unique(value.drop_null().to_numpy())
+        column = bindings.schema.get_field_index("value")
+        moved = pc.index_in(value, value_set=pa.array(used, value.type))
+        bindings = bindings.set_column(column, bindings.schema.field(column), moved)
+        return RemoteBindings(bindings, self.values.take(pa.array(used)), self.refused)
 
-def compute_bindings(automaton: Automaton, version: str, texts: Iterable[Text]) -> RemoteBindings:
+
+def compute_bindings(automaton: Automaton, texts: Iterable[Text]) -> RemoteBindings:
     """Return the witnesses of documents; those that cannot be parsed have none."""
     columns = WitnessColumns(automaton)
     refused: set[int] = set()
@@ -66,38 +69,7 @@ def compute_bindings(automaton: Automaton, version: str, texts: Iterable[Text]) 
             except MalformedDocument:
                 refused.add(place)
     bindings, values = columns.tables()
-    return RemoteBindings(version, bindings, values, frozenset(refused))
-
-
-# -- As a file -----------------------------------------------------------------------------
-
-
-def write_bindings(path: Path, portion: RemoteBindings) -> None:
-    """Write the file of a portion atomically."""
-    metadata = {
-        _VERSION: portion.version.encode(),
-        _REFUSED: ",".join(map(str, sorted(portion.refused))).encode(),
-    }
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with pa.OSFile(str(temporary), "wb") as file:
-        for table in (portion.bindings.replace_schema_metadata(metadata), portion.values):
-            with pa.ipc.new_stream(file, table.schema) as writer:
-                writer.write_table(table)
-    os.replace(temporary, path)
-
-
-def read_bindings(path: Path) -> RemoteBindings:
-    """Return the portion in a file."""
-    with pa.memory_map(str(path)) as file:
-        bindings, values = (pa.ipc.open_stream(file).read_all() for _ in range(2))
-    metadata = bindings.schema.metadata
-    refused = metadata[_REFUSED].decode()
-    return RemoteBindings(
-        metadata[_VERSION].decode(),
-        bindings,
-        values,
-        frozenset(map(int, refused.split(","))) if refused else frozenset(),
-    )
+    return RemoteBindings(bindings, values, frozenset(refused))
 
 
 # -- In a batch ----------------------------------------------------------------------------

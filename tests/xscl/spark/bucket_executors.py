@@ -1,0 +1,149 @@
+"""The executors of a service without Spark: its source and its processors, in this process."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import xscl
+from feeds.documents import DocumentColumns
+from feeds.spool import Spool
+from xscl.documents.consumed_offsets import DIRECT, BatchKey
+from xscl.engine.ingest import PushResult
+from xscl.spark import streaming
+from xscl.spark.bound import SHARES
+from xscl.spark.executors import SparkExecutors
+from xscl.spark.spool_parts import SpoolJoin
+from xscl.spark.spool_source import Offer, SpoolReader
+
+
+class MapState:
+    """A map of Spark's state of one key."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+    def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:
+        self.rows[key] = value
+
+    def iterator(self) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+        return iter(self.rows.items())
+
+    def keys(self) -> Iterator[tuple[Any, ...]]:
+        return iter(list(self.rows))
+
+    def removeKey(self, key: tuple[Any, ...]) -> None:
+        del self.rows[key]
+
+
+class ValueState:
+    """A value of Spark's state of one key."""
+
+    def __init__(self) -> None:
+        self.row: tuple[Any, ...] | None = None
+
+    def get(self) -> tuple[Any, ...] | None:
+        return self.row
+
+    def exists(self) -> bool:
+        return self.row is not None
+
+    def update(self, row: tuple[Any, ...]) -> None:
+        self.row = row
+
+
+class Handle:
+    """The handle of the state of one key."""
+
+    def getMapState(self, name: str, key: str, value: str) -> MapState:
+        return MapState()
+
+    def getValueState(self, name: str, schema: str) -> ValueState:
+        return ValueState()
+
+
+class PartRow:
+    """A row of `PARTS`."""
+
+    def __init__(self, row: Mapping[str, Any]) -> None:
+        self.__dict__.update(row)
+
+
+class BucketExecutors(SparkExecutors):
+    """Executors in this process, that lose what a worker keeps in memory now and then."""
+
+    def __init__(
+        self, engine: xscl.Engine, spool: Path, directory: Path, *, buckets: int, seed: int = 0
+    ) -> None:
+        self._random = random.Random(seed)
+        super().__init__("local", engine, spool, directory, buckets)
+
+    def _start_query(self) -> None:
+        options = {
+            name: str(value) for name, value in self._options(self._random.choice([1, 3])).items()
+        }
+        self._reader = SpoolReader(options)
+        self._joins: dict[int, SpoolJoin] = {}
+        self._query = object()  # type: ignore[assignment]  # of which nothing is asked
+
+    def _end_query(self) -> None:
+        self._query = None
+        super()._end_query()
+
+    def _run(self, offer: Offer) -> pa.Table:
+        start = asdict(self._offered)
+        self._offer(replace(offer, number=self._offered.number + 1))
+        end = self._reader.latestOffset(start, None)  # type: ignore[arg-type]  # not read
+        parts = defaultdict(list)
+        for partition in self._reader.partitions(start, end):
+            for batch in self._reader.read(partition):
+                for row in batch.to_pylist():
+                    parts[row["bucket"]].append(PartRow(row))
+        found: list[dict[str, Any]] = []
+        for bucket, rows in sorted(parts.items()):
+            if bucket not in self._joins:
+                self._joins[bucket] = self._joining()
+                self._joins[bucket].init(Handle())  # type: ignore[arg-type]  # as much as is used
+            if self._random.random() < 0.2:
+                streaming._live.clear()
+            self._random.shuffle(rows)
+            joined = self._joins[bucket].handleInputRows((bucket,), iter(rows), None)  # type: ignore[arg-type]  # as above
+            found += (row.asDict() for row in joined)
+        return pa.Table.from_pylist(found, schema=SHARES)
+
+
+class EngineWithExecutors(xscl.Engine):
+    """An engine whose documents pass executors in this process."""
+
+    def __init__(
+        self, path: str | Path | None = None, *, buckets: int = 4, **settings: Any
+    ) -> None:
+        super().__init__(path, **settings)
+        self._opened = ExitStack()
+        folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory()))
+        self._spool = self._opened.enter_context(Spool(folder / "spool"))
+        self.executors = BucketExecutors(self, folder / "spool", folder / "spark", buckets=buckets)
+
+    def push(self, documents: Iterable[xscl.Document] | xscl.Document, **given: Any) -> PushResult:
+        documents = [documents] if isinstance(documents, xscl.Document) else list(documents)
+        if not documents:
+            return super().push(documents, **given)
+        number = self._spool.append(documents, 0)
+        with self.executors.between():
+            columns = DocumentColumns.of(documents)
+            found = self.executors.evaluate([number], columns)
+            source = BatchKey(DIRECT, number, number)
+            return self.host.ingest.push(documents, evaluated=found, **{**given, "source": source})
+
+    def close(self) -> None:
+        self.executors.close()
+        super().close()
+        self._opened.close()

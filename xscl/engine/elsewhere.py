@@ -1,0 +1,180 @@
+"""Rows of R_T that others evaluate, and their results as a push takes them in.
+
+Executors number the documents that they get; an engine numbers those that it accepts.  A document
+of an earlier run has the engine's number there, too; those of a run are numbered from `FIRST` on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from feeds.documents import DocumentColumns
+from templates.batch_join import FOUND
+from templates.columns.columns import Column, among
+from templates.model.result_bound import Cut
+from xscl.documents.document_log import AcceptedDocuments
+from xscl.engine.state import EngineState
+from xscl.inspection.backfill import witnesses
+from xscl.planning.planned_subscriptions import is_leaf
+from xscl.shredding.arrivals import Arrivals, BatchPart
+from xscl.store.queries.documents import documents_from
+from xscl.store.queries.tables import LEVELS
+
+FIRST = 1 << 40
+"""The number of the first document of a run; above all numbers of an engine."""
+
+RESULTS = FOUND.append(pa.field("ts", pa.int64()))
+"""Results of executors: doc1 and doc2 are their numbers, `ts` is the time of the older document."""
+
+
+class Evaluated(NamedTuple):
+    """The outcome of documents on executors, which have the `numbers` there, in order.
+
+    `parts` are their witnesses, `results` what they complete (`RESULTS`), `cuts` rows of R_T and
+    documents with too many results.
+    """
+
+    numbers: Column
+    parts: Sequence[BatchPart]
+    results: pa.Table
+    cuts: Sequence[tuple[int, int]]
+
+
+class Executors(Protocol):
+    """The evaluator of stage 1, and of rows of R_T with a designated equality."""
+
+    def between(self) -> AbstractContextManager[None]:
+        """Return a context in which no documents are under way.
+
+        A plan that changes while they are would be that of some of their results only.
+        """
+
+    def evaluate(self, segments: Sequence[int], documents: DocumentColumns) -> Evaluated:
+        """Evaluate the documents of segments of the spool; the caller is in `between`.
+
+        Segments that were evaluated and then not consumed may come again.
+        """
+
+    def stop(self) -> None:
+        """End what is under way; from any thread or signal handler."""
+
+
+class Numbered(NamedTuple):
+    """Accepted documents by their numbers on executors, which are in order, and their times."""
+
+    numbers: Column
+    docs: Column
+    ts: Column
+
+    @classmethod
+    def of(cls, numbers: Column, accepted: AcceptedDocuments) -> Numbered:
+        """Return the accepted ones of documents."""
+        return cls(numbers[accepted.places], accepted.arrivals.docs, accepted.arrivals.ts)
+
+    def chosen(self, mask: Column) -> Numbered:
+        """Return the documents of a mask."""
+        return Numbered(self.numbers[mask], self.docs[mask], self.ts[mask])
+
+    def documents(self, numbers: Column) -> Column:
+        """Return the documents of numbers; -1 for those that are not among these."""
+        if not len(self.numbers):
+            return np.full(len(numbers), -1)
+        at = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
+        return np.where(self.numbers[at] == numbers, self.docs[at], -1)
+
+
+_NONE = np.empty(0, np.int64)
+
+
+class Numbering:
+    """The documents of an engine by their numbers on executors; guarded by the engine's lock."""
+
+    def __init__(self) -> None:
+        self._known = Numbered(_NONE, _NONE, _NONE)
+
+    def add(self, accepted: Numbered, oldest: int) -> None:
+        """Add the documents of a committed transaction, and forget those from before a time."""
+        # A batch that was broken off comes again; what it had then is not accepted twice.
+        known = self._known.chosen(self._known.ts >= oldest)
+        self._known = Numbered(*map(np.concatenate, zip(known, accepted, strict=True)))
+
+    def documents(self, numbers: Column) -> Column:
+        """Return the documents of numbers; -1 for those that the engine has not."""
+        return np.where(numbers < FIRST, numbers, self._known.documents(numbers))
+
+    def results(
+        self, state: EngineState, evaluated: Evaluated, newcomers: Numbered, arrivals: Arrivals
+    ) -> tuple[pa.Table, list[Cut]]:
+        """Return results of executors (`FOUND`) that arrivals complete, and cuts.
+
+        Executors also evaluate documents that are not accepted, and rows of R_T that were removed
+        meanwhile.  The clock that they know is the one before the batch, so they find at least what
+        the documents' own clocks leave.
+        """
+        elsewhere = state.registry.elsewhere.rows
+
+        def documents(numbers: Column) -> Column:
+            return np.maximum(self.documents(numbers), newcomers.documents(numbers))
+
+        rows = evaluated.results
+        qids = rows["qid"].to_numpy().astype(np.int64)
+        ones, others = (documents(rows[name].to_numpy()) for name in ("doc1", "doc2"))
+        newest = np.maximum(ones, others)
+        stays = among(qids, elsewhere) & (np.minimum(ones, others) >= 0)
+        stays &= among(newest, arrivals.docs)
+        of_rows, place = np.unique(qids[stays], return_inverse=True)
+        keeps = np.array([state.registry.row(qid).keep for qid in of_rows.tolist()], np.int64)
+        at = np.searchsorted(arrivals.docs, newest[stays])
+        stays[stays] = (
+            arrivals.clocks[at] - rows["ts"].to_numpy()[stays] <= keeps[place]
+        ) & ~_are_versions(state, arrivals, at, np.minimum(ones, others)[stays])
+        columns = {name: rows[name].filter(pa.array(stays)) for name in ("qid", "nodes")}
+        columns |= {"doc1": pa.array(ones[stays]), "doc2": pa.array(others[stays])}
+        found = pa.table(columns).select(FOUND.names).cast(FOUND)
+        cuts = []
+        for qid, number in evaluated.cuts:
+            (doc,) = documents(np.array([number])).tolist()
+            if among(np.array([qid]), elsewhere).any() and among(np.array([doc]), arrivals.docs):
+                cuts.append(Cut(qid, doc * LEVELS))
+        return _in_order(found), cuts
+
+
+def _in_order(found: pa.Table) -> pa.Table:
+    """Return results in their order, by doc2, doc1, qid, and then the nodes."""
+    nodes = found["nodes"].combine_chunks()
+    starts, flat = nodes.offsets.to_numpy(), np.append(nodes.flatten().to_numpy(), 0)
+    most = int(np.diff(starts).max(initial=0))
+    # Rows of R_T with fewer nodes are only compared up to these.
+    columns = [flat[np.minimum(starts[:-1] + at, len(flat) - 1)] for at in reversed(range(most))]
+    keys = [*columns, *(found[name].to_numpy() for name in ("qid", "doc1", "doc2"))]
+    return found.take(pa.array(np.lexsort(keys)))
+
+
+def _are_versions(state: EngineState, arrivals: Arrivals, at: Column, partners: Column) -> Column:
+    """Return a mask of the partners that are earlier versions of the arrivals at some places.
+
+    Executors know the first stream of a document only; a version may share another one.
+    """
+    bases = arrivals.bases[at]
+    again = bases != arrivals.docs[at]
+    stored = state.documents.stored(set(partners[again].tolist()))
+    found: Column = again.copy()
+    pairs = zip(bases[again].tolist(), partners[again].tolist(), strict=True)
+    found[again] = [stored[partner].base == base for base, partner in pairs]
+    return found
+
+
+def recall(state: EngineState, qids: Iterable[int]) -> None:
+    """Evaluate rows of R_T here from now on, with the witnesses of kept documents."""
+    qids = sorted(qids)
+    docs = documents_from(state.store, state.oldest_elsewhere())
+    numbers = sorted({pair for qid in qids for pair in state.registry.row(qid).pairs})
+    pairs = [pair for pair in map(state.registry.pairs.describe, numbers) if not is_leaf(pair)]
+    state.registry.withdraw(qids)
+    for some in list(witnesses(state.store, pairs, docs)):
+        state.processor.keep(some)

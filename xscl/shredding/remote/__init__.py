@@ -1,1 +1,0 @@
-"""The automaton on its way to other processes, and bindings on their way back."""

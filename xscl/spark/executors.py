@@ -1,0 +1,282 @@
+"""The executors of a service: stage 1 of all its documents, and the joins that they evaluate.
+
+A streaming query runs while the service does.  The service offers it one micro-batch after the
+other (`spool_source`), and takes what it finds.  The store alone says what was consumed: each query
+begins with an empty checkpoint, and gets the kept documents of the longest window first.  So a
+failure, wherever it is, ends in the same way as a restart.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+import numpy as np
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from feeds.documents import DocumentColumns
+from xscl.engine.elsewhere import FIRST, RESULTS, Evaluated
+from xscl.engine.facade import Engine
+from xscl.ingestion.pipeline import ExecutorsAway, PipelineError
+from xscl.spark.bound import SHARES_TYPE
+from xscl.spark.error_report import reason_of
+from xscl.spark.parts import PORTION
+from xscl.spark.plan_files import PlanFiles
+from xscl.spark.probe import probe
+from xscl.spark.service_plan import ServicePlan
+from xscl.spark.session import REPEATABLE, start_session
+from xscl.spark.spool_parts import SpoolJoin, found_in
+from xscl.spark.spool_source import NAME, Offer, SpoolSource
+from xscl.spark.streaming import BUCKETS, StreamSettings
+from xscl.store.queries.documents import documents_from
+from xscl.store.queries.past import kept_rows
+
+_log = logging.getLogger(__name__)
+
+_TICK = 0.1  # seconds between two looks at whether the query has ended
+_POLL = "50 milliseconds"  # between two looks of Spark at the offer
+_PAST = ("doc", "clock", "ts", "streams", "given", "xml")
+_TURN = 0.5
+"""Seconds for which the next batch lets registrations pass that wait for the one before."""
+
+
+class SparkExecutors:
+    """The executors of a Spark master for an engine and its spool; used by the consumer's thread.
+
+    `directory` is their own; executors on other machines see it, and the spool, under the same
+    path.
+    """
+
+    def __init__(
+        self, master: str, engine: Engine, spool: Path, directory: Path, buckets: int = BUCKETS
+    ) -> None:
+        self._master = master
+        self._engine = engine
+        self._buckets = buckets
+        self._spool = spool.absolute()
+        self._directory = directory.absolute()
+        self._stopping = threading.Event()
+        self._turn = threading.RLock()
+        self._waiting = 0  # registrations
+        self._session: SparkSession | None = None
+        self._query: StreamingQuery | None = None
+        self._found: SimpleQueue[pa.Table] = SimpleQueue()
+        self._offered = Offer()
+        self._next = FIRST  # the number of the next document
+        self._last: tuple[Sequence[int], Evaluated] | None = None
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._clear()
+        self._plan_again()
+        engine.host.transactions.changing = self._changing
+
+    def _plan_again(self) -> None:
+        """Begin a plan, for executors that have no documents."""
+        self._files = PlanFiles(self._directory / f"plan-{os.urandom(8).hex()}")
+        self._plan = ServicePlan(self._engine.host.transactions, self._files)
+
+    # -- Between two micro-batches ---------------------------------------------------------
+
+    @contextmanager
+    def between(self) -> Iterator[None]:
+        """Hold the turn of documents; registrations that wait come first."""
+        end = time.monotonic() + _TURN
+        while self._waiting and time.monotonic() < end:
+            time.sleep(0.001)
+        with self._turn:
+            yield
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Hold the turn of a registration."""
+        self._waiting += 1
+        try:
+            self._turn.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    # -- Documents -------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start Spark; raises PipelineError if it does not start, or does not see the files."""
+        with self._failing():
+            self._begin()
+
+    def evaluate(self, segments: Sequence[int], documents: DocumentColumns) -> Evaluated:
+        """Evaluate the documents of segments; raises ExecutorsAway, StoreError."""
+        if self._last is not None and self._last[0] == segments:
+            return self._last[1]  # which the store could not take
+        after, count = self._engine.host.ingest.segment, len(documents)
+        if not count:  # beats
+            self._last = segments, Evaluated(_NOTHING, (), RESULTS.empty_table(), ())
+            return self._last[1]
+        with self._failing():
+            if self._query is None or self._last is None or self._last[0][-1] != after:
+                self._begin()
+            version = self._plan.update()
+            clock = self._engine.host.state.documents.clock
+            numbers = np.arange(self._next, self._next + count)
+            offer = Offer(0, after, segments[-1], self._next, version, clock)
+            evaluated = found_in(self._run(offer), numbers)
+        self._next += count
+        self._last = segments, evaluated
+        return evaluated
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """End the query if something fails; raise what Spark raises as ExecutorsAway."""
+        try:
+            yield
+        except (PySparkException, Py4JError, PipelineError, OSError) as error:
+            self._end()
+            if isinstance(error, ExecutorsAway):
+                raise
+            if isinstance(error, PipelineError):
+                raise ExecutorsAway(error.message, hint=error.hint) from error
+            raise ExecutorsAway(f"Spark's executors are away: {reason_of(error)}") from error
+        except BaseException:
+            self._end()
+            raise
+
+    def _begin(self) -> None:
+        """Begin a query, with the kept documents of the longest window."""
+        self._end_query()
+        version = self._plan.update()
+        self._offer(Offer())
+        self._start_query()
+        with self._engine.host.transactions.committed() as state:
+            oldest, clock = state.oldest_elsewhere(), state.documents.clock
+            docs = documents_from(state.store, oldest)
+        past = self._directory / "past.arrow"
+        for start in range(0, len(docs), PORTION):
+            with self._engine.host.transactions.committed() as state:
+                rows = kept_rows(state.store, docs[start : start + PORTION]).select(_PAST)
+            with pa.OSFile(str(past), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+                writer.write_table(rows)
+            self._run(Offer(version=version, clock=clock, past=str(past)))
+        past.unlink(missing_ok=True)
+        segment = self._engine.host.ingest.segment
+        self._last = [segment], Evaluated(_NOTHING, (), RESULTS.empty_table(), ())
+
+    def _options(self, tasks: int) -> dict[str, str | int]:
+        """Return the options of the source of a query (`SpoolSource`)."""
+        return {
+            "offer": str(self._directory / "offer"),
+            "spool": str(self._spool),
+            "plan": str(self._files.directory),
+            "buckets": self._buckets,
+            "tasks": tasks,
+        }
+
+    def _start_query(self) -> None:
+        """Start a query without documents, in a session that is started if there is none."""
+        if self._session is None:
+            self._session = start_session(
+                self._master, scratch=self._directory, settings=REPEATABLE
+            )
+            self._session.dataSource.register(SpoolSource)
+        probe(self._session, self._files, (self._spool,))
+        found = self._found = SimpleQueue[pa.Table]()
+
+        def take(shares: DataFrame, number: int) -> None:
+            found.put(shares.toArrow())
+
+        options = self._options(self._session.sparkContext.defaultParallelism)
+        parts = self._session.readStream.format(NAME).options(**options).load()
+        buckets = parts.groupBy("bucket")
+        joined = buckets.transformWithState(self._joining(), SHARES_TYPE, "Append", "None")
+        writer = joined.writeStream.foreachBatch(take).trigger(processingTime=_POLL)
+        self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
+
+    def _joining(self) -> SpoolJoin:
+        """Return the processor of a query's buckets."""
+        settings = StreamSettings(self._buckets, 0, "time", content=False)
+        return SpoolJoin(self._files, os.urandom(8).hex(), settings)
+
+    @property
+    def _checkpoint(self) -> Path:
+        return self._directory / "checkpoint"
+
+    def _offer(self, offer: Offer) -> None:
+        """Write the file of an offer."""
+        path = self._directory / "offer"
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(asdict(offer)), "utf-8")
+        temporary.replace(path)
+        self._offered = offer
+
+    def _run(self, offer: Offer) -> pa.Table:
+        """Offer a micro-batch, and return its rows of `SHARES`."""
+        self._offer(replace(offer, number=self._offered.number + 1))
+        assert self._query is not None, "it was begun"
+        while not self._stopping.is_set():
+            try:
+                return self._found.get(timeout=_TICK)
+            except Empty:
+                if not self._query.isActive:
+                    failure = self._query.exception()
+                    reason = "the query has ended" if failure is None else reason_of(failure)
+                    raise ExecutorsAway(f"Spark's executors are away: {reason}") from failure
+        raise ExecutorsAway("the service ends")
+
+    # -- The end ---------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """End what is under way; from any thread or signal handler."""
+        self._stopping.set()
+
+    def restart(self) -> None:
+        """End Spark's session, whose files may have what was erased; the next documents begin one.
+
+        The caller excludes documents.
+        """
+        self._end()
+        self._clear()
+        self._plan_again()
+
+    def close(self) -> None:
+        """End the query and the session, and delete their files."""
+        self._engine.host.transactions.changing = nullcontext
+        self._end()
+        self._clear()
+
+    def _end_query(self) -> None:
+        query, self._query = self._query, None
+        self._last = None
+        if query is not None:
+            with suppress(PySparkException, Py4JError):
+                query.stop()
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+    def _end(self) -> None:
+        self._end_query()
+        session, self._session = self._session, None
+        if session is not None:
+            with suppress(PySparkException, Py4JError):
+                session.stop()
+
+    def _clear(self) -> None:
+        """Delete the files that executors read."""
+        for path in (*self._directory.glob("plan-*"), self._checkpoint):
+            shutil.rmtree(path, ignore_errors=True)
+        for name in ("past.arrow", "offer"):
+            (self._directory / name).unlink(missing_ok=True)
+
+
+_NOTHING = np.empty(0, np.int64)

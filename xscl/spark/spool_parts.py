@@ -1,0 +1,147 @@
+"""Documents of a service on executors: from the spool to parts, and in the buckets.
+
+An engine evaluates the other rows of R_T, so it gets the witnesses of their pairs of variables.
+Parts have neither texts nor names of documents: the engine has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Row
+
+from templates.columns.columns import Column
+from templates.model.relations import BINDINGS, VALUES
+from xscl.documents.document_ids import document_name
+from xscl.engine.elsewhere import FIRST, RESULTS, Evaluated
+from xscl.shredding.arrivals import BatchPart
+from xscl.shredding.remote_bindings import RemoteBindings, compute_bindings
+from xscl.spark.absences import ROWS
+from xscl.spark.bucket import Found, Read
+from xscl.spark.part_format import DOCUMENTS, WITNESSES, packed, unpacked
+from xscl.spark.parts import Part, divided, identities, keyed, part_rows
+from xscl.spark.plan_replica import PlanReplica
+from xscl.spark.streaming import BucketJoin, Live, PartData
+
+FOUND_RESULTS, FOUND_CUTS, FOUND_WITNESSES = range(3)
+"""Kinds of rows of `SHARES` that come from the buckets of a service."""
+
+_CUTS = pa.schema([("qid", pa.int64()), ("doc", pa.int64())])
+_PORTION = pa.schema(
+    [("first", pa.int64()), ("count", pa.int64()), ("refused", pa.list_(pa.int64()))]
+)
+
+
+class Arrived(NamedTuple):
+    """Documents with their numbers, as columns."""
+
+    numbers: Column
+    clocks: Column
+    ts: Column
+    streams: Sequence[tuple[str, ...]]
+    ids: Sequence[str]
+    xml: Sequence[bytes]
+
+
+def parts_of(
+    documents: Arrived, replica: PlanReplica, buckets: int, version: int
+) -> pa.RecordBatch:
+    """Shred documents, and return rows of `PARTS`."""
+    count = len(documents.xml)
+    found = compute_bindings(replica.automaton, zip(documents.streams, documents.xml, strict=True))
+    every = keyed(found.bindings, found.values["strVal"].to_pylist())
+    named = zip(documents.streams, documents.ids, strict=True)
+    names = [document_name(streams[0], one) if streams else one for streams, one in named]
+    table = pa.table(
+        {
+            "number": documents.numbers,
+            "clock": documents.clocks,
+            "ts": documents.ts,
+            **dict.fromkeys(("stream", "id"), pa.array([""] * count)),
+            "xml": pa.nulls(count, pa.binary()),
+            "version": np.full(count, version),
+            **identities(names, documents.xml),
+        },
+        schema=DOCUMENTS,
+    )
+    parts = divided(replica, buckets, table, every, ROWS.empty_table())
+    if count and documents.numbers[0] >= FIRST:
+        own = found.chosen(np.fromiter(replica.own.pairs, np.int64))
+        portion = pa.table(
+            [[documents.numbers[0]], [count], [sorted(found.refused)]], schema=_PORTION
+        )
+        data = packed(portion), packed(own.bindings), packed(own.values)
+        parts.append(Part(WITNESSES, *data))
+    return part_rows(parts, version, int(documents.clocks.max(initial=_BEFORE)))
+
+
+_BEFORE = np.iinfo(np.int64).min
+
+
+class SpoolJoin(BucketJoin):
+    """Joins the parts of one bucket for an engine, and passes witnesses on."""
+
+    def _beside(self, parts: Sequence[PartData]) -> Iterator[Row]:
+        for portion, bindings, values in parts:
+            columns = {"portion": [portion], "bindings": [bindings], "values": [values]}
+            yield Row(share=FOUND_WITNESSES, found=packed(pa.table(columns)))
+
+    def _results(self, live: Live, replica: PlanReplica, read: Read, clock: int) -> Iterator[Row]:
+        documents, bindings = read.documents, read.bindings
+        if not documents.num_rows:
+            return
+        if documents["number"][-1].as_py() < FIRST:  # of the past: their results are known
+            live.bucket.restore(replica, documents, bindings)
+            return
+        found = live.bucket.join(replica, documents, bindings)
+        for kind, table in _numbered(found, live.bucket.table, live.bucket.first):
+            if table.num_rows:
+                yield Row(share=kind, found=packed(table))
+
+
+def _numbered(found: Found, documents: pa.Table, first: int) -> Iterator[tuple[int, pa.Table]]:
+    """Yield results and cuts of a bucket with the numbers that documents have everywhere."""
+    numbers, ts = (documents[name].to_numpy() for name in ("number", "ts"))
+    ones, others = (found.rows[name].to_numpy() - first for name in ("doc1", "doc2"))
+    columns = {
+        "qid": found.rows["qid"],
+        "doc1": numbers[ones],
+        "doc2": numbers[others],
+        "nodes": found.rows["nodes"],
+        "ts": ts[np.minimum(ones, others)],
+    }
+    yield FOUND_RESULTS, pa.table(columns).cast(RESULTS)
+    qids, docs = zip(*found.cuts, strict=True) if found.cuts else ((), ())
+    yield FOUND_CUTS, pa.table([qids, numbers[np.array(docs, np.int64) - first]], schema=_CUTS)
+
+
+def found_in(shares: pa.Table, numbers: Column) -> Evaluated:
+    """Return what executors found in the documents of some numbers: rows of `SHARES`."""
+    results = [RESULTS.empty_table()]
+    cuts: list[tuple[int, int]] = []
+    portions: list[tuple[int, BatchPart]] = []
+    for kind, data in zip(*(shares[name].to_pylist() for name in ("share", "found")), strict=True):
+        table = unpacked(data)
+        if kind == FOUND_RESULTS:
+            results.append(table.cast(RESULTS))
+        elif kind == FOUND_CUTS:
+            cuts += zip(table["qid"].to_pylist(), table["doc"].to_pylist(), strict=True)
+        else:
+            portions += map(_portion, table.to_pylist())
+    parts = [part for _, part in sorted(portions, key=itemgetter(0))]
+    return Evaluated(numbers, parts, pa.concat_tables(results), cuts)
+
+
+def _portion(data: Mapping[str, bytes]) -> tuple[int, BatchPart]:
+    """Return witnesses, and the number of the first of their documents."""
+    (portion,) = unpacked(data["portion"]).to_pylist()
+    bindings, values = (
+        unpacked(data[name]) if data[name] else schema.empty_table()
+        for name, schema in (("bindings", BINDINGS), ("values", VALUES))
+    )
+    found = RemoteBindings(bindings, values, frozenset(portion["refused"]))
+    return portion["first"], BatchPart(found, 0, portion["count"])
