@@ -43,7 +43,7 @@ def _registers(
 
     @wraps(change)
     def changed(catalog: Catalog, /, *args: P.args, **named: P.kwargs) -> T:
-        with catalog._transactions.changing():
+        with catalog._transactions.between_batches():
             return change(catalog, *args, **named)
 
     return changed
@@ -331,6 +331,8 @@ class Catalog:
         with self._transactions.change() as state:
             state.streams.erase(prefix)
             state.eviction.erase(prefix)
+        if self._transactions.executors is not None:
+            self._transactions.executors.forget()
 
     # -- With the past ---------------------------------------------------------------------
 

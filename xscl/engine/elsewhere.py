@@ -49,16 +49,19 @@ class Executors(Protocol):
     """The evaluator of stage 1, and of rows of R_T with a designated equality."""
 
     def between(self) -> AbstractContextManager[None]:
-        """Return a context in which no documents are under way.
+        """Return the context of a batch of documents."""
 
-        A plan that changes while they are would be that of some of their results only.
-        """
+    def changing(self) -> AbstractContextManager[None]:
+        """Return a context in which no documents are under way, for what they depend on."""
 
     def evaluate(self, segments: Sequence[int], documents: DocumentColumns) -> Evaluated:
         """Evaluate the documents of segments of the spool; the caller is in `between`.
 
         Segments that were evaluated and then not consumed may come again.
         """
+
+    def forget(self) -> None:
+        """Delete what was left of documents and plans; the caller is in `changing`."""
 
     def stop(self) -> None:
         """End what is under way; from any thread or signal handler."""

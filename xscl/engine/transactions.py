@@ -8,11 +8,12 @@ Read it anew after each change.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 
+from xscl.engine.elsewhere import Executors
 from xscl.engine.state import EngineState, Settings
 from xscl.errors import StoreError
 from xscl.gc_control import paused, settle, unsettle
@@ -38,8 +39,7 @@ class Transactions:
         self._frozen = 0  # subscriptions when objects were last excluded from collection
         self._is_reloaded = False  # a failed change has left an old state to the collector
         self.settings = settings
-        # The context in which what is registered changes: between documents on executors.
-        self.changing: Callable[[], AbstractContextManager[None]] = nullcontext
+        self.executors: Executors | None = None
         try:
             with self.paused():  # until all is frozen: to traverse it takes a tenth of the start
                 self._load()
@@ -61,6 +61,13 @@ class Transactions:
         self.store.expect_open()
         if not self._is_loaded:
             self._load()
+
+    def between_batches(self) -> AbstractContextManager[None]:
+        """Return a context in which no documents are on executors; entered without the lock.
+
+        A plan, or a spool, that changes while they are would be that of some of their results only.
+        """
+        return nullcontext() if self.executors is None else self.executors.changing()
 
     @contextmanager
     def change(self) -> Iterator[EngineState]:

@@ -163,7 +163,8 @@ class UserData:
             unsubscribe(names[0], cascade=True, purge=True)
         for feed in self._feeds.owned(who.qualify("")):
             self._feeds.remove(feed)
-        spool.erase(who.qualify(""))
+        with self._engine.host.transactions.between_batches():
+            spool.erase(who.qualify(""))
         if is_consumed:
             self._await(spool.latest())
         self._engine.host.catalog.erase(who.qualify(""))

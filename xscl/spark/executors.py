@@ -15,7 +15,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -37,7 +37,7 @@ from xscl.spark.parts import PORTION
 from xscl.spark.plan_files import PlanFiles
 from xscl.spark.probe import probe
 from xscl.spark.service_plan import ServicePlan
-from xscl.spark.session import REPEATABLE, start_session
+from xscl.spark.session import LOCAL, REPEATABLE, start_session
 from xscl.spark.spool_parts import SpoolJoin, found_in
 from xscl.spark.spool_source import NAME, Offer, SpoolSource
 from xscl.spark.streaming import BUCKETS, StreamSettings
@@ -80,7 +80,7 @@ class SparkExecutors:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._clear()
         self._plan_again()
-        engine.host.transactions.changing = self._changing
+        engine.host.transactions.executors = self
 
     def _plan_again(self) -> None:
         """Begin a plan, for executors that have no documents."""
@@ -99,7 +99,7 @@ class SparkExecutors:
             yield
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
+    def changing(self) -> Iterator[None]:
         """Hold the turn of a registration."""
         self._waiting += 1
         try:
@@ -120,8 +120,8 @@ class SparkExecutors:
 
     def evaluate(self, segments: Sequence[int], documents: DocumentColumns) -> Evaluated:
         """Evaluate the documents of segments; raises ExecutorsAway, StoreError."""
-        if self._last is not None and self._last[0] == segments:
-            return self._last[1]  # which the store could not take
+        if self._last is not None and self._last[0] == segments:  # the store could not take it
+            return self._last[1]
         after, count = self._engine.host.ingest.segment, len(documents)
         if not count:  # beats
             self._last = segments, Evaluated(_NOTHING, (), RESULTS.empty_table(), ())
@@ -241,10 +241,10 @@ class SparkExecutors:
         """End what is under way; from any thread or signal handler."""
         self._stopping.set()
 
-    def restart(self) -> None:
-        """End Spark's session, whose files may have what was erased; the next documents begin one.
+    def forget(self) -> None:
+        """End Spark's session and delete all files; the next documents begin another one.
 
-        The caller excludes documents.
+        Files of shuffles and states may have what was erased.  The caller is in `changing`.
         """
         self._end()
         self._clear()
@@ -252,7 +252,7 @@ class SparkExecutors:
 
     def close(self) -> None:
         """End the query and the session, and delete their files."""
-        self._engine.host.transactions.changing = nullcontext
+        self._engine.host.transactions.executors = None
         self._end()
         self._clear()
 
@@ -273,7 +273,7 @@ class SparkExecutors:
 
     def _clear(self) -> None:
         """Delete the files that executors read."""
-        for path in (*self._directory.glob("plan-*"), self._checkpoint):
+        for path in (*self._directory.glob("plan-*"), self._checkpoint, self._directory / LOCAL):
             shutil.rmtree(path, ignore_errors=True)
         for name in ("past.arrow", "offer"):
             (self._directory / name).unlink(missing_ok=True)

@@ -68,7 +68,8 @@ appender.file.policies.size = 5MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 1
 """
-_LOCAL = "local"
+LOCAL = "local"
+"""The folder, of the directory of a session, with its shuffles and states."""
 _STARTING = threading.Lock()
 
 
@@ -112,7 +113,7 @@ def _scratch(directory: str | Path | None) -> Path:
         return place
     place = Path(directory).absolute()
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    shutil.rmtree(place / _LOCAL, ignore_errors=True)  # one that was killed has left them
+    shutil.rmtree(place / LOCAL, ignore_errors=True)  # one that was killed has left them
     return place
 
 
@@ -164,7 +165,7 @@ def _settings(directory: Path, master: str, python: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()} {_JAVA}",
-        "spark.local.dir": str(directory / _LOCAL),
+        "spark.local.dir": str(directory / LOCAL),
         "spark.pyspark.python": python,
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.python.unix.domain.socket.enabled": "true",

@@ -7,6 +7,7 @@ import secrets
 import subprocess
 from collections.abc import Iterable
 from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
@@ -76,6 +77,9 @@ def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
             for own in ("alice", "secret-order", "private", "_1."):
                 assert own not in text, (table, own)
         assert store.fetch("SELECT number FROM state.account") == [(2,)]
+
+
+MINE = "S//a->x FOLLOWED BY{x = y, 9 d} S//a->y"
 
 
 class Own(NamedTuple):
@@ -175,6 +179,32 @@ def test_no_byte_of_an_erased_user_is_left(place: DataDirectory) -> None:
         ok(operator.post("/v1/documents/S?id=later", content="<a>later</a>"))
         eventually(lambda: ok(operator.get("/v1/matches"))["matches"])
     assert found_in(place, own) == set()
+
+
+@pytest.mark.slow  # Spark starts twice
+@pytest.mark.spark
+def test_executors_keep_nothing_of_an_erased_user(place: DataDirectory) -> None:
+    """Their files of shuffles and states are compressed: all those from before are gone."""
+    own = Own.random()
+    fetching = PollSettings(("127.0.0.1:9",))  # where nobody listens
+    with serving(place, fetching=fetching, spark=True) as running, running.client() as operator:
+        ok(operator.put("/v1/subscriptions/mine", json={"query": MINE}))
+        has_all(operator, own)
+        before = files_of_executors(place)
+        assert {path.name for path in before} >= {"offer", "current", "metadata"}
+        assert operator.delete(f"/v1/accounts/{own.user}").status_code == 204
+        assert not files_of_executors(place)
+        for number in range(2):
+            ok(operator.post(f"/v1/documents/S?id=later{number}", content="<a>later</a>"))
+        eventually(lambda: ok(operator.get("/v1/matches"))["matches"])
+    assert found_in(place, own) == set()
+
+
+def files_of_executors(place: DataDirectory) -> set[Path]:
+    """Return the files of executors, without those of the Java and the Python that they run."""
+    lasting = {"python", "java", "spark.log", "spark.stderr", "log4j2.properties"}
+    every = {path for path in place.spark.rglob("*") if path.is_file()}
+    return {path for path in every if path.relative_to(place.spark).parts[0] not in lasting}
 
 
 def test_documents_that_wait_are_erased_before_they_are_consumed(place: DataDirectory) -> None:
