@@ -13,7 +13,7 @@ No row is dropped silently, and none ends a task: one that is no document is a r
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -24,7 +24,6 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     StringType,
-    StructField,
     StructType,
     TimestampType,
 )
@@ -34,7 +33,7 @@ from feeds.xml.encoding import without_declared_encoding
 from xscl.documents.document_validation import Reason, separate_invalid
 from xscl.errors import DocumentError
 from xscl.language.names import NAME, NAME_HINT, in_short
-from xscl.spark.rejected_rows import Rejected, rejected_batch
+from xscl.spark.rejected_rows import REJECTED, rejected_row
 from xscl.time_format import LATEST
 
 Types: TypeAlias = tuple[type[DataType], ...]
@@ -47,15 +46,9 @@ _COLUMNS: Mapping[str, Types] = {
     "xml": (StringType, BinaryType),
 }
 _OPTIONAL: Mapping[str, Types] = {"number": (LongType, IntegerType), "clock": TIME}
-_KINDS = {
-    "stream": pa.string(),
-    "id": pa.string(),
-    "ts": pa.int64(),
-    "xml": pa.binary(),
-    "number": pa.int64(),
-    "clock": pa.int64(),
-}
-Columns: TypeAlias = dict[str, list[Any]]
+_RANGES = ("number", 1, sys.maxsize), ("clock", -LATEST, LATEST)
+
+Row: TypeAlias = Mapping[str, Any]
 
 
 def checked_columns(schema: StructType) -> list[str]:
@@ -75,39 +68,26 @@ def chosen_columns(
     """Return columns of given types as `checked_columns` does: the needed ones, then others."""
     chosen: list[str] = []
     for name, kinds in {**needed, **optional}.items():
-        field = _field(schema, name)
-        if field is None:
-            if name in needed:
-                raise AnalysisException(f"there is no column {name!r}, which is {_named(kinds)}")
-            continue
-        if not isinstance(field.dataType, kinds):
-            kind = field.dataType.simpleString().upper()
-            raise AnalysisException(
-                f"the column {name!r} is {kind}, not {_named(kinds)}:"
-                f" cast it, as CAST({name} AS {_names(kinds)[0]})"
-            )
-        if isinstance(field.dataType, TimestampType):
-            chosen.append(f"unix_micros({name}) AS {name}")
-        else:
-            number = isinstance(field.dataType, IntegerType)
-            chosen.append(f"CAST({name} AS BIGINT) AS {name}" if number else f"{name} AS {name}")
+        # Spark compares names without regard to case.
+        fields = [field for field in schema if field.name.lower() == name]
+        names = [kind().simpleString().upper() for kind in kinds]
+        if len(fields) > 1:
+            raise AnalysisException(f"there are {len(fields)} columns {name!r}: choose one")
+        if not fields and name in needed:
+            raise AnalysisException(f"there is no column {name!r}, which is {' or '.join(names)}")
+        for kind in (field.dataType for field in fields):
+            if not isinstance(kind, kinds):
+                raise AnalysisException(
+                    f"the column {name!r} is {kind.simpleString().upper()}, not"
+                    f" {' or '.join(names)}: cast it, as CAST({name} AS {names[0]})"
+                )
+            found = name
+            if isinstance(kind, TimestampType):
+                found = f"unix_micros({name})"
+            elif isinstance(kind, IntegerType):
+                found = f"CAST({name} AS BIGINT)"
+            chosen.append(f"{found} AS {name}")
     return chosen
-
-
-def _field(schema: StructType, name: str) -> StructField | None:
-    """Return the field of a column, whose name Spark compares without regard to case."""
-    found = [field for field in schema if field.name.lower() == name]
-    if len(found) > 1:
-        raise AnalysisException(f"there are {len(found)} columns {name!r}: choose one")
-    return found[0] if found else None
-
-
-def _names(kinds: Types) -> list[str]:
-    return [kind().simpleString().upper() for kind in kinds]
-
-
-def _named(kinds: Types) -> str:
-    return " or ".join(_names(kinds))
 
 
 def documents_of(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -118,26 +98,29 @@ def documents_of(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]
 
     Rejected are rows with NULL, with a stream that no query could name, with a number below 1, and
     those that `Engine.push` rejects for stream, id or time.  Nothing is parsed: stage 1 finds
-    malformed XML (`rejected_batch` makes its rows).
+    malformed XML (`rejected_row` makes its rows).
     """
-    columns = _columns(batch)
-    refused = _refused(columns)
-    arrays = [
-        pa.array([one for at, one in enumerate(values) if at not in refused], _KINDS[name])
-        for name, values in columns.items()
-    ]
-    documents = pa.RecordBatch.from_arrays(arrays, list(columns))
-    return documents, rejected_batch([*_rejected(columns, refused)])
+    rows = rows_of(batch, "xml")
+    refused = _refused(rows)
+    documents = [row for at, row in enumerate(rows) if at not in refused]
+    rejected = [rejected_row(rows[at], refused[at]) for at in sorted(refused)]
+    place = batch.schema.get_field_index("xml")
+    return (
+        pa.RecordBatch.from_pylist(
+            documents, batch.schema.set(place, pa.field("xml", pa.binary()))
+        ),
+        pa.RecordBatch.from_pylist(rejected, REJECTED),
+    )
 
 
-def _columns(rows: pa.RecordBatch) -> Columns:
-    """Return rows as columns, with texts of documents as the parser takes them."""
-    columns = {name: values_of(rows.column(name)) for name in rows.schema.names}
-    columns["xml"] = [as_bytes(one) for one in columns["xml"]]
-    return columns
+def rows_of(batch: pa.RecordBatch, text: str) -> list[dict[str, Any]]:
+    """Return rows by the names of columns, of which `text` has what is parsed."""
+    columns = {name: _values(batch.column(name)) for name in batch.schema.names}
+    columns[text] = [_as_bytes(one) for one in columns[text]]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def as_bytes(text: str | bytes | None) -> bytes | None:
+def _as_bytes(text: str | bytes | None) -> bytes | None:
     """Return a text for the parser."""
     if isinstance(text, str):
         # Spark has decoded it: the encoding that it declares is that of a file.
@@ -145,7 +128,7 @@ def as_bytes(text: str | bytes | None) -> bytes | None:
     return text
 
 
-def values_of(column: pa.Array) -> list[Any]:
+def _values(column: pa.Array) -> list[Any]:
     """Return the values of a column; bytes that are no UTF-8 become lone surrogates."""
     try:
         return list(column.to_pylist())
@@ -154,60 +137,44 @@ def values_of(column: pa.Array) -> list[Any]:
         return [None if one is None else one.decode("utf-8", "surrogateescape") for one in found]
 
 
-def _refused(columns: Columns) -> dict[int, Reason]:
+def _refused(rows: Sequence[Row]) -> dict[int, Reason]:
     """Return the faults of rows that are no documents, by their places."""
-    refused: dict[int, Reason] = {}
-    nameless = {one for one in {*columns["stream"]} - {None} if not NAME.fullmatch(one)}
-    for at, (stream, row) in enumerate(
-        zip(columns["stream"], zip(*columns.values(), strict=True), strict=True)
-    ):
-        if None in row:
-            refused[at] = null_error(dict(zip(columns, row, strict=True)))
-        elif stream in nameless:
-            refused[at] = _stream_name(stream)
-    for name, least, greatest in (("number", 1, sys.maxsize), ("clock", -LATEST, LATEST)):
-        for at, value in enumerate(columns.get(name, ())):
-            if value is not None and not least <= value <= greatest:
-                refused.setdefault(at, _out_of_range(name, value))
-    given = [at for at in range(len(columns["id"])) if at not in refused]
-    documents = _documents(columns).chosen(given)
+    faults = ((at, _fault(row)) for at, row in enumerate(rows))
+    refused: dict[int, Reason] = {at: fault for at, fault in faults if fault is not None}
+    given = [at for at in range(len(rows)) if at not in refused]
+    documents = DocumentColumns(
+        streams=[(rows[at]["stream"],) for at in given],
+        ids=[rows[at]["id"] for at in given],
+        timestamps=[rows[at]["ts"] for at in given],
+        xml=[rows[at]["xml"] for at in given],
+        history=[False] * len(given),
+        origins=[""] * len(given),
+    )
     # Columns are taken to be texts that can be written; those of Spark need not be valid UTF-8.
     plain = "".join(documents.ids).isascii()
     _, invalid = separate_invalid(documents if plain else list(documents))
     return refused | {given[place]: reason for place, reason in invalid.items()}
 
 
-def _documents(columns: Columns) -> DocumentColumns:
-    count = len(columns["id"])
-    return DocumentColumns(
-        streams=[(one,) for one in columns["stream"]],
-        ids=columns["id"],
-        timestamps=columns["ts"],
-        xml=columns["xml"],
-        history=[False] * count,
-        origins=[""] * count,
-    )
+def _fault(row: Row) -> DocumentError | None:
+    """Return why a row is no document of an engine; None if the engine decides."""
+    if None in row.values():
+        return null_error(row)
+    stream = row["stream"]
+    if not NAME.fullmatch(stream):
+        return DocumentError(
+            f"{in_short(stream)} cannot be the name of a stream: no query could write it;"
+            f" {NAME_HINT}",
+            reason_code="stream_name",
+        )
+    for name, least, greatest in _RANGES:
+        if name in row and not least <= row[name] <= greatest:
+            return DocumentError(f"the {name} {row[name]} is out of range", reason_code=name)
+    return None
 
 
-def _rejected(columns: Columns, refused: Mapping[int, Reason]) -> Iterator[Rejected]:
-    for at in sorted(refused):
-        stream, id_, ts, xml = (columns[name][at] for name in _COLUMNS)
-        yield Rejected(stream, id_, ts, xml, refused[at])
-
-
-def null_error(row: Mapping[str, object]) -> DocumentError:
+def null_error(row: Row) -> DocumentError:
     """Return the error of a row with NULL, which names these columns."""
     empty = [name for name, value in row.items() if value is None]
     verb = "is" if len(empty) == 1 else "are"
     return DocumentError(f"{' and '.join(empty)} {verb} NULL", reason_code="null")
-
-
-def _stream_name(stream: str) -> DocumentError:
-    return DocumentError(
-        f"{in_short(stream)} cannot be the name of a stream: no query could write it; {NAME_HINT}",
-        reason_code="stream_name",
-    )
-
-
-def _out_of_range(name: str, value: int) -> DocumentError:
-    return DocumentError(f"the {name} {value} is out of range", reason_code=name)

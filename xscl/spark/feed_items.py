@@ -7,7 +7,6 @@ is remembered: a body gives what the first answer of its feed would give.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -21,8 +20,8 @@ from xscl.errors import DocumentError
 from xscl.language.names import EVERYTHING
 from xscl.polling.feed import EVERY, Feed, feed_key, public
 from xscl.polling.new_items import new_items
-from xscl.spark.document_rows import TIME, Types, as_bytes, chosen_columns, null_error, values_of
-from xscl.spark.rejected_rows import REJECTED_COLUMN, Rejected, rejected_batch
+from xscl.spark.document_rows import TIME, Row, Types, chosen_columns, null_error, rows_of
+from xscl.spark.rejected_rows import REJECTED, REJECTED_COLUMN, rejected_row
 
 _NEEDED: Mapping[str, Types] = {"url": (StringType,), "body": (BinaryType, StringType)}
 _OPTIONAL: Mapping[str, Types] = {
@@ -36,13 +35,7 @@ _DEFAULTS = {
     "content_type": "''",
 }
 _ITEMS = pa.schema(
-    [
-        pa.field("stream", pa.string()),
-        pa.field("id", pa.string()),
-        pa.field("ts", pa.timestamp("us", tz="UTC")),
-        pa.field("xml", pa.binary()),
-        REJECTED_COLUMN,
-    ]
+    [*(REJECTED.field(name) for name in ("stream", "id", "ts", "xml")), REJECTED_COLUMN]
 )
 
 
@@ -72,68 +65,40 @@ def items(bodies: DataFrame) -> DataFrame:
 def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the items of each body, or the body that cannot be read."""
     for batch in batches:
-        columns = {name: values_of(batch.column(name)) for name in batch.schema.names}
-        for values in zip(*columns.values(), strict=True):
-            body = _Body(**dict(zip(columns, values, strict=True)))
+        for row in rows_of(batch, "body"):
+            shown = _shown(row["url"])
             try:
-                yield _taken(body.stream, body.items())
+                found = [
+                    {"stream": row["stream"], "id": one.id, "ts": one.timestamp, "xml": one.xml}
+                    for one in _documents(row, shown)
+                ]
             except DocumentError as error:
-                yield _refused(body.rejected(error))
+                body = {"stream": None, "id": shown, "ts": row["fetched"], "xml": row["body"]}
+                found = [{REJECTED_COLUMN.name: rejected_row(body, error)}]
+            yield pa.RecordBatch.from_pylist(found, _ITEMS)
 
 
-@dataclass(frozen=True, slots=True)
-class _Body:
-    """A row with the body of a feed."""
-
-    url: str | None
-    body: str | bytes | None
-    stream: str
-    fetched: int
-    content_type: str
-
-    def items(self) -> Sequence[Document]:
-        """Return the items, the oldest first; raise DocumentError if there are none to read."""
-        body, at = as_bytes(self.body), self.fetched
-        if self.url is None or body is None:
-            raise null_error({"url": self.url, "body": body})
-        url = self.shown()
-        if url is None:
-            raise DocumentError("the url is no address", reason_code="url")
-        try:
-            read = parse_feed(body, url=url, content_type=self.content_type, seen_at=at).items
-            feed = Feed(feed_key(self.url), self.url, self.stream, (), EVERY, at)
-            return new_items(feed, read, {}, at).documents
-        except FeedError as error:
-            raise DocumentError(str(error), reason_code=error.reason_code) from error
-        except Exception as error:  # one feed must not stop the others, whatever it does
-            message = f"reading the feed failed: {type(error).__name__}"
-            raise DocumentError(message, reason_code="feed_internal") from error
-
-    def shown(self) -> str | None:
-        """Return the address without what may be secret; None if it is no address."""
-        try:
-            return None if self.url is None else public(self.url.encode().decode())
-        except ValueError:
-            return None
-
-    def rejected(self, error: DocumentError) -> Rejected:
-        return Rejected(None, self.shown(), self.fetched, as_bytes(self.body), error)
+def _shown(url: str | None) -> str | None:
+    """Return an address without what may be secret; None if it is no address."""
+    try:
+        return None if url is None else public(url.encode().decode())
+    except ValueError:
+        return None
 
 
-def _taken(stream: str, documents: Sequence[Document]) -> pa.RecordBatch:
-    columns = [
-        [stream] * len(documents),
-        [one.id for one in documents],
-        [one.timestamp for one in documents],
-        [one.xml for one in documents],
-        [None] * len(documents),
-    ]
-    arrays = [pa.array(one, kind) for one, kind in zip(columns, _ITEMS.types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_ITEMS)
-
-
-def _refused(row: Rejected) -> pa.RecordBatch:
-    nothing = [pa.nulls(1, kind) for kind in _ITEMS.types[:-1]]
-    return pa.RecordBatch.from_arrays(
-        [*nothing, rejected_batch([row]).to_struct_array()], schema=_ITEMS
-    )
+def _documents(row: Row, shown: str | None) -> Sequence[Document]:
+    """Return the items of a body, the oldest first; raises DocumentError if it has none to read."""
+    url, body, at = row["url"], row["body"], row["fetched"]
+    if url is None or body is None:
+        raise null_error({"url": url, "body": body})
+    if shown is None:
+        raise DocumentError("the url is no address", reason_code="url")
+    try:
+        read = parse_feed(body, url=shown, content_type=row["content_type"], seen_at=at).items
+        feed = Feed(feed_key(url), url, row["stream"], (), EVERY, at)
+        return new_items(feed, read, {}, at).documents
+    except FeedError as error:
+        raise DocumentError(str(error), reason_code=error.reason_code) from error
+    except Exception as error:  # one feed must not stop the others, whatever it does
+        message = f"reading the feed failed: {type(error).__name__}"
+        raise DocumentError(message, reason_code="feed_internal") from error

@@ -39,7 +39,7 @@ from xscl.spark.part_format import (
 )
 from xscl.spark.plan_files import Plan, PlanFiles
 from xscl.spark.plan_replica import PlanReplica, replica_of
-from xscl.spark.rejected_rows import Rejected, rejected_batch
+from xscl.spark.rejected_rows import REJECTED, rejected_row
 from xscl.time_format import LATEST
 
 PORTION = 10_000
@@ -113,7 +113,8 @@ class Shredding:
         documents = _documents(rows, version, with_content=self.with_content)
         clock = max(int(rows[name].to_numpy().max(initial=-LATEST)) for name in ("ts", "clock"))
         parts = divided(replica, self.buckets, documents, every, absent)
-        malformed = rejected_batch([*_malformed(rows, sorted(found.refused))])
+        faults = [*_malformed(rows, sorted(found.refused))]
+        malformed = pa.RecordBatch.from_pylist(faults, REJECTED)
         for some in (rejected, malformed):
             if some.num_rows:
                 rejected_rows = packed(pa.Table.from_batches([some]))
@@ -184,14 +185,14 @@ def _united(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return table.to_batches()[0]
 
 
-def _malformed(rows: pa.RecordBatch, places: Iterable[int]) -> Iterator[Rejected]:
+def _malformed(rows: pa.RecordBatch, places: Iterable[int]) -> Iterator[dict[str, object]]:
     """Yield documents that are no XML."""
     for place in places:
         row = rows.slice(place, 1).to_pylist()[0]
         try:
             parse(row["xml"])
         except MalformedDocument as error:
-            yield Rejected(row["stream"], row["id"], row["ts"], row["xml"], error)
+            yield rejected_row(row, error)
 
 
 def keyed(bindings: pa.Table, values: Sequence[str]) -> Columns:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -34,32 +34,17 @@ _EARLIEST = -62_135_596_800_000_000
 """The beginning of the year 1."""
 
 
-class Rejected(NamedTuple):
-    """A row that is no document, with its time in microseconds, and why."""
-
-    stream: str | None
-    id: str | None
-    ts: int | None
-    xml: bytes | None
-    reason: Reason
-
-
-def rejected_batch(rows: Sequence[Rejected]) -> pa.RecordBatch:
-    """Return rows with REJECTED."""
-    columns: tuple[list[object], ...] = (
-        [_shown(one.stream) for one in rows],
-        [_shown(one.id) for one in rows],
-        [_readable(one.ts) for one in rows],
-        [one.xml for one in rows],
-        [one.reason.reason_code for one in rows],
-        [one.reason.message for one in rows],
-    )
-    arrays = [pa.array(one, kind) for one, kind in zip(columns, REJECTED.types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=REJECTED)
-
-
-def _readable(ts: int | None) -> int | None:
-    return ts if ts is not None and _EARLIEST <= ts <= LATEST else None
+def rejected_row(row: Mapping[str, Any], reason: Reason) -> dict[str, object]:
+    """Return a row that is no document, with its time in microseconds, as a row of REJECTED."""
+    ts = row["ts"]
+    return {
+        "stream": _shown(row["stream"]),
+        "id": _shown(row["id"]),
+        "ts": ts if ts is not None and _EARLIEST <= ts <= LATEST else None,
+        "xml": row["xml"],
+        "reason": reason.reason_code,
+        "message": reason.message,
+    }
 
 
 def _shown(name: str | None) -> str | None:
