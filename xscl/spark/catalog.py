@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from contextlib import closing
+from dataclasses import replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -28,14 +28,6 @@ WHOLE_AFTER = 200
 _STORE, _PLAN = "catalog.sqlite", "plan-"
 
 
-class _Published(NamedTuple):
-    """A subscriber as it is in the files: the fields that show a change, and `since`."""
-
-    name: str
-    query: str
-    since: int
-
-
 class PlanWriter:
     """Writes the changes of an engine's plan for executors; the caller excludes changes."""
 
@@ -43,112 +35,84 @@ class PlanWriter:
         self._files = files
         self._sample = sample
         self._version = files.current()
-        self._rows: set[int] = set()
-        self._subscribers: dict[str, _Published] = {}
+        self._rows: Set[int] = frozenset()
+        self._known: Mapping[str, Subscription] = {}  # `since` is a version of the plan
         self._changes = 0  # since the last whole plan
         if self._version:  # `since` is known to the files only
-            known = PlanReplica(files, 0)
-            known.advance(self._version)
-            self._rows.update(known.registry.rows())
-            every = [*known.absent.values(), *chain.from_iterable(known.subscribers.values())]
-            self._subscribers = {
-                one.key: _Published(one.name, one.query, one.since) for one in every
-            }
-
-    @property
-    def version(self) -> int:
-        """The number of the newest version."""
-        return self._version
+            replica = _replica(files)
+            self._rows = replica.registry.rows().keys()
+            self._known = {one.key: one for one in _subscriptions(replica)}
 
     @property
     def keys(self) -> Collection[str]:
         """The keys of the subscribers in the newest version."""
-        return self._subscribers.keys()
+        return self._known.keys()
 
     def write(self, engine: Engine, subscriptions: Iterable[Subscription]) -> None:
         """Write a version in which executors evaluate some subscriptions, unless it is the last."""
-        wanted = {one.key: one for one in subscriptions}
-        gone = {key for key, old in self._subscribers.items() if not _same(old, wanted.get(key))}
-        new = [one for key, one in wanted.items() if key in gone or key not in self._subscribers]
-        absences = {
-            key: found
-            for key, one in wanted.items()
-            if (found := absence_of(engine.host.state, one)) is not None
-        }
-        joined = {one.qid for key, one in wanted.items() if key not in absences}
-        rows = joined | {qid for one in absences.values() for qid in (one.left, one.right)}
+        version = self._version + 1
+        wanted = {}
+        for one in subscriptions:
+            old = self._known.get(one.key)
+            since = old.since if old is not None and old.query == one.query else version
+            wanted[one.key] = replace(one, since=since)
+        shown = {(one.key, one.name, one.query) for one in self._known.values()}
+        same = {one.key for one in wanted.values() if (one.key, one.name, one.query) in shown}
+        gone, new = self._known.keys() - same, [key for key in wanted if key not in same]
         if not gone and not new and self._version:
             return
-        version, added = self._version + 1, rows - self._rows
+        each = {key: absence_of(engine.host.state, one) for key, one in wanted.items()}
+        absences = {key: absence for key, absence in each.items() if absence is not None}
+        joined = {one.qid for key, one in wanted.items() if key not in absences}
+        rows = joined | {qid for one in absences.values() for qid in (one.left, one.right)}
         with engine.host.transactions.change() as state:
             leads = designated(state.registry, sorted(joined - self._rows), self._sample)
-            if leads:
-                state.registry.designate(leads)
+            state.registry.designate(leads)
         registry = engine.host.state.registry
-        subscribers = {
-            one.key: _Published(one.name, one.query, self._since(one, version))
-            for one in wanted.values()
-        }
-        is_whole = not self._version or bool(gone) or self._changes >= WHOLE_AFTER
 
-        def change(qids: Iterable[int], listed: Collection[Subscription]) -> dict[str, pa.Table]:
-            return {
-                **registry.stored(sorted(qids)),
-                "subscriber": _table([(one, subscribers[one.key].since) for one in listed]),
-                "absence": pa.Table.from_pylist(
-                    [absences[one.key]._asdict() for one in listed if one.key in absences],
-                    schema=PLAN["absence"],
-                ),
-                "removed_row": _numbers([]),
-                "removed_subscriber": _digests([]),
+        def change(
+            qids: Iterable[int],
+            keys: Iterable[str],
+            removed: Iterable[int] = (),
+            ended: Iterable[str] = (),
+        ) -> dict[str, pa.Table]:
+            found = {
+                "subscriber": [_row(wanted[key]) for key in keys],
+                "absence": [absences[key]._asdict() for key in keys if key in absences],
+                "removed_row": [{"qid": qid} for qid in sorted(removed)],
+                "removed_subscriber": [{"digest": one} for one in sorted(map(digest_of, ended))],
             }
+            tables = {name: pa.Table.from_pylist(of, PLAN[name]) for name, of in found.items()}
+            return registry.stored(sorted(qids)) | tables
 
-        removed = {
-            "removed_row": _numbers(sorted(self._rows - rows)),
-            "removed_subscriber": _digests(gone),
-        }
+        is_whole = not self._version or bool(gone) or self._changes >= WHOLE_AFTER
         self._files.write(
             version,
-            change(added, new) | removed,
-            change(rows, wanted.values()) if is_whole else None,
+            change(rows - self._rows, new, self._rows - rows, gone),
+            change(rows, wanted) if is_whole else None,
         )
         self._changes = 0 if is_whole else self._changes + 1
-        self._version, self._rows, self._subscribers = version, rows, subscribers
-
-    def _since(self, one: Subscription, version: int) -> int:
-        """Return the version from which on a subscription sees documents."""
-        old = self._subscribers.get(one.key)
-        return old.since if old is not None and old.query == one.query else version
+        self._version, self._rows, self._known = version, rows, wanted
 
 
-def _same(old: _Published, one: Subscription | None) -> bool:
-    return one is not None and (old.name, old.query) == (one.name, one.query)
+def _row(one: Subscription) -> dict[str, object]:
+    """Return a row of the subscribers of a plan."""
+    same = {name: getattr(one, name) for name in ("qid", "key", "name", "since", "query")}
+    outputs = {
+        "places": [place for place, _ in one.outputs],
+        "outputs": [name for _, name in one.outputs],
+    }
+    return {**same, **outputs, "is_distinct": one.distinct}
 
 
-def _table(subscribers: Iterable[tuple[Subscription, int]]) -> pa.Table:
-    rows = [
-        {
-            "qid": one.qid,
-            "key": one.key,
-            "name": one.name,
-            "since": since,
-            "is_distinct": one.distinct,
-            "outputs": [name for _, name in one.outputs],
-            "places": [place for place, _ in one.outputs],
-            "query": one.query,
-        }
-        for one, since in subscribers
-    ]
-    return pa.Table.from_pylist(rows, schema=PLAN["subscriber"])
+def _replica(files: PlanFiles) -> PlanReplica:
+    replica = PlanReplica(files, 0)
+    replica.advance(files.current())
+    return replica
 
 
-def _numbers(qids: list[int]) -> pa.Table:
-    return pa.table([pa.array(qids, pa.int32())], schema=PLAN["removed_row"])
-
-
-def _digests(keys: Iterable[str]) -> pa.Table:
-    digests = sorted(map(digest_of, keys))
-    return pa.table([pa.array(digests, pa.string())], schema=PLAN["removed_subscriber"])
+def _subscriptions(replica: PlanReplica) -> list[Subscription]:
+    return [*replica.absent.values(), *chain.from_iterable(replica.subscribers.values())]
 
 
 def published_plan(directory: str | Path) -> PlanFiles:
@@ -156,21 +120,19 @@ def published_plan(directory: str | Path) -> PlanFiles:
 
     Raises StoreError if there is no catalog, OSError if it cannot be read.
     """
-    place = _known_place(Path(directory).absolute())
-    if place is None or not (files := PlanFiles(place)).current():
-        raise StoreError(
-            f"there is no catalog in {directory}",
-            hint="'xscl spark subscribe' and xscl.spark.Catalog make one",
-        )
-    return files
+    for place in _plans(Path(directory).absolute()):
+        if (files := PlanFiles(place)).current():
+            return files
+    raise StoreError(
+        f"there is no catalog in {directory}",
+        hint="'xscl spark subscribe' and xscl.spark.Catalog make one",
+    )
 
 
 def published_queries(files: PlanFiles) -> dict[str, str]:
     """Return the query of each subscription of a catalog, by name, in the order of names."""
-    replica = PlanReplica(files, 0)
-    replica.advance(files.current())
-    known = [*replica.absent.values(), *chain.from_iterable(replica.subscribers.values())]
-    return {one.name: one.query for one in sorted(known, key=lambda one: one.name)}
+    known = sorted(_subscriptions(_replica(files)), key=lambda one: one.name)
+    return {one.name: one.query for one in known}
 
 
 class Catalog:
@@ -196,7 +158,13 @@ class Catalog:
         is_new = not (self.directory / _STORE).exists()
         self._engine = Engine(self.directory / _STORE)
         try:
-            self.files = PlanFiles(_place(self.directory, is_new=is_new))
+            plans = _plans(self.directory)
+            while is_new and plans:
+                shutil.rmtree(plans.pop())
+            # Its name is the catalog's own: executors never read the plan of another catalog that
+            # has taken the place of theirs.
+            own = self.directory / f"{_PLAN}{os.urandom(8).hex()}"
+            self.files = PlanFiles(plans[0] if plans else own)
             self._writer = PlanWriter(self.files, cache(lambda: texts_of(sample)))
             self._write()
         except BaseException:
@@ -261,33 +229,19 @@ class Catalog:
                 store.rewrite()
 
     def _write(self) -> None:
-        transactions = self._engine.host.transactions
-        with transactions.committed() as state:
-            every = [state.subscriptions[one.name] for one in self._engine.subscriptions]
-            self._writer.write(
-                self._engine,
+        with self._engine.host.transactions.committed() as state:
+            found = [
+                one
+                for one in state.subscriptions
                 # The process may have ended before it removed one that was refused.
-                [
-                    one
-                    for one in every
-                    if one.key in self._writer.keys
-                    or reason_against(state, one, forever=self._forever) is None
-                ],
-            )
+                if one.key in self._writer.keys
+                or reason_against(state, one, forever=self._forever) is None
+            ]
+            self._writer.write(self._engine, found)
 
 
-def _place(directory: Path, *, is_new: bool) -> Path:
-    """Return the folder of a catalog's plan.
-
-    Its name is the catalog's own: executors never read the plan of another catalog that has taken
-    the place of theirs.
-    """
-    while is_new and (left := _known_place(directory)) is not None:
-        shutil.rmtree(left)
-    return _known_place(directory) or directory / f"{_PLAN}{os.urandom(8).hex()}"
-
-
-def _known_place(directory: Path) -> Path | None:
+def _plans(directory: Path) -> list[Path]:
+    """Return the folders of plans in a directory: one, unless a catalog took another's place."""
     # `glob` would find nothing in a directory that may not be read.
     names = os.listdir(directory) if directory.is_dir() else ()
-    return min((directory / name for name in names if name.startswith(_PLAN)), default=None)
+    return sorted(directory / name for name in names if name.startswith(_PLAN))

@@ -33,7 +33,7 @@ from feeds.xml.encoding import without_declared_encoding
 from xscl.documents.document_validation import Reason, separate_invalid
 from xscl.errors import DocumentError
 from xscl.language.names import NAME, NAME_HINT, in_short
-from xscl.spark.rejected_rows import REJECTED, rejected_row
+from xscl.spark.rejected_rows import rejected_batch, rejected_row
 from xscl.time_format import LATEST
 
 Types: TypeAlias = tuple[type[DataType], ...]
@@ -104,13 +104,8 @@ def documents_of(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]
     refused = _refused(rows)
     documents = [row for at, row in enumerate(rows) if at not in refused]
     rejected = [rejected_row(rows[at], refused[at]) for at in sorted(refused)]
-    place = batch.schema.get_field_index("xml")
-    return (
-        pa.RecordBatch.from_pylist(
-            documents, batch.schema.set(place, pa.field("xml", pa.binary()))
-        ),
-        pa.RecordBatch.from_pylist(rejected, REJECTED),
-    )
+    schema = batch.schema.set(batch.schema.get_field_index("xml"), pa.field("xml", pa.binary()))
+    return pa.RecordBatch.from_pylist(documents, schema), rejected_batch(rejected)
 
 
 def rows_of(batch: pa.RecordBatch, text: str) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ from xscl.spark.part_format import (
 )
 from xscl.spark.plan_files import Plan, PlanFiles
 from xscl.spark.plan_replica import PlanReplica, replica_of
-from xscl.spark.rejected_rows import REJECTED, rejected_row
+from xscl.spark.rejected_rows import rejected_batch, rejected_row
 from xscl.time_format import LATEST
 
 PORTION = 10_000
@@ -113,8 +113,7 @@ class Shredding:
         documents = _documents(rows, version, with_content=self.with_content)
         clock = max(int(rows[name].to_numpy().max(initial=-LATEST)) for name in ("ts", "clock"))
         parts = divided(replica, self.buckets, documents, every, absent)
-        faults = [*_malformed(rows, sorted(found.refused))]
-        malformed = pa.RecordBatch.from_pylist(faults, REJECTED)
+        malformed = rejected_batch([*_malformed(rows, sorted(found.refused))])
         for some in (rejected, malformed):
             if some.num_rows:
                 rejected_rows = packed(pa.Table.from_batches([some]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -45,6 +45,11 @@ def rejected_row(row: Mapping[str, Any], reason: Reason) -> dict[str, object]:
         "reason": reason.reason_code,
         "message": reason.message,
     }
+
+
+def rejected_batch(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:
+    """Return rows with REJECTED."""
+    return pa.RecordBatch.from_pylist(rows, REJECTED)
 
 
 def _shown(name: str | None) -> str | None:
