@@ -8,7 +8,7 @@ the stream is not seen, as by an operator over time of an engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -23,9 +23,6 @@ from templates.registry.registry import Registry
 from templates.smallbatch.evaluator import SmallBatch
 from templates.sql.queries import ConjunctiveQueries
 from templates.state.join_state import JoinState
-from xscl.language.normalform import Absent, Scan
-from xscl.language.syntax import And, Comparison, Path, Predicate, VariablePath
-from xscl.planning.compile import CompiledQuery
 from xscl.spark.part_format import DOCUMENTS
 
 LEFT, RIGHT = 0, 1
@@ -67,48 +64,6 @@ class Absence(NamedTuple):
     window: int
     left_nodes: tuple[int, ...]
     right_nodes: tuple[int, ...]
-
-
-def equal_variables(query: CompiledQuery) -> tuple[list[tuple[str, str]], int]:
-    """Return the variables, left and right, that an absence between two blocks compares.
-
-    Beside them is the window, in ticks.  There are none if the query is something else, or has
-    another predicate beside.
-    """
-    form = query.normal.form
-    if not isinstance(form, Absent) or form.otherwise:
-        return [], 0
-    if not (isinstance(form.left, Scan) and isinstance(form.right, Scan)):
-        return [], 0
-    found = []
-    for one in _conjuncts(form.predicate):
-        names = _names(one)
-        sides = [query.normal.places[name] for name in names]
-        if sides == [form.right.component, form.left.component]:
-            names.reverse()
-        elif sides != [form.left.component, form.right.component]:
-            return [], 0
-        found.append((names[0], names[1]))
-    return found, form.window
-
-
-def _names(predicate: Predicate) -> list[str]:
-    """Return the two variables that an equality compares; none if it is anything else."""
-    if not isinstance(predicate, Comparison) or predicate.operator != "=":
-        return []
-    operands = predicate.left, predicate.right
-    names = [
-        one.variable for one in operands if isinstance(one, VariablePath) and one.path == Path()
-    ]
-    return names if len(names) == len(operands) else []
-
-
-def _conjuncts(predicate: Predicate | None) -> Iterator[Predicate]:
-    if isinstance(predicate, And):
-        for part in predicate.parts:
-            yield from _conjuncts(part)
-    elif predicate is not None:
-        yield predicate
 
 
 class _NoState:

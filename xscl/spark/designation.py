@@ -8,7 +8,7 @@ one that the fewest pairs of documents of a sample satisfy; without a sample, th
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias
@@ -17,13 +17,14 @@ from templates.model.relations import INFINITE
 from templates.registry.registry import UNDESIGNATED, Placed, Registry
 from xscl.documents.results import Subscription
 from xscl.engine.state import EngineState
+from xscl.language.normalform import Absent, Scan
 from xscl.language.parser import parse_block
-from xscl.language.syntax import Block
+from xscl.language.syntax import And, Block, Comparison, Path, Predicate, VariablePath
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledJoin, compile_query
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.remote_bindings import Text, compute_bindings
-from xscl.spark.absences import Absence, equal_variables
+from xscl.spark.absences import Absence
 
 Sample: TypeAlias = Callable[[], Iterable[Text]]
 """Returns documents that are like those to come; called only if a join has several equalities."""
@@ -34,23 +35,45 @@ def absence_of(state: EngineState, one: Subscription) -> Absence | None:
     if one.relational or one.template or one.publish is not None or one.distinct:
         return None  # results of a DISTINCT one are one match, and would be in several buckets
     query = compile_query(one.query)
-    compared, window = equal_variables(query)
-    if not compared:
-        return None
+    match query.normal.form:
+        case Absent(Scan(first), Scan(second), predicate, window, False):
+            pass
+        case _:
+            return None
+    compared = []
+    for names in _compared(predicate):
+        by_block = {query.normal.places.get(name): name for name in names}
+        if by_block.keys() != {first, second}:
+            return None
+        compared.append((by_block[first], by_block[second]))
     left, right = state.dataflow.subscribed.placed(one)
-    names = [
+    of_left, of_right = (
         _output_names(state.registry, join, placed)
         for join, placed in zip(query.joins, (left, right), strict=True)
-    ]
+    )
     return Absence(
         key=one.key,
         number=one.number,
         left=left.qid,
         right=right.qid,
         window=window,
-        left_nodes=tuple(names[0].index(variable) for variable, _ in compared),
-        right_nodes=tuple(names[1].index(variable) for _, variable in compared),
+        left_nodes=tuple(of_left.index(name) for name, _ in compared),
+        right_nodes=tuple(of_right.index(name) for _, name in compared),
     )
+
+
+def _compared(predicate: Predicate | None) -> Iterator[tuple[str, str]]:
+    """Yield the variables of each equality; no names for any other predicate."""
+    match predicate:
+        case And(parts):
+            for part in parts:
+                yield from _compared(part)
+        case Comparison("=", VariablePath(one, path), VariablePath(other, ending)) if (
+            path == ending == Path()
+        ):
+            yield one, other
+        case _:
+            yield "", ""
 
 
 def _output_names(registry: Registry, join: CompiledJoin, placed: Placed) -> list[str | None]:
@@ -132,7 +155,7 @@ def relaxed(definition: str) -> str:
 def designated(registry: Registry, qids: Iterable[int], sample: Sample) -> dict[int, int]:
     """Return the designated equality of each row that has none yet (`Registry.designate`)."""
     usable = {qid: _usable(registry, qid) for qid in qids if registry.lead(qid) == UNDESIGNATED}
-    several = {one for found in usable.values() if len(found) > 1 for one in found.values()}
+    several = [ends for found in usable.values() if len(found) > 1 for ends in found.values()]
     shares = _shares({path for ends in several for path in ends}, sample) if several else {}
 
     def share(ends: tuple[str, str]) -> float:
@@ -142,9 +165,9 @@ def designated(registry: Registry, qids: Iterable[int], sample: Sample) -> dict[
         return equal / max(1, one.total() * other.total())
 
     return {
-        qid: min(found, key=lambda place: (share(found[place]), place)) if len(found) > 1 else only
+        qid: min(found, key=lambda place: (share(found[place]), place))
         for qid, found in usable.items()
-        for only in list(found)[:1]
+        if found
     }
 
 
