@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow as pa
 from feeds.xml.xmlparse import parse
 from templates.columns.columns import (
     Column,
+    Columns,
     chosen,
     distinct,
     grouped_counts,
@@ -57,16 +58,6 @@ results that it is made of.  A row without an id says that a bucket alone has to
 _compiled: Callable[[str], CompiledQuery] = lru_cache(maxsize=10_000)(compile_query)
 
 
-class _Seen(NamedTuple):
-    """Matches as columns: places of a subscriber, of documents and of a result, and answers."""
-
-    subscriber: Column
-    left: Column
-    right: Column
-    row: Column
-    answers: Column
-
-
 class MatchRows:
     """Makes rows of `FOUND` of the results of one bucket, with its kept documents."""
 
@@ -80,54 +71,55 @@ class MatchRows:
         over = self._over_the_bound(found.cuts)
         return pa.concat_tables((self._matches(found.rows), over)) if len(found.rows) else over
 
-    def _documents(self, numbers: Column) -> pa.Table:
+    def _documents(self, numbers: Column) -> _Documents:
         """Return documents by their numbers."""
-        return self._bucket.table.take(pa.array(numbers - self._bucket.first))
+        return _Documents(self._bucket.table.take(pa.array(numbers - self._bucket.first)))
 
     def _matches(self, found: pa.Table) -> pa.Table:
-        ones, others = found["doc1"].to_numpy(), found["doc2"].to_numpy()
-        numbers = distinct(np.concatenate((ones, others)))
-        left, right = np.searchsorted(numbers, ones), np.searchsorted(numbers, others)
+        sides = [found[name].to_numpy() for name in ("doc1", "doc2")]
+        numbers = distinct(np.concatenate(sides))
+        left, right = (np.searchsorted(numbers, side) for side in sides)
         documents = self._documents(numbers)
-        versions = documents["version"].to_numpy()
+        versions, ts = (documents.table[name].to_numpy() for name in ("version", "ts"))
         oldest = np.minimum(versions[left], versions[right])
-        subscribers, at, row = self._seen(found["qid"].to_numpy(), oldest)
-        seen = _distinct(subscribers, _Seen(at, left[row], right[row], row, np.ones_like(row)))
-        nodes = found["nodes"].combine_chunks()
-        starts = nodes.offsets.to_numpy()
-        bounds = (starts[:-1][seen.row].tolist(), starts[1:][seen.row].tolist())
-        nodes_of = partial(_slices, tuple(nodes.flatten().to_pylist()), *bounds)
-        names = _names(documents)
-        ids = MatchIds(subscribers, names)
-        places = [one.tolist() for one in seen[:3]]
-        ts = documents["ts"].to_numpy()
-        both = np.stack((seen.left, seen.right), axis=1).ravel()
-        offsets = pa.array(np.arange(len(seen.row) + 1) * 2, pa.int32())
-        count = len(seen.row)
-        columns = {
-            "id": list(map(ids.of, *places, nodes_of())),
+        subscribers, who, row = self._seen(found["qid"].to_numpy(), oldest)
+        answers = np.ones_like(row)
+        columns = {"who": who, "left": left[row], "right": right[row], "row": row}
+        seen = _distinct(subscribers, {**columns, "answers": answers})
+        left, right = seen["left"], seen["right"]
+        places = [seen[name].tolist() for name in ("who", "left", "right")]
+        listed = found["nodes"].combine_chunks()
+        flat = tuple(listed.flatten().to_pylist())
+        every = [flat[first:last] for first, last in pairwise(listed.offsets.to_pylist())]
+        nodes = [every[at] for at in seen["row"].tolist()]
+        ids = MatchIds(subscribers, documents.names)
+        both = pa.array(np.stack((left, right), axis=1).ravel())
+        given = documents.table["id"].combine_chunks().take(both)
+        made = {
+            "id": list(map(ids.of, *places, nodes)),
             "subscription": pa.array([one.name for one in subscribers], pa.string()).take(
-                seen.subscriber
+                seen["who"]
             ),
-            "documents": pa.ListArray.from_arrays(
-                offsets, documents["id"].combine_chunks().take(pa.array(both))
-            ),
-            "t0": pa.array(np.minimum(ts[seen.left], ts[seen.right])).cast(_TIME),
-            "t1": pa.array(np.maximum(ts[seen.left], ts[seen.right])).cast(_TIME),
-            **dict.fromkeys(("bindings", "xml", "_rejected"), [None] * count),
+            "documents": pa.FixedSizeListArray.from_arrays(given, 2).cast(pa.list_(pa.string())),
+            "t0": pa.array(np.minimum(ts[left], ts[right])).cast(_TIME),
+            "t1": pa.array(np.maximum(ts[left], ts[right])).cast(_TIME),
+            **dict.fromkeys(("bindings", "xml", "_rejected"), [None] * len(nodes)),
             # Documents are numbered in the order of arrival.
-            "newcomer": pa.array(names).take(np.maximum(seen.left, seen.right)),
-            "answers": seen.answers,
+            "newcomer": pa.array(documents.names).take(np.maximum(left, right)),
+            "answers": seen["answers"],
         }
         if self._with_content:
-            content = _Contents(self._bucket, dict(enumerate(documents.to_pylist())), numbers)
-            made = [
-                content.of(subscribers[place], one, other, of_one)
-                for place, one, other, of_one in zip(*places, nodes_of(), strict=True)
-            ]
-            columns["bindings"] = [values for values, _ in made]
-            columns["xml"] = [xml for _, xml in made]
-        return pa.table(columns, schema=FOUND)
+            numbered = numbers.tolist()
+            contents = []
+            for who, one, other, of_one in zip(*places, nodes, strict=True):
+                subscription, several = subscribers[who], [of_one]
+                if subscription.distinct:  # its values are those of all results, in any bucket
+                    pair = numbered[one], numbered[other]
+                    several = self._bucket.all_nodes(subscription.qid, *pair)
+                contents.append(documents.content(subscription, (one, other), several))
+            made["bindings"] = [values for values, _ in contents]
+            made["xml"] = [xml for _, xml in contents]
+        return pa.table(made, schema=FOUND)
 
     def _seen(self, qids: Column, oldest: Column) -> tuple[Sequence[Subscription], Column, Column]:
         """Return subscribers, and each result that one sees: places of both.
@@ -144,127 +136,106 @@ class MatchRows:
         return subscribers, at[sees], row[sees]
 
     def _over_the_bound(self, cuts: Sequence[tuple[int, int]]) -> pa.Table:
-        if not cuts:
-            return FOUND.empty_table()
-        rows = []
-        names = _names(self._documents(np.array([number for _, number in cuts])))
-        for (qid, _), name in zip(cuts, names, strict=True):
-            for subscription in self._replica.subscribers.get(qid, ()):
-                row = {"subscription": subscription.name, "newcomer": name}
-                rows.append({**row, "answers": RESULTS + 1})
-        return _found(rows)
+        names = self._documents(np.array([number for _, number in cuts], np.int64)).names
+        rows = [
+            {"subscription": subscription.name, "newcomer": name, "answers": RESULTS + 1}
+            for (qid, _), name in zip(cuts, names, strict=True)
+            for subscription in self._replica.subscribers.get(qid, ())
+        ]
+        return pa.Table.from_pylist(rows, FOUND)
 
 
-def _slices(
-    values: tuple[int, ...], first: Sequence[int], last: Sequence[int]
-) -> Iterator[tuple[int, ...]]:
-    return (values[start:end] for start, end in zip(first, last, strict=True))
-
-
-def _names(documents: pa.Table) -> list[str]:
-    columns = (documents[name].to_pylist() for name in ("stream", "id"))
-    return list(map(document_name, *columns))
-
-
-def _distinct(subscribers: Sequence[Subscription], seen: _Seen) -> _Seen:
+def _distinct(subscribers: Sequence[Subscription], seen: Columns) -> Columns:
     """Return matches; one with all results of two documents for a subscriber of distinct ones."""
-    is_distinct = np.array([one.distinct for one in subscribers], np.bool_)[seen.subscriber]
+    is_distinct = np.array([one.distinct for one in subscribers], np.bool_)[seen["who"]]
     if not is_distinct.any():
         return seen
-    names = ("subscriber", "left", "right")
-    columns = chosen(seen._asdict(), is_distinct)
-    groups, answers = grouped_counts(columns, *names)
-    return _Seen(**together([chosen(seen._asdict(), ~is_distinct), {**groups, "answers": answers}]))
+    groups, answers = grouped_counts(chosen(seen, is_distinct), "who", "left", "right")
+    return together([chosen(seen, ~is_distinct), {**groups, "answers": answers}])
 
 
-class _Contents:
-    """Makes the bindings and the output of matches of documents, given by their places."""
+class _Documents:
+    """Documents (`DOCUMENTS`) by their places, and what matches show of them."""
 
-    def __init__(
-        self, bucket: Bucket, documents: Mapping[int, Mapping[str, Any]], numbers: Column
-    ) -> None:
-        self._bucket = bucket
-        self._texts = {place: row["xml"] for place, row in documents.items()}
-        self._documents = {place: _stored(row, place) for place, row in documents.items()}
-        self._numbers = numbers.tolist()
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        columns = (table[name].to_pylist() for name in ("stream", "id"))
+        self.names = list(map(document_name, *columns))
         self._trees = TreeCache()
         self._source = MatchSource(_compiled, self._tree)
 
-    def of(
-        self, subscription: Subscription, one: int, other: int, nodes: Sequence[int]
-    ) -> tuple[list[tuple[str, Sequence[str]]], str]:
-        """Return the bindings and the output of the match of a result with some nodes."""
-        several: Sequence[Sequence[int]] = [nodes]
-        if subscription.distinct:  # its values are those of all results, also in other buckets
-            numbers = self._numbers[one], self._numbers[other]
-            several = self._bucket.all_nodes(subscription.qid, *numbers)
-        documents = {place: self._documents[place] for place in (one, other)}
-        parts = {place: of_document(document) for place, document in documents.items()}
-        composites = [joined(parts, one, other, nodes, subscription.split) for nodes in several]
-        match = match_of(subscription, result_of(composites, documents), self._source)
+    def content(
+        self,
+        subscription: Subscription,
+        places: Sequence[int],
+        results: Sequence[Sequence[int]],
+        end: int | None = None,
+    ) -> tuple[list[tuple[str, list[str]]], str]:
+        """Return the bindings and the output of a match of one or two documents.
+
+        It has the nodes of some results, and ends with the later document, or at a time.
+        """
+        documents = {place: self._stored(place) for place in places}
+        parts = {place: of_document(one) for place, one in documents.items()}
+        split = subscription.split
+        found = [joined(parts, places[0], places[-1], nodes, split) for nodes in results]
+        if end is not None:
+            found = [one._replace(ts=end) for one in found]
+        match = match_of(subscription, result_of(found, documents), self._source)
         return list(values_of(match).items()), match.xml().decode()
 
     def _tree(self, place: int) -> DocumentTree:
         tree = self._trees.get(place)
         if tree is None:
-            tree = self._trees.put(place, number_nodes(parse(self._texts[place])))
+            text = self.table["xml"][place].as_py()
+            tree = self._trees.put(place, number_nodes(parse(text)))
         return tree
 
-
-def _found(rows: Sequence[Mapping[str, object]]) -> pa.Table:
-    return pa.table({name: [row.get(name) for row in rows] for name in FOUND.names}, schema=FOUND)
+    def _stored(self, place: int) -> StoredDocument:
+        row = self.table.slice(place, 1).to_pylist()[0]
+        return StoredDocument(
+            doc=place,
+            id=self.names[place],
+            ts=row["ts"],
+            first=place,
+            version=1,
+            history=False,
+            clock=row["clock"],
+            rank=place,
+            base=place,
+            given=row["id"],
+            stream=row["stream"],
+        )
 
 
 def absent_table(replica: PlanReplica, over: pa.Table, *, with_content: bool) -> pa.Table:
     """Return left rows of absences without an answer (`Waiting.join`) as rows of `FOUND`."""
     rows = []
+    documents = _Documents(over)
     for place, row in enumerate(over.to_pylist()):
-        subscription = replica.absent[row["absence"]]
+        subscription, name = replica.absent[row["absence"]], documents.names[place]
         if subscription.since > row["version"]:
             continue
-        document = _stored(row, place)
-        found: dict[str, object] = {
+        found = {
+            "id": match_id(subscription, [name], row["nodes"]),
             "subscription": subscription.name,
-            "documents": [document.given],
-            "t0": document.ts,
+            "documents": [row["id"]],
+            "t0": row["ts"],
             "t1": row["deadline"],
-            "newcomer": document.id,
+            "newcomer": name,
             "answers": 1,
         }
         if with_content:
-            trees = {place: number_nodes(parse(row["xml"]))}
-            composite = of_document(document)._replace(nodes=tuple(row["nodes"]))
-            result = result_of([composite._replace(ts=row["deadline"])], {place: document})
-            match = match_of(subscription, result, MatchSource(_compiled, trees.__getitem__))
-            found["bindings"] = list(values_of(match).items())
-            found["xml"] = match.xml().decode()
-        named = () if subscription.distinct else row["nodes"]
-        rows.append({**found, "id": match_id(subscription, [document.id], named)})
-    return _found(rows)
-
-
-def _stored(row: Mapping[str, Any], number: int) -> StoredDocument:
-    """Return a document (`DOCUMENTS`) under a number."""
-    return StoredDocument(
-        doc=number,
-        id=document_name(row["stream"], row["id"]),
-        ts=row["ts"],
-        first=number,
-        version=1,
-        history=False,
-        clock=row["clock"],
-        rank=number,
-        base=number,
-        given=row["id"],
-        stream=row["stream"],
-    )
+            content = documents.content(subscription, [place], [row["nodes"]], row["deadline"])
+            found["bindings"], found["xml"] = content
+        rows.append(found)
+    return pa.Table.from_pylist(rows, FOUND)
 
 
 def rejected_matches(rejected: pa.Table) -> pa.Table:
     """Return rows that are no documents (`REJECTED`) as rows of `FOUND`."""
-    rows = rejected.to_pylist()
-    columns: dict[str, list[object]] = {name: [None] * len(rows) for name in FOUND.names}
-    columns["_rejected"] = rows
-    columns["newcomer"] = [f"{row['stream']}/{row['id']}" for row in rows]
-    columns["answers"] = [0] * len(rows)
-    return pa.table(columns, schema=FOUND)
+    rows = [
+        {"_rejected": row, "newcomer": f"{row['stream']}/{row['id']}", "answers": 0}
+        for row in rejected.to_pylist()
+    ]
+    return pa.Table.from_pylist(rows, FOUND)
