@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from templates.batch_join import BatchJoin
-from templates.columns.columns import Column, Columns, among, columns_of, numbered, pack, steps
+from templates.columns.columns import Column, Columns, chosen, columns_of, pack
 from templates.model.result_bound import RESULTS
 from templates.processor import SMALL_BATCH
 from templates.registry.registry import Registry
@@ -36,18 +37,13 @@ ROWS = pa.schema(
         ("nodes", pa.list_(pa.int32())),
     ]
 )
-"""Rows of the blocks of absences: `key` is one for all compared values, `doc` a place."""
+"""Rows of the blocks of absences: `key` is one for an absence and all compared values, `doc` a
+place."""
 
 
-_LEFT = pa.schema(
-    [
-        *DOCUMENTS,
-        ("absence", pa.int64()),
-        ("key", pa.uint64()),
-        ("nodes", pa.list_(pa.int32())),
-    ]
-)
-_RIGHT = pa.schema([("absence", pa.int64()), ("key", pa.uint64()), ("ts", pa.int64())])
+_OF_ROWS = ("absence", "key", "nodes")
+_LEFT = pa.schema([*DOCUMENTS, *(ROWS.field(name) for name in _OF_ROWS)])
+_RIGHT = pa.schema([_LEFT.field(name) for name in ("absence", "key", "ts")])
 
 
 class Absence(NamedTuple):
@@ -106,50 +102,32 @@ def block_rows(
     batch.filter()
     found, _ = batch.found()
     queries.release()
-    values = _Values(bindings)
-    qids = found["qid"].to_numpy()
+    valued = chosen(bindings, np.flatnonzero(bindings["valued"]))
+    codes, first = np.unique(
+        pack(valued["doc"], valued["node2"].astype(np.int64)), return_index=True
+    )
+    codes, keys = np.append(codes, _NO_NODE), np.append(valued["key"][first], np.uint64(0))
     made = [ROWS.empty_table()]
     for one in absences:
         sides = (LEFT, one.left, one.left_nodes), (RIGHT, one.right, one.right_nodes)
         for side, qid, nodes in sides:
-            of_block = found.filter(pa.array(qids == qid))
-            keys, stays = values.keys(of_block, nodes)
-            columns = {
-                "absence": np.full(len(keys), one.number),
-                "side": np.full(len(keys), side, np.int8),
-                "key": keys,
-                "doc": of_block["doc1"].to_numpy() - 1,
-                "nodes": of_block["nodes"],
-            }
+            of_block = found.filter(pc.equal(found["qid"], qid))
+            doc = of_block["doc1"].to_numpy() - 1
+            key = np.full(len(doc), one.number, np.uint64)
+            stays = np.ones(len(doc), np.bool_)
+            for place in nodes:
+                node = pc.list_element(of_block["nodes"], place).to_numpy()
+                wanted = pack(doc, node.astype(np.int64))
+                at = np.searchsorted(codes, wanted)
+                stays &= codes[at] == wanted
+                key = (key ^ keys[at]) * _MIXING
+            same = {"absence": np.full(len(doc), one.number), "side": np.full(len(doc), side)}
+            columns = {**same, "key": key, "doc": doc, "nodes": of_block["nodes"]}
             made.append(pa.table(columns).cast(ROWS).filter(pa.array(stays)))
     return pa.concat_tables(made)
 
 
-class _Values:
-    """The keys of the values of nodes."""
-
-    def __init__(self, bindings: Columns) -> None:
-        valued = np.flatnonzero(bindings["valued"])
-        codes = pack(bindings["doc"][valued].astype(np.int64), bindings["node2"][valued])
-        self._codes, first = np.unique(codes, return_index=True)
-        self._keys = bindings["key"][valued][first]
-
-    def keys(self, found: pa.Table, nodes: Sequence[int]) -> tuple[Column, Column]:
-        """Return one key for the values at some nodes of results, and a mask: all have a value."""
-        keys = np.zeros(found.num_rows, np.uint64)
-        stays = np.ones(found.num_rows, np.bool_)
-        if not found.num_rows or not len(self._codes):
-            return keys, stays & bool(len(self._codes))
-        listed = found["nodes"].combine_chunks()
-        flat, first = listed.flatten().to_numpy(), listed.offsets.to_numpy()[:-1]
-        for place in nodes:
-            codes = pack(found["doc1"].to_numpy() - 1, flat[first + place].astype(np.int64))
-            at = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
-            stays &= self._codes[at] == codes
-            keys = (keys ^ self._keys[at]) * _MIXING
-        return keys, stays
-
-
+_NO_NODE = np.iinfo(np.int64).max
 _MIXING = np.uint64(0x9E3779B97F4A7C15)
 """An odd number: multiplied by it, keys of several values differ if one of them does."""
 
@@ -162,8 +140,7 @@ class Waiting:
 
     def __init__(self, lateness: int) -> None:
         self._lateness = lateness
-        self._left = _LEFT.empty_table()
-        self._right = _RIGHT.empty_table()
+        self.restore(None, None)
 
     def state(self) -> tuple[pa.Table, pa.Table]:
         """Return what waits, for `restore`."""
@@ -181,56 +158,39 @@ class Waiting:
 
         `absences` are those of the plan; `clock` is the largest time so far.
         """
-        of_rows = documents.take(rows["doc"])
-        late = of_rows["clock"].to_numpy() > of_rows["ts"].to_numpy() + self._lateness
-        rows, of_rows = rows.filter(pa.array(~late)), of_rows.filter(pa.array(~late))
-        side = rows["side"].to_numpy()
-        new = pa.table(
-            {
-                **{name: of_rows[name] for name in of_rows.column_names},
-                **{name: rows[name] for name in ("absence", "key", "nodes")},
-            }
-        )
-        left = pa.concat_tables((self._left, new.filter(pa.array(side == LEFT)))).cast(_LEFT)
-        right = new.filter(pa.array(side == RIGHT)).select(_RIGHT.names)
-        right = pa.concat_tables((self._right, right)).cast(_RIGHT)
-        lengths = {one.number: one.window for one in absences}
-        planned = np.array(sorted(lengths), np.int64)
-        left, right = (_among(one, planned) for one in (left, right))
-        windows = np.array([lengths[number] for number in planned.tolist()], np.int64)
-        of_left = left["absence"].to_numpy()
-        window = windows[np.searchsorted(planned, of_left)] if len(windows) else of_left
+        windows = {one.number: one.window for one in absences}
+        new = documents.take(rows["doc"])
+        for name in _OF_ROWS:
+            new = new.append_column(name, rows[name])
+        in_time = new["clock"].to_numpy() <= new["ts"].to_numpy() + self._lateness
+
+        def added(old: pa.Table, side: int) -> pa.Table:
+            """Return rows of a side that waited and new ones, of absences of the plan."""
+            mask = in_time & (rows["side"].to_numpy() == side)
+            every = pa.concat_tables((old, new.filter(pa.array(mask)).select(old.column_names)))
+            planned = pa.array(list(windows), pa.int64())
+            return every.filter(pc.is_in(every["absence"], planned))
+
+        left, right = added(self._left, LEFT), added(self._right, RIGHT)
+        window = np.array([windows[number] for number in left["absence"].to_pylist()], np.int64)
         answered = _answered(left, right, window)
-        over = left["ts"].to_numpy() + window + self._lateness < clock
+        deadline = left["ts"].to_numpy() + window
+        over = deadline + self._lateness < clock
         self._left = left.filter(pa.array(~answered & ~over)).combine_chunks()
         still = right["ts"].to_numpy() + self._lateness >= clock
         self._right = right.filter(pa.array(still)).combine_chunks()
-        found = pa.array(over & ~answered)
-        return left.append_column("deadline", pa.array(left["ts"].to_numpy() + window)).filter(
-            found
-        )
-
-
-def _among(rows: pa.Table, absences: Column) -> pa.Table:
-    return rows.filter(pa.array(among(rows["absence"].to_numpy(), absences)))
+        found = left.append_column("deadline", pa.array(deadline))
+        return found.filter(pa.array(over & ~answered))
 
 
 def _answered(left: pa.Table, right: pa.Table, window: Column) -> Column:
     """Return a mask of left rows that a strictly later right row answers within the window."""
-    if not left.num_rows or not right.num_rows:
-        return np.zeros(left.num_rows, np.bool_)
-    both = columns_of(pa.concat_tables(one.select(_RIGHT.names) for one in (left, right)))
-    order = np.lexsort((both["key"], both["absence"]))
-    first = steps(*(both[name][order] for name in ("absence", "key")))
-    group = np.empty(len(order), np.int64)
-    group[order] = numbered(first, len(order))
+    both = columns_of(pa.concat_tables(one.select(("key", "ts")) for one in (left, right)))
+    _, group = np.unique(both["key"], return_inverse=True)
     times, place = np.unique(both["ts"], return_inverse=True)
-    size = len(times) + 1
-    codes = group * size + place
-    ours, theirs = codes[: left.num_rows], np.sort(codes[left.num_rows :])
-    theirs = np.append(theirs, np.iinfo(np.int64).max)
-    later = theirs[np.searchsorted(theirs[:-1], ours, "right")]
-    is_same = later // size == ours // size
-    gap = times[np.where(is_same, later % size, 0)] - both["ts"][: left.num_rows]
-    answered: Column = is_same & (gap <= window)
+    codes = group * len(times) + place
+    ours, theirs = codes[: len(left)], np.sort(codes[len(left) :])
+    later = np.append(theirs, -1)[np.searchsorted(theirs, ours, "right")]
+    is_same = later // len(times) == group[: len(left)]
+    answered: Column = is_same & (times[later % len(times)] - left["ts"].to_numpy() <= window)
     return answered

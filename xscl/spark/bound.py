@@ -8,6 +8,7 @@ Windows and sorts of Spark over the matches themselves took longer than the join
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from zlib import crc32
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from templates.columns.columns import Column, pack
+from templates.columns.columns import Column
 from templates.model.result_bound import RESULTS
 from xscl.spark.match_rows import FOUND, MATCHES
 from xscl.spark.part_format import packed, unpacked
@@ -39,8 +40,7 @@ def in_shares(found: pa.Table, shares: int) -> Iterator[tuple[int, bytes]]:
     order = np.argsort(of_rows, kind="stable")
     found = found.take(pa.array(order))
     present, first = np.unique(of_rows[order], return_index=True)
-    last = np.append(first[1:], len(order))
-    for share, start, end in zip(present.tolist(), first.tolist(), last.tolist(), strict=True):
+    for share, (start, end) in zip(present.tolist(), pairwise((*first, len(order))), strict=True):
         yield share, packed(found.slice(start, end - start))
 
 
@@ -63,39 +63,32 @@ def within_bound(found: pa.Table) -> pa.Table:
     none of them; one row says so.  A match of several results is found in several buckets, and is
     one row.
     """
-    newcomer, subscription, match = (
-        _codes(found, name) for name in ("newcomer", "subscription", "id")
-    )
     kept = found["subscription"].is_null().to_numpy()
-    if match.max(initial=0) + 1 == len(match):  # nearly always: each is another match
-        kept[:] = True
-    else:
-        kept[np.unique(pack(newcomer, match), return_index=True)[1]] = True
+    kept[np.unique(_codes(found["id"]), return_index=True)[1]] = True
     answers = found["answers"].to_numpy()
     if answers.sum() <= RESULTS:
         return found.filter(pa.array(kept)).select(MATCHES.names)
-    groups, place = np.unique(pack(newcomer, subscription), return_inverse=True)
-    is_over = (np.bincount(place, answers, len(groups)) > RESULTS)[place]
+    groups = _codes(pc.binary_join_element_wise(found["newcomer"], found["subscription"], "\n"))
+    is_over = (np.bincount(groups, answers) > RESULTS)[groups]
     within = found.filter(pa.array(kept & ~is_over)).select(MATCHES.names)
-    return pa.concat_tables((within, _over(found.filter(pa.array(is_over)), place[is_over])))
+    return pa.concat_tables((within, _over(found.filter(pa.array(is_over)))))
 
 
-def _codes(found: pa.Table, name: str) -> Column:
-    """Return a number for each text of a column, and one for NULL."""
-    encoded = found[name].combine_chunks().dictionary_encode(null_encoding="encode")
-    codes: Column = encoded.indices.to_numpy().astype(np.int64)
+def _codes(texts: pa.ChunkedArray) -> Column:
+    """Return a number for each text, and one for NULL."""
+    encoded = texts.combine_chunks().dictionary_encode(null_encoding="encode")
+    codes: Column = encoded.indices.to_numpy()
     return codes
 
 
-def _over(found: pa.Table, groups: Column) -> pa.Table:
-    """Return a rejected row for each group: a document and a subscription with too many results."""
-    order = pc.sort_indices(found["id"].combine_chunks()).to_numpy()
-    first = order[np.unique(groups[order], return_index=True)[1]]
+def _over(found: pa.Table) -> pa.Table:
+    """Return a rejected row for each document and subscription with too many results."""
+    groups = found.group_by(["newcomer", "subscription"]).aggregate([("t1", "min")])
     rows = [
         {
             "_rejected": {
                 "id": row["newcomer"],
-                "ts": row["t1"],
+                "ts": row["t1_min"],
                 "reason": "results",
                 "message": (
                     f"{row['newcomer']} has more than {RESULTS:,} results with the subscription"
@@ -103,6 +96,6 @@ def _over(found: pa.Table, groups: Column) -> pa.Table:
                 ),
             }
         }
-        for row in found.select(("newcomer", "subscription", "t1")).take(first).to_pylist()
+        for row in groups.to_pylist()
     ]
-    return pa.Table.from_pylist(rows, schema=MATCHES)
+    return pa.Table.from_pylist(rows, MATCHES)
