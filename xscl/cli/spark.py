@@ -6,9 +6,8 @@ import re
 import sys
 import threading
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -32,13 +31,6 @@ _Catalog: TypeAlias = Annotated[
     Path, option("--catalog", "The directory of the catalog, which all executors see.", "DIR")
 ]
 _Name: TypeAlias = Annotated[str, typer.Argument(help="The name of the subscription.")]
-
-
-class Order(StrEnum):
-    """The order of documents."""
-
-    TIME = "time"
-    NUMBER = "number"
 
 
 @app.command("list")
@@ -119,7 +111,9 @@ def run(
         str | None,
         option("--lateness", "How far behind the latest document one may come: 2h.", "DURATION"),
     ] = None,
-    order: Annotated[Order, option("--order", "What orders documents.")] = Order.TIME,
+    order: Annotated[
+        Literal["time", "number"], option("--order", "What orders documents.")
+    ] = "time",
     trigger: Annotated[
         str | None,
         option(
@@ -176,11 +170,13 @@ def run(
         source=Source(form, place, options),
         sink=target,
         checkpoint=_absolute(checkpoint),
-        buckets=buckets,
-        lateness=parse_window(lateness or "0 s"),
-        order=order,
-        content=not no_content,
-        trigger=how,
+        settings={
+            "buckets": buckets,
+            "lateness": lateness or 0,
+            "order": order,
+            "content": not no_content,
+            "trigger": how,
+        },
     )
     published_plan(job.catalog)  # before Spark starts, which takes ten seconds
     stopping = threading.Event()

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,21 +43,16 @@ _POLL = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The places that a job reads and writes, and the settings that its checkpoint is bound to.
+    """The places that a job reads and writes, and other arguments of `stream`.
 
-    `sink` and `checkpoint` are directories of any file system of Spark; `trigger` has the arguments
-    of Spark's trigger.
+    `sink` and `checkpoint` are directories of any file system of Spark.
     """
 
     catalog: Path
     source: Source
     sink: str
     checkpoint: str
-    buckets: int
-    lateness: int = 0
-    order: str = "time"
-    content: bool = True
-    trigger: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any]
 
 
 @contextmanager
@@ -67,30 +62,29 @@ def job_session(
     """Yield the session of spark-submit, or start one and stop it at the end.
 
     On a cluster a shuffle has a partition for each of so many buckets, unless a setting has another
-    number.  Raises PipelineError if Spark does not start.
+    number.  Raises PipelineError if Spark does not start, and in place of its errors.
     """
     is_running = SparkContext._active_spark_context is not None
     with ThreadPoolExecutor(1) as thread:  # in the main thread Spark would take SIGINT for itself
-        if "PYSPARK_GATEWAY_PORT" in os.environ:
-            session = thread.submit(_submitted_session, settings, buckets).result()
-        else:
-            place = master or "local[*]"
-            own = {} if place.startswith("local") else {_PARTITIONS: str(buckets)}
-            started = thread.submit(start_session, place, settings={**own, **settings})
-            session = started.result()
+        session = thread.submit(_started, master, settings, buckets).result()
+    # What a sink raises comes back as the error of the query; py4j would print it, too.
+    logging.getLogger("py4j").addHandler(logging.NullHandler())
     try:
         yield session
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(reason_of(error)) from error
     finally:
         if not is_running:
             session.stop()
 
 
-def _submitted_session(settings: Mapping[str, str], buckets: int) -> SparkSession:
-    """Return the session of spark-submit, which has chosen master and settings."""
-    builder = SparkSession.builder
-    for name, value in {**STREAMING, **settings}.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+def _started(master: str | None, settings: Mapping[str, str], buckets: int) -> SparkSession:
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        place = master or "local[*]"
+        own = {} if place.startswith("local") else {_PARTITIONS: str(buckets)}
+        return start_session(place, settings={**own, **settings})
+    # spark-submit has chosen master and settings.
+    session = SparkSession.builder.config(map={**STREAMING, **settings}).getOrCreate()
     if not session.sparkContext.getConf().contains(_PARTITIONS):
         session.conf.set(_PARTITIONS, buckets)
     return session
@@ -104,23 +98,9 @@ def run_job(
 ) -> None:
     """Run a job until its trigger ends it, or until `stopping` is set.
 
-    A micro-batch in progress is finished then.  Raises PipelineError, and StoreError if there is no
-    catalog.
+    A micro-batch in progress is finished then.  Raises PipelineError, what Spark raises, and
+    StoreError if there is no catalog.
     """
-    # What a sink raises comes back as the error of the query; py4j would print it, too.
-    logging.getLogger("py4j").addHandler(logging.NullHandler())
-    try:
-        _run(session, job, on_batch, stopping)
-    except (PySparkException, Py4JError) as error:
-        raise PipelineError(reason_of(error)) from error
-
-
-def _run(
-    session: SparkSession,
-    job: Job,
-    on_batch: Callable[[MicroBatch], None],
-    stopping: threading.Event,
-) -> None:
     files = published_plan(job.catalog)
     begins = not exists(session, f"{job.checkpoint}/offsets")
     if begins and exists(session, f"{job.sink}/batch=0"):
@@ -128,24 +108,14 @@ def _run(
             f"the sink {job.sink} has micro-batches of another checkpoint",
             hint="give a new checkpoint a sink of its own",
         )
-    documents = job.source.documents(session, job.order)
+    documents = job.source.documents(session, job.settings["order"])
     for place in (job.sink, job.checkpoint):
         make_directory(session, place)
     seen = [one for one in (job.sink, job.checkpoint, job.source.directory) if one is not None]
     local = (local_path(session, place) for place in seen)
     probe(session, files, [path for path in local if path is not None])
     sink = ParquetSink(job.sink, stopping)
-    query = stream(
-        documents,
-        job.catalog,
-        checkpoint=job.checkpoint,
-        sink=sink,
-        buckets=job.buckets,
-        lateness=job.lateness,
-        order=job.order,
-        content=job.content,
-        trigger=job.trigger,
-    )
+    query = stream(documents, job.catalog, checkpoint=job.checkpoint, sink=sink, **job.settings)
     try:
         while not query.awaitTermination(_POLL):  # type: ignore[arg-type]  # fractions are taken
             for done in sink.take_done(query):

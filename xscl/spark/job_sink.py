@@ -27,18 +27,13 @@ class MicroBatch(NamedTuple):
     seconds: float
 
 
-class _Written(NamedTuple):
-    matches: int
-    rejected: int
-
-
 class ParquetSink:
     """Writes matches, and counts them; begins no micro-batch once `stopping` is set."""
 
     def __init__(self, place: str, stopping: threading.Event) -> None:
         self._place = place
         self._stopping = stopping
-        self._written: dict[int, _Written] = {}
+        self._written: dict[int, tuple[int, int]] = {}  # matches and rejected rows
         self._began = self._done = -1
         self.has_refused = False
         """True if a micro-batch was not begun; the query ends with an error then."""
@@ -64,14 +59,14 @@ class ParquetSink:
         if rejected:
             others = matches.where("_rejected IS NOT NULL").select("_rejected.*")
             others.write.mode("overwrite").parquet(f"{self._place}/_rejected/batch={number}")
-        self._written[number] = _Written(seen.get["rows"] - rejected, rejected)
+        self._written[number] = seen.get["rows"] - rejected, rejected
 
     def take_done(self, query: StreamingQuery) -> Iterator[MicroBatch]:
         """Yield the micro-batches that the checkpoint has, each once."""
         # Only between the end of a write and its commit is there something to ask for.
         for one in query.recentProgress if self._written else ():
             if "addBatch" in one.durationMs and one.batchId in self._written:
-                written = self._written.pop(one.batchId)
                 self._done = one.batchId
                 seconds = one.durationMs["triggerExecution"] / 1_000
-                yield MicroBatch(one.batchId, one.numInputRows, *written, seconds)
+                matches, rejected = self._written.pop(one.batchId)
+                yield MicroBatch(one.batchId, one.numInputRows, matches, rejected, seconds)

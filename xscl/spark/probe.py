@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.errors import PySparkException
@@ -18,41 +16,23 @@ from xscl.spark.error_report import reason_of
 from xscl.spark.plan_files import CURRENT, PlanFiles
 
 
-class Unseen(NamedTuple):
-    """A path that an executor cannot use, and why."""
-
-    host: str
-    path: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A function for `RDD.mapPartitions`: what is wrong on the machine of the task.
+def unseen(files: PlanFiles, version: int, directories: Iterable[Path] = ()) -> list[str]:
+    """Return what this machine cannot use of a catalog and of directories; write nothing.
 
     `version` is the least that the catalog must have, so that a directory of the same name is no
-    catalog.  It writes nothing.
+    catalog.
     """
-
-    files: PlanFiles
-    version: int
-    directories: tuple[Path, ...] = ()
-
-    def __call__(self, numbers: Iterable[int]) -> Iterator[Unseen]:
-        host = socket.gethostname()
-        current = self.files.directory / CURRENT
-        try:
-            version = int(current.read_text("ascii"))
-        except OSError as error:
-            yield Unseen(host, str(current), error.strerror or str(error))
-            return
-        if version < self.version:
-            yield Unseen(host, str(current), "it is another catalog")
-        elif not os.access(self.files.directory, os.W_OK):
-            yield Unseen(host, str(self.files.directory), "it cannot be written")
-        for directory in self.directories:
-            if not directory.is_dir():
-                yield Unseen(host, str(directory), "No such directory")
+    current, wrong = files.directory / CURRENT, []
+    try:
+        if int(current.read_text("ascii")) < version:
+            wrong.append((current, "it is another catalog"))
+        elif not os.access(files.directory, os.W_OK):
+            wrong.append((files.directory, "it cannot be written"))
+    except OSError as error:
+        wrong.append((current, error.strerror or str(error)))
+    wrong.extend((one, "No such directory") for one in directories if not one.is_dir())
+    host = socket.gethostname()
+    return [f"the executor on {host} cannot use {path}: {reason}" for path, reason in wrong]
 
 
 def probe(session: SparkSession, files: PlanFiles, directories: Sequence[Path] = ()) -> None:
@@ -60,10 +40,10 @@ def probe(session: SparkSession, files: PlanFiles, directories: Sequence[Path] =
 
     Raises PipelineError with the path and the host if one of them sees something else.
     """
-    context = session.sparkContext
-    tasks = context.parallelize(range(context.defaultParallelism), context.defaultParallelism)
+    version, count = files.current(), session.sparkContext.defaultParallelism
+    tasks = session.sparkContext.parallelize(range(count), count)
     try:
-        found = tasks.mapPartitions(Look(files, files.current(), tuple(directories))).collect()
+        found = tasks.flatMap(lambda _: unseen(files, version, directories)).collect()
     except (PySparkException, Py4JError) as error:
         reason = reason_of(error)
         if "No module named" not in reason:
@@ -73,8 +53,6 @@ def probe(session: SparkSession, files: PlanFiles, directories: Sequence[Path] =
             hint="install xscl there, or send an environment (--archives); see the how-to of Spark",
         ) from error
     if found:
-        first = Unseen(*found[0])
         raise PipelineError(
-            f"the executor on {first.host} cannot use {first.path}: {first.reason}",
-            hint="mount it on all machines under the same path, for the same user",
+            found[0], hint="mount it on all machines under the same path, for the same user"
         )

@@ -33,7 +33,7 @@ from xscl.spark.java import java_home
 from xscl.spark.job_sink import MicroBatch
 from xscl.spark.job_source import kafka_documents
 from xscl.spark.matching import match
-from xscl.spark.probe import Look
+from xscl.spark.probe import unseen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -190,12 +190,12 @@ def test_executors_that_see_another_directory(spark_session: SparkSession) -> No
 def test_a_probe_says_what_is_wrong_where(tmp_path: Path) -> None:
     with Catalog("catalog") as catalog:
         files = catalog.files
-        assert [*Look(files, files.current(), (tmp_path,))([0])] == []
-        (other,) = Look(files, files.current() + 1)([0])
-        assert other.reason == "it is another catalog"
-        (absent,) = Look(files, files.current(), (tmp_path / "absent",))([0])
-        assert (absent.path, absent.reason) == (str(tmp_path / "absent"), "No such directory")
-        assert absent.host == os.uname().nodename
+        assert unseen(files, files.current(), (tmp_path,)) == []
+        (other,) = unseen(files, files.current() + 1)
+        assert other.endswith(f"{files.directory}/current: it is another catalog")
+        (absent,) = unseen(files, files.current(), (tmp_path / "absent",))
+        where = f"the executor on {os.uname().nodename} cannot use {tmp_path}/absent"
+        assert absent == f"{where}: No such directory"
 
 
 @pytest.mark.spark
