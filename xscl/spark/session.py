@@ -16,10 +16,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 import pyspark
-from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]  # py4j has no types
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
@@ -29,7 +27,7 @@ from pyspark.sql import SparkSession
 import xscl
 from xscl.ingestion.pipeline import PipelineError
 from xscl.spark.error_report import reason_of
-from xscl.spark.java import java_home
+from xscl.spark.java import java_home, write_program
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 _MANAGER = f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -126,31 +124,23 @@ def _start_session(
             "Spark needs Java 17 or newer, and there is none",
             hint="set JAVA_HOME, or pip install 'xscl[spark]'",
         )
-    python = settings.get("spark.pyspark.python") or _python(directory, master)
+    own = _launcher(directory) if master.startswith("local") else os.environ.get("PYSPARK_PYTHON")
+    python = settings.get("spark.pyspark.python") or own or sys.executable
     conf = SparkConf().setMaster(master).setAppName(app_name)
     conf.setAll([*{**_settings(directory, master, python), **settings}.items()])
     errors = directory / "spark.stderr"
     try:
         with _environment(_variables(directory, master, python, java)), errors.open("wb") as stderr:
             # One Java serves all sessions of a process, also after `SparkSession.stop`.
-            gateway = SparkContext._gateway or _launch(conf, stderr)
+            gateway = SparkContext._gateway or launch_gateway(  # type: ignore[no-untyped-call]
+                conf, {"stderr": stderr}
+            )
             return SparkSession(SparkContext(conf=conf, gateway=gateway))
     except (PySparkException, Py4JError) as error:
         raise PipelineError(
             f"Spark does not start: {reason_of(error)}",
             hint=f"{errors} may say more; Spark needs Java 17 or newer, and took {java}",
         ) from error
-
-
-def _python(directory: Path, master: str) -> str:
-    """Return the program that is Python on the executors of a master."""
-    if master.startswith("local"):
-        return _launcher(directory)
-    return os.environ.get("PYSPARK_PYTHON") or sys.executable
-
-
-def _launch(conf: SparkConf, stderr: IO[bytes]) -> JavaGateway:
-    return launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]  # has none
 
 
 def _settings(directory: Path, master: str, python: str) -> dict[str, str]:
@@ -219,13 +209,8 @@ def _launcher(directory: Path) -> str:
     Compiled modules of an archive are not cached: each process would compile PySpark again, which
     takes three times as long as loading.
     """
-    launcher = directory / "python"
-    temporary = directory / f"python.{os.getpid()}.tmp"
     start = f'PYTHONPATH={shlex.quote(_python_path())} exec {shlex.quote(sys.executable)} "$@"'
-    temporary.write_text(f"#!/bin/sh\n{start}\n", "utf-8")
-    temporary.chmod(0o700)
-    temporary.replace(launcher)
-    return str(launcher)
+    return str(write_program(directory / "python", f"#!/bin/sh\n{start}\n"))
 
 
 def _python_path() -> str:
@@ -238,17 +223,15 @@ def _python_path() -> str:
 @contextmanager
 def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
     """Set environment variables while the block runs; then restore the environment."""
-    before = {name: os.environ.get(name) for name in variables}
+    before = _set(variables)
     try:
-        _set(variables)
         yield
     finally:
         _set(before)
 
 
-def _set(variables: Mapping[str, str | None]) -> None:
-    for name, value in variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+def _set(variables: Mapping[str, str | None]) -> Mapping[str, str | None]:
+    """Set environment variables, and return what they were; None is none."""
+    before = {name: os.environ.pop(name, None) for name in variables}
+    os.environ.update({name: value for name, value in variables.items() if value is not None})
+    return before
