@@ -151,6 +151,11 @@ class Registry:
     def __contains__(self, qid: int) -> bool:
         return qid in self._rows
 
+    def places(self) -> tuple[int, int]:
+        """Return the numbers of rows evaluated elsewhere and here; thread-safe."""
+        elsewhere = len(self._leads)
+        return elsewhere, max(0, len(self._rows) - elsewhere)
+
     # -- Designated equalities -------------------------------------------------------------
 
     def lead(self, qid: int) -> int:

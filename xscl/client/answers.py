@@ -357,6 +357,8 @@ class Health:
     store: str
     clock: str
     clock_ahead: float
+    executors: str | None = None
+    executors_away_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

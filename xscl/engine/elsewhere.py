@@ -60,6 +60,9 @@ class Executors(Protocol):
         Segments that were evaluated and then not consumed may come again.
         """
 
+    def reason_here(self, qid: int) -> str:
+        """Return why the engine evaluates a row of R_T; the caller has the engine's lock."""
+
     def forget(self) -> None:
         """Delete what was left of documents and plans; the caller is in `changing`."""
 

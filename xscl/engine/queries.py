@@ -293,12 +293,13 @@ class Queries:
     ) -> str:
         """Explain the evaluation of a query; see `Engine.explain`."""
         with self._transactions.lock:
-            state = self._state
+            state, executors = self._state, self._transactions.executors
             text = explain(
                 *(state.store, state.registry, state.subscriptions, state.dataflow, state.streams),
                 query,
                 sql=sql,
                 seen=seen,
+                reason_here=None if executors is None else executors.reason_here,
             )
             known = subscription_named(state.store, state.subscriptions, query)
             refused = known is not None and state.subscriptions.refusal(known) is not None

@@ -93,7 +93,7 @@ class Consumer:
     A batch ends with the segment that brings it to the target number of documents, and before one
     that would exceed the bound of bytes.  The target is what was consumed in `seconds`, at most
     `batch` documents; for executors always `batch`, since a micro-batch has a fixed cost.
-    `on_away` is called with the reason while executors are away, and with None afterwards.
+    `on_away` is called with the failure while executors are away, and with None afterwards.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Consumer:
         sink: BatchSink,
         *,
         executors: Executors | None = None,
-        on_away: Callable[[str | None], None] = lambda reason: None,
+        on_away: Callable[[ExecutorsAway | None], None] = lambda failure: None,
         batch: int = BATCH,
         most_bytes: int = BATCH_BYTES,
         seconds: float = SECONDS,
@@ -163,7 +163,7 @@ class Consumer:
                 self.run_once()
             except ExecutorsAway as error:
                 if not self._stopping.is_set():
-                    self._on_away(str(error))
+                    self._on_away(error)
                     self._stopping.wait(AGAIN)
                 continue
             looking = time.monotonic() + interval

@@ -8,19 +8,26 @@ on request the SQL.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
 from cep_core import EDGE_RULES, is_calendar
 from cep_core.plan import Operator
 from templates.model.conjunctive_query import over_batch, over_views
 from templates.model.join_graph import EXCHANGED, LEFT, RIGHT, JoinGraph
 from templates.model.relations import INFINITE
-from templates.model.template import embedding
-from templates.processor import SMALL_BATCH
 from templates.registry.registry import Registry
 from templates.sql.conjunctive import select
 from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY
 from xscl.inspection import condition_split, unmet
+from xscl.inspection.evaluators import (
+    Place,
+    ReasonHere,
+    evaluators,
+    known_template,
+    places_of,
+    reasons,
+)
 from xscl.inspection.replay import subscription_named
 from xscl.language.calendars import calendar_words
 from xscl.language.normalform import Absent, Folded, Following, forms
@@ -30,7 +37,6 @@ from xscl.planning.compile import (
     CompiledQuery,
     JoinedParts,
     Occurring,
-    Part,
     Timed,
     Witnessed,
     compile_query,
@@ -58,11 +64,13 @@ def explain(
     *,
     sql: bool = False,
     seen: Callable[[str], bool] | None = None,
+    reason_here: ReasonHere | None = None,
 ) -> str:
     """Return the explanation of a subscription by its name, or of the text of a query.
 
     `seen` says which subscriptions, by name, whoever asks may know of: the others are not counted,
-    and what is kept and planned for all is left out.
+    and what is kept and planned for all is left out.  `reason_here` says why the engine evaluates a
+    row of R_T; None: there are no executors.
     """
     registered = subscription_named(store, subscriptions, query)
     refusal = None if registered is None else subscriptions.refusal(registered)
@@ -92,7 +100,13 @@ def explain(
         lines.extend(_stopped(dataflow, registered))
         lines.extend(unmet.lines(dataflow, registered))
         lines.extend(_one_sided(dataflow, registered))
-    lines.extend(_time(templates, compiled.root))
+    places = None
+    if registered is not None and reason_here is not None:
+        # The reason may be the subscription of somebody else.
+        reason = reason_here if seen is None else lambda qid: ""
+        qids = dataflow.subscribed.qids(registered)
+        places = places_of(registry, compiled.joins, qids, reason)
+    lines.extend(_time(templates, compiled, places))
     if registered is not None and seen is None:
         lines.extend(_kept(store, registry, dataflow, registered))
         lines.extend(_plan(dataflow, registered))
@@ -131,7 +145,7 @@ def _join(registry: Registry | None, join: CompiledJoin) -> Iterator[str]:
     yield from _variables(join)
     if registry is None:
         return
-    number = _known_template(registry, join)
+    number = known_template(registry, join)
     yield f"template {number}, in use" if number else "template: a new one"
 
 
@@ -207,32 +221,36 @@ def _sharing(
     yield f"row {registered.qid} of R_T_{registered.template}: {shared}"
 
 
-def _known_template(registry: Registry, join: CompiledJoin) -> int | None:
-    minor = join.reduced
-    for number, members in registry.members.items():
-        graph = members.template.graph
-        same_size = len(graph.nodes) == len(minor.nodes)
-        if same_size and embedding(graph, minor, (0,) * len(minor.nodes)) is not None:
-            return number
-    return None
+def _time(
+    registry: Registry | None, compiled: CompiledQuery, places: Sequence[Place] | None
+) -> Iterator[str]:
+    """Yield the edge rule, the window and the evaluator of each operator, the inner ones first.
 
-
-def _time(registry: Registry | None, root: Part) -> Iterator[str]:
-    """Yield the edge rule, the window and the evaluator of each operator, the inner ones first."""
+    `places` are those of the joins, None without executors.
+    """
+    root = compiled.root
+    following = iter(places or [Place() for _ in compiled.joins])
     for part in parts(root):
         match part:
-            case Witnessed(_, join) if part is root:
-                yield "filter: every document that the block matches, once"
-                yield f"evaluated by: stage 1 (automaton), {_stage_2(registry, (join,))}"
+            case Witnessed(_, join):
+                (place,) = islice(following, 1)
+                if part is root:
+                    where = "automaton" if places is None else "automaton, on executors"
+                    yield "filter: every document that the block matches, once"
+                    yield (
+                        f"evaluated by: stage 1 ({where}), {evaluators(registry, [join], [place])}"
+                    )
             case Occurring() if part is root:
                 yield "filter: every instant"
                 yield "evaluated by: core: Stream"
-            case Witnessed() | Occurring():
+            case Occurring():
                 pass  # an input of the operator above it
             case JoinedParts(disjuncts=disjuncts):
                 yield str(EDGE_RULES[disjuncts[0].operator or ""])
                 yield f"window {duration(disjuncts[0].window)}"
-                yield f"evaluated by: {_stage_2(registry, disjuncts)}"
+                own = list(islice(following, len(disjuncts)))
+                yield f"evaluated by: {evaluators(registry, disjuncts, own)}"
+                yield from reasons(own)
             case Timed(form):
                 yield from _over_time(form)
 
@@ -249,15 +267,6 @@ def _over_time(form: Following | Folded | Absent) -> Iterator[str]:
             yield str(EDGE_RULES["ELSE" if otherwise else "NOT FOLLOWED BY"])
             yield f"window {duration(window)}"
             yield "evaluated by: core: Absence"
-
-
-def _stage_2(registry: Registry | None, joins: Sequence[CompiledJoin]) -> str:
-    """Return the evaluator of a filter or join; template numbers only if all may be seen."""
-    numbers = [] if registry is None else [_known_template(registry, join) for join in joins]
-    templates = [f"template {number}" for number in dict.fromkeys(numbers) if number]
-    where = ", ".join([*templates, f"DuckDB above {SMALL_BATCH} documents"])
-    tested = any(join.residual is not None for join in joins)
-    return f"stage 2 ({where}){', Refine (residual test)' if tested else ''}"
 
 
 def _in_the_core(operators: Iterable[Operator]) -> str:
@@ -332,7 +341,7 @@ def absence_warning(streams: Streams, compiled: CompiledQuery) -> str | None:
 
 
 def _sql(registry: Registry | None, join: CompiledJoin) -> str:
-    number = None if registry is None else _known_template(registry, join)
+    number = None if registry is None else known_template(registry, join)
     graph = registry.members[number].template.graph if registry and number else join.reduced
     table = f"R_T_{number}" if number else "R_T"
     if not graph.two_sided:

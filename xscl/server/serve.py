@@ -44,6 +44,7 @@ from xscl.errors import StoreError
 from xscl.ingestion.consumer_watch import ConsumerStall, ConsumerWatch
 from xscl.ingestion.data_directory import SERVICE, DataDirectory, DataDirectoryError
 from xscl.ingestion.engine_sink import EngineSink
+from xscl.ingestion.executors_watch import ExecutorsWatch
 from xscl.ingestion.heartbeat import Heartbeat
 from xscl.ingestion.pipeline import Consumer, PipelineError
 from xscl.ingestion.quarantine import BatchAttempts
@@ -150,7 +151,7 @@ class Service:
         self._usage: Usage | None = None
         self._watch: ConsumerWatch | None = None
         self._series = StatusSeries(now=self._clock.now)
-        self._away: str | None = None  # why executors are
+        self._executors = None if serving.master is None else ExecutorsWatch(self._clock.now)
         self.address: str | None = None  # where requests are taken, once they are
 
     def run(self, until: threading.Event | None = None) -> None:
@@ -160,7 +161,7 @@ class Service:
         if not self._home.exists():  # a port that is in use leaves no new directory behind
             self._expect_free_port()
         with self._opened() as (engine, outbox, spool, store):
-            looks = StatusReader(store, self._home, engine=engine, now=self._clock.now)
+            looks = self._looks(store, engine)
             self._report(looks)
             with self._answering(engine, spool, outbox), self._following(engine):
                 self._report(looks)
@@ -220,9 +221,12 @@ class Service:
                             engine.host.catalog.backfills.complete(number)
                 outbox.finish(self._stopping)
                 tail.finish(self._stopping)
-            self._report(
-                StatusReader(store, self._home, engine=engine, now=self._clock.now), whole=True
-            )
+            self._report(self._looks(store, engine), whole=True)
+
+    def _looks(self, store: Store, engine: Engine) -> StatusReader:
+        """Return a reader of the figures of this service."""
+        now, executors = self._clock.now, self._executors
+        return StatusReader(store, self._home, engine=engine, now=now, executors=executors)
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Engine, Outbox, Spool, Store]]:
@@ -334,7 +338,7 @@ class Service:
         watch = self._watch = ConsumerWatch(spool.latest, engine.host.ingest.segment)
         with installed(
             *(self._home, engine, spool, outbox, settings, self.room, self._clock, watch),
-            *(self._series, self._pushes),
+            *(self._series, self._pushes, self._executors),
         ) as installation:
             tokens = installation.tokens
             if not settings.is_open and not tokens.of():
@@ -420,17 +424,19 @@ class Service:
             except PipelineError as error:
                 if master.startswith("local"):
                     raise
-                self._note_away(str(error))
+                self._note_away(error)
+            else:
+                self._note_away(None)
         try:
             yield executors
         finally:
             executors.close()
 
-    def _note_away(self, reason: str | None) -> None:
+    def _note_away(self, failure: PipelineError | None) -> None:
         """Note why executors are away; None: they are there."""
-        if reason is not None:
-            _log.warning("documents wait in the spool: %s", reason)
-        self._away = reason
+        assert self._executors is not None, "there is a master"
+        if self._executors.note(failure) and failure is not None:
+            _log.warning("documents wait in the spool: %s", failure.message)
 
     def _fetch(self, engine: Engine, spool: Spool) -> None:
         """Poll feeds until `stop`.
@@ -496,7 +502,6 @@ class Service:
                 "written": written(ticks()),
                 "address": self.address or (None if self._serving.listen is None else ""),
                 "paused": self.room.short(),
-                "executors_away": self._away,
                 "stalled": None if (stall := self._stall()) is None else asdict(stall),
                 "wall_clock": clock.state,
                 "wall_clock_ahead": clock.seconds,

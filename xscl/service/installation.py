@@ -15,6 +15,7 @@ from xscl.engine.disk_guard import DiskGuard
 from xscl.engine.facade import Engine
 from xscl.ingestion.consumer_watch import ConsumerWatch
 from xscl.ingestion.data_directory import DataDirectory
+from xscl.ingestion.executors_watch import ExecutorsWatch
 from xscl.inspection.vocabulary import StreamCounts
 from xscl.language.names import EVERYTHING
 from xscl.limiter import FairLimiter, KeyedLimiter, TokenBuckets
@@ -176,8 +177,8 @@ class Installation:
     `questions`, `imports` and `confirming` limit concurrency, by account number; `requests` limits
     the rate and `listeners` the number of event streams.  Hold `endpoints_lock` to count endpoints
     and make one.  `counts` are the documents by stream, `warnings` those of queries.  `pushes` are
-    those of hubs, None without a public address.  `callbacks` limits the rate at each callback,
-    `deliveries` the number at a time.
+    those of hubs, None without a public address; `executors` those of Spark, None without.
+    `callbacks` limits the rate at each callback, `deliveries` the number at a time.
     """
 
     home: DataDirectory
@@ -205,6 +206,7 @@ class Installation:
     warnings: RegistrationWarnings
     feeds_lock: threading.Lock = field(default_factory=threading.Lock)
     pushes: Pushes | None = None
+    executors: ExecutorsWatch | None = None
     callbacks: TokenBuckets[str] = field(default_factory=TokenBuckets[str])
     deliveries: KeyedLimiter[None] = field(default_factory=KeyedLimiter[None])
     endpoints_lock: threading.Lock = field(default_factory=threading.Lock)
@@ -227,6 +229,7 @@ def installed(
     watch: ConsumerWatch,
     series: StatusSeries,
     pushes: Pushes | None = None,
+    executors: ExecutorsWatch | None = None,
 ) -> Iterator[Installation]:
     """Yield an installation over an engine and a spool, which the caller owns and closes."""
     with ExitStack() as stack:
@@ -257,4 +260,5 @@ def installed(
             counts=counts,
             warnings=RegistrationWarnings(engine, resolver),
             pushes=pushes,
+            executors=executors,
         )

@@ -140,11 +140,19 @@ class _StatusCollector(Collector):
         yield rows
         what = "Bytes of the state that joins meet in memory"
         yield _gauge("kept_bytes", what, queries.kept_bytes)
+        places = dict(
+            zip(("executors", "here"), self._engine.host.state.registry.places(), strict=True)
+        )
+        what = "Distinct joins and filters, by where they are evaluated"
+        yield _gauges("joins_by_place", what, "place", places)
         for name, (label, what) in _COUNTED.items():
             yield _gauges(name, what, label, dict(sorted(self.counted.get(name, {}).items())))
         written = self._home.read_status() or {}
         yield _gauge("paused", "1 while nothing new is taken", bool(written.get("paused")))
         stalled = (written.get("stalled") or {}).get("seconds", 0.0)
+        executors = written.get("executors") or {}
+        away = executors.get("away") is not None
+        yield _gauge("executors_away", "1 while documents wait for executors of Spark", away)
         what = "Seconds that segments have waited without a commit, 0 below a minute"
         yield _gauge("consumer_stalled_seconds", what, stalled)
         what = "Seconds that the wall clock is ahead of the times given to documents"

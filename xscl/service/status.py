@@ -25,6 +25,8 @@ from xscl.documents.retention import (
 from xscl.engine.facade import Engine
 from xscl.engine.throughput import Rates
 from xscl.ingestion.data_directory import DataDirectory
+from xscl.ingestion.executors_watch import Away, ExecutorsWatch
+from xscl.ingestion.pipeline import AGAIN
 from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
 from xscl.store.queries.status import status_counts
@@ -63,6 +65,45 @@ _UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s"
 
 
 @dataclass(frozen=True, slots=True)
+class ExecutorsStatus:
+    """How many distinct joins executors evaluate, and the engine `here`; filters are among them.
+
+    A query of several joins or disjuncts has as many here.  `away` is None while they are there.
+    """
+
+    joins: int
+    here: int
+    away: Away | None = None
+
+    @classmethod
+    def of(cls, figures: Mapping[str, Any]) -> ExecutorsStatus:
+        """Parse the figures of a status file."""
+        away = figures["away"]
+        if away is not None:
+            away = Away(**{**away, "since": ticks_of_time(away["since"])})
+        return cls(figures["joins"], figures["here"], away)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures for JSON: times are text."""
+        found = asdict(self)
+        if self.away is not None:
+            found["away"]["since"] = written(self.away.since)
+        return found
+
+    def lines(self) -> Iterator[str]:
+        """Yield the figures as readable lines."""
+        yield f"executors      {counted(self.joins, 'join')}; here: {self.here}"
+        if self.away is not None:
+            yield f"away           executors, since {moment(self.away.since)}: {self.away.reason}"
+            yield (
+                f"               documents wait in the spool; Spark is asked every {AGAIN:.0f} s"
+                " while some do"
+            )
+            if self.away.hint:
+                yield f"               {self.away.hint}"
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceStatus:
     """The figures of a data directory.
 
@@ -77,7 +118,7 @@ class ServiceStatus:
     none any more, and `keeps` says how long texts and matches are kept.
     `without_secrets` endpoints and feeds wait for a secret that is not on this machine.
     `rates` is None without a running service.  `refused` subscriptions have queries that this
-    release refuses.
+    release refuses.  `executors` is None without a running service that has some.
     """
 
     consumer: str | None
@@ -107,6 +148,7 @@ class ServiceStatus:
     rates: Rates | None = None
     windows: tuple[WindowState, ...] | None = None
     refused: int = 0
+    executors: ExecutorsStatus | None = None
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> ServiceStatus:
@@ -121,6 +163,8 @@ class ServiceStatus:
             found["rates"] = Rates(**rates)
         if (windows := found["windows"]) is not None:
             found["windows"] = tuple(WindowState(**window) for window in windows)
+        if (executors := found["executors"]) is not None:
+            found["executors"] = ExecutorsStatus.of(executors)
         return cls(**found)
 
     @property
@@ -133,11 +177,15 @@ class ServiceStatus:
         told = asdict(self)
         for name in _TIMES:
             told[name] = None if told[name] is None else written(told[name])
+        if self.executors is not None:
+            told["executors"] = self.executors.as_dict()
         return told
 
     def lines(self) -> Iterator[str]:
         """Yield the figures as readable lines."""
         yield f"consumer       {self.consumer or 'none yet'}"
+        if self.executors is not None:
+            yield from self.executors.lines()
         yield (
             f"subscriptions  {self.subscriptions} in {counted(self.joins, 'distinct join')} "
             f"of {counted(self.templates, 'template')}"
@@ -214,7 +262,8 @@ LONGEST = 60.0
 class StatusReader:
     """Repeated reads of the figures of one store; `clock` returns seconds.
 
-    `engine` is the running one, if any; `now` is the arrival clock in ticks.
+    `engine` is the running one, if any; `now` is the arrival clock in ticks.  `executors` are those
+    of the engine.
     """
 
     def __init__(
@@ -224,9 +273,11 @@ class StatusReader:
         clock: Callable[[], float] = time.monotonic,
         engine: Engine | None = None,
         now: Callable[[], int] = ticks,
+        executors: ExecutorsWatch | None = None,
     ) -> None:
         self._now = now
         self._engine = engine
+        self._executors = executors
         self._store = store
         self._home = home
         self._clock = clock
@@ -250,8 +301,10 @@ class StatusReader:
         ledger = ConsumedOffsets(self._store)
         position, direct = ledger.segment, ledger.last(DIRECT) or 0
         latest, waiting, oldest = self._backlog.look(self._home, position)
+        executors = self._of_executors()
+        is_direct = position == direct and executors is None
         return ServiceStatus(
-            consumer=None if not position else "direct" if position == direct else "spark",
+            consumer=None if not position else "direct" if is_direct else "spark",
             **self._counted,
             spool=latest,
             position=position,
@@ -259,7 +312,14 @@ class StatusReader:
             lag=max(0.0, (self._now() - oldest) / 1e6) if waiting else 0.0,
             rates=None if self._engine is None else self._engine.host.ingest.pace.rates(),
             refused=0 if self._engine is None else self._engine.host.state.subscriptions.refusals,
+            executors=executors,
         )
+
+    def _of_executors(self) -> ExecutorsStatus | None:
+        if self._executors is None or self._engine is None:
+            return None
+        joins, here = self._engine.host.state.registry.places()
+        return ExecutorsStatus(joins, here, self._executors.away)
 
     def totals(self) -> tuple[int, int]:
         """Return the documents and matches of the running engine since its start."""

@@ -111,6 +111,10 @@ class SparkExecutors:
         finally:
             self._turn.release()
 
+    def reason_here(self, qid: int) -> str:
+        """Return why a row of R_T is not evaluated on executors; the caller has the lock."""
+        return self._plan.reason_here(qid)
+
     # -- Documents -------------------------------------------------------------------------
 
     def start(self) -> None:

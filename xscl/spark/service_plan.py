@@ -50,6 +50,18 @@ class ServicePlan:
         self._first = state.documents.next
         return self._version
 
+    def reason_here(self, qid: int) -> str:
+        """Return why a row of R_T is not evaluated on executors; the caller has the lock."""
+        state = self._transactions.state
+        reason = reason_against_row(state.registry, qid)
+        if reason is not None:
+            return reason
+        if not set(state.subscriptions.published()).isdisjoint(_streams(state, qid)):
+            return "it reads a stream that a subscription publishes"
+        if qid not in self._rows:
+            return "the next documents decide it"
+        return "it has documents that they have not; the next start of the service moves it there"
+
     # -- Division --------------------------------------------------------------------------
 
     def _divide(self) -> None:

@@ -23,6 +23,7 @@ from xscl.server.serve import ServeSettings, Service
 from xscl.service.installation import ServiceSettings
 
 PATIENCE = 120.0
+MASTER = "local[*]"
 ANY_PORT = ServiceSettings(port=0, warm=False)
 
 
@@ -70,7 +71,7 @@ def serving(
     there = threading.Event()
     listen = replace(settings, port=0, fetching=fetching or settings.fetching)
     serving = ServeSettings(
-        "local[*]" if spark else None,
+        MASTER if spark else None,
         poll_interval=0.05,
         listen=listen,
         fetching=listen.fetching,

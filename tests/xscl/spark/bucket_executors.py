@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from feeds.documents import DocumentColumns
 from feeds.spool import Spool
 from xscl.documents.consumed_offsets import DIRECT, BatchKey
 from xscl.engine.ingest import PushResult
+from xscl.ingestion.pipeline import PipelineError
 from xscl.spark import streaming
 from xscl.spark.bound import SHARES
 from xscl.spark.executors import SparkExecutors
@@ -147,3 +148,17 @@ class EngineWithExecutors(xscl.Engine):
         self.executors.close()
         super().close()
         self._opened.close()
+
+
+class ServiceExecutors(BucketExecutors):
+    """The executors of a service, which cannot be reached while there is a `failure`."""
+
+    failure: ClassVar[PipelineError | None] = None
+
+    def __init__(self, master: str, engine: xscl.Engine, spool: Path, directory: Path) -> None:
+        super().__init__(engine, spool, directory, buckets=4)
+
+    def _start_query(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+        super()._start_query()

@@ -39,6 +39,10 @@ class Health(JsonBody):
     """Start of the stall, since which nothing was committed; null without a stall."""
     stalled_segment: int | None = Field(default=None, examples=[7])
     """Spool segment that waits for the consumer; null without a stall."""
+    executors: Literal["ok", "away"] | None = Field(default=None, examples=["ok"])
+    """`away` while documents wait for Spark's executors; null for a service without `--master`."""
+    executors_away_since: Moment | None = Field(default=None, examples=["2026-03-01T12:00:00Z"])
+    """Since when they are; null while they are there."""
     store: Literal["ok"] = "ok"
     """Always `ok`."""
     clock: Literal["ok", "stepped", "slowed"] = "ok"
@@ -146,6 +150,10 @@ async def health(here: Here) -> Health:
         found.consumer = "stalled"
         found.stalled_since = ticks() - int(stall.seconds * 1_000_000)
         found.stalled_segment = stall.segment
+    if here.executors is not None:
+        away = here.executors.away
+        found.executors = "ok" if away is None else "away"
+        found.executors_away_since = None if away is None else away.since
     return found
 
 

@@ -130,6 +130,14 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
     yield Figure("Documents rejected", f"{rejected:,}", "could not be read", rejected > 0, REJECTED)
     yield Figure("Documents late", f"{late:,}", "later than allowed", late > 0, LATE)
     yield Figure("Texts kept", f"{of['texts']:,}", f"{of['text_bytes'] / 1e6:,.1f} MB")
+    if executors := of.get("executors"):
+        here = f"{executors['here']:,} here"
+        yield Figure("Joins on executors", f"{executors['joins']:,}", here)
+        if away := executors["away"]:
+            waits = "documents wait in the spool until Spark is there"
+            note = ". ".join(filter(None, (away["reason"], away["hint"], waits)))
+            since = when(ticks_of_time(away["since"]))
+            yield Figure("Executors away", f"since {since}", note, True)
     if stalled := of.get("stalled"):
         note = f"segment {stalled['segment']} waits, and nothing was committed"
         yield Figure("Consumer stalled", f"{stalled['seconds']:,.0f} s", note, True)
