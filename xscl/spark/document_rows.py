@@ -137,16 +137,15 @@ def _refused(rows: Sequence[Row]) -> dict[int, Reason]:
     faults = ((at, _fault(row)) for at, row in enumerate(rows))
     refused: dict[int, Reason] = {at: fault for at, fault in faults if fault is not None}
     given = [at for at in range(len(rows)) if at not in refused]
+    streams, ids, times, xml = (
+        [rows[at][name] for at in given] for name in ("stream", "id", "ts", "xml")
+    )
+    count = len(given)
     documents = DocumentColumns(
-        streams=[(rows[at]["stream"],) for at in given],
-        ids=[rows[at]["id"] for at in given],
-        timestamps=[rows[at]["ts"] for at in given],
-        xml=[rows[at]["xml"] for at in given],
-        history=[False] * len(given),
-        origins=[""] * len(given),
+        [(one,) for one in streams], ids, times, xml, [False] * count, [""] * count
     )
     # Columns are taken to be texts that can be written; those of Spark need not be valid UTF-8.
-    plain = "".join(documents.ids).isascii()
+    plain = "".join(ids).isascii()
     _, invalid = separate_invalid(documents if plain else list(documents))
     return refused | {given[place]: reason for place, reason in invalid.items()}
 
