@@ -1,6 +1,6 @@
-"""`pipeline`: from the spool to matches, through Spark and directly.
+"""`pipeline`: from the spool to matches, with executors of Spark and without.
 
-Both consumers process the same segments in turns, each into an engine of its own, and must have
+Two consumers process the same segments in turns, each into an engine of its own, and must have
 equal matches.  A *trigger* is one segment of 10,000 items.  Its time runs from the end of the one
 before to the commit of its matches, so it includes all of Spark's own work.  The *latency* of a
 segment runs from the acknowledgement of its items to the delivery of the match that it completes.
@@ -14,7 +14,7 @@ from __future__ import annotations
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +34,7 @@ from benchmarks.harness import (
 from benchmarks.rss import STAGES
 from feeds.documents import Document
 from feeds.spool import Spool
+from xscl.engine.elsewhere import Executors
 from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
@@ -41,7 +42,7 @@ from xscl.subscriptions.matches import Matches
 
 NAME = "pipeline"
 SEED = 2006
-TRIGGER = 0.1  # seconds between two looks at the spool, with Spark
+PAUSE = 0.037  # seconds between two segments, so that looks of Spark and arrivals keep no step
 MASTER = "local[2]"
 
 
@@ -67,8 +68,7 @@ class Side:
     name: str
     spool: Spool
     engine: Engine
-    consumer: Callable[[EngineSink], Consumer]
-    interval: float
+    executors: Executors | None = None
     ended: list[float] = field(default_factory=list)
     found: threading.Event = field(default_factory=threading.Event)
     triggers: list[float] = field(default_factory=list)
@@ -81,17 +81,17 @@ class Side:
             self.found.set()
 
     def run_once(self) -> None:
-        """Consume the spool; the first batch, in which a query starts, is not counted."""
+        """Consume the spool; the first batch, in which a query may start, is not counted."""
         self.ended.clear()
-        consumer = self.consumer(EngineSink(self.engine, self.listen))
+        consumer = self._consumer()
         with timed_stages(self.stages, STAGES | {"waiting and reading": (consumer, "run_once")}):
             consumer.run_once()
         self.triggers.extend(b - a for a, b in zip(self.ended, self.ended[1:], strict=False))
 
     def time_singles(self, pairs: Sequence[list[Document]]) -> None:
         """Send segments one by one, each with a match to an earlier one."""
-        consumer = self.consumer(EngineSink(self.engine, self.listen))
-        thread = threading.Thread(target=consumer.serve, args=(self.interval,))
+        consumer = self._consumer()
+        thread = threading.Thread(target=consumer.serve)
         thread.start()
         try:
             for number, pair in enumerate(pairs):
@@ -102,10 +102,14 @@ class Side:
                     raise TimeoutError(f"{self.name}: no match for segment {number} within 60 s")
                 if number >= len(pairs) // 10:  # the query has started
                     self.latencies.append(self.ended[-1] - began)
-                time.sleep(TRIGGER * 0.37)  # so that looks and arrivals do not keep step
+                time.sleep(PAUSE)
         finally:
             consumer.stop()
             thread.join()
+
+    def _consumer(self) -> Consumer:
+        sink = EngineSink(self.engine, self.listen)
+        return Consumer(self.spool, sink, executors=self.executors, batch=1)
 
 
 def run(options: Options) -> Iterator[Row]:
@@ -147,22 +151,18 @@ def _sides(folder: Path, plan: Plan) -> Iterator[tuple[Side, Side]]:
     ]
     with ExitStack() as stack:
 
-        def side(name: str, consumer: Callable[[Spool, EngineSink], Consumer], look: float) -> Side:
+        def side(name: str) -> Side:
             spool = stack.enter_context(Spool(folder / name))
             engine = stack.enter_context(Engine(folder / f"{name}.sqlite", owns_process=True))
             engine.subscribe_many(asked)
-            return Side(name, spool, engine, lambda sink: consumer(spool, sink), look)
+            return Side(name, spool, engine)
 
-        def through_spark(spool: Spool, sink: EngineSink) -> Consumer:
-            scratch = folder / "spark"
-            executors = SparkExecutors(MASTER, sink.engine, spool.directory, scratch)
-            stack.callback(executors.close)
-            return Consumer(spool, sink, executors=executors, batch=1)
-
-        yield (
-            side("direct", lambda spool, sink: Consumer(spool, sink, batch=1), 1.0),
-            side("spark", through_spark, TRIGGER),
-        )
+        direct, spark = side("direct"), side("spark")
+        scratch = folder / "executors"
+        executors = SparkExecutors(MASTER, spark.engine, spark.spool.directory, scratch)
+        stack.callback(executors.close)
+        spark.executors = executors
+        yield direct, spark
 
 
 def _pairs(count: int, start: int) -> list[list[Document]]:
@@ -212,8 +212,7 @@ def _rate(plan: Plan, side: Side, direct: Side, rows: int) -> Row:
 def _latency(plan: Plan, side: Side) -> Row:
     cuts = statistics.quantiles(side.latencies, n=20, method="inclusive")
     figures: dict[str, Value] = {"p50_ms": cuts[9] * 1000, "p95_ms": cuts[18] * 1000}
-    trigger = TRIGGER if side.name == "spark" else None
-    return Row(NAME, _parameters(plan, side) | {"batch": 2, "trigger_s": trigger}, figures)
+    return Row(NAME, _parameters(plan, side) | {"batch": 2}, figures)
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
@@ -228,4 +227,4 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     log_log(path, [("from the spool to matches", "documents in a batch", lines)])
 
 
-BENCHMARK = Benchmark(NAME, "from the spool to matches, through Spark and directly", run, plot)
+BENCHMARK = Benchmark(NAME, "from the spool to matches, with Spark and without", run, plot)

@@ -50,6 +50,10 @@ class Elsewhere(NamedTuple):
     rows: Column
     keep: int
 
+    def oldest(self, clock: int) -> int:
+        """Return the time from which on documents may be joined there; INFINITE if none is."""
+        return INFINITE if self.keep < 0 else clock - self.keep
+
 
 class Registry:
     """All registered joins, shared as far as they are equal."""

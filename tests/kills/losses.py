@@ -24,7 +24,7 @@ from pathlib import Path
 import xscl
 from feeds.documents import Document
 from tests.simulation import disk
-from xscl.documents.consumed_offsets import DIRECT, BatchKey
+from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.store import database
 from xscl.store.store import Store
@@ -114,13 +114,13 @@ def lose(place: Path, log: Path, fault: Fault) -> tuple[int, list[str]]:
 
     with xscl.Engine(path) as engine:
         engine.subscribe("pairs", QUERY)
-        engine.push(batch(0), source=BatchKey(DIRECT, 0, 0))
+        engine.push(batch(0), source=BatchKey(SPOOL, 0, 0))
         with closing(engine.host.connect()) as beside:
             beside.progress("position")
             disk.fail(ERRORS[fault.name], fault.after, fault.count)
             failures = 0
             for number in range(1, BATCHES):
-                push = partial(engine.push, batch(number), source=BatchKey(DIRECT, number, number))
+                push = partial(engine.push, batch(number), source=BatchKey(SPOOL, number, number))
                 failures += persist_through_power_loss(push, number + 1)
             subscribe = partial(engine.subscribe, "other", QUERY)
             failures += persist_through_power_loss(subscribe, BATCHES)
@@ -150,7 +150,7 @@ def lose_power(place: Path, log: Path, every: int) -> list[str]:
         engine.subscribe("pairs", QUERY)
         begun = log.stat().st_size
         for number in range(3 * BATCHES):
-            engine.push(batch(number), source=BatchKey(DIRECT, number, number))
+            engine.push(batch(number), source=BatchKey(SPOOL, number, number))
             pushed.append(log.stat().st_size)
     draw, wrong = random.Random(7), list[str]()
     recorded = disk.Disk(place / "data", log, is_replayed=True)

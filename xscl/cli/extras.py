@@ -1,7 +1,7 @@
 """The extras of the distribution: which packages each brings, and whether they are installed.
 
 A bare `pip install xscl` has the library and the commands; the extra `service` adds the HTTP
-service and its page, `spark` the consumer on Spark.
+service and its page, `spark` joins on Spark's executors.
 """
 
 from __future__ import annotations

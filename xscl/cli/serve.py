@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
 Master = Annotated[
     str | None,
-    setting("--master", "Consume documents through Spark on this master, such as local[2]."),
+    setting("--master", "Evaluate joins on the executors of this Spark master, such as local[2]."),
 ]
 NoSpark = Annotated[
-    bool, setting("--no-spark", "Consume documents in this process, also with a --master.")
+    bool, setting("--no-spark", "Evaluate all in this process, also with a --master.")
 ]
 
 

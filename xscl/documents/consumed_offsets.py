@@ -1,11 +1,10 @@
 """The consumed offsets of the spool, written in the transaction of the documents.
 
-A consumer's batches have keys, (query id, batch id); a repeated batch changes
-nothing.  They may arrive out of order: the last `KNOWN` ones of a query are stored
-one by one, and all below count as consumed.
+Batches have keys, (query id, batch id); a repeated batch changes nothing.  They may
+arrive out of order: the last `KNOWN` ones of a query are stored one by one, and all
+below count as consumed.
 
-Beside the keys stands the last consumed segment of any consumer, after which the
-next one begins.
+Beside the keys stands the last consumed segment, after which a consumer begins.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ from typing import NamedTuple
 from xscl.store.queries.ledger import delete_batches, has_batch, insert_batch, last_batch
 from xscl.store.store import Store
 
-DIRECT = "direct"
-"""The query id of the consumer without Spark, which calls a batch by its last segment."""
-
+SPOOL = "spool"
+"""The query id of the consumer of a spool, which calls a batch by its last segment."""
 
 KNOWN = 1_000
 """So far below the last batch of a query the ledger knows each one."""
@@ -48,7 +46,7 @@ class ConsumedOffsets:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.segment = max(store.progress("segment"), self.last(DIRECT) or 0)
+        self.segment = store.progress("segment")
 
     def enter(self, batch: BatchKey) -> bool:
         """Record a batch; return False if it was recorded before."""

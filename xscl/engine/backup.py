@@ -9,9 +9,8 @@ The file is a tar archive without compression.  The manifest is the last member,
 truncated archive has none.  The engine may continue while it is written; later commits
 are not in it.  Beside the file stands a copy of the database until it is written.
 
-The checkpoint of Spark is not in it: it would have to be of the same instant.
-The manifest records the last consumed segment instead, where a restored store
-continues.  The secrets of feeds never leave their directory.
+The manifest records the last consumed segment, where a restored store continues; executors of
+Spark get what they need from the store.  The secrets of feeds never leave their directory.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ import numpy as np
 
 from cep_core.plan import VALUES, Plan, Row
 from templates.model.relations import INFINITE
+from templates.registry.registry import Registry
 from xscl.documents.composite_events import Composite
 from xscl.documents.document_log import DocumentLog
 from xscl.documents.results import RESULTS_UP_TO
@@ -91,13 +92,10 @@ class Forgetting:
         documents: DocumentLog,
         plan: Plan,
         needed_from: Callable[[], int],
-        oldest_elsewhere: Callable[[], int],
+        registry: Registry,
     ) -> None:
-        """`needed_from` returns the first document that a backfill still reads.
-
-        `oldest_elsewhere` returns the time from which on documents may be joined elsewhere.
-        """
-        self._oldest_elsewhere = oldest_elsewhere
+        """`needed_from` returns the first document that a backfill still reads."""
+        self._registry = registry
         self._store = store
         self._needed_from = needed_from
         self._documents = documents
@@ -118,6 +116,10 @@ class Forgetting:
         self.told = told
         self._retention = _USUAL if told is None else told
         self._everything = self._retention.everything
+
+    @property
+    def _oldest_elsewhere(self) -> int:
+        return self._registry.elsewhere.oldest(self._documents.clock)
 
     @property
     def texts_from(self) -> int:
@@ -167,7 +169,7 @@ class Forgetting:
         docs = [doc for batch in accepted for doc in batch.docs.tolist()]
         texts = [xml for batch in accepted for xml in batch.xml]
         self._arrived += len(docs)
-        if not self._everything and self._oldest_elsewhere() >= INFINITE:
+        if not self._everything and self._oldest_elsewhere >= INFINITE:
             wanted = [doc in needed for doc in docs]
             docs, texts = list(compress(docs, wanted)), list(compress(texts, wanted))
         self.keep_texts(docs, texts)
@@ -230,7 +232,7 @@ class Forgetting:
     def _referred(self, *numbered: Numbers) -> Numbers:
         """Return all documents that something refers to, given those of joins and results."""
         held = np.fromiter(held_documents(self._plan), np.int64)
-        elsewhere = documents_from(self._store, self._oldest_elsewhere())
+        elsewhere = documents_from(self._store, self._oldest_elsewhere)
         return np.concatenate((*numbered, documents_of_composites(self._store), held, elsewhere))
 
     def _pays(self) -> bool:

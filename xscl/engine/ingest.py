@@ -260,7 +260,7 @@ class Ingest:
             results = self._commit(state)
             position, joined = state.position, dataflow.joined
             self._push_size.learn(len(portion.documents), joined)
-            oldest = state.oldest_elsewhere()
+            oldest = 0 if newcomers is None else state.oldest_elsewhere()
             laps.end("store")
         laps.end("commit")
         if newcomers is not None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from feeds.documents import Document
 from templates.batch_join import Pushed
-from templates.model.relations import INFINITE
 from templates.model.result_bound import RESULTS
 from templates.processor import Processor
 from templates.registry.registry import Registry
@@ -124,7 +123,7 @@ class EngineState:
             self.documents,
             self.dataflow.core.plan,
             self.subscriptions.needed_from,
-            self.oldest_elsewhere,
+            self.registry,
         )
         self.registration.plan_again()
         self.readings = LatenessBounds(
@@ -138,8 +137,7 @@ class EngineState:
 
     def oldest_elsewhere(self) -> int:
         """Return the time from which on documents may be joined elsewhere; INFINITE if none is."""
-        keep = self.registry.elsewhere.keep
-        return INFINITE if keep < 0 else self.documents.clock - keep
+        return self.registry.elsewhere.oldest(self.documents.clock)
 
     def _publish(self, found: Sequence[Published]) -> None:
         """Accept the output documents of matches, and let them pass the plan."""

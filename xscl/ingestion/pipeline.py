@@ -1,13 +1,11 @@
 """The consumer: from the spool to the engine, through executors if there are some.
 
 It reads the segments of a spool in order and passes their documents to a
-`BatchSink` in batches.  Each batch has a key, (query id, batch id), which the sink records
+`BatchSink` in batches.  Each batch has a key, its last segment, which the sink records
 in the transaction of the documents, so that a repeated batch changes nothing.  The
 sink also records the last consumed segment: a consumer begins after it.  A batch includes the beats
 of the spool, at their places.  At a lost segment a consumer stops, after the batches before it,
 until the segment is restored or given up (`xscl spool skip`).
-
-The batch id is the last segment.
 """
 
 from __future__ import annotations
@@ -22,19 +20,19 @@ from feeds.documents import Document, DocumentColumns
 from feeds.faultpoints import reached
 from feeds.spool import Spool
 from feeds.spool_note import note_consumed
-from xscl.documents.consumed_offsets import DIRECT, BatchKey, Beat
+from xscl.documents.consumed_offsets import SPOOL, BatchKey, Beat
 from xscl.engine.batch_size import Sizing
 from xscl.engine.elsewhere import Evaluated, Executors
 from xscl.errors import XsclError
 
 BATCH = 10_000
-"""The most documents after which a batch of the direct consumer is closed, with their segment."""
+"""The most documents after which a batch is closed, with their segment."""
 
 SECONDS = 1.0
-"""What a batch of the direct consumer may take; it is closed after fewer documents if need be."""
+"""What a batch without executors may take; it is closed after fewer documents if need be."""
 
 BATCH_BYTES = 16_000_000
-"""The most bytes in a batch of several segments of the direct consumer.
+"""The most bytes in a batch of several segments.
 
 The trees of a batch are kept until its end, and may have thirty times its bytes: of 100 MB of items
 that are mostly tags, batches of 64 MB took 2.2 GB, of 16 MB 0.7 GB, and a quarter less time.
@@ -80,7 +78,7 @@ class BatchSink(Protocol):
 
     @property
     def segment(self) -> int:
-        """The last segment that any consumer has consumed."""
+        """The last consumed segment."""
 
 
 class ExecutorsAway(PipelineError):
@@ -146,7 +144,7 @@ class Consumer:
             self._on_away(None)
         self._sink.hold()
         began = self._clock()
-        self._sink.consume(documents, BatchKey(DIRECT, last, last, beats, arrived), evaluated)
+        self._sink.consume(documents, BatchKey(SPOOL, last, last, beats, arrived), evaluated)
         self._sizing.learn(len(documents), self._clock() - began)
         self._position = last
         reached("batch_done")

@@ -130,7 +130,7 @@ def demonstrate(
 ) -> ServiceStatus:
     """Run the demonstration in a new data directory, and return its figures at the end.
 
-    With a Spark master documents are consumed through Spark.
+    With a Spark master documents pass its executors.
     It ends by itself with `once`, else with SIGINT or SIGTERM; then it serves the web UI, too.
     """
     _expect_new(home)

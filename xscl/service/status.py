@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from feeds.spool import Segment, Spool, SpoolError
-from xscl.documents.consumed_offsets import DIRECT, ConsumedOffsets
+from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.documents.retention import (
     Retention,
     described,
@@ -107,9 +107,8 @@ class ExecutorsStatus:
 class ServiceStatus:
     """The figures of a data directory.
 
-    `consumer` is the last one, "spark" or "direct", or None.  `position` is the last consumed
-    segment of the spool, `waiting` the number of documents after it, and `lag` the age in seconds
-    of the oldest one.
+    `position` is the last consumed segment of the spool, `waiting` the number of documents after
+    it, and `lag` the age in seconds of the oldest one.
     `documents` is the number of accepted documents.  Of these `history` were in their feeds at the
     first poll, and `late` arrived behind the watermark of one of their streams and are not history
     (see the relations `watermarks` and `late`).  `published` documents were made of matches.
@@ -121,7 +120,6 @@ class ServiceStatus:
     release refuses.  `executors` is None without a running service that has some.
     """
 
-    consumer: str | None
     subscriptions: int
     templates: int
     joins: int
@@ -183,7 +181,6 @@ class ServiceStatus:
 
     def lines(self) -> Iterator[str]:
         """Yield the figures as readable lines."""
-        yield f"consumer       {self.consumer or 'none yet'}"
         if self.executors is not None:
             yield from self.executors.lines()
         yield (
@@ -298,13 +295,9 @@ class StatusReader:
                 self._counted["windows"] = tuple(WindowState(*one) for one in found)
             ended = self._clock()
             self._until = ended + min(RATIO * (ended - began), LONGEST)
-        ledger = ConsumedOffsets(self._store)
-        position, direct = ledger.segment, ledger.last(DIRECT) or 0
+        position = ConsumedOffsets(self._store).segment
         latest, waiting, oldest = self._backlog.look(self._home, position)
-        executors = self._of_executors()
-        is_direct = position == direct and executors is None
         return ServiceStatus(
-            consumer=None if not position else "direct" if is_direct else "spark",
             **self._counted,
             spool=latest,
             position=position,

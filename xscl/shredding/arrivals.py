@@ -26,12 +26,9 @@ from xscl.shredding.remote_bindings import Numbers, RemoteBindings, merge_bindin
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchPart:
-    """Consecutive documents of a batch, and their witnesses.
+    """Consecutive documents of a batch, the first of which is at `place` in a portion."""
 
-    The first one is at `place` in a portion; without a portion they are not shredded yet.
-    """
-
-    portion: RemoteBindings | None
+    portion: RemoteBindings
     place: int
     count: int
 
@@ -63,9 +60,9 @@ class RemoteWitnesses:
         """Return the content of parts for so many documents; empty without parts."""
         if not parts:
             return cls((), np.full(count, -1), np.zeros(count, np.int64))
-        portions = list({id(p.portion): p.portion for p in parts if p.portion is not None}.values())
+        portions = list({id(part.portion): part.portion for part in parts}.values())
         numbers = {id(portion): number for number, portion in enumerate(portions)}
-        each = [numbers.get(id(part.portion), -1) for part in parts]
+        each = [numbers[id(part.portion)] for part in parts]
         counts = [part.count for part in parts]
         assert sum(counts) == count
         places = [np.arange(part.place, part.place + part.count) for part in parts]

@@ -13,6 +13,7 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.cli.test_cli import BLOG, BOOK, PAIR, answered, failed
 from tests.xscl.commandline import called, json_rows
+from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 
@@ -37,7 +38,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
             Document("R", "d4", 3 * D, b"<other/>"),
         ]
         number = spool.append(batch, 3)
-        engine.push(spool.read(number), source=("direct", number))
+        engine.push(spool.read(number), source=BatchKey(SPOOL, number, number))
     return home.path
 
 

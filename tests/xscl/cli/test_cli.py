@@ -22,6 +22,7 @@ from tests.xscl.commandline import called, json_rows
 from xscl.cli.commands import lazy_commands
 from xscl.cli.document_inputs import instant
 from xscl.cli.output import clean, one_line
+from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.server.demo import publishing
@@ -245,7 +246,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with home.hold("test"), Engine(home.database) as engine, Spool(home.spool) as spool:
         batch = [Document("S", "d1", 1, BOOK.encode()), Document("S", "d2", 2, BLOG.encode())]
         number = spool.append([*batch, Document("T", "d3", 3, b"<other x='1'>text</other>")], 3)
-        engine.push(spool.read(number), source=("direct", number))
+        engine.push(spool.read(number), source=BatchKey(SPOOL, number, number))
     return home.path
 
 
@@ -360,7 +361,7 @@ def test_witness_finds_the_text_of_what_nobody_needs_in_the_spool(place: DataDir
 def test_status(place: DataDirectory) -> None:
     figures = json.loads(answered("status", "--json"))
     assert figures["service"] is None
-    assert (figures["consumer"], figures["subscriptions"], figures["documents"]) == ("direct", 2, 3)
+    assert (figures["subscriptions"], figures["documents"]) == (2, 3)
     assert (figures["matches"], figures["streams"], figures["waiting"]) == (2, 3, 0)
     assert "matches        2 kept\n" in answered("status")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscl.documents.consumed_offsets import DIRECT, KNOWN, BatchKey, ConsumedOffsets
+from xscl.documents.consumed_offsets import KNOWN, BatchKey, ConsumedOffsets
 from xscl.store.store import Store
 
 
@@ -60,5 +60,3 @@ def test_the_segment_only_moves_on_and_survives(store: Store) -> None:
         ledger.enter(BatchKey("q", number, segment))
     store.set_progress(segment=ledger.segment)  # as every push does
     assert (ledger.segment, ConsumedOffsets(store).segment) == (7, 7)
-    ledger.enter(BatchKey(DIRECT, 9))  # as the direct consumer of an earlier release
-    assert ConsumedOffsets(store).segment == 9

@@ -38,7 +38,7 @@ BEATS = {0: 1, 6: 20, 12: 30}
 
 
 def _accept(store: Store, cuts: Sequence[int], shares: Sequence[int]) -> object:
-    """Take the documents in, cut into batches and into runs that are shredded or not by turns."""
+    """Take the documents in, cut into batches, and with `shares` into portions shredded before."""
     documents = DocumentLog(store)
     with store.transaction():
         for begin, end in zip([0, *cuts], [*cuts, len(GIVEN)], strict=True):
@@ -56,10 +56,9 @@ def _accept(store: Store, cuts: Sequence[int], shares: Sequence[int]) -> object:
 def _parts(documents: Sequence[Document], shares: Sequence[int]) -> list[BatchPart]:
     parts: list[BatchPart] = []
     begin = 0
-    for number, share in enumerate([*shares, len(documents)] if shares else ()):
+    for share in [*shares, len(documents)] if shares else ():
         some = documents[begin : begin + share]
-        portion = compute_bindings(Automaton(), texts_of(some)) if number % 2 else None
-        parts.append(BatchPart(portion, 0, len(some)))
+        parts.append(BatchPart(compute_bindings(Automaton(), texts_of(some)), 0, len(some)))
         begin += len(some)
     return parts
 

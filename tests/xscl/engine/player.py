@@ -18,7 +18,7 @@ import xscl
 from tests.joining import in_database
 from tests.oracle.evaluation import Match, identity, matches, named, outputs
 from tests.oracle.queries import Case, Doc, Event, Push, Subscribe, Subscription, Unsubscribe
-from xscl.documents.consumed_offsets import DIRECT, BatchKey
+from xscl.documents.consumed_offsets import SPOOL, BatchKey
 
 CUTS = st.lists(st.sampled_from((True, False, False)), min_size=6, max_size=6)
 Batch: TypeAlias = list[Push] | Subscribe | Unsubscribe
@@ -85,7 +85,7 @@ class Player:
         if self._step is None:
             return None
         self._batches = number = self._batches + 1
-        return BatchKey(DIRECT, number, number, (), number * self._step)
+        return BatchKey(SPOOL, number, number, (), number * self._step)
 
     def flush(self, engine: xscl.Engine) -> None:
         """End the history."""

@@ -377,11 +377,11 @@ def test_a_document_of_several_streams_never_meets_itself(engine: xscl.Engine) -
 
 def test_a_batch_of_a_consumer_counts_once(engine: xscl.Engine) -> None:
     engine.subscribe("q", TWICE)
-    engine.push([document(1)], source=("spark", 0))
-    assert engine.consumed("spark") == 0
-    assert engine.push([document(2)], source=("spark", 0)) == []
+    engine.push([document(1)], source=("q", 0))
+    assert engine.consumed("q") == 0
+    assert engine.push([document(2)], source=("q", 0)) == []
     assert count(engine, "documents") == 1
-    assert engine.consumed("direct") is None
+    assert engine.consumed("spool") is None
 
 
 # -- SQL, explain, the store ---------------------------------------------------------------

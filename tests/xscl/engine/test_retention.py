@@ -25,7 +25,7 @@ from tests.xscl.planning.test_event_queries import FLAT, flat
 from tests.xscl.stored_tables import stored_tables
 from xscl import Document, Engine, Match, QueryError, XsclError
 from xscl.documents import tree_cache
-from xscl.documents.consumed_offsets import BatchKey
+from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.documents.retention import (
     DAY,
     SERVICE,
@@ -222,7 +222,7 @@ def test_an_event_join_makes_no_row_twice_though_its_result_was_forgotten(window
 
 def arriving(engine: Engine, number: int, days: float, *documents: Document) -> None:
     """Push a batch of a spool that arrived so many days after the first."""
-    engine.push(documents, source=BatchKey("direct", number, number, (), int(days * DAY)))
+    engine.push(documents, source=BatchKey(SPOOL, number, number, (), int(days * DAY)))
 
 
 def test_a_feed_of_old_items_stays_when_a_newer_feed_comes() -> None:

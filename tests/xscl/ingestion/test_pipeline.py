@@ -1,35 +1,21 @@
-"""Both consumers: every document once, in order, whatever fails between spool and store.
-
-Starting Spark takes a dozen seconds and each query another one or two: hence one
-session for all tests here, and few queries.
-"""
+"""The consumer: every document once, in order, whatever fails between spool and store."""
 
 import errno
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
 import pytest
 
-from feeds.documents import Document
+from feeds.documents import Document, DocumentColumns
 from feeds.spool import SegmentDamaged, Spool, SpoolError
 from xscl.documents.consumed_offsets import BatchKey
-from xscl.engine.elsewhere import Evaluated
-from xscl.ingestion.pipeline import (
-    Consumer,
-    PipelineError,
-)
-
-if TYPE_CHECKING:
-    pass
-
-ROOT = Path(__file__).resolve().parents[3]
-Build: TypeAlias = Callable[..., Consumer]
+from xscl.engine.elsewhere import RESULTS, Evaluated
+from xscl.ingestion import pipeline
+from xscl.ingestion.pipeline import Consumer, ExecutorsAway
 
 
 @dataclass
@@ -41,6 +27,7 @@ class Store:
     refused: list[tuple[str, int]] = field(default_factory=list)
     beats: list[tuple[int, int]] = field(default_factory=list)
     threads: set[int] = field(default_factory=set)
+    evaluated: list[Evaluated | None] = field(default_factory=list)
     fail_before: str | None = None
     fail_after: str | None = None
     on_consume: Callable[[], None] = lambda: None
@@ -52,6 +39,7 @@ class Store:
     ) -> None:
         query_id, batch_id, segment, beats, _ = batch
         self.threads.add(threading.get_ident())
+        self.evaluated.append(evaluated)
         ids = {document.id for document in documents}
         if self.fail_before in ids:
             raise ValueError(f"no room for {self.fail_before}")
@@ -87,27 +75,22 @@ def fill(spool: Spool, *numbers: int) -> None:
         spool.append([document(number) for number in part], 0)
 
 
-@pytest.fixture
-def build(spool: Spool, store: Store) -> Build:
-    return lambda: Consumer(spool, store, batch=4)
-
-
 def test_failed_batches_surface_and_come_again_until_each_document_is_in(
-    build: Build, spool: Spool, store: Store
+    spool: Spool, store: Store
 ) -> None:
     for start in range(0, 12, 4):
         fill(spool, *range(start, start + 4))
     store.fail_before = "d6"
     with pytest.raises(ValueError, match=r"^no room for d6$"):
-        build().run_once()
+        Consumer(spool, store, batch=4).run_once()
     assert store.ids == ["d0", "d1", "d2", "d3"]
 
     store.fail_before, store.fail_after = None, "d6"  # as killed after the store's commit
     with pytest.raises(ValueError, match=r"^died after d6$"):
-        build().run_once()
+        Consumer(spool, store, batch=4).run_once()
 
     store.fail_after = None
-    build().run_once()
+    Consumer(spool, store, batch=4).run_once()
     assert store.documents == [document(number) for number in range(12)]
     assert store.threads == {threading.get_ident()}
     assert store.ledger == [(store.ledger[0][0], segment) for segment in (2, 4, 6)]
@@ -115,9 +98,9 @@ def test_failed_batches_surface_and_come_again_until_each_document_is_in(
 
 
 def test_serves_what_comes_and_stops_after_the_batch_in_progress(
-    build: Build, spool: Spool, store: Store
+    spool: Spool, store: Store
 ) -> None:
-    consumer = build()
+    consumer = Consumer(spool, store, batch=4)
     fill(spool, 0, 1)
 
     def more() -> None:
@@ -134,27 +117,25 @@ def test_serves_what_comes_and_stops_after_the_batch_in_progress(
     assert consumer.run_once() == 0
 
 
-def test_beats_come_between_the_documents(build: Build, spool: Spool, store: Store) -> None:
+def test_beats_come_between_the_documents(spool: Spool, store: Store) -> None:
     spool.beat(5)
     fill(spool, 0, 1)
     spool.beat(7)
     spool.beat(8)
     fill(spool, *range(2, 302))
     spool.beat(9)
-    assert build().run_once() == 302
+    assert Consumer(spool, store, batch=4).run_once() == 302
     assert store.ids == [f"d{number}" for number in range(302)]
     assert store.beats == [(0, 5), (2, 7), (2, 8), (302, 9)]
     assert store.segment == spool.latest()
 
 
-def test_c7_one_consumer_goes_on_when_the_store_has_room_again(
-    build: Build, spool: Spool, store: Store
-) -> None:
+def test_c7_one_consumer_goes_on_when_the_store_has_room_again(spool: Spool, store: Store) -> None:
     def full() -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     fill(spool, *range(8))
-    consumer = build()
+    consumer = Consumer(spool, store, batch=4)
     store.hold = full
     with pytest.raises(OSError, match="No space left"):
         consumer.run_once()
@@ -164,15 +145,15 @@ def test_c7_one_consumer_goes_on_when_the_store_has_room_again(
     assert store.ids == [f"d{number}" for number in range(8)]
 
 
-def test_a_spool_that_went_backwards_is_refused(build: Build, store: Store) -> None:
+def test_a_spool_that_went_backwards_is_refused(spool: Spool, store: Store) -> None:
     store.segment = 7
     with pytest.raises(SpoolError, match="gone backwards: segment 7 was consumed"):
-        build().run_once()
+        Consumer(spool, store, batch=4).run_once()
 
 
 @pytest.mark.usefixtures("apart")
 def test_a_consumer_stops_at_a_lost_segment_after_those_before_it(
-    build: Build, spool: Spool, store: Store
+    spool: Spool, store: Store
 ) -> None:
     fill(spool, 1, 2)
     fill(spool, 3, 4)
@@ -182,39 +163,31 @@ def test_a_consumer_stops_at_a_lost_segment_after_those_before_it(
     named = (
         rf"{path} is missing \(segment 3\): .* xscl spool skip 3 --data {spool.directory.parent}"
     )
-    consumer = build()
+    consumer = Consumer(spool, store, batch=4)
 
-    def consume_all() -> None:
-        while consumer.run_once():  # what comes before it may be consumed first
-            continue
-
-    with pytest.raises((SpoolError, PipelineError), match=named):
-        consume_all()
+    with pytest.raises(SpoolError, match=named):
+        consumer.run_once()
     assert store.ids == ["d1", "d2"]
     path.write_bytes(image)
-    build().run_once()
+    Consumer(spool, store, batch=4).run_once()
     assert store.ids == ["d1", "d2", "d3", "d4"]
 
 
 @pytest.mark.usefixtures("apart")
-def test_a_consumer_goes_on_after_a_segment_that_was_given_up(
-    build: Build, spool: Spool, store: Store
-) -> None:
+def test_a_consumer_goes_on_after_a_segment_that_was_given_up(spool: Spool, store: Store) -> None:
     fill(spool, 1, 2)
     fill(spool, 3, 4)
     spool.segment(3).path.unlink()
     spool.skip(3, 3)
-    build().run_once()
+    Consumer(spool, store, batch=4).run_once()
     assert (store.ids, store.segment) == (["d1", "d2", "d4"], 4)
 
 
-def test_batches_end_with_the_segment_that_fills_them(
-    build: Build, spool: Spool, store: Store
-) -> None:
+def test_batches_end_with_the_segment_that_fills_them(spool: Spool, store: Store) -> None:
     for numbers in [(0,), (1, 2, 3), (4,), (5,), (6,)]:
         spool.append([document(number) for number in numbers], 0)
-    build().run_once()
-    assert store.ledger == [("direct", 2), ("direct", 5)]
+    Consumer(spool, store, batch=4).run_once()
+    assert store.ledger == [("spool", 2), ("spool", 5)]
     assert store.ids == [f"d{number}" for number in range(7)]
 
 
@@ -254,30 +227,77 @@ def test_batches_are_bounded_by_bytes_too(spool: Spool, store: Store) -> None:
     for number, size in enumerate((4_000, 20, 5_000, 20_000, 20)):
         spool.append([large(number, size)], 0)
     Consumer(spool, store, most_bytes=10_000).run_once()
-    assert store.ledger == [("direct", 2), ("direct", 3), ("direct", 4), ("direct", 5)]
+    assert store.ledger == [("spool", 2), ("spool", 3), ("spool", 4), ("spool", 5)]
     assert store.ids == [f"d{number}" for number in range(5)]
 
 
 @pytest.mark.usefixtures("apart")
-def test_segments_are_looked_at_when_their_batch_comes(
-    build: Build, spool: Spool, store: Store
-) -> None:
+def test_segments_are_looked_at_when_their_batch_comes(spool: Spool, store: Store) -> None:
     """Segments before a damaged one are consumed."""
     for start in range(0, 12, 4):
         spool.append([document(start + number) for number in range(4)], 0)
     (spool.directory / "000000000003.arrows").write_bytes(b"")
     with pytest.raises(SegmentDamaged):
-        build().run_once()
-    assert store.ledger == [("direct", 1), ("direct", 2)]
+        Consumer(spool, store, batch=4).run_once()
+    assert store.ledger == [("spool", 1), ("spool", 2)]
 
 
-def run(code: str, environ: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        cwd=ROOT,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+class Executors:
+    """Executors that are away for so many times, and find nothing."""
+
+    def __init__(self, times: int = 0) -> None:
+        self.times = times
+        self.asked: list[Sequence[int]] = []
+        self.stopped = False
+
+    def between(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    changing = between
+
+    def evaluate(self, segments: Sequence[int], documents: DocumentColumns) -> Evaluated:
+        self.asked.append(segments)
+        if len(self.asked) <= self.times:
+            raise ExecutorsAway(f"no Java {len(self.asked)}")
+        return Evaluated(np.arange(len(documents)), (), RESULTS.empty_table(), ())
+
+    def forget(self) -> None:
+        """Forget nothing."""
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def test_documents_wait_while_executors_are_away(
+    spool: Spool, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "AGAIN", 0.01)
+    fill(spool, 0, 1, 2, 3)
+    executors, reasons = Executors(2), list[str | None]()
+
+    def away(failure: ExecutorsAway | None) -> None:
+        reasons.append(None if failure is None else failure.message)
+        assert store.ids == []
+
+    consumer = Consumer(spool, store, executors=executors, on_away=away)
+    store.on_consume = consumer.stop
+    consumer.serve(interval=0.01)
+    assert reasons == ["no Java 1", "no Java 2", None]
+    assert executors.asked == [[1, 2]] * 3
+    assert executors.stopped
+    assert (store.ids, store.segment) == (["d0", "d1", "d2", "d3"], 2)
+    (evaluated,) = store.evaluated
+    assert evaluated is not None
+    assert evaluated.numbers.tolist() == [0, 1, 2, 3]
+
+
+def test_executors_are_asked_again_for_a_batch_that_failed(spool: Spool, store: Store) -> None:
+    fill(spool, 0, 1)
+    executors = Executors()
+    consumer = Consumer(spool, store, executors=executors)
+    store.fail_before = "d0"
+    with pytest.raises(ValueError, match="no room"):
+        consumer.run_once()
+    store.fail_before = None
+    assert consumer.run_once() == 2
+    assert executors.asked == [[1, 2]] * 2

@@ -13,7 +13,7 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.foreign import write_foreign_packages
-from xscl.documents.consumed_offsets import DIRECT, BatchKey
+from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
@@ -115,7 +115,7 @@ def test_in_order_nothing_is_suspected(tmp_path: Path, monkeypatch: pytest.Monke
             with EngineSink(engine, attempts=BatchAttempts(path)) as sink:
                 for batch in range(1, 4):
                     number = 3 * run + batch
-                    sink.consume(documents(number), BatchKey(DIRECT, number, number))
+                    sink.consume(documents(number), BatchKey(SPOOL, number, number))
         assert engine.host.ingest.segment == 9
 
 

@@ -108,7 +108,7 @@ def test_a_signal_ends_it_in_order(
     assert errors.splitlines()[-1] == "xscl: stopped"
     assert place.holder() is None
     with Engine(place.database) as engine:
-        assert engine.consumed("direct") == 1
+        assert engine.consumed("spool") == 1
         assert [m.documents for m in engine.matches()] == [("d0", "d1")]
 
 
@@ -166,7 +166,7 @@ def test_others_are_told_who_is_there_and_that_nobody_is_after_a_kill(
     assert done.exit_code == 0, done.stderr
     figures = json.loads(done.stdout)
     assert figures["service"] == service.pid
-    assert (figures["consumer"], figures["documents"], figures["matches"]) == ("direct", 2, 1)
+    assert (figures["documents"], figures["matches"]) == (2, 1)
     assert f"service        process {service.pid}" in called("status", *data).stdout
     service.kill()
     service.wait()
@@ -398,7 +398,7 @@ def test_status_counts_matches_as_the_engine_does(place: DataDirectory) -> None:
         closing(engine.host.connect()) as store,
     ):
         before = status(store, place)
-        assert (before.consumer, before.waiting, before.matches) == (None, 2, 0)
+        assert (before.position, before.waiting, before.matches) == (0, 2, 0)
         assert before.lag > 1e9  # seconds: the segment says that it arrived in 1970
         pairs = "S//a[./b->x] FOLLOWED BY{x=y, 10 s} S//a[./b->y]"
         engine.subscribe("every", pairs)
@@ -414,7 +414,7 @@ def test_status_counts_matches_as_the_engine_does(place: DataDirectory) -> None:
         expected = len(engine.matches())
         assert after.matches == expected
         assert expected > 6
-        assert (after.consumer, after.position, after.waiting) == ("direct", 3, 0)
+        assert (after.position, after.waiting) == (3, 0)
         assert (after.subscriptions, after.joins, after.templates) == (6, 2, 1)
 
 

@@ -27,7 +27,7 @@ from tests.xscl.failing_commits import POINTS, full_disk
 from tests.xscl.polling.scripted import Server, reply, rss
 from tests.xscl.polling.scripted import serving as scripted
 from tests.xscl.service.conftest import Running, eventually, serving
-from xscl.documents.consumed_offsets import DIRECT, BatchKey
+from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.engine import disk_guard
 from xscl.engine.disk_guard import DiskFull, DiskGuard, is_full
 from xscl.engine.facade import Engine
@@ -248,7 +248,7 @@ def test_c7_a_real_disk_that_is_full(tmp_path: Path) -> None:
 def test_c7_a_log_that_cannot_be_written_ends_nothing() -> None:
     with Path("/dev/full").open("w") as full, logging_to(full, LogFormat.TEXT):
         with Engine() as engine, EngineSink(engine) as sink:
-            sink.consume([Document("S", "d1", 1, b"<a/>")], BatchKey(DIRECT, 7, 7))
+            sink.consume([Document("S", "d1", 1, b"<a/>")], BatchKey(SPOOL, 7, 7))
             assert engine.host.ingest.segment == 7
         with suppress(OSError):
             full.close()

@@ -12,6 +12,7 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
+from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.engine.disk_guard import DiskGuard
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
@@ -270,7 +271,7 @@ def test_l2_what_waits_is_bounded_and_nothing_acknowledged_is_lost(place: DataDi
             intake.append([document])
         with pytest.raises(IntakeFull):
             intake.append([document])
-        engine.push([], source=("direct", spool.latest()))
+        engine.push([], source=BatchKey(SPOOL, spool.latest(), spool.latest()))
         intake.close()
     taken = [one for number in spool.numbers(0) for one in spool.read(number)]
     assert len(taken) == 10

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from feeds.documents import Document
-from xscl.documents.consumed_offsets import DIRECT, BatchKey
+from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.service.logs import LogFormat, OneLine, clean, logging_to
@@ -93,7 +93,7 @@ def test_an_error_is_in_its_line() -> None:
 def test_each_batch_is_an_event() -> None:
     stream, before = io.StringIO(), logging.getLogger("xscl").handlers
     with logging_to(stream, LogFormat.JSON), Engine() as engine, EngineSink(engine) as sink:
-        sink.consume([Document("S", "d1", 1, b"<a/>")], BatchKey(DIRECT, 7, 7))
+        sink.consume([Document("S", "d1", 1, b"<a/>")], BatchKey(SPOOL, 7, 7))
     events = [json.loads(line) for line in stream.getvalue().splitlines()]
     (pushed,) = [event for event in events if event["message"] == "a batch was pushed"]
     assert (pushed["documents"], pushed["segment"]) == (1, 7)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import xscl
 from feeds.documents import DocumentColumns
 from feeds.spool import Spool
-from xscl.documents.consumed_offsets import DIRECT, BatchKey
+from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.engine.ingest import PushResult
 from xscl.ingestion.pipeline import PipelineError
 from xscl.spark import streaming
@@ -141,7 +141,7 @@ class EngineWithExecutors(xscl.Engine):
         with self.executors.between():
             columns = DocumentColumns.of(documents)
             found = self.executors.evaluate([number], columns)
-            source = BatchKey(DIRECT, number, number)
+            source = BatchKey(SPOOL, number, number)
             return self.host.ingest.push(documents, evaluated=found, **{**given, "source": source})
 
     def close(self) -> None:

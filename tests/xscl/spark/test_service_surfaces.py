@@ -143,7 +143,6 @@ def test_all_surfaces_say_where_joins_are(running: Running) -> None:
 
         eventually(lambda: service()["matches"] == 1)
         assert service()["executors"] == {"joins": 1, "here": 1, "away": None}
-        assert service()["consumer"] == "spark"
         health = ok(client.get("/v1/health"))
         assert (health["executors"], health["executors_away_since"]) == ("ok", None)
         found = figures(client)
