@@ -305,7 +305,7 @@ class StatusReader:
             lag=max(0.0, (self._now() - oldest) / 1e6) if waiting else 0.0,
             rates=None if self._engine is None else self._engine.host.ingest.pace.rates(),
             refused=0 if self._engine is None else self._engine.host.state.subscriptions.refusals,
-            executors=executors,
+            executors=self._of_executors(),
         )
 
     def _of_executors(self) -> ExecutorsStatus | None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -242,8 +243,8 @@ def test_segments_are_looked_at_when_their_batch_comes(spool: Spool, store: Stor
     assert store.ledger == [("spool", 1), ("spool", 2)]
 
 
-class Executors:
-    """Executors that are away for so many times, and find nothing."""
+class Remote:
+    """Executors that are away for so many times, and find nothing; what a consumer uses of them."""
 
     def __init__(self, times: int = 0) -> None:
         self.times = times
@@ -253,16 +254,11 @@ class Executors:
     def between(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    changing = between
-
     def evaluate(self, segments: Sequence[int], documents: DocumentColumns) -> Evaluated:
         self.asked.append(segments)
         if len(self.asked) <= self.times:
             raise ExecutorsAway(f"no Java {len(self.asked)}")
         return Evaluated(np.arange(len(documents)), (), RESULTS.empty_table(), ())
-
-    def forget(self) -> None:
-        """Forget nothing."""
 
     def stop(self) -> None:
         self.stopped = True
@@ -273,7 +269,8 @@ def test_documents_wait_while_executors_are_away(
 ) -> None:
     monkeypatch.setattr(pipeline, "AGAIN", 0.01)
     fill(spool, 0, 1, 2, 3)
-    executors, reasons = Executors(2), list[str | None]()
+    executors: Any = Remote(2)
+    reasons: list[str | None] = []
 
     def away(failure: ExecutorsAway | None) -> None:
         reasons.append(None if failure is None else failure.message)
@@ -293,7 +290,7 @@ def test_documents_wait_while_executors_are_away(
 
 def test_executors_are_asked_again_for_a_batch_that_failed(spool: Spool, store: Store) -> None:
     fill(spool, 0, 1)
-    executors = Executors()
+    executors: Any = Remote()
     consumer = Consumer(spool, store, executors=executors)
     store.fail_before = "d0"
     with pytest.raises(ValueError, match="no room"):
