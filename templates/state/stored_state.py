@@ -165,8 +165,8 @@ class StoredState:
             self._newest = int(max(newest, default=0))
         if docs.min() > self._newest:
             return docs[:0]
-        if self.memory.whole:
-            return docs[self.memory.has_documents(docs)]
+        if self._memory is not None and self._memory.whole:
+            return docs[self._memory.has_documents(docs)]
         kept = scan(self.storage, "times", ("doc",), docs=docs)
         return docs[np.isin(docs, kept["doc"].to_numpy())]
 

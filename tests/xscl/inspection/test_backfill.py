@@ -140,6 +140,16 @@ def test_it_joins_later_documents_with_earlier_ones(tmp_path: Path) -> None:
         ]
 
 
+def test_a_second_history_does_not_repeat_the_times_of_documents() -> None:
+    with Engine() as engine:
+        engine.subscribe("keeper", KEEPER)
+        engine.subscribe("first", SHARING)
+        engine.push([Document("S", f"d{n}", n, b"<e><k>1</k></e>") for n in range(3)])
+        before = engine.sql("SELECT * FROM R_docTS ORDER BY ALL")
+        engine.subscribe("second", SHARING.replace("1 d", "2 d"), since=10)
+        assert engine.sql("SELECT * FROM R_docTS ORDER BY ALL") == before
+
+
 DERIVED = "S//e->a[./k->x] FOLLOWED BY{%s-case(x) = y, 1 d} S//e->b[./k->y]"
 
 
