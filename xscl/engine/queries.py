@@ -39,6 +39,7 @@ from xscl.planning.cost_shares import CostShares
 from xscl.planning.plan_graph import PlanGraph, PlanNode, plan_graph
 from xscl.planning.plan_state import instances
 from xscl.shredding.conditions.unevaluated import Tally
+from xscl.store.queries.stream_documents import document_named
 from xscl.store.queries.texts import text_named
 from xscl.store.queries.witnesses import witnesses_by_pair
 from xscl.store.store import Store
@@ -61,14 +62,20 @@ class Queries:
     def _state(self) -> EngineState:
         return self._transactions.state
 
-    def sql(self, query: str) -> pa.Table:
-        """Return the answer of one SELECT over the relations."""
+    def sql(self, query: str, document: str | None = None) -> pa.Table:
+        """Return the answer of one SELECT over the relations.
+
+        If it reads the witnesses of one `document` only, which is known by that name, those of
+        others need not be made (`xscl.inspection.rebuilt_relations`).
+        """
         values = self._values() if may_read_values(query) else None
         with self._transactions.lock:
             self._transactions.expect_current()
             _refuse_all_but_select(query)
+            store = self._transactions.store
+            number = None if document is None else document_named(store, document)["doc"]
             try:
-                return self._state.relations.answer(query, values)
+                return self._state.relations.answer(query, values, number)
             except duckdb.Error as error:
                 raise SqlError(str(error)) from None
 

@@ -21,6 +21,7 @@ from templates.registry.members import Row
 from templates.registry.variable_pairs import Variable
 from xscl.engine.transactions import Transactions
 from xscl.errors import XsclError
+from xscl.inspection.witness_reach import documents_seen
 from xscl.store.store import Store
 
 PATIENCE = 0.2
@@ -34,7 +35,8 @@ class ReadSnapshot:
     `readings` and `streams` are the tables of `xscl.subscriptions.lateness` and
     `xscl.subscriptions.streams`; `rows` are those of R_T by qid.  `named` returns their pairs of
     variables by number, also unwritten ones.  `qids` returns the rows that subscriptions use, by
-    their names.
+    their names; `documents_seen` the first document that some subscription of each row sees, and
+    `most` is the bound of results.
     """
 
     store: Store
@@ -44,6 +46,8 @@ class ReadSnapshot:
     rows: Mapping[int, Row]
     named: Callable[[Iterable[int]], Sequence[tuple[int, Variable, Variable]]]
     qids: Callable[[Iterable[str]], set[int]]
+    documents_seen: Callable[[], Mapping[int, int]]
+    most: int
 
 
 @contextmanager
@@ -97,6 +101,14 @@ def _snapshot(
     with suppress(RuntimeError, KeyError):  # without the lock, something may have changed
         registry, readings = state.registry, state.readings.table()
         return ReadSnapshot(
-            store, pushed, readings, streams, registry.rows(), registry.pairs.named, qids
+            store,
+            pushed,
+            readings,
+            streams,
+            registry.rows(),
+            registry.pairs.named,
+            qids,
+            lambda: documents_seen(list(state.subscriptions), state.dataflow.subscribed.qids),
+            state.processor.most,
         )
     return None

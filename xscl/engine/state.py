@@ -23,6 +23,7 @@ from xscl.documents.document_log import DocumentLog, DocumentOrigin
 from xscl.engine.eviction import Forgetting
 from xscl.engine.throughput import Flow
 from xscl.inspection.relations import Relations
+from xscl.inspection.witness_reach import documents_seen
 from xscl.planning.compile import CompiledQuery, compile_parts
 from xscl.planning.compile_cache import Shapes
 from xscl.planning.dataflow import Dataflow
@@ -130,7 +131,12 @@ class EngineState:
             self.subscriptions, self.registry, self.streams.lateness, compiled
         )
         self.relations = Relations(
-            store, self.registry, self.processor, self.readings, self.streams
+            store,
+            self.registry,
+            self.processor,
+            self.readings,
+            self.streams,
+            lambda: documents_seen(self.subscriptions, self.dataflow.subscribed.qids),
         )
         self.position, self.acknowledged = store.numbers("position", "told")
         self.pushed: Pushed | None = self.processor.pushed

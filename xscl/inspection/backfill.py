@@ -26,11 +26,11 @@ BATCH = 1_000
 
 
 def witnesses(
-    store: Store, pairs: Iterable[Pair], docs: npt.NDArray[np.int64]
+    store: Store, pairs: Iterable[Pair], *documents: npt.NDArray[np.int64]
 ) -> Iterator[Witnesses]:
     """Yield the witnesses of kept documents for pairs of variables, in batches.
 
-    They replace the kept ones for the same pairs.
+    They replace the kept ones for the same pairs.  No batch has documents of several arguments.
     """
     automaton = Automaton()
     numbers: list[int] = []
@@ -41,12 +41,14 @@ def witnesses(
         numbers.append(pair.number)
         if other.steps[-1].derived is not None:
             derived.append(pair.number)
-    last = last_nodes(store, docs, apart_from=numbers) if derived else {}
-    for start in range(0, len(docs), BATCH):
-        rows = kept_rows(store, docs[start : start + BATCH])
-        if len(rows):
-            made = shred(automaton, Arrivals.of(rows))
-            yield _behind(made, derived, last) if last else made
+    every = np.concatenate(documents)
+    last = last_nodes(store, every, apart_from=numbers) if derived else {}
+    for docs in documents:
+        for start in range(0, len(docs), BATCH):
+            rows = kept_rows(store, docs[start : start + BATCH])
+            if len(rows):
+                made = shred(automaton, Arrivals.of(rows))
+                yield _behind(made, derived, last) if last else made
 
 
 def _behind(made: Witnesses, derived: Sequence[int], last: Mapping[int, int]) -> Witnesses:

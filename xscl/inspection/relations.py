@@ -8,13 +8,17 @@ the subscription (`xscl.subscriptions.lateness`).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
+from templates.batch_join import Pushed
 from templates.processor import Processor
 from templates.registry.registry import Registry
 from templates.sql.views import BACKWARD, FORWARD
+from xscl.inspection.rebuilt_relations import may_read_joins, rebuilt
 from xscl.store.queries import relations
 from xscl.store.store import Store
 from xscl.subscriptions.lateness import LatenessBounds
@@ -42,19 +46,40 @@ class Relations:
     _processor: Processor
     _readings: LatenessBounds
     _streams: Streams
+    _firsts: Callable[[], Mapping[int, int]]
 
-    def answer(self, query: str, values: pa.Table | None = None) -> pa.Table:
+    def answer(
+        self, query: str, values: pa.Table | None = None, document: int | None = None
+    ) -> pa.Table:
         """Return the answer of a user's query; `values` are those of matches; None: none are read.
 
-        Raises StoreError; duckdb.Error, as the query is wrong.
+        The query reads witnesses of one `document` only, by its number; None: of any.
+        Raises StoreError; SqlError; duckdb.Error, as the query is wrong.
         """
         members = self._registry.members.items()
         graphs = {number: one.template.graph for number, one in members}
-        return relations.answer(self._store, query, lambda name: self.lent(name, values), graphs)
+        pushed, state = self._joined(query, document)
+        return relations.answer(
+            self._store, query, lambda name: self.lent(name, values, pushed), graphs, state
+        )
 
-    def lent(self, name: str, values: pa.Table | None = None) -> pa.Table:
-        """Return the table in memory that relations read under a name; `values` as in `answer`."""
+    def _joined(self, query: str, document: int | None) -> tuple[Pushed, Mapping[str, pa.Table]]:
+        """Return the last push, and the join state if it is not as it is stored."""
         pushed = self._processor.pushed
+        if not may_read_joins(query):
+            return pushed, {}
+        docs = None if document is None else np.array([document])
+        found = rebuilt(self._store, pushed, self._firsts, self._processor.most, docs=docs)
+        return (pushed, {}) if found is None else (found.pushed, found.state)
+
+    def lent(
+        self, name: str, values: pa.Table | None = None, pushed: Pushed | None = None
+    ) -> pa.Table:
+        """Return the table in memory that relations read under a name.
+
+        `values` are as in `answer`, `pushed` is the last push.
+        """
+        pushed = pushed or self._processor.pushed
         match name:
             case "match_values":
                 return VALUES.empty_table() if values is None else values

@@ -103,9 +103,10 @@ def _literal(text: str) -> str:
 def _bindings(engine: Engine, document: str) -> dict[int, list[str]]:
     """Return the definitions of the variables that each node is bound to."""
     literal = _literal(document)
-    found = engine.sql(
+    found = engine.host.queries.sql(
         f"SELECT node1 AS node, var1 AS variable FROM R_bin WHERE docid = {literal}"
-        f" UNION SELECT node2, var2 FROM R_bin WHERE docid = {literal} ORDER BY ALL"
+        f" UNION SELECT node2, var2 FROM R_bin WHERE docid = {literal} ORDER BY ALL",
+        document,
     )
     bound: dict[int, list[str]] = {}
     for row in found.to_pylist():

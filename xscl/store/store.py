@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import apsw
@@ -36,7 +37,6 @@ from xscl.store.queries.tables import (
     column_of,
     encoded,
     insertion,
-    schema_of,
     stored_column,
     stored_rows,
     values_of,
@@ -258,14 +258,17 @@ class Store:
         return Mirrors(self._database.changed, self._database.removed)
 
     def duck(
-        self, *names: str, empty: Iterable[str] = (), columns: Collection[str] | None = None
+        self,
+        *names: str,
+        lent: Mapping[str, pa.Table] = MappingProxyType({}),
+        columns: Collection[str] | None = None,
     ) -> duckdb.DuckDBPyConnection:
         """Return a connection of DuckDB with tables and relations as `state.NAME`, of one commit.
 
-        Those of `empty` have no rows there.  If `columns` are given, all others of tables are null.
-        The caller closes it.
+        Those that are `lent` are there, too.  If `columns` are given, all others of tables are
+        null.  The caller closes it.
         """
-        tables = {name: schema_of(name).empty_table() for name in empty}
+        tables = dict(lent)
         with self.reading():
             tables |= {name: self.mirror(name, columns) for name in names}
         return self._analysis.connect(tables)

@@ -17,18 +17,22 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Flag, auto
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from templates.batch_join import Pushed
 from templates.registry.members import Row
 from templates.sql.views import BACKWARD, FORWARD
 from xscl.engine.facade import Engine
 from xscl.engine.read_snapshot import ReadSnapshot, read_snapshot
+from xscl.inspection.rebuilt_relations import Rebuilt, may_read_joins, rebuilt
 from xscl.inspection.relations import VALUED, may_read_values
 from xscl.service.sql.limits import AsOf
 from xscl.service.sql.viewer import Viewer
+from xscl.store.queries.join_storage import designated_rows
 from xscl.store.queries.tables import EARLIEST
 from xscl.store.queries.visible_rows import join_state, template_graphs, visible_rows
 from xscl.store.store import Store
@@ -38,18 +42,32 @@ Tables = dict[str, pa.Table]
 _NAME = b"name"
 
 
+class Parts(Flag):
+    """What is made on demand: values of the newest matches, relations of joins elsewhere."""
+
+    NONE = 0
+    VALUES = auto()
+    JOINS = auto()
+
+    @classmethod
+    def of(cls, question: str) -> Parts:
+        """Return the parts that a query may read."""
+        values = cls.VALUES if may_read_values(question) else cls.NONE
+        return values | (cls.JOINS if may_read_joins(question) else cls.NONE)
+
+
 @dataclass(slots=True)
 class Snapshot:
     """A published snapshot: the read-only descriptor of its file, and its date.
 
-    `has_values` tells if the newest matches have values.
+    `has` are the parts that queries may read and that are made for those that do.
     """
 
     descriptor: int
     as_of: AsOf
     pushed: object
     seconds: float
-    has_values: bool = False
+    has: Parts
 
     def close(self) -> None:
         os.close(self.descriptor)
@@ -65,22 +83,23 @@ def publish(
     viewer: Viewer,
     directory: Path | None,
     now: int,
-    *,
-    question: str = "",
+    parts: Parts = Parts.NONE,
 ) -> Snapshot:
-    """Publish a snapshot of the current state for a query; `now` is in ticks.
+    """Publish a snapshot of the current state with some parts; `now` is in ticks.
 
     `store` is a connection that only this call uses.  The file is in a directory, or in memory
     without one.
     """
     began = time.monotonic()
     with read_snapshot(engine.host.transactions, store) as look:
-        tables = _tables(look, viewer)
+        if not designated_rows(look.store):
+            parts |= Parts.JOINS
+        tables = _tables(look, viewer, parts)
         clock = store.progress("clock")
         pushed = look.pushed
         last = pc.max(tables["result"]["position"]).as_py()
-    values = may_read_values(question)
-    tables["match_values"] = _values(engine, viewer) if values else VALUES.empty_table()
+    has_values = Parts.VALUES in parts
+    tables["match_values"] = _values(engine, viewer) if has_values else VALUES.empty_table()
     descriptor = _anonymous(directory)
     try:
         _write(descriptor, tables)
@@ -88,13 +107,13 @@ def publish(
     finally:
         os.close(descriptor)
     as_of = AsOf(last or 0, None if clock <= EARLIEST else clock, now)
-    return Snapshot(readable, as_of, pushed, time.monotonic() - began, values)
+    return Snapshot(readable, as_of, pushed, time.monotonic() - began, parts)
 
 
 # -- Contents ------------------------------------------------------------------------------
 
 
-def _tables(look: ReadSnapshot, viewer: Viewer) -> Tables:
+def _tables(look: ReadSnapshot, viewer: Viewer, parts: Parts) -> Tables:
     tables = visible_rows(look.store, viewer.number)
     names: list[str] = tables["subscription"]["name"].to_pylist()
     rows = look.rows
@@ -106,10 +125,11 @@ def _tables(look: ReadSnapshot, viewer: Viewer) -> Tables:
         for table in ("subscription", "retired"):
             tables[table] = _renamed(tables[table], viewer)
     documents = tables["document"]
-    tables |= join_state(look.store, documents, pairs)
-    tables |= _seen(_last_push(look), documents, pairs)
+    joined = _joined(look, rows, parts)
+    tables |= join_state(joined.state, documents, pairs)
+    tables |= _seen(_last_push(joined.pushed), documents, pairs)
     tables |= _variables(look, rows, viewer)
-    tables |= _templates(look, rows, documents, look.pushed.out)
+    tables |= _templates(look, rows, documents, joined.pushed.out)
     tables |= _readers(look, names, viewer)
     return tables if viewer.everything else _numbered(tables)
 
@@ -143,9 +163,17 @@ def _variables(look: ReadSnapshot, rows: Mapping[int, Row], viewer: Viewer) -> T
     }
 
 
-def _last_push(look: ReadSnapshot) -> Tables:
+def _joined(look: ReadSnapshot, rows: Mapping[int, Row], parts: Parts) -> Rebuilt:
+    """Return the last push and the join state; also those of joins elsewhere, if it is a part."""
+    store, found = look.store, None
+    if Parts.JOINS in parts:
+        found = rebuilt(store, look.pushed, look.documents_seen, look.most, qids=rows.keys())
+    state = {name: store.scan(name) for name in ("binding", "times", "value")}
+    return Rebuilt(look.pushed, state) if found is None else found
+
+
+def _last_push(pushed: Pushed) -> Tables:
     """Return the relations of the last push."""
-    pushed = look.pushed
     return {
         "batch_binding": pushed.bindings.select(["doc", "pair", "node1", "node2", "key"]),
         "batch_times": pushed.times.select(["doc", "ts"]),

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from xscl.engine.facade import Engine
-from xscl.inspection.relations import may_read_values
 from xscl.limiter import FairLimiter, TooManyConcurrent
 from xscl.service.sql.child import BEGUN
 from xscl.service.sql.errors import (
@@ -39,7 +38,7 @@ from xscl.service.sql.errors import (
 )
 from xscl.service.sql.fork_server import ASK, READY
 from xscl.service.sql.limits import AsOf, Column, Form, Limits, QueryResult
-from xscl.service.sql.snapshot import Snapshot, publish
+from xscl.service.sql.snapshot import Parts, Snapshot, publish
 from xscl.service.sql.viewer import OPERATOR, Viewer
 
 _log = logging.getLogger(__name__)
@@ -154,10 +153,11 @@ class UserSql:
 
         It has all that a query reads.
         """
-        snapshot = self._snapshots.get(viewer.number)
-        lacks = snapshot is not None and may_read_values(question) > snapshot.has_values
-        if snapshot is None or lacks or self._is_stale(snapshot):
-            snapshot = self._republish(viewer, snapshot, question)
+        snapshot, parts = self._snapshots.get(viewer.number), Parts.of(question)
+        if snapshot is None or self._is_stale(snapshot):
+            snapshot = self._republish(viewer, snapshot, parts)
+        elif parts not in snapshot.has:
+            snapshot = self._republish(viewer, snapshot, parts | snapshot.has)
         with self._mutex:
             if self._closed:
                 raise Unavailable("the service is ending")
@@ -178,7 +178,7 @@ class UserSql:
         age = (_now() - snapshot.as_of.taken) / 1e6
         return age > min(max(SOONEST, 10 * snapshot.seconds), LATEST)
 
-    def _republish(self, viewer: Viewer, before: Snapshot | None, question: str) -> Snapshot:
+    def _republish(self, viewer: Viewer, before: Snapshot | None, parts: Parts) -> Snapshot:
         """Publish a new snapshot of a user; keep the old one if the disk is full."""
         try:
             with self._mutex:
@@ -186,9 +186,7 @@ class UserSql:
                     raise Unavailable("the service is ending")
                 store = self._root.connect_again()
             with closing(store):
-                found = publish(
-                    self._engine, store, viewer, self._directory, _now(), question=question
-                )
+                found = publish(self._engine, store, viewer, self._directory, _now(), parts)
         except OSError as error:
             _log.warning("no snapshot can be written: %s", error.strerror)
             if before is not None:

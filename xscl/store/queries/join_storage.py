@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from templates.registry.registry import UNDESIGNATED
 from templates.storage import KEYS, RELATIONS, Mask, Numbers, codes_of
 from xscl.store.queries.tables import named
 from xscl.store.store import Store
@@ -77,3 +78,9 @@ class JoinStorage:
 
         self._store.drop(relation, dead=dead)
         return pa.concat_tables(gone)
+
+
+def designated_rows(store: Store) -> list[int]:
+    """Return the rows of R_T that have a designated equality."""
+    rows = store.fetch("SELECT qid FROM state.r_t WHERE lead <> ? ORDER BY qid", [UNDESIGNATED])
+    return [qid for (qid,) in rows]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ from xscl.store.queries.analysis import tables_of
 from xscl.store.queries.analysis import words as words_of
 from xscl.store.queries.kept_matches import KEPT_MATCHES
 from xscl.store.queries.lateness import ARRIVAL, LATE, MISSED
-from xscl.store.queries.tables import EARLIEST, LEVELS, TABLES
+from xscl.store.queries.tables import EARLIEST, LEVELS, TABLES, schema_of
 from xscl.store.queries.tables import RELATIONS as CHUNKED
 from xscl.store.store import Store
 
@@ -390,11 +391,13 @@ def answer(
     query: str,
     lent: Callable[[str], pa.Table],
     graphs: Mapping[int, JoinGraph],
+    instead: Mapping[str, pa.Table] = MappingProxyType({}),
 ) -> pa.Table:
     """Return the answer of a user's query over relations and tables `state.*`.
 
     `lent` returns a table in memory by its name: one of `LENT`, or R_out of the template n by
-    `out_n`.  `graphs` are those of all templates.  Raises duckdb.Error, as the query is wrong.
+    `out_n`.  `graphs` are those of all templates; tables of `instead` replace stored ones.
+    Raises duckdb.Error, as the query is wrong.
     """
     text = query.lower()
     words = words_of(text)
@@ -410,7 +413,9 @@ def answer(
     stored = given.union(*(tables_of(one.query) for one in read))
     columns = None if given else words_of(*(one.query for one in read))
     empty = _STORED - stored if tells_of_all else ()
-    with closing(store.duck(*stored, empty=empty, columns=columns)) as connection:
+    tables = {name: instead[name] for name in stored & instead.keys()}
+    tables |= {name: schema_of(name).empty_table() for name in empty}
+    with closing(store.duck(*stored - tables.keys(), lent=tables, columns=columns)) as connection:
         for name in (words | {name for one in shown for name in one.over}) & in_memory:
             connection.register(name, lent(name))
         for one in shown:

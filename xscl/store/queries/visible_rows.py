@@ -7,7 +7,7 @@ names of the store.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -70,15 +70,14 @@ def visible_rows(store: Store, number: int) -> dict[str, pa.Table]:
 
 
 def join_state(
-    store: Store, documents: pa.Table, pairs: Collection[int] | None
+    state: Mapping[str, pa.Table], documents: pa.Table, pairs: Collection[int] | None
 ) -> dict[str, pa.Table]:
     """Return the join state of some documents and pairs of variables by table.
 
-    It is the whole one if `pairs` is None.
+    It is the whole one, `state`, if `pairs` is None.
     """
-    bindings = store.scan("binding")
-    times = store.scan("times").select(["doc", "ts"])
-    values = store.scan("value")
+    bindings, times, values = (state[name] for name in ("binding", "times", "value"))
+    times = times.select(["doc", "ts"])
     if pairs is not None:
         of_pairs = bindings.filter(pc.is_in(bindings["pair"], pa.array(sorted(pairs), pa.int32())))
         bindings = of_pairs.filter(pc.is_in(of_pairs["doc"], documents["doc"]))

@@ -269,7 +269,7 @@ def test_c7_without_room_for_a_snapshot_the_one_before_is_shown(
 ) -> None:
     """A full disk (C7): an older answer with its age, or a clear error if there is none."""
 
-    def full(*given: object, question: str) -> None:
+    def full(*given: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(sql_service, "SOONEST", 0.0)

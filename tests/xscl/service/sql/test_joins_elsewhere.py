@@ -1,0 +1,100 @@
+"""Users see the relations of joins that executors evaluate as if one engine did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.xscl.inspection.divided import Divided, document
+from xscl.engine.facade import Engine
+from xscl.errors import SqlError
+from xscl.inspection import rebuilt_relations
+from xscl.service.sql import UserSql, Viewer, sql_service
+from xscl.service.sql.snapshot import Snapshot, publish
+from xscl.store.queries.relations import PUBLIC
+
+QUERIES = {
+    "_1.mine": "S//e->a[./k->x] FOLLOWED BY{x = y, 9 s} S//e->b[./k->y]",
+    "_1.values": "_1.S//e->a[.//v->x] JOIN{x = y, 9 s} R//e->b[./v->y]",
+    "_2.hers": "S//e->a[./k->x] FOLLOWED BY{x = y, 5 s} S//e->b[./k->y]",
+    "_2.two": "S//e->a[./k->x][./v->v] JOIN{x = y AND v = w, 9 s} S//e->b[./k->y][./v->w]",
+    "open": "S//e->a[./v->x] JOIN{x = y, 9 s} R//e->b[./v->y]",
+}
+VIEWERS = (Viewer(), Viewer(1), Viewer(2), Viewer(3))
+
+
+@pytest.fixture(scope="module")
+def sql() -> Iterator[list[UserSql]]:
+    """The SQL of one engine, and of one that leaves all joins but one to executors."""
+    elsewhere = QUERIES.keys() - {"_2.hers"}
+    with Divided(elsewhere) as both, UserSql(both.one) as one, UserSql(both.divided) as divided:
+        for name, query in QUERIES.items():
+            both.subscribe(name, query)
+        for first in (1, 7):
+            both.push(
+                [
+                    document(n, n / 10, f"<e><k>{n % 3}</k><v>{n % 2}</v></e>", stream)
+                    for n, stream in zip(
+                        range(first, first + 6), ("S", "_1.S", "R") * 2, strict=True
+                    )
+                ]
+            )
+        yield [one, divided]
+
+
+@pytest.mark.parametrize("viewer", VIEWERS)
+def test_every_relation_has_the_rows_of_one_engine(sql: list[UserSql], viewer: Viewer) -> None:
+    templates = [
+        f"{name}_{number}"
+        for (number,) in sql[0].ask("SELECT DISTINCT template FROM R_sub", viewer).rows()
+        for name in ("R_T", "R_out")
+    ]
+    seen = set()
+    for name in [*PUBLIC, *templates]:
+        one, divided = (
+            sorted(map(str, each.ask(f"SELECT * FROM {name}", viewer, rows=10_000).rows()))
+            for each in sql
+        )
+        if name in ("R_vj", "R_L", "R_R"):  # what no row of R_T needs is not made
+            assert set(divided) <= set(one)
+        else:
+            assert divided == one, name
+        seen.update([name] if divided else [])
+    if viewer.number != 3:
+        assert seen >= {"R_bin", "R_doc", "R_docTS", "R_binW", "R_docW", "R_vj", "R_out_1"}
+
+
+def test_they_are_made_for_questions_that_read_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_service, "SOONEST", 60.0)
+    monkeypatch.setattr(sql_service, "LATEST", 60.0)
+    with Divided() as both, UserSql(both.divided) as sql:
+        both.subscribe("open", QUERIES["open"])
+        both.push([document(n, n, "<e><v>1</v></e>", stream) for n, stream in enumerate("SRS")])
+        with monkeypatch.context() as few:
+            few.setattr(rebuilt_relations, "MOST", 0)
+            assert sql.ask("SELECT count(position) FROM matches").rows() == [[2]]
+            with pytest.raises(SqlError, match="would be made from 3 documents, more than 0"):
+                sql.ask("SELECT count(*) FROM R_bin")
+        assert sql.ask("SELECT count(*) FROM R_bin").rows() == [[3]]
+        both.push([document(3, 3, "<e><v>1</v></e>")])  # the snapshot is shown for a while
+        asked = "SELECT (SELECT count(*) FROM R_bin), (SELECT count(values) FROM matches)"
+        assert sql.ask("SELECT count(*) FROM R_docTS").rows() == [[3]]
+        assert sql.ask(asked).rows() == [[4, 3]]
+        assert sql.ask("SELECT count(*) FROM R_out_1").rows() == [[1]]
+
+
+def test_without_such_joins_one_snapshot_has_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[object]()
+
+    def counted(*given: Any) -> Snapshot:
+        made.append(given)
+        return publish(*given)
+
+    monkeypatch.setattr(sql_service, "publish", counted)
+    with Engine() as engine, UserSql(engine) as sql:
+        engine.subscribe("open", QUERIES["open"])
+        for name in ("documents", "R_bin", "R_out_1"):
+            sql.ask(f"SELECT count(*) FROM {name}")
+    assert len(made) == 1

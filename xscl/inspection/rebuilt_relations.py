@@ -1,0 +1,201 @@
+"""The relations of joins that are evaluated elsewhere, made from kept documents when SQL asks.
+
+The results of a row of R_T with a designated equality come from executors, so this engine has
+neither its witnesses nor its R_vj and R_out.  They are made for a query that reads a relation in
+`ASKED`: stage 1 is repeated over the kept documents of the windows of such rows, and stage 2 over
+those of the last push.  That takes 0.1 ms for each row and document, and memory for all of their
+witnesses; `Engine.sql` holds the lock of the engine meanwhile, a snapshot for users does not.  It
+is refused for more than `MOST` documents.
+
+The rows are those of an engine that evaluates all joins itself (`witness_reach`), except that R_vj
+has what joins need, not all of a small push, that derived nodes may have other numbers, and that
+R_out of other rows of R_T lacks results that no subscription sees: such an engine finds these in
+witnesses that it has for the rows that are evaluated elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from templates.batch_join import Pushed
+from templates.columns.columns import Columns, chosen, pack
+from templates.model.relations import INFINITE, Pair
+from templates.processor import Processor
+from templates.registry.registry import Registry
+from templates.storage import RELATIONS, Mask, Numbers, scan
+from xscl.errors import SqlError
+from xscl.inspection.backfill import witnesses
+from xscl.inspection.witness_reach import Reach
+from xscl.language.parser import parse_block
+from xscl.store.queries.join_storage import JoinStorage, designated_rows
+from xscl.store.queries.past import documents_of_past
+from xscl.store.store import Store
+
+Key = TypeVar("Key", int, str)
+
+MOST = 250_000
+"""Documents from which relations are made at most; they take some 20 s."""
+ASKED = re.compile(r"\bR_((bin|doc|docTS)W?|vj|L|R|out_[0-9]+)\b", re.IGNORECASE)
+"""The relations that have rows of documents in joins."""
+_STATE = ("binding", "times", "value")
+
+
+def may_read_joins(query: str) -> bool:
+    """Return False for a query in SQL that reads no relation in `ASKED`."""
+    return ASKED.search(query) is not None
+
+
+class _Kept:
+    """The join state of the rows, in memory; no row comes twice, and none leaves."""
+
+    def __init__(self, values: pa.Table) -> None:
+        none = {name: RELATIONS[name].empty_table() for name in _STATE}
+        self._parts = {name: [table] for name, table in {**none, "value": values}.items()}
+
+    def append(self, relation: str, rows: pa.Table) -> None:
+        self._parts[relation].append(rows)
+
+    def parts(
+        self, relation: str, columns: Sequence[str] = (), docs: Numbers | None = None
+    ) -> Iterator[pa.Table]:
+        return (part.select(columns) if columns else part for part in self._parts[relation])
+
+    def table(self, relation: str) -> pa.Table:
+        """Return a relation."""
+        return pa.concat_tables(self.parts(relation))
+
+    def discard(self, relation: str, rows: pa.Table) -> None:
+        """Delete nothing."""
+
+    def keep(self, relation: str, stays: Mask) -> pa.Table:
+        """Delete nothing."""
+        return pa.table({})
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """The relations of all joins: those of the last push, and the join state by its relations."""
+
+    pushed: Pushed
+    state: Mapping[str, pa.Table]
+
+
+def rebuilt(
+    store: Store,
+    pushed: Pushed,
+    documents_seen: Callable[[], Mapping[int, int]],
+    most: int,
+    *,
+    qids: Collection[int] | None = None,
+    docs: Numbers | None = None,
+) -> Rebuilt | None:
+    """Return the relations with the rows of joins that are evaluated elsewhere; None without any.
+
+    `store` sees the commit of the last push, `pushed`; `documents_seen` returns the first one that
+    is seen by each row of R_T, and `most` is the bound of results.  The joins are restricted to the
+    rows `qids`, the witnesses to the documents `docs`.  Raises SqlError for too many documents.
+    """
+    storage = JoinStorage(store)
+    elsewhere = [qid for qid in designated_rows(store) if qids is None or qid in qids]
+    firsts = documents_seen() if elsewhere else {}
+    qids = [qid for qid in elsewhere if qid in firsts]
+    if not qids:
+        return None
+    stored = {name: scan(storage, name) for name in ("variable", "pair", "template", "r_t")}
+    own = stored["r_t"].filter(pc.is_in(stored["r_t"]["qid"], pa.array(qids, pa.int32())))
+    kept = _Kept(scan(storage, "value"))
+    registry = Registry(kept)
+    registry.add_stored({**stored, "r_t": own}, ((qid, 1) for qid in qids))
+    pairs = registry.take_changed()
+    reach = Reach.of(stored, firsts, max(pair.number for pair in pairs) + 1)
+    last = pushed.times["doc"].to_numpy() if docs is None else docs[:0]
+    clock = store.progress("clock")
+    if docs is None:
+        before = int(pushed.times["clock"].to_numpy().min(initial=clock))
+        oldest = before - registry.retention.horizon().keep
+        docs = _documents(store, pairs, oldest, int(reach.since.min()))
+        if len(docs) > MOST:
+            raise SqlError(
+                f"the relations of joins would be made from {len(docs):,} documents,"
+                f" more than {MOST:,}",
+                hint="shorter windows of queries on Spark's executors need fewer",
+            )
+    processor = Processor(kept, registry, most=most)
+    parts = [replace(pushed, answers=_without(pushed.answers, qids))]
+    newer = [qid for qid in qids if firsts[qid] > last.max(initial=0)]  # than the last push
+    for some in witnesses(store, pairs, np.setdiff1d(docs, last), last):
+        if some.times["doc"][0].as_py() in last:
+            processor.join(reach.installed(some))
+            found = processor.pushed
+            parts.append(replace(found, answers=_without(found.answers, newer)))
+        else:
+            processor.keep(reach.installed(some))
+    times = kept.table("times").sort_by("doc")
+    bindings = kept.table("binding")
+    bindings = bindings.filter(reach.alive(bindings, times, clock))
+    known = scan(storage, "times")
+    new = pc.and_not(pc.is_in(times["doc"], bindings["doc"]), pc.is_in(times["doc"], known["doc"]))
+    return Rebuilt(
+        Pushed(
+            _united(pushed.bindings, [part.bindings for part in parts[1:]]),
+            pushed.times,
+            _together([part.answers for part in parts]),
+            _together([part.made for part in parts]),
+        ),
+        {
+            "binding": _united(scan(storage, "binding"), [bindings]),
+            "times": pa.concat_tables([known, times.filter(new)]),
+            "value": kept.table("value"),
+        },
+    )
+
+
+def _documents(store: Store, pairs: Sequence[Pair], begin: int, since: int) -> Numbers:
+    """Return the kept documents from a time and a number on that pairs are about."""
+    streams = {parse_block(pair.first, short=True).stream for pair in pairs}
+    return documents_of_past(
+        store,
+        sorted(streams),
+        begin=begin,
+        end=INFINITE,
+        first=since,
+        updates=True,
+        besides=(),
+    )
+
+
+def _united(theirs: pa.Table, ours: Sequence[pa.Table]) -> pa.Table:
+    """Return bindings, each of a document and a pair once: `ours` replace theirs."""
+    rebuilt = pa.concat_tables([theirs.slice(0, 0), *ours])
+    codes = [
+        pack(*(t[n].to_numpy().astype(np.int64) for n in ("doc", "pair")))
+        for t in (theirs, rebuilt)
+    ]
+    return pa.concat_tables([theirs.filter(pa.array(~np.isin(*codes))), rebuilt])
+
+
+def _without(
+    answers: Mapping[int, Sequence[Columns]], qids: Sequence[int]
+) -> dict[int, list[Columns]]:
+    """Return R_out without some rows of R_T."""
+    return {
+        number: [chosen(one, ~np.isin(one["qid"], qids)) for one in parts]
+        for number, parts in answers.items()
+    }
+
+
+def _together(parts: Sequence[Mapping[Key, Sequence[Columns]]]) -> dict[Key, list[Columns]]:
+    """Return the rows of several relations by their keys."""
+    found = defaultdict[Key, list[Columns]](list)
+    for part in parts:
+        for key, rows in part.items():
+            found[key] += rows
+    return found
