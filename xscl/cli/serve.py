@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -202,7 +203,7 @@ def _run(
 
     def consuming(seconds: float) -> None:
         on_consuming(seconds)
-        if serving.master is not None:
+        if serving.master is not None and service.executors_away is None:
             warn(f"Spark has started in {seconds:.0f} s")
 
     starting = "; Spark is starting, documents wait in the spool until then"
@@ -246,10 +247,26 @@ def _demo_directory(data: Path | None) -> Iterator[DataDirectory]:
         yield home(data or Path(temporary) / "data")
 
 
+_MASTER = re.compile(
+    r"local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[ *\d+ *, *\d+ *, *\d+ *\]|yarn"
+    r"|spark://[^:/]+:\d+(,[^:/]+:\d+)*|k8s://.+"
+)
+"""The masters of Spark; a service would ask for any other one again and again."""
+
+
 def _spark_on(master: str | None) -> str | None:
-    """Return the master; raises MissingExtra if one is named and Spark is not installed."""
-    if master is not None:
-        require("spark", "--master")
+    """Return the master.
+
+    Raises UsageError if it is none, MissingExtra if one is named and Spark is not installed.
+    """
+    if master is None:
+        return None
+    if _MASTER.fullmatch(master) is None:
+        raise UsageError(
+            f"--master {master!r} is no master of Spark",
+            hint="such as local[2], spark://host:7077, yarn or k8s://https://host:443",
+        )
+    require("spark", "--master")
     return master
 
 

@@ -49,7 +49,7 @@ class Executors(Protocol):
     """The evaluator of stage 1, and of rows of R_T with a designated equality."""
 
     def between(self) -> AbstractContextManager[None]:
-        """Return the context of a batch of documents."""
+        """Return the context of a batch of documents; entering it raises ExecutorsAway."""
 
     def changing(self) -> AbstractContextManager[None]:
         """Return a context in which no documents are under way, for what they depend on."""

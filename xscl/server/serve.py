@@ -44,7 +44,7 @@ from xscl.errors import StoreError
 from xscl.ingestion.consumer_watch import ConsumerStall, ConsumerWatch
 from xscl.ingestion.data_directory import SERVICE, DataDirectory, DataDirectoryError
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.executors_watch import ExecutorsWatch
+from xscl.ingestion.executors_watch import STARTING, Away, ExecutorsWatch
 from xscl.ingestion.heartbeat import Heartbeat
 from xscl.ingestion.pipeline import Consumer, PipelineError
 from xscl.ingestion.quarantine import BatchAttempts
@@ -151,6 +151,7 @@ class Service:
         self._usage: Usage | None = None
         self._watch: ConsumerWatch | None = None
         self._series = StatusSeries(now=self._clock.now)
+        self._ends = False  # by itself, so it waits for no executors
         self._executors = None if serving.master is None else ExecutorsWatch(self._clock.now)
         self.address: str | None = None  # where requests are taken, once they are
 
@@ -202,7 +203,7 @@ class Service:
 
         No HTTP API runs.  Raises DiskFull instead of waiting for room.
         """
-        fetching = self._fetching
+        fetching, self._ends = self._fetching, True
         self.room.refuse()
         with self._opened() as (engine, outbox, spool, store):
             with FeedRepository(engine, self._home.spool) as feeds:
@@ -280,6 +281,11 @@ class Service:
                 self.room.wait(self._stopping)
             else:
                 return
+
+    @property
+    def executors_away(self) -> Away | None:
+        """Why executors are away; None if they are there, or if there is no master."""
+        return None if self._executors is None else self._executors.away
 
     def stop(self) -> None:
         """Request the end; from any thread or signal handler."""
@@ -422,7 +428,7 @@ class Service:
             try:
                 executors.start()
             except PipelineError as error:
-                if master.startswith("local"):
+                if master.startswith("local") or self._ends:
                     raise
                 self._note_away(error)
             else:
@@ -435,8 +441,13 @@ class Service:
     def _note_away(self, failure: PipelineError | None) -> None:
         """Note why executors are away; None: they are there."""
         assert self._executors is not None, "there is a master"
-        if self._executors.note(failure) and failure is not None:
+        before = self._executors.away
+        if not self._executors.note(failure):
+            return
+        if failure is not None:
             _log.warning("documents wait in the spool: %s", failure.message)
+        elif before is not None and before.reason != STARTING:
+            _log.warning("Spark is there: documents are taken from the spool again")
 
     def _fetch(self, engine: Engine, spool: Spool) -> None:
         """Poll feeds until `stop`.

@@ -91,7 +91,12 @@ class SparkExecutors:
 
     @contextmanager
     def between(self) -> Iterator[None]:
-        """Hold the turn of documents; registrations that wait come first."""
+        """Hold the turn of documents; registrations that wait come first.
+
+        Raises ExecutorsAway.
+        """
+        with self._failing():
+            self._start_session()  # registrations do not wait for that
         end = time.monotonic() + _TURN
         while self._waiting and time.monotonic() < end:
             time.sleep(0.001)
@@ -120,7 +125,9 @@ class SparkExecutors:
     def start(self) -> None:
         """Start Spark; raises PipelineError if it does not start, or does not see the files."""
         with self._failing():
-            self._begin()
+            self._start_session()
+            with self._turn:
+                self._begin()
 
     def evaluate(self, segments: Sequence[int], documents: DocumentColumns) -> Evaluated:
         """Evaluate the documents of segments; raises ExecutorsAway, StoreError."""
@@ -188,13 +195,17 @@ class SparkExecutors:
             "tasks": tasks,
         }
 
-    def _start_query(self) -> None:
-        """Start a query without documents, in a session that is started if there is none."""
+    def _start_session(self) -> None:
+        """Start a session if there is none; a master that is not there takes a minute."""
         if self._session is None:
-            self._session = start_session(
-                self._master, scratch=self._directory, settings=REPEATABLE
-            )
-            self._session.dataSource.register(SpoolSource)
+            session = start_session(self._master, scratch=self._directory, settings=REPEATABLE)
+            session.dataSource.register(SpoolSource)
+            self._session = session
+
+    def _start_query(self) -> None:
+        """Start a query without documents."""
+        self._start_session()  # an erasure may have ended the one of before
+        assert self._session is not None, "it was started"
         probe(self._session, self._files, (self._spool,))
         found = self._found = SimpleQueue[pa.Table]()
 

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 import xscl
 from xscl.ingestion.pipeline import PipelineError
-from xscl.spark.error_report import reason_of
+from xscl.spark.error_report import NO_ANSWER, reason_of
 from xscl.spark.java import java_home, write_program
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
@@ -50,6 +50,7 @@ _PARTITIONS = 4
 A partition is a task, and a task takes about 30 ms of processor time, whatever it does.
 """
 _THREADS = re.compile(r"local\[(\d+).*\]")
+_SPEAKER = re.compile(r'^(Exception in thread "main" [\w.$]+: |\S+: line \d+: )')
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _LOGGING = """\
 status = error
@@ -135,12 +136,30 @@ def _start_session(
             gateway = SparkContext._gateway or launch_gateway(  # type: ignore[no-untyped-call]
                 conf, {"stderr": stderr}
             )
-            return SparkSession(SparkContext(conf=conf, gateway=gateway))
+            context = SparkContext(conf=conf, gateway=gateway)
+            try:
+                return SparkSession(context)
+            except (PySparkException, Py4JError):
+                context.stop()  # else this process would have no other one
+                raise
     except (PySparkException, Py4JError) as error:
+        reason = reason_of(error)
+        if reason == NO_ANSWER:
+            raise PipelineError(
+                f"Spark's master {master} does not answer", hint=f"{errors} may say more"
+            ) from error
+        if "JAVA_GATEWAY_EXITED" in reason:
+            reason = _said(errors) or reason
         raise PipelineError(
-            f"Spark does not start: {reason_of(error)}",
+            f"Spark does not start: {reason}",
             hint=f"{errors} may say more; Spark needs Java 17 or newer, and took {java}",
         ) from error
+
+
+def _said(errors: Path) -> str:
+    """Return what Java, or the script that starts it, said before it ended; empty if nothing."""
+    first, *_ = errors.read_text("utf-8", "replace").splitlines() or [""]
+    return _SPEAKER.sub("", first)
 
 
 def _settings(directory: Path, master: str, python: str) -> dict[str, str]:

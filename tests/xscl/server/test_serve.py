@@ -135,6 +135,20 @@ def test_without_a_master_it_loads_no_spark(place: DataDirectory, options: tuple
     assert "(without Spark)" in said
 
 
+@pytest.mark.parametrize("master", ["nonsense", "local[two]", "spark://", "spark://head", "yarn-x"])
+@pytest.mark.parametrize("command", ["serve", "demo"])
+def test_a_master_that_is_none_is_refused(tmp_path: Path, command: str, master: str) -> None:
+    """Before Spark is looked for, and before there is a directory."""
+    data = tmp_path / "data"
+    done = called(command, "--master", master, "--data", str(data))
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"xscl: --master '{master}' is no master of Spark\n"
+        "hint: such as local[2], spark://host:7077, yarn or k8s://https://host:443\n"
+    )
+    assert not data.exists()
+
+
 def test_a_port_in_use_is_told_and_leaves_no_directory(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with socket.create_server(("127.0.0.1", 0)) as taken:

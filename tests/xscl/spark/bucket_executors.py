@@ -87,6 +87,9 @@ class BucketExecutors(SparkExecutors):
         self._random = random.Random(seed)
         super().__init__("local", engine, spool, directory, buckets)
 
+    def _start_session(self) -> None:
+        """There is none in this process."""
+
     def _start_query(self) -> None:
         options = {
             name: str(value) for name, value in self._options(self._random.choice([1, 3])).items()
@@ -158,7 +161,6 @@ class ServiceExecutors(BucketExecutors):
     def __init__(self, master: str, engine: xscl.Engine, spool: Path, directory: Path) -> None:
         super().__init__(engine, spool, directory, buckets=4)
 
-    def _start_query(self) -> None:
+    def _start_session(self) -> None:
         if self.failure is not None:
             raise self.failure
-        super()._start_query()

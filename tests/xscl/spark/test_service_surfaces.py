@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from tests.xscl.commandline import called
-from tests.xscl.service.conftest import Running, eventually, filling, ok, serving, token_of
+from tests.xscl.service.conftest import (
+    PATIENCE,
+    Running,
+    eventually,
+    filling,
+    ok,
+    serving,
+    token_of,
+)
 from tests.xscl.service.test_metrics import figures
 from xscl.errors import XsclError
 from xscl.ingestion import pipeline
@@ -227,6 +236,54 @@ def test_a_master_on_this_machine_is_there_or_the_service_ends(
     monkeypatch.setattr(executors, "failure", AWAY)
     with pytest.raises(PipelineError, match="nobody is there"), serving(place, spark=True):
         pass
+
+
+def test_a_run_that_ends_waits_for_no_master(
+    place: DataDirectory, executors: type[ServiceExecutors], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "failure", AWAY)
+    done = called("serve", "--once", "--master", "spark://head:7077", "--data", str(place.path))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == "xscl: nobody is there\nhint: start it\n"
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        *("local", "local[2]", "local[*]", "local[2,3]", "local-cluster[2,1,1024]", "yarn"),
+        *("spark://head:7077", "spark://one:7077,two:7077", "k8s://https://host:443"),
+    ],
+)
+def test_masters_of_spark_are_taken(
+    place: DataDirectory,
+    executors: type[ServiceExecutors],
+    monkeypatch: pytest.MonkeyPatch,
+    master: str,
+) -> None:
+    monkeypatch.setattr(executors, "failure", AWAY)
+    done = called("serve", "--once", "--master", master, "--data", str(place.path))
+    assert "nobody is there" in done.stderr
+
+
+def test_registrations_do_not_wait_for_a_master(
+    place: DataDirectory, executors: type[ServiceExecutors], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes a minute until Spark says that none is there."""
+    asked, answered = threading.Semaphore(0), threading.Semaphore(0)
+
+    def ask(one: ServiceExecutors) -> None:
+        asked.release()
+        assert answered.acquire(timeout=PATIENCE)
+
+    monkeypatch.setattr(executors, "_start_session", ask)
+    with serving(place, spark=True) as running, running.client() as client:
+        for name in ("while it starts", "while documents wait"):
+            assert asked.acquire(timeout=PATIENCE), name
+            ok(client.put(f"/v1/subscriptions/{name}", json={"query": EQUAL}))
+            _send(running, "<a><k>1</k></a>")
+            answered.release()
+        answered.release(100)
+        eventually(lambda: ok(client.get("/v1/status"))["service"]["waiting"] == 0)
 
 
 # -- The watch -----------------------------------------------------------------------------

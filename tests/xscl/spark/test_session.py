@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
+
+from xscl.spark import session
 
 _PROGRAM = """
 import sys
@@ -51,6 +56,40 @@ def test_a_session_is_of_this_machine_alone(spark_session: "SparkSession") -> No
     java = context._jvm
     assert java is not None
     java.java.lang.Class.forName(provider)  # raises if PySpark has moved it
+
+
+class _Stopped:
+    """A context that has stopped itself, since no master has answered."""
+
+    _gateway = object()
+    running = 0
+
+    def __init__(self, **given: object) -> None:
+        _Stopped.running += 1
+
+    def stop(self) -> None:
+        _Stopped.running -= 1
+
+
+def test_a_master_that_does_not_answer_is_named_and_leaves_no_context(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the next start would be refused, as a second one in this process."""
+
+    def refuse(context: _Stopped) -> None:
+        raise Py4JError(
+            "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\n"
+        )
+
+    monkeypatch.setattr(session, "SparkContext", _Stopped)
+    monkeypatch.setattr(session, "SparkSession", refuse)
+    monkeypatch.setattr(session, "SparkConf", MagicMock())
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(PipelineError) as raised:
+        session._start_session("spark://head:7077", "xscl", tmp_path, {})
+    assert raised.value.message == "Spark's master spark://head:7077 does not answer"
+    assert raised.value.hint == f"{tmp_path}/spark.stderr may say more"
+    assert _Stopped.running == 0
 
 
 @pytest.mark.spark
@@ -100,5 +139,5 @@ def test_a_java_that_does_not_start_is_named(
         [sys.executable, "-c", _STARTING, tmp_path], capture_output=True, text=True, check=True
     )
     message, hint = done.stdout.splitlines()
-    assert message.startswith("Spark does not start: ")
+    assert message.startswith(f"Spark does not start: {tmp_path}/none/bin/java: ")
     assert hint.endswith(f"; Spark needs Java 17 or newer, and took {tmp_path / 'none'}")
