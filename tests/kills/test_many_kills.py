@@ -254,7 +254,6 @@ def test_c1_killed_with_spark(server: Server, tmp_path: Path, tell: Tell) -> Non
         for point in SPARK_POINTS:
             verdicts.append(place.killed(FaultSpec(point, chance.randint(1, 3))))
             assert faults(verdicts) == [], point
-        verdicts.append(place.killed(FaultSpec("artefact")))  # once in a life
         for _ in range(4):
             verdicts.append(place.killed_after(chance.uniform(2, 20), batches=1))
             assert faults(verdicts) == []

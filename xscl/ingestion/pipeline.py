@@ -10,7 +10,6 @@ until the segment is restored or given up (`xscl spool skip`).
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -110,7 +109,7 @@ class Consumer:
         self._sink = sink
         self._executors = executors
         self._on_away = on_away
-        self._sizing = Sizing(seconds if executors is None else math.inf, batch)
+        self._sizing = Sizing(seconds, batch)
         self._clock = clock
         self._most_bytes = most_bytes
         self._stopping = threading.Event()
@@ -145,7 +144,8 @@ class Consumer:
         self._sink.hold()
         began = self._clock()
         self._sink.consume(documents, BatchKey(SPOOL, last, last, beats, arrived), evaluated)
-        self._sizing.learn(len(documents), self._clock() - began)
+        if self._executors is None:
+            self._sizing.learn(len(documents), self._clock() - began)
         self._position = last
         reached("batch_done")
         forget(self._spool, last)

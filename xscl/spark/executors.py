@@ -37,7 +37,14 @@ from xscl.spark.parts import PORTION
 from xscl.spark.plan_files import PlanFiles
 from xscl.spark.probe import probe
 from xscl.spark.service_plan import ServicePlan
-from xscl.spark.session import LOCAL, REPEATABLE, start_session
+from xscl.spark.session import (
+    JAVA_ENDED,
+    LOCAL,
+    REPEATABLE,
+    end_session,
+    java_has_ended,
+    start_session,
+)
 from xscl.spark.spool_parts import SpoolJoin, found_in
 from xscl.spark.spool_source import NAME, Offer, SpoolSource
 from xscl.spark.streaming import BUCKETS, StreamSettings
@@ -155,12 +162,13 @@ class SparkExecutors:
         try:
             yield
         except (PySparkException, Py4JError, PipelineError, OSError) as error:
+            reason = JAVA_ENDED if java_has_ended() else reason_of(error)
             self._end()
             if isinstance(error, ExecutorsAway):
                 raise
             if isinstance(error, PipelineError):
                 raise ExecutorsAway(error.message, hint=error.hint) from error
-            raise ExecutorsAway(f"Spark's executors are away: {reason_of(error)}") from error
+            raise ExecutorsAway(f"Spark's executors are away: {reason}") from error
         except BaseException:
             self._end()
             raise
@@ -275,7 +283,7 @@ class SparkExecutors:
         query, self._query = self._query, None
         self._last = None
         if query is not None:
-            with suppress(PySparkException, Py4JError):
+            with suppress(PySparkException, Py4JError, OSError):  # Java may have ended
                 query.stop()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
 
@@ -283,8 +291,7 @@ class SparkExecutors:
         self._end_query()
         session, self._session = self._session, None
         if session is not None:
-            with suppress(PySparkException, Py4JError):
-                session.stop()
+            end_session(session)
 
     def _clear(self) -> None:
         """Delete the files that executors read."""

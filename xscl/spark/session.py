@@ -6,6 +6,7 @@ Starting one takes about ten seconds, so there is one for each process.
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import shlex
@@ -67,9 +68,12 @@ appender.file.policies.size = 5MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 1
 """
+JAVA_ENDED = "the Java process of Spark has ended"
 LOCAL = "local"
 """The folder, of the directory of a session, with its shuffles and states."""
 _STARTING = threading.Lock()
+# It logs each call that fails with a traceback, and raises the error, too.
+logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
 def start_session(
@@ -94,6 +98,23 @@ def start_session(
     """
     with _STARTING:
         return _running() or _start_session(master, app_name, _scratch(scratch), settings or {})
+
+
+def java_has_ended() -> bool:
+    """Return True if the Java of this process was started and has ended."""
+    gateway = SparkContext._gateway
+    return gateway is not None and gateway.proc.poll() is not None
+
+
+def end_session(session: SparkSession) -> None:
+    """Stop a session; if its Java has ended, the next one starts another Java."""
+    try:
+        session.stop()
+    except (PySparkException, Py4JError, OSError):
+        # PySpark has begun to stop, and keeps what it has of the Java that is gone.
+        session.sparkContext.stop()
+        SparkContext._gateway = SparkContext._jvm = None
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 def _running() -> SparkSession | None:
