@@ -60,6 +60,12 @@ _TURN = 0.5
 """Seconds for which the next batch lets registrations pass that wait for the one before."""
 
 
+SHARE = 20
+"""Of the time at most a part in so many is spent on queries that begin again, so that joins move.
+
+A subscription with a history is evaluated by the engine until then."""
+
+
 class SparkExecutors:
     """The executors of a Spark master for an engine and its spool; used by the consumer's thread.
 
@@ -83,6 +89,7 @@ class SparkExecutors:
         self._found: SimpleQueue[pa.Table] = SimpleQueue()
         self._offered = Offer()
         self._next = FIRST  # the number of the next document
+        self._began = self._took = 0.0  # the query: when, and after how many seconds
         self._last: tuple[Sequence[int], Evaluated] | None = None
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._clear()
@@ -145,9 +152,9 @@ class SparkExecutors:
             self._last = segments, Evaluated(_NOTHING, (), RESULTS.empty_table(), ())
             return self._last[1]
         with self._failing():
-            if self._query is None or self._last is None or self._last[0][-1] != after:
-                self._begin()
             version = self._plan.update()
+            if self._last is None or self._last[0][-1] != after or self._is_due():
+                version = self._begin()
             clock = self._engine.host.state.documents.clock
             numbers = np.arange(self._next, self._next + count)
             offer = Offer(0, after, segments[-1], self._next, version, clock)
@@ -173,10 +180,15 @@ class SparkExecutors:
             self._end()
             raise
 
-    def _begin(self) -> None:
-        """Begin a query, with the kept documents of the longest window."""
+    def _is_due(self) -> bool:
+        """Return True if more joins could move to executors, and it is long since the last time."""
+        return self._plan.is_behind and time.monotonic() - self._began > SHARE * self._took
+
+    def _begin(self) -> int:
+        """Begin a query, with the kept documents of the longest window; return its version."""
+        began = time.monotonic()
         self._end_query()
-        version = self._plan.update()
+        version = self._plan.update(anew=True)
         self._offer(Offer())
         self._start_query()
         with self._engine.host.transactions.committed() as state:
@@ -192,6 +204,9 @@ class SparkExecutors:
         past.unlink(missing_ok=True)
         segment = self._engine.host.ingest.segment
         self._last = [segment], Evaluated(_NOTHING, (), RESULTS.empty_table(), ())
+        self._began = time.monotonic()
+        self._took = self._began - began
+        return version
 
     def _options(self, tasks: int) -> dict[str, str | int]:
         """Return the options of the source of a query (`SpoolSource`)."""

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable
 
 import pyarrow as pa
 
-from xscl.documents.results import Subscription
 from xscl.engine.elsewhere import recall
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
@@ -20,6 +19,7 @@ from xscl.shredding.remote_bindings import Text
 from xscl.spark.catalog import WHOLE_AFTER
 from xscl.spark.designation import designated, reason_against_row
 from xscl.spark.plan_files import PlanFiles
+from xscl.store.queries.documents import latest_document
 from xscl.store.queries.past import kept_rows
 from xscl.store.queries.texts import documents_with_texts
 
@@ -28,26 +28,31 @@ SAMPLE = 500
 
 
 class ServicePlan:
-    """Writes the plan of an engine; used by one thread, which excludes registrations."""
+    """Writes the plan of an engine; used by one thread, which excludes registrations.
+
+    `is_behind` says that executors could evaluate more rows if they had all kept documents again.
+    """
 
     def __init__(self, transactions: Transactions, files: PlanFiles) -> None:
+        self.is_behind = False
         self._transactions = transactions
         self._files = files
         self._known: object = None  # changes with each registration and removal
         self._rows: dict[int, bool] = {}  # in the files; True: executors evaluate the row
+        self._streams: dict[int, frozenset[str]] = {}  # of each row that executors can evaluate
         self._version = self._changes = 0
-        self._first: int | None = None  # the first document that executors have not had
 
-    def update(self) -> int:
-        """Divide new rows of R_T, write the plan if it has changed, and return its version."""
+    def update(self, *, anew: bool = False) -> int:
+        """Divide new rows of R_T, write the plan if it has changed, and return its version.
+
+        If they begin `anew`, executors get all kept documents next.
+        """
         state = self._transactions.state
-        if self._known != (state.subscriptions.state, state.registry.elsewhere):
-            if state.registry.rows().keys() != self._rows.keys():
-                self._divide()
+        if anew or self._known != (state.subscriptions.state, state.registry.elsewhere):
+            self._divide(anew=anew)
             self._write()
             state = self._transactions.state
             self._known = state.subscriptions.state, state.registry.elsewhere
-        self._first = state.documents.next
         return self._version
 
     def reason_here(self, qid: int) -> str:
@@ -64,37 +69,37 @@ class ServicePlan:
 
     # -- Division --------------------------------------------------------------------------
 
-    def _divide(self) -> None:
+    def _divide(self, *, anew: bool) -> None:
         """Designate equalities of new rows, and recall rows that executors cannot evaluate more."""
         with self._transactions.change() as state:
             registry = state.registry
-            held = {
-                qid
-                for one in state.subscriptions
-                if self._has_past(state, one)
-                for qid in state.dataflow.subscribed.qids(one)
-            }
+            pending, older = set[int](), set[int]()
+            latest = latest_document(state.store)
+            for one in state.subscriptions:
+                if one.number in state.subscriptions.backfills:
+                    pending.update(state.dataflow.subscribed.qids(one))
+                elif one.since <= latest:
+                    older.update(state.dataflow.subscribed.qids(one))
+            self._examine(state)
             published = set(state.subscriptions.published())
+            able = {qid for qid, read in self._streams.items() if read.isdisjoint(published)}
             elsewhere = set(registry.elsewhere.rows.tolist())
-            back = {qid for qid in elsewhere if not published.isdisjoint(_streams(state, qid))}
-            if back:
-                recall(state, back)
-            new = registry.rows().keys() - self._rows.keys() - held - elsewhere
-            able = [
-                qid
-                for qid in sorted(new)
-                if reason_against_row(registry, qid) is None
-                and published.isdisjoint(_streams(state, qid))
-            ]
-            registry.designate(designated(registry, able, lambda: _sample(state)))
-            if self._first is None:  # what is kept of earlier documents goes to the executors
+            if elsewhere - able:
+                recall(state, elsewhere - able)
+            able -= elsewhere | pending
+            new = able if anew else able - self._rows.keys() - older
+            registry.designate(designated(registry, sorted(new), lambda: _sample(state)))
+            self.is_behind = len(able) > len(new)
+            if anew:
                 forget_witnesses(state)
 
-    def _has_past(self, state: EngineState, one: Subscription) -> bool:
-        """Return True if a subscription has documents that came before it."""
-        if one.number in state.subscriptions.backfills:
-            return True
-        return self._first is not None and one.since < self._first
+    def _examine(self, state: EngineState) -> None:
+        """Find the new rows that executors can evaluate, and forget those that are gone."""
+        rows = state.registry.rows()
+        self._streams = {qid: read for qid, read in self._streams.items() if qid in rows}
+        for qid in rows.keys() - self._rows.keys():
+            if reason_against_row(state.registry, qid) is None:
+                self._streams[qid] = _streams(state, qid)
 
     # -- Files -----------------------------------------------------------------------------
 
@@ -129,10 +134,10 @@ def _numbers(qids: Iterable[int]) -> pa.Table:
     return pa.table({"qid": pa.array(sorted(qids), pa.int32())})
 
 
-def _streams(state: EngineState, qid: int) -> set[str]:
+def _streams(state: EngineState, qid: int) -> frozenset[str]:
     """Return the streams that a row of R_T reads."""
     pairs = map(state.registry.pairs.describe, state.registry.row(qid).pairs)
-    return {parse_block(pair.first, short=True).stream for pair in pairs}
+    return frozenset(parse_block(pair.first, short=True).stream for pair in pairs)
 
 
 def forget_witnesses(state: EngineState) -> None:

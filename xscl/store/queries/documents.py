@@ -45,6 +45,11 @@ def documents_of_streams(store: Store, prefix: str) -> Numbers:
     return found_numbers(store, query, [prefix])
 
 
+def latest_document(store: Store) -> int:
+    """Return the number of the latest document, 0 without one."""
+    return found_number(store, "SELECT max(doc) FROM state.document") or 0
+
+
 def documents_from(store: Store, time: int) -> Numbers:
     """Return the documents of a time or later that have a text, in the order of their numbers."""
     return found_numbers(
