@@ -48,6 +48,7 @@ _VISIBILITY = (
 )
 _ROWS = "tests/xscl/spark/test_document_rows.py"
 _ITEMS = "tests/xscl/spark/test_feed_items.py"
+_SPOOL_SOURCE = "tests/xscl/spark/test_spool_source.py"
 _CATALOG = "tests/xscl/cli/test_catalog_commands.py"
 _GUARD = "tests/xscl/service/test_guard.py"
 
@@ -968,6 +969,34 @@ _SPARK = (
         "if one.key in self._writer.keys",
         "if one.key == self._writer.keys",
         (f"{_CATALOG}::test_a_window_without_end_needs_consent_once",),
+    ),
+    Fault(
+        "shares of a micro-batch differ in size",
+        "xscl/spark/spool_source.py",
+        "room -= end - begin",
+        "room -= 1",
+        (f"{_SPOOL_SOURCE}::test_shares_are_equal_and_in_order",),
+    ),
+    Fault(
+        "results of executors ignore the clock of an arrival",
+        "xscl/engine/elsewhere.py",
+        "<= keeps[place]",
+        "<= keeps[place] + 100",
+        (f"{_SPOOL_SOURCE}::test_results_of_executors_are_those_of_an_engine",),
+    ),
+    Fault(
+        "executors join versions of one document",
+        "xscl/engine/elsewhere.py",
+        ") & ~_are_versions(",
+        ") | _are_versions(",
+        (f"{_SPOOL_SOURCE}::test_results_of_executors_are_those_of_an_engine",),
+    ),
+    Fault(
+        "texts that executors get at a start are not kept",
+        "xscl/engine/eviction.py",
+        "if not self._everything and self._oldest_elsewhere >= INFINITE:",
+        "if not self._everything:",
+        (f"{_SPOOL_SOURCE}::test_c12_what_executors_have_left_decides_nothing",),
     ),
 )
 _STORE = "tests/xscl/store/test_store.py"

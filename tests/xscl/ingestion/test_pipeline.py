@@ -291,10 +291,11 @@ def test_documents_wait_while_executors_are_away(
 def test_executors_are_asked_again_for_a_batch_that_failed(spool: Spool, store: Store) -> None:
     fill(spool, 0, 1)
     executors: Any = Remote()
-    consumer = Consumer(spool, store, executors=executors)
+    consumer = Consumer(spool, store, executors=executors, batch=2)
     store.fail_before = "d0"
     with pytest.raises(ValueError, match="no room"):
         consumer.run_once()
     store.fail_before = None
-    assert consumer.run_once() == 2
-    assert executors.asked == [[1, 2]] * 2
+    fill(spool, *range(2, 12))
+    assert consumer.run_once() == 12
+    assert executors.asked == [[1, 2], [1, 2], [3], [4]], "its size does not depend on time"

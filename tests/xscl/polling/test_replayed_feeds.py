@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.corpus import Corpus, shared_folder
+from tests.corpus import Corpus
 from tests.xscl.polling.scripted import Place, Server, placed, reply, serving
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.pipeline import BatchSink, Consumer
+from xscl.ingestion.pipeline import Consumer
 from xscl.polling.feed import Feed, tag_name
 from xscl.subscriptions.matches import Matches
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SAME_NEWS = (
     "{}//item->a[./title->t][./item_url->l] JOIN{{t=u AND l=m, 60 d}}"
@@ -48,9 +45,16 @@ def snapshots(corpus: Path, names: Iterable[str]) -> list[tuple[datetime, Path]]
     return sorted((time.replace(tzinfo=UTC), file) for time, file in taken)
 
 
-def directly(place: Place, sink: BatchSink) -> Consumer:
-    """The consumer without Spark."""
+def directly(place: Place, sink: EngineSink) -> Consumer:
     return Consumer(place.spool, sink)
+
+
+def through_executors(place: Place, sink: EngineSink) -> Consumer:
+    from tests.xscl.spark.bucket_executors import BucketExecutors
+
+    spool = place.spool.directory
+    executors = BucketExecutors(place.engine, spool, spool.parent / "spark", buckets=2)
+    return Consumer(place.spool, sink, executors=executors)
 
 
 def replay(
@@ -59,13 +63,9 @@ def replay(
     corpus: Path,
     names: Iterable[str],
     at_once: int,
-    consuming: Callable[[Place, BatchSink], Consumer] = directly,
-    pause: int = 1,
+    consuming: Callable[[Place, EngineSink], Consumer] = directly,
 ) -> Month:
-    """Poll each snapshot at its time; the place is closed and opened after so many.
-
-    What the spool has is consumed after every so many polls, `pause`.
-    """
+    """Poll each snapshot at its time; the place is closed and opened after so many."""
     month, feeds, todo = Month(), dict[str, Feed](), snapshots(corpus, names)
     directory.mkdir()
 
@@ -80,39 +80,17 @@ def replay(
                     feeds[name] = place.follow(url, stream=tag_name(name))
                 place.engine.subscribe("same", SAME_NEWS.format(*map(tag_name, [*names][:2])))
             consumer = consuming(place, EngineSink(place.engine, listen))
-            for number, (time, file) in enumerate(todo[start : start + at_once], start + 1):
+            for time, file in todo[start : start + at_once]:
                 name = file.parent.name
                 server.says(f"/{name}", reply(file.read_bytes(), f'ETag: "{file.stem}"'))
                 place.clock.now = int(time.timestamp()) * 1_000_000
                 place.poll(feeds[name])
-                if not number % pause or number == len(todo):
-                    consumer.run_once()
+                consumer.run_once()
             rows = {name: place.listed(feed) for name, feed in feeds.items()}
             month.listed = {n: (r["state"], r["items"], r["versions"]) for n, r in rows.items()}
             if start + at_once >= len(todo):
                 month.documents = [(d.id.partition("-")[2], d.xml) for d in place.documents()]
     return month
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_a_month_through_spark_is_the_same(tmp_path: Path, spark_session: SparkSession) -> None:
-    spark = pytest.importorskip("xscl.ingestion.spark.spark_pipeline")
-    corpus = shared_folder("rss-sync-open")
-
-    def through_spark(place: Place, sink: BatchSink) -> Consumer:
-        patterns = tmp_path / "patterns"
-        checkpoint = tmp_path / "checkpoint"
-        made: Consumer = spark.SparkConsumer(
-            spark_session, place.spool, sink, checkpoint, patterns=patterns
-        )
-        return made
-
-    with serving() as server:
-        direct = replay(tmp_path / "direct", server, corpus, FIRST[:2], 1_000)
-        cut = replay(tmp_path / "spark", server, corpus, FIRST[:2], 20, through_spark, 10)
-    assert cut == direct
-    assert len(direct.matches) > 30
 
 
 @pytest.mark.parametrize(
@@ -134,6 +112,9 @@ def test_a_month_in_one_run_and_with_restarts_is_the_same(
     with serving() as server:
         whole = replay(tmp_path / "whole", server, corpus, expected, 1_000)
         cut = replay(tmp_path / "cut", server, corpus, expected, at_once)
+        if importlib.util.find_spec("pyspark") is not None:
+            through = (corpus, expected, at_once, through_executors)
+            assert replay(tmp_path / "executors", server, *through) == whole
     assert cut == whole
     for name, row in expected.items():
         state, items, versions = whole.listed[name]

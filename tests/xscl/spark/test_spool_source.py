@@ -1,0 +1,224 @@
+"""The spool as Spark reads it, and what an engine makes of results of executors; without Spark."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from feeds.documents import Document
+from feeds.spool import Segment, SegmentDamaged, SegmentsMissing, Spool
+
+pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
+
+import pyarrow as pa
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructType
+
+import xscl
+from tests.xscl.spark.bucket_executors import BucketExecutors, EngineWithExecutors
+from xscl.ingestion.engine_sink import EngineSink
+from xscl.ingestion.pipeline import Consumer
+from xscl.spark import spool_source
+from xscl.spark.spool_source import Offer, Slice, SpoolReader, SpoolSource, shares
+
+AGAIN = "S//a->x FOLLOWED BY{x = y, 10} S//a->y"
+
+
+def document(number: int, text: str = "k", time: int | None = None) -> Document:
+    content = b"<a>%s</a>" % text.encode()
+    return Document("S", f"d{number}", number if time is None else time, content)
+
+
+def of(number: int, *streams: str) -> Document:
+    return Document(streams, "d0", number, b"<a b='%d'>k</a>" % number)
+
+
+def fill(spool: Spool, *counts: int) -> None:
+    for count in counts:
+        spool.append([document(number) for number in range(count)], 0)
+
+
+class Reading:
+    """A reader as Spark makes it, in another process and from a pickle."""
+
+    def __init__(self, spool: Spool, folder: Path, tasks: int = 2) -> None:
+        self._offer = folder / "offer"
+        options = {"offer": self._offer, "spool": spool.directory, "plan": folder / "plan"}
+        numbers = {"buckets": 4, "tasks": tasks}
+        source = SpoolSource({name: str(one) for name, one in {**options, **numbers}.items()})
+        made = pickle.loads(pickle.dumps(source)).streamReader(StructType())
+        copy = pickle.loads(pickle.dumps(made))
+        assert isinstance(copy, SpoolReader)
+        self.reader = copy
+
+    def partitions(self, offer: Offer) -> list[tuple[int, list[Slice]]]:
+        """Return the places of the shares of an offer, and their slices."""
+        self._offer.write_text(json.dumps(asdict(offer)), "utf-8")
+        start = self.reader.initialOffset()
+        end = self.reader.latestOffset(start, ReadAllAvailable())
+        assert end == asdict(offer)
+        assert self.reader.latestOffset(end, ReadAllAvailable()) == end
+        assert self.reader.partitions(end, end) == []
+        parts = pickle.loads(pickle.dumps(self.reader.partitions(start, end)))
+        assert all(part.value[0] == offer for part in parts)
+        return [part.value[1:] for part in parts]
+
+
+@pytest.fixture
+def reading(spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reading:
+    monkeypatch.setattr(spool_source, "FEW", 3)
+    return Reading(spool, tmp_path)
+
+
+def test_shares_are_equal_and_in_order() -> None:
+    segments = [
+        Segment(number, Path(), rows, 0, 0) for number, rows in ((1, 3), (4, 7), (5, 0), (6, 1))
+    ]
+    assert shares(segments, 5) == [
+        [Slice(1, 0, 3), Slice(4, 0, 2)],
+        [Slice(4, 2, 7)],
+        [Slice(6, 0, 1)],
+    ]
+    assert shares([], 5) == [[]]
+
+
+def test_an_offer_is_cut_into_a_share_for_each_task(spool: Spool, reading: Reading) -> None:
+    fill(spool, 2, 3, 4, 3)
+    assert reading.partitions(Offer(1, after=1, last=4)) == [
+        (0, [Slice(2, 0, 3), Slice(3, 0, 2)]),
+        (5, [Slice(3, 2, 4), Slice(4, 0, 3)]),
+    ]
+    assert reading.partitions(Offer(2, after=1, last=2)) == [(0, [Slice(2, 0, 3)])]
+
+
+def test_a_file_of_the_past_is_cut_into_shares(reading: Reading, tmp_path: Path) -> None:
+    past = tmp_path / "past.arrow"
+    rows = pa.table({"doc": range(7)})
+    with pa.OSFile(str(past), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+        writer.write_table(rows)
+    found = reading.partitions(Offer(1, past=str(past)))
+    assert found == [(0, [Slice(0, 0, 4)]), (4, [Slice(0, 4, 8)])]
+
+
+@pytest.mark.usefixtures("apart")
+def test_segments_that_are_lost_or_damaged_are_named(spool: Spool, reading: Reading) -> None:
+    fill(spool, 1, 1, 1, 1)
+    spool.forget(1)
+    spool.segment(3).path.unlink()
+    with pytest.raises(SegmentsMissing, match=r"003\.arrows is missing \(segment 3\): .*skip 3 "):
+        reading.partitions(Offer(1, after=1, last=4))
+    spool.skip(3, 3)
+    assert reading.partitions(Offer(1, after=1, last=4)) == [(0, [Slice(2, 0, 1), Slice(4, 0, 1)])]
+    path = spool.segment(4).path
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(SegmentDamaged, match=f"segment 4 in {path} is damaged"):
+        reading.partitions(Offer(1, after=1, last=4))
+
+
+def test_what_plans_loads_neither_the_engine_nor_stage_1() -> None:
+    """Spark starts three such processes for each query, each from nothing."""
+    code = (
+        "import sys, xscl.spark.spool_source\n"
+        "print({'lxml', 'lark', 'xscl.engine.facade', 'xscl.shredding.automaton.nfa'}"
+        " & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert done.stdout == "set()\n"
+
+
+# -- What an engine makes of it ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("batches", "found"),
+    [
+        # The clock that executors know is that before the batch.
+        ([[document(0), document(1, "z", 20), document(2)]], []),
+        # Executors evaluate what is not accepted, too.
+        ([[document(0)], [document(1, "<"), document(0), document(2, time=9)]], [("d0", "d2")]),
+        # Of names they know those of the first stream only.
+        ([[of(0, "S", "T")], [of(1, "T", "S"), document(2)]], [("d0", "d2"), ("d0@2", "d2")]),
+    ],
+)
+def test_results_of_executors_are_those_of_an_engine(
+    batches: Sequence[Sequence[Document]], found: list[tuple[str, ...]]
+) -> None:
+    runs = []
+    for engine in (xscl.Engine(), EngineWithExecutors()):
+        with engine:
+            engine.subscribe("again", AGAIN, updates=True)
+            runs.append([m.documents for batch in batches for m in engine.push(batch)])
+    assert runs[0] == runs[1] == found
+
+
+class Life:
+    """A service on a directory, as far as its documents go; it is not closed when it is killed."""
+
+    def __init__(self, folder: Path, spool: Spool) -> None:
+        self.engine = xscl.Engine(folder / "state.sqlite")
+        self.executors = BucketExecutors(self.engine, spool.directory, folder / "spark", buckets=4)
+        sink = EngineSink(self.engine)
+        self.consumer = Consumer(spool, sink, executors=self.executors, batch=2)
+
+    @property
+    def found(self) -> list[tuple[str, ...]]:
+        return [match.documents for match in self.engine.matches()]
+
+
+def test_c12_what_executors_have_left_decides_nothing(spool: Spool, tmp_path: Path) -> None:
+    life = Life(tmp_path, spool)
+    life.engine.subscribe("again", AGAIN)
+    spool.append([document(0), document(1, "z")], 0)
+    life.consumer.run_once()
+    left = shutil.copytree(tmp_path / "spark", tmp_path / "left")
+    (left / "checkpoint" / "offsets").mkdir(parents=True)
+    for name in ("checkpoint/metadata", "checkpoint/offsets/0", "past.arrow"):
+        (left / name).touch()
+    for path in left.rglob("*"):
+        path.is_dir() or path.write_bytes(b"")
+    life.engine.close()
+    (tmp_path / "spark").rename(tmp_path / "older")
+    left.rename(tmp_path / "spark")
+    life = Life(tmp_path, spool)
+    spool.append([document(2), document(3, "z")], 0)
+    life.consumer.run_once()
+    assert life.found == [("d0", "d2"), ("d1", "d3")]
+    life.executors.close()
+    life.engine.close()
+    assert [path.name for path in (tmp_path / "spark").iterdir()] == []
+
+
+def test_what_the_store_could_not_take_is_not_evaluated_again(
+    spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = Life(tmp_path, spool)
+    life.engine.subscribe("again", AGAIN)
+    offered: list[Offer] = []
+    run = life.executors._run
+
+    def noted(offer: Offer) -> pa.Table:
+        offered.append(offer)
+        return run(offer)
+
+    monkeypatch.setattr(life.executors, "_run", noted)
+    fill(spool, 2)
+    with monkeypatch.context() as failing:
+        failing.setattr(type(life.engine.host.ingest), "_commit", None)
+        with pytest.raises(TypeError):
+            life.consumer.run_once()
+    fill(spool, 3)
+    life.consumer.run_once()
+    assert [(offer.after, offer.last) for offer in offered] == [(0, 1), (1, 2)]
+    assert life.found == [("d0", "d1"), ("d0", "d2"), ("d1", "d2")]
+    life.executors.close()
+    life.engine.close()
