@@ -54,7 +54,6 @@ from xscl.store.queries.past import kept_rows
 _log = logging.getLogger(__name__)
 
 _TICK = 0.1  # seconds between two looks at whether the query has ended
-_POLL = "50 milliseconds"  # between two looks of Spark at the offer
 _PAST = ("doc", "clock", "ts", "streams", "given", "xml")
 _TURN = 0.5
 """Seconds for which the next batch lets registrations pass that wait for the one before."""
@@ -239,7 +238,7 @@ class SparkExecutors:
         parts = self._session.readStream.format(NAME).options(**options).load()
         buckets = parts.groupBy("bucket")
         joined = buckets.transformWithState(self._joining(), SHARES_TYPE, "Append", "None")
-        writer = joined.writeStream.foreachBatch(take).trigger(processingTime=_POLL)
+        writer = joined.writeStream.foreachBatch(take)
         self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
 
     def _joining(self) -> SpoolJoin:

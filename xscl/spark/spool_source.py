@@ -10,6 +10,7 @@ Spark runs this in Python processes of its own, which start with only the pickle
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,6 +29,9 @@ from xscl.spark.part_format import PARTS
 from xscl.spark.plan_files import PlanFiles
 
 NAME = "xscl_spool"
+WAIT, LOOK = 1.0, 0.01
+"""Seconds that a look of Spark at the offers takes at most, and between two looks at the file."""
+
 FEW = 250
 """So many documents are one share: cutting them would cost more than it saves."""
 
@@ -81,9 +85,16 @@ class SpoolReader(DataSourceStreamReader):
         return asdict(Offer())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Return the newest offer: `start` if it was taken."""
-        found: dict[str, Any] = json.loads(self._offer.read_text("utf-8"))
-        return found
+        """Return the newest offer; `start`, after a while, if it was taken.
+
+        Waiting here for the next one takes a tenth of the time of Spark's own polling.
+        """
+        until = time.monotonic() + WAIT
+        while True:
+            found: dict[str, Any] = json.loads(self._offer.read_text("utf-8"))
+            if found["number"] != start["number"] or time.monotonic() > until:
+                return found
+            time.sleep(LOOK)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return equal, ordered shares of the documents of an offer; one for few documents.
