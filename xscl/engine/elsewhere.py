@@ -6,7 +6,7 @@ of an earlier run has the engine's number there, too; those of a run are numbere
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -54,10 +54,16 @@ class Executors(Protocol):
     def changing(self) -> AbstractContextManager[None]:
         """Return a context in which no documents are under way, for what they depend on."""
 
-    def evaluate(self, segments: Sequence[int], documents: DocumentColumns) -> Evaluated:
+    def evaluate(
+        self,
+        segments: Sequence[int],
+        documents: DocumentColumns,
+        poison: Collection[int] = frozenset(),
+    ) -> Evaluated:
         """Evaluate the documents of segments of the spool; the caller is in `between`.
 
-        Segments that were evaluated and then not consumed may come again.
+        Those at the places in `poison` are not read.  Segments that were evaluated and then not
+        consumed may come again.
         """
 
     def reason_here(self, qid: int) -> str:

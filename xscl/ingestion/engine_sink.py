@@ -70,13 +70,13 @@ class EngineSink:
         documents: Sequence[Document],
         batch: BatchKey,
         evaluated: Evaluated | None = None,
+        poison: frozenset[int] = frozenset(),
     ) -> None:
         """Push a batch; one that was consumed before changes nothing and matches nothing."""
         reached("batch_read")
-        poison: frozenset[int] = frozenset()
         if self.attempts.begin(batch.segment, self.engine.host.ingest.segment):
             poison = poisonous(documents)
-            _warn(documents, poison)
+        _warn(documents, poison)
         began = time.perf_counter()
         pushed = self.engine.host.ingest.push(
             documents, source=batch, evaluated=evaluated, poison=poison, listen=self._heard

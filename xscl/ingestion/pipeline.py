@@ -23,6 +23,7 @@ from xscl.documents.consumed_offsets import SPOOL, BatchKey, Beat
 from xscl.engine.batch_size import Sizing
 from xscl.engine.elsewhere import Evaluated, Executors
 from xscl.errors import XsclError
+from xscl.ingestion.quarantine import poisonous
 
 BATCH = 10_000
 """The most documents after which a batch is closed, with their segment."""
@@ -41,6 +42,11 @@ KEPT = 1 << 28
 """Bytes of consumed segments that stay, for a store that is put back from a backup."""
 
 _STOPPED_WITHIN = 0.1  # seconds
+
+SUSPICIOUS = 2
+"""Failures of executors after which another process reads the documents, to find those that end it.
+
+Most failures have nothing to do with a document."""
 
 AGAIN = 5.0
 """Seconds after which executors that are away are asked again."""
@@ -69,10 +75,12 @@ class BatchSink(Protocol):
         documents: Sequence[Document],
         batch: BatchKey,
         evaluated: Evaluated | None = None,
+        poison: frozenset[int] = frozenset(),
     ) -> None:
         """Consume a batch, which may be empty, and record its key: all or nothing.
 
         A batch that was consumed before changes nothing.  `evaluated` is what executors found.
+        Documents at the places in `poison` end a process that reads them.
         """
 
     @property
@@ -114,6 +122,7 @@ class Consumer:
         self._most_bytes = most_bytes
         self._stopping = threading.Event()
         self._position = sink.segment
+        self._failures = 0  # of executors, since they evaluated something
 
     def run_once(self) -> int:
         """Consume the present segments of the spool, and return the number of documents.
@@ -125,6 +134,7 @@ class Consumer:
             numbers = self._next_batch(end)
             if not numbers:
                 break
+            self._sink.hold()
             if self._executors is None:
                 count += self._consume(numbers)
             else:
@@ -137,13 +147,18 @@ class Consumer:
         documents, beats = read_all(self._spool, numbers)
         last = numbers[-1]
         arrived = self._spool.segment(last).arrived
-        evaluated = None
+        evaluated, poison = None, frozenset[int]()
         if self._executors is not None:
-            evaluated = self._executors.evaluate(numbers, documents)
+            if self._failures >= SUSPICIOUS:
+                poison = poisonous(documents)
+            self._failures += 1
+            evaluated = self._executors.evaluate(numbers, documents, poison)
+            self._failures = 0
             self._on_away(None)
-        self._sink.hold()
         began = self._clock()
-        self._sink.consume(documents, BatchKey(SPOOL, last, last, beats, arrived), evaluated)
+        self._sink.consume(
+            documents, BatchKey(SPOOL, last, last, beats, arrived), evaluated, poison
+        )
         if self._executors is None:
             self._sizing.learn(len(documents), self._clock() - began)
         self._position = last

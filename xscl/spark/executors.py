@@ -14,7 +14,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -142,7 +142,12 @@ class SparkExecutors:
             with self._turn:
                 self._begin()
 
-    def evaluate(self, segments: Sequence[int], documents: DocumentColumns) -> Evaluated:
+    def evaluate(
+        self,
+        segments: Sequence[int],
+        documents: DocumentColumns,
+        poison: Collection[int] = frozenset(),
+    ) -> Evaluated:
         """Evaluate the documents of segments; raises ExecutorsAway, StoreError."""
         if self._last is not None and self._last[0] == segments:  # the store could not take it
             return self._last[1]
@@ -152,11 +157,13 @@ class SparkExecutors:
             return self._last[1]
         with self._failing():
             version = self._plan.update()
-            if self._last is None or self._last[0][-1] != after or self._is_due():
+            reached = -1 if self._query is None or self._last is None else self._last[0][-1]
+            if reached != after or self._is_due():
                 version = self._begin()
             clock = self._engine.host.state.documents.clock
             numbers = np.arange(self._next, self._next + count)
-            offer = Offer(0, after, segments[-1], self._next, version, clock)
+            last, places = segments[-1], sorted(poison)
+            offer = Offer(0, after, last, self._next, version, clock, poison=places)
             evaluated = found_in(self._run(offer), numbers)
         self._next += count
         self._last = segments, evaluated

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ class Offer:
 
     It has the documents of the segments after `after` up to `last`, numbered from `first` on, or
     those of the file `past`.  `version` is that of the plan, `clock` the largest time before.
+    Documents at the places in `poison` end a process that reads them: they are left out.
     """
 
     number: int = 0
@@ -51,6 +52,7 @@ class Offer:
     version: int = 0
     clock: int = 0
     past: str = ""
+    poison: list[int] = field(default_factory=list)
 
 
 class SpoolSource(DataSource):
@@ -139,8 +141,10 @@ class SpoolReader(DataSourceStreamReader):
             with Spool(self._directory, read_only=True) as spool:
                 columns = [spool.columns(one.number, one.begin, one.end) for one in slices]
             read = DocumentColumns.united(columns)
+            places = np.setdiff1d(np.arange(len(read)) + place, offer.poison)
+            read = read.chosen((places - place).tolist())
             documents = Arrived(
-                np.arange(len(read)) + offer.first + place,
+                places + offer.first,
                 np.full(len(read), offer.clock),
                 np.array(read.timestamps, np.int64),
                 read.streams,

@@ -36,8 +36,13 @@ class Store:
     segment: int = 0
 
     def consume(
-        self, documents: Sequence[Document], batch: BatchKey, evaluated: Evaluated | None = None
+        self,
+        documents: Sequence[Document],
+        batch: BatchKey,
+        evaluated: Evaluated | None = None,
+        poison: frozenset[int] = frozenset(),
     ) -> None:
+        documents = [one for place, one in enumerate(documents) if place not in poison]
         query_id, batch_id, segment, beats, _ = batch
         self.threads.add(threading.get_ident())
         self.evaluated.append(evaluated)
@@ -244,17 +249,28 @@ def test_segments_are_looked_at_when_their_batch_comes(spool: Spool, store: Stor
 
 
 class Remote:
-    """Executors that are away for so many times, and find nothing; what a consumer uses of them."""
+    """Executors that are away for so many times, and find nothing; what a consumer uses of them.
 
-    def __init__(self, times: int = 0) -> None:
+    The document `ended_by` ends each process that reads it.
+    """
+
+    def __init__(self, times: int = 0, ended_by: str = "") -> None:
         self.times = times
+        self.ended_by = ended_by
         self.asked: list[Sequence[int]] = []
         self.stopped = False
 
     def between(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def evaluate(self, segments: Sequence[int], documents: DocumentColumns) -> Evaluated:
+    def evaluate(
+        self,
+        segments: Sequence[int],
+        documents: DocumentColumns,
+        poison: frozenset[int] = frozenset(),
+    ) -> Evaluated:
+        if self.ended_by in set(documents.ids) - {documents.ids[at] for at in poison}:
+            raise ExecutorsAway("a worker has ended")
         self.asked.append(segments)
         if len(self.asked) <= self.times:
             raise ExecutorsAway(f"no Java {len(self.asked)}")
@@ -286,6 +302,27 @@ def test_documents_wait_while_executors_are_away(
     (evaluated,) = store.evaluated
     assert evaluated is not None
     assert evaluated.numbers.tolist() == [0, 1, 2, 3]
+
+
+def test_a_document_that_ends_executors_is_left_out(
+    spool: Spool, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked for when they have failed twice, by another process."""
+    monkeypatch.setattr(pipeline, "AGAIN", 0.01)
+    read: list[int] = []
+
+    def poisonous(documents: DocumentColumns) -> frozenset[int]:
+        read.append(len(documents))
+        return frozenset({2})
+
+    monkeypatch.setattr(pipeline, "poisonous", poisonous)
+    fill(spool, 0, 1, 2, 3)
+    executors: Any = Remote(ended_by="d2")
+    consumer = Consumer(spool, store, executors=executors)
+    store.on_consume = consumer.stop
+    consumer.serve(interval=0.01)
+    assert store.ids == ["d0", "d1", "d3"]
+    assert read == [4]
 
 
 def test_executors_are_asked_again_for_a_batch_that_failed(spool: Spool, store: Store) -> None:

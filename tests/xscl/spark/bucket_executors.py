@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -138,14 +138,20 @@ class EngineWithExecutors(xscl.Engine):
 
     def push(self, documents: Iterable[xscl.Document] | xscl.Document, **given: Any) -> PushResult:
         documents = [documents] if isinstance(documents, xscl.Document) else list(documents)
+        return self.push_without(documents, frozenset(), **given)
+
+    def push_without(
+        self, documents: Sequence[xscl.Document], poison: frozenset[int], **given: Any
+    ) -> PushResult:
+        """Push documents of which those at some places would end a process."""
         if not documents:
             return super().push(documents, **given)
         number = self._spool.append(documents, 0)
         with self.executors.between():
             columns = DocumentColumns.of(documents)
-            found = self.executors.evaluate([number], columns)
-            source = BatchKey(SPOOL, number, number)
-            return self.host.ingest.push(documents, evaluated=found, **{**given, "source": source})
+            found = self.executors.evaluate([number], columns, poison)
+            given |= {"source": BatchKey(SPOOL, number, number), "poison": poison}
+            return self.host.ingest.push(documents, evaluated=found, **given)
 
     def close(self) -> None:
         self.executors.close()

@@ -222,3 +222,22 @@ def test_what_the_store_could_not_take_is_not_evaluated_again(
     assert life.found == [("d0", "d1"), ("d0", "d2"), ("d1", "d2")]
     life.executors.close()
     life.engine.close()
+
+
+def test_documents_that_end_a_process_are_left_out() -> None:
+    """All others are as if those had not come; the engine shreds these batches itself."""
+    query = "S//a->x FOLLOWED BY{x = y, 1 h} S//a->y"
+    documents = [xscl.Document("S", f"d{n}", n, b"<a>v%d</a>" % (n % 2)) for n in range(8)]
+    with EngineWithExecutors() as engine, xscl.Engine() as plain:
+        for one in (engine, plain):
+            one.subscribe("q", query)
+            one.subscribe("all", "S//a->x")
+        poison = frozenset({0, 3, 7})
+        engine.push_without(documents, poison)
+        plain.host.ingest.push(documents, poison=poison)
+        for one in (engine, plain):
+            one.push([xscl.Document("S", "last", 9, b"<a>v1</a>")])
+        assert [match.id for match in engine.matches()] == [match.id for match in plain.matches()]
+        assert len(engine.matches()) == 6 + 3 + 1 + 2
+        rejected = "SELECT id, reason FROM rejected ORDER BY id"
+        assert engine.sql(rejected).to_pylist() == plain.sql(rejected).to_pylist()
