@@ -177,7 +177,8 @@ class ServiceStatus:
             told[name] = None if told[name] is None else written(told[name])
         if self.executors is not None:
             told["executors"] = self.executors.as_dict()
-        return told
+        through = "direct" if self.executors is None else "spark"
+        return {**told, "consumer": through if self.position else None}
 
     def lines(self) -> Iterator[str]:
         """Yield the figures as readable lines."""

@@ -11,11 +11,12 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyspark
@@ -68,6 +69,7 @@ appender.file.policies.size = 5MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 1
 """
+_MOMENT = 1.0  # seconds
 JAVA_ENDED = "the Java process of Spark has ended"
 LOCAL = "local"
 """The folder, of the directory of a session, with its shuffles and states."""
@@ -101,9 +103,17 @@ def start_session(
 
 
 def java_has_ended() -> bool:
-    """Return True if the Java of this process was started and has ended."""
+    """Return True if the Java of this process was started and has ended.
+
+    It may take a moment: a broken connection is noticed before the end of the process.
+    """
     gateway = SparkContext._gateway
-    return gateway is not None and gateway.proc.poll() is not None
+    if gateway is None:
+        return False
+    with suppress(subprocess.TimeoutExpired):
+        gateway.proc.wait(_MOMENT)
+        return True
+    return False
 
 
 def end_session(session: SparkSession) -> None:
