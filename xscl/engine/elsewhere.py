@@ -185,7 +185,8 @@ def recall(state: EngineState, qids: Iterable[int]) -> None:
     """Evaluate rows of R_T here from now on, with the witnesses of kept documents."""
     qids = sorted(qids)
     docs = documents_from(state.store, state.oldest_elsewhere())
-    numbers = sorted({pair for qid in qids for pair in state.registry.row(qid).pairs})
+    needed = {pair for qid in qids for pair in state.registry.row(qid).pairs}
+    numbers = sorted(needed - state.dataflow.pairs.refused.keys())
     pairs = [pair for pair in map(state.registry.pairs.describe, numbers) if not is_leaf(pair)]
     state.registry.withdraw(qids)
     for some in list(witnesses(state.store, pairs, docs)):

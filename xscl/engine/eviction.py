@@ -186,6 +186,8 @@ class Forgetting:
         released documents.
         """
         clock, retention = self._documents.arrived, self._retention
+        if not self._everything and self._oldest_elsewhere < INFINITE:
+            freed = True  # whatever executors have let go
         if self._matches.due(clock, retention.matches):
             freed = self._forget_results(clock, position) or freed
         if self._texts_have_aged(clock) or (freed and self._pays()):

@@ -117,15 +117,17 @@ class Bucket:
         kept: int = self.table.num_rows
         return self._next - kept
 
-    def unknown(self, read: Read) -> Read:
-        """Return the documents that are not kept already.
+    def unknown(self, read: Read, oldest: int = _BEFORE) -> Read:
+        """Return the documents that are not kept already, of a time or later.
 
-        A row that is given again changes nothing, as in an engine.
+        A row that is given again changes nothing, as in an engine.  An engine may have forgotten
+        one that nothing is joined with any more: it is new then.
         """
         digests = read.documents["digest"].to_numpy()
         first = np.zeros(len(digests), np.bool_)
         first[np.unique(digests, return_index=True)[1]] = True
-        is_new = first & ~np.isin(digests, self.table["digest"].to_numpy())
+        known = self.table["digest"].to_numpy()[self.table["ts"].to_numpy() >= oldest]
+        is_new = first & ~np.isin(digests, known)
         return read if is_new.all() else selected(read, is_new)
 
     def join(self, replica: PlanReplica, documents: pa.Table, bindings: Columns) -> Found:

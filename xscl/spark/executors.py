@@ -149,8 +149,8 @@ class SparkExecutors:
         poison: Collection[int] = frozenset(),
     ) -> Evaluated:
         """Evaluate the documents of segments; raises ExecutorsAway, StoreError."""
-        if self._last is not None and self._last[0] == segments:  # the store could not take it
-            return self._last[1]
+        if self._last is not None and self._last[0] == segments and self._plan.is_current():
+            return self._last[1]  # which the store could not take
         after, count = self._engine.host.ingest.segment, len(documents)
         if not count:  # beats
             self._last = segments, Evaluated(_NOTHING, (), RESULTS.empty_table(), ())

@@ -37,7 +37,7 @@ class ServicePlan:
         self.is_behind = False
         self._transactions = transactions
         self._files = files
-        self._known: object = None  # changes with each registration and removal
+        self._known: tuple[object, object] = (None, None)  # of which the files are
         self._rows: dict[int, bool] = {}  # in the files; True: executors evaluate the row
         self._streams: dict[int, frozenset[str]] = {}  # of each row that executors can evaluate
         self._version = self._changes = 0
@@ -48,12 +48,20 @@ class ServicePlan:
         If they begin `anew`, executors get all kept documents next.
         """
         state = self._transactions.state
-        if anew or self._known != (state.subscriptions.state, state.registry.elsewhere):
+        subscribed, elsewhere = self._known
+        is_same = subscribed == state.subscriptions.state and elsewhere is state.registry.elsewhere
+        if anew or not is_same:  # a state that was loaded again is another one
             self._divide(anew=anew)
             self._write()
             state = self._transactions.state
             self._known = state.subscriptions.state, state.registry.elsewhere
         return self._version
+
+    def is_current(self) -> bool:
+        """Return True if all rows are where the last version has them."""
+        with self._transactions.committed() as state:
+            elsewhere = set(state.registry.elsewhere.rows.tolist())
+            return self._rows == {qid: qid in elsewhere for qid in _evaluated(state)}
 
     def reason_here(self, qid: int) -> str:
         """Return why a row of R_T is not evaluated on executors; the caller has the lock."""
@@ -95,9 +103,9 @@ class ServicePlan:
 
     def _examine(self, state: EngineState) -> None:
         """Find the new rows that executors can evaluate, and forget those that are gone."""
-        rows = state.registry.rows()
+        rows = _evaluated(state)
         self._streams = {qid: read for qid, read in self._streams.items() if qid in rows}
-        for qid in rows.keys() - self._rows.keys():
+        for qid in rows - self._rows.keys():
             if reason_against_row(state.registry, qid) is None:
                 self._streams[qid] = _streams(state, qid)
 
@@ -106,12 +114,7 @@ class ServicePlan:
     def _write(self) -> None:
         with self._transactions.committed() as state:
             elsewhere = set(state.registry.elsewhere.rows.tolist())
-            refused = state.dataflow.pairs.refused.keys()
-            rows = {
-                qid: qid in elsewhere
-                for qid, row in state.registry.rows().items()
-                if refused.isdisjoint(row.pairs)
-            }
+            rows = {qid: qid in elsewhere for qid in sorted(_evaluated(state))}
             removed = [qid for qid, where in self._rows.items() if rows.get(qid) != where]
             added = [qid for qid in rows if self._rows.get(qid) != rows[qid]]
 
@@ -132,6 +135,12 @@ class ServicePlan:
 
 def _numbers(qids: Iterable[int]) -> pa.Table:
     return pa.table({"qid": pa.array(sorted(qids), pa.int32())})
+
+
+def _evaluated(state: EngineState) -> set[int]:
+    """Return the rows of R_T that this release does not refuse."""
+    refused = state.dataflow.pairs.refused.keys()
+    return {qid for qid, row in state.registry.rows().items() if refused.isdisjoint(row.pairs)}
 
 
 def _streams(state: EngineState, qid: int) -> frozenset[str]:

@@ -127,7 +127,7 @@ class BucketJoin(StatefulProcessor):
         now = max(clock, *(part.clock for part in parts))
         read = read_parts(data) or NOTHING
         number = self._checked(read.documents, number)
-        read = _after(live.bucket.unknown(read), clock)
+        read = _after(live.bucket.unknown(read, now - replica.keep), clock)
         yield from self._results(live, replica, read, now)
         if read.documents.num_rows:
             self._keep(batch + 1, read, now - replica.keep)

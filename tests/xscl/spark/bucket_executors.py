@@ -14,11 +14,10 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 import xscl
-from feeds.documents import DocumentColumns
 from feeds.spool import Spool
 from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.engine.ingest import PushResult
-from xscl.ingestion.pipeline import PipelineError
+from xscl.ingestion.pipeline import PipelineError, read_all
 from xscl.spark import streaming
 from xscl.spark.bound import SHARES
 from xscl.spark.executors import SparkExecutors
@@ -125,16 +124,20 @@ class BucketExecutors(SparkExecutors):
 
 
 class EngineWithExecutors(xscl.Engine):
-    """An engine whose documents pass executors in this process."""
+    """An engine whose documents pass executors in this process.
+
+    With a file, the spool is beside it.
+    """
 
     def __init__(
-        self, path: str | Path | None = None, *, buckets: int = 4, **settings: Any
+        self, path: str | Path | None = None, *, buckets: int = 4, seed: int = 0, **settings: Any
     ) -> None:
         super().__init__(path, **settings)
         self._opened = ExitStack()
         folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory()))
-        self._spool = self._opened.enter_context(Spool(folder / "spool"))
-        self.executors = BucketExecutors(self, folder / "spool", folder / "spark", buckets=buckets)
+        spool = folder / "spool" if path is None else Path(path).with_suffix(".spool")
+        self._spool = self._opened.enter_context(Spool(spool))
+        self.executors = BucketExecutors(self, spool, folder / "spark", buckets=buckets, seed=seed)
 
     def push(self, documents: Iterable[xscl.Document] | xscl.Document, **given: Any) -> PushResult:
         documents = [documents] if isinstance(documents, xscl.Document) else list(documents)
@@ -146,11 +149,17 @@ class EngineWithExecutors(xscl.Engine):
         """Push documents of which those at some places would end a process."""
         if not documents:
             return super().push(documents, **given)
-        number = self._spool.append(documents, 0)
+        self._spool.append(documents, 0)
+        return self.push_waiting(poison, **given)
+
+    def push_waiting(self, poison: frozenset[int] = frozenset(), **given: Any) -> PushResult:
+        """Push the documents of the spool that are not consumed, as a consumer does."""
         with self.executors.between():
-            columns = DocumentColumns.of(documents)
-            found = self.executors.evaluate([number], columns, poison)
-            given |= {"source": BatchKey(SPOOL, number, number), "poison": poison}
+            segment, last = self.host.ingest.segment, self._spool.latest()
+            segments = self._spool.consecutive(segment, last, last)
+            documents, _ = read_all(self._spool, segments)
+            found = self.executors.evaluate(segments, documents, poison)
+            given |= {"source": BatchKey(SPOOL, last, last), "poison": poison}
             return self.host.ingest.push(documents, evaluated=found, **given)
 
     def close(self) -> None:

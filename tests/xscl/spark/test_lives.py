@@ -1,0 +1,151 @@
+"""Executors change nothing that an engine shows, whatever happens to it.
+
+They are those of `bucket_executors`, in this process; now and then they lose their memory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import xscl
+from tests.examples import examples, usually
+from tests.oracle.queries import Case
+from tests.strategies.language import KINDS
+from tests.xscl.engine.player import CUTS, Delivered, Player
+from tests.xscl.engine.test_refused_queries import QUERIES, documents, refuse
+from tests.xscl.spark.bucket_executors import EngineWithExecutors
+from tests.xscl.spark.lives import MS, Step, led, lives
+from xscl.documents.retention import Retention
+
+BUCKETS = st.sampled_from((1, 4, 64))
+PAIR = "S//a->x[./k->u] JOIN{u=v, 9 ms} S//a->y[./k->v]"
+OTHER = "P//a->x[./k->u] JOIN{u=v, 9 ms} S//a->y[./k->v]"
+
+
+def pushed(*times: int, stream: str = "S") -> Step:
+    """Return a push of documents of some times with one key."""
+    text = b"<a><k>a</k><v>1</v></a>"
+    return "push", [xscl.Document(stream, f"d{time}", time * MS, text) for time in times], 99
+
+
+def subscribed(name: str, query: str, since: int | None = None) -> Step:
+    return "subscribe", name, query, "xscl", False, since
+
+
+BEGINS_IN_THE_LAST_BATCH = [
+    ("retain", Retention(history=None)),
+    subscribed("first", "R//k->u JOIN{u=v, 9 ms} R//k->v"),
+    pushed(1, 2, 3),
+    subscribed("later", PAIR, since=2 * MS),
+    pushed(4),
+]
+PUBLISHES_A_SHARED_ROW = [
+    subscribed("pair", PAIR),
+    subscribed("reader", OTHER),
+    pushed(1),
+    subscribed("publisher", f"SELECT <a>{{u}}</a> FROM {PAIR} PUBLISH P"),
+    pushed(2),
+    pushed(3),
+]
+REGISTERS_BEFORE_A_BATCH_COMES_AGAIN = [
+    ("retain", Retention(history=None)),
+    subscribed("first", OTHER),
+    pushed(1),
+    ("broken", pushed(2, 3)[1], "stored", 1, 99, False),
+    subscribed("later", PAIR, since=1 * MS),
+    subscribed("shared", OTHER, since=1 * MS),
+    ("push", [], 99),
+    pushed(4),
+    pushed(5, stream="P"),
+]
+FAILS = [
+    subscribed("pair", PAIR),
+    subscribed("other", OTHER),
+    pushed(1),
+    ("broken", pushed(2, 3)[1], "joined", 2, 1, False),
+    pushed(4),
+    ("open", True),
+    pushed(5),
+]
+
+
+@pytest.mark.hypothesis
+@examples(8)
+@given(lives(), BUCKETS, st.booleans(), st.sampled_from((10_000, 10_000, 1, 3)))
+@example(BEGINS_IN_THE_LAST_BATCH, 4, False, 10_000)
+@example(PUBLISHES_A_SHARED_ROW, 4, False, 10_000)
+@example(REGISTERS_BEFORE_A_BATCH_COMES_AGAIN, 4, False, 10_000)
+@example(FAILS, 4, True, 10_000)
+def test_a_life_with_executors_shows_what_one_without_them_shows(
+    steps: list[Step], buckets: int, in_file: bool, bound: int
+) -> None:
+    alone = led(steps, with_executors=False, in_file=in_file, bound=bound)
+    assert alone == led(steps, with_executors=True, in_file=in_file, bound=bound, buckets=buckets)
+
+
+def played(case: Case, cuts: list[bool], engine: xscl.Engine) -> list[Delivered]:
+    """Return what an engine delivers."""
+    player = Player(case)
+    with engine:
+        player.prepare(engine)
+        player.play(engine, case.events, cuts)
+        player.flush(engine)
+    return player.delivered
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("kind", usually(KINDS, "mixes"))
+def test_documents_of_the_whole_language_may_be_evaluated_elsewhere(kind: str) -> None:
+    @examples(4)
+    @given(KINDS[kind], CUTS, BUCKETS)
+    def property_holds(case: Case, cuts: list[bool], buckets: int) -> None:
+        found = played(case, cuts, EngineWithExecutors(buckets=buckets))
+        assert found == played(case, cuts, xscl.Engine())
+
+    property_holds()
+
+
+@pytest.mark.parametrize("again", range(10, 24, 3))
+def test_a_document_that_was_forgotten_is_new_to_executors(again: int) -> None:
+    """It came late, so that a bucket has it longer than its window."""
+    with EngineWithExecutors(buckets=1, retention=Retention(identities=1)) as engine:
+        engine.subscribe("q", "S//a->x FOLLOWED BY{x=y, 10 ms} S//a->y")
+        times = [9, 0, *range(10, again), again, again + 1]
+        for number, time in enumerate(times):
+            name = "twice" if time in (0, again) else f"d{number}"
+            text = b"<a>k</a>" if time in (0, again, again + 1) else b"<a>%d</a>" % time
+            found = engine.push(xscl.Document("S", name, time * MS, text))
+            if time == again:
+                is_new = found.accepted
+        assert len(found) == is_new
+
+
+def test_texts_that_only_executors_have_read_are_forgotten() -> None:
+    with EngineWithExecutors() as engine:
+        engine.subscribe("q", "S//a->x FOLLOWED BY{x=y, 10 ms} S//a->y")
+        for time in range(0, 100, 5):
+            engine.push(xscl.Document("S", f"d{time}", time * MS, b"<a>%d</a>" % time))
+        (kept,) = engine.sql("SELECT count(*) AS n FROM state.text").to_pylist()
+        assert 2 <= kept["n"] <= 5
+
+
+def test_rows_that_a_release_refuses_are_evaluated_nowhere(tmp_path: Path) -> None:
+    path = tmp_path / "engine.sqlite"
+    for with_executors in (True, True, False, True):
+        engine = EngineWithExecutors(path) if with_executors else xscl.Engine(path)
+        with engine:
+            if not engine.subscriptions:
+                engine.stream("S", attributes={"k": str})
+                for name, query in QUERIES.items():
+                    language = "cel" if name == "events" else "xscl"
+                    engine.subscribe(name, query, language=language)
+                engine.push(documents(0))
+            else:
+                first = engine.host.state.documents.clock // 1_000_000 + 1
+                found = {one.subscription for one in engine.push(documents(first))}
+                assert found == {"good", "events"}
+        refuse(path)
