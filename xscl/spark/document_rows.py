@@ -18,15 +18,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql.types import (
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StructType
 
 from feeds.documents import DocumentColumns
 from feeds.xml.encoding import without_declared_encoding
@@ -36,16 +28,18 @@ from xscl.language.names import NAME, NAME_HINT, in_short
 from xscl.spark.rejected_rows import rejected_batch, rejected_row
 from xscl.time_format import LATEST
 
-Types: TypeAlias = tuple[type[DataType], ...]
+Types: TypeAlias = tuple[str, ...]
+"""Names of types of Spark."""
 
-TIME: Types = (TimestampType, LongType, IntegerType)
+TIME: Types = ("TIMESTAMP", "BIGINT", "INT")
 _COLUMNS: Mapping[str, Types] = {
-    "stream": (StringType,),
-    "id": (StringType,),
+    "stream": ("STRING",),
+    "id": ("STRING",),
     "ts": TIME,
-    "xml": (StringType, BinaryType),
+    "xml": ("STRING", "BINARY"),
 }
-_OPTIONAL: Mapping[str, Types] = {"number": (LongType, IntegerType), "clock": TIME}
+_OPTIONAL: Mapping[str, Types] = {"number": ("BIGINT", "INT"), "clock": TIME}
+_READ = {"TIMESTAMP": "unix_micros({})", "INT": "CAST({} AS BIGINT)"}
 _RANGES = ("number", 1, sys.maxsize), ("clock", -LATEST, LATEST)
 
 Row: TypeAlias = Mapping[str, Any]
@@ -68,25 +62,19 @@ def chosen_columns(
     """Return columns of given types as `checked_columns` does: the needed ones, then others."""
     chosen: list[str] = []
     for name, kinds in {**needed, **optional}.items():
-        # Spark compares names without regard to case.
-        fields = [field for field in schema if field.name.lower() == name]
-        names = [kind().simpleString().upper() for kind in kinds]
-        if len(fields) > 1:
-            raise AnalysisException(f"there are {len(fields)} columns {name!r}: choose one")
-        if not fields and name in needed:
-            raise AnalysisException(f"there is no column {name!r}, which is {' or '.join(names)}")
-        for kind in (field.dataType for field in fields):
-            if not isinstance(kind, kinds):
+        # Spark compares names without regard to case; a string may have a collation.
+        types = [one.dataType.simpleString() for one in schema if one.name.lower() == name]
+        if len(types) > 1:
+            raise AnalysisException(f"there are {len(types)} columns {name!r}: choose one")
+        if not types and name in needed:
+            raise AnalysisException(f"there is no column {name!r}, which is {' or '.join(kinds)}")
+        for kind in (one.partition(" ")[0].upper() for one in types):
+            if kind not in kinds:
                 raise AnalysisException(
-                    f"the column {name!r} is {kind.simpleString().upper()}, not"
-                    f" {' or '.join(names)}: cast it, as CAST({name} AS {names[0]})"
+                    f"the column {name!r} is {kind}, not {' or '.join(kinds)}:"
+                    f" cast it, as CAST({name} AS {kinds[0]})"
                 )
-            found = name
-            if isinstance(kind, TimestampType):
-                found = f"unix_micros({name})"
-            elif isinstance(kind, IntegerType):
-                found = f"CAST({name} AS BIGINT)"
-            chosen.append(f"{found} AS {name}")
+            chosen.append(f"{_READ.get(kind, '{}').format(name)} AS {name}")
     return chosen
 
 

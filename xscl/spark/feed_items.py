@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import BinaryType, StringType
 
 from feeds.documents import Document
 from feeds.errors import FeedError
@@ -23,11 +22,11 @@ from xscl.polling.new_items import new_items
 from xscl.spark.document_rows import TIME, Row, Types, chosen_columns, null_error, rows_of
 from xscl.spark.rejected_rows import REJECTED, REJECTED_COLUMN, rejected_row
 
-_NEEDED: Mapping[str, Types] = {"url": (StringType,), "body": (BinaryType, StringType)}
+_NEEDED: Mapping[str, Types] = {"url": ("STRING",), "body": ("BINARY", "STRING")}
 _OPTIONAL: Mapping[str, Types] = {
-    "stream": (StringType,),
+    "stream": ("STRING",),
     "fetched": TIME,
-    "content_type": (StringType,),
+    "content_type": ("STRING",),
 }
 _DEFAULTS = {
     "stream": f"'{EVERYTHING}'",

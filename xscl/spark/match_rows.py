@@ -29,7 +29,7 @@ from xscl.planning.compile import CompiledQuery, compile_query
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.spark.bucket import Bucket, Found
 from xscl.spark.plan_replica import PlanReplica
-from xscl.spark.rejected_rows import REJECTED
+from xscl.spark.rejected_rows import REJECTED_COLUMN
 from xscl.subscriptions.match import MatchIds, MatchSource, match_id, match_of
 from xscl.subscriptions.match_tables import values_of
 
@@ -43,7 +43,7 @@ MATCHES = pa.schema(
         ("t1", _TIME),
         ("bindings", pa.map_(pa.string(), pa.list_(pa.string()))),
         ("xml", pa.string()),
-        ("_rejected", pa.struct(list(REJECTED))),
+        REJECTED_COLUMN,
     ]
 )
 """A match: `bindings` has the string values of the nodes of each variable, `xml` is the output
