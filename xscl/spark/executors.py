@@ -94,6 +94,9 @@ class SparkExecutors:
         self._clear()
         self._plan_again()
         engine.host.transactions.executors = self
+        # Py4J logs what fails by the root logger, which prints it if nobody has given it a handler.
+        if not (root := logging.getLogger()).handlers:
+            root.addHandler(logging.NullHandler())
 
     def _plan_again(self) -> None:
         """Begin a plan, for executors that have no documents."""
@@ -229,6 +232,9 @@ class SparkExecutors:
         if self._session is None:
             session = start_session(self._master, scratch=self._directory, settings=REPEATABLE)
             session.dataSource.register(SpoolSource)
+            # It prints a traceback when Java ends, which `_failing` reports.
+            server = session.sparkContext._accumulatorServer
+            server.handle_error = lambda *of: None  # type: ignore[method-assign]  # of this one
             self._session = session
 
     def _start_query(self) -> None:
