@@ -6,6 +6,10 @@ NO_ANSWER = "Spark's master does not answer"
 """The reason if Spark has stopped itself, as it does when no master answers for a minute."""
 
 
+_STOPPED = ("on a stopped SparkContext", "SparkContext._taskScheduler()")
+"""Signs of that in reports: of a call, and of one that began before."""
+
+
 def reason_of(failure: Exception) -> str:
     """Return the decisive line of Spark's error report.
 
@@ -14,7 +18,7 @@ def reason_of(failure: Exception) -> str:
     # The text of a Py4JJavaError is Java's stack trace.
     report = str(getattr(failure, "java_exception", failure))
     traceback = report.rpartition("Traceback (most recent call last):")[2]
-    if "on a stopped SparkContext" in report:
+    if any(sign in report for sign in _STOPPED):
         return NO_ANSWER
     lines = [line for line in traceback.splitlines() if line and not line.startswith(" ")]
     return lines[0] if lines else report

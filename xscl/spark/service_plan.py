@@ -73,7 +73,7 @@ class ServicePlan:
             return "it reads a stream that a subscription publishes"
         if qid not in self._rows:
             return "the next documents decide it"
-        return "it has documents that they have not; the next start of the service moves it there"
+        return "it joins documents that they have not; it moves there when they begin again"
 
     # -- Division --------------------------------------------------------------------------
 

@@ -94,7 +94,8 @@ def test_one_of_the_equalities_of_the_query_is_named() -> None:
     assert re.match(r"executors, by the equality (k1 = k4|k2 = k3) \(", place)
 
 
-def test_it_is_said_when_a_join_comes_to_executors() -> None:
+def test_it_is_said_when_a_join_comes_to_executors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.spark.executors.SHARE", 1e9)
     with EngineWithExecutors() as engine:
         engine.push(Document("S", "d", 0, b"<a><k>1</k></a>"))
         engine.subscribe("new", EQUAL)
@@ -104,8 +105,11 @@ def test_it_is_said_when_a_join_comes_to_executors() -> None:
         engine.subscribe("old", f"{A} JOIN{{k1 = k2, 7 s}} {B}", since="1 h")
         engine.push(Document("S", "f", 2, b"<b><k>1</k></b>"))
         assert _places(engine.explain("old"))[1:] == [
-            "it has documents that they have not; the next start of the service moves it there"
+            "it joins documents that they have not; it moves there when they begin again"
         ]
+        monkeypatch.setattr("xscl.spark.executors.SHARE", 0)
+        engine.push(Document("S", "g", 3, b"<b><k>1</k></b>"))
+        assert _places(engine.explain("old")) == [THERE]
 
 
 # -- A service -----------------------------------------------------------------------------

@@ -71,15 +71,22 @@ class _Stopped:
         _Stopped.running -= 1
 
 
+@pytest.mark.parametrize(
+    "report",
+    [
+        "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\n",
+        "java.lang.NullPointerException: Cannot invoke "
+        '"org.apache.spark.scheduler.TaskScheduler.postStartHook()" because the return value of '
+        '"org.apache.spark.SparkContext._taskScheduler()" is null\n',
+    ],
+)
 def test_a_master_that_does_not_answer_is_named_and_leaves_no_context(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: str
 ) -> None:
     """Else the next start would be refused, as a second one in this process."""
 
     def refuse(context: _Stopped) -> None:
-        raise Py4JError(
-            "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\n"
-        )
+        raise Py4JError(report)
 
     monkeypatch.setattr(session, "SparkContext", _Stopped)
     monkeypatch.setattr(session, "SparkSession", refuse)
