@@ -253,6 +253,8 @@ class SparkExecutors:
         joined = buckets.transformWithState(self._joining(), SHARES_TYPE, "Append", "None")
         writer = joined.writeStream.foreachBatch(take)
         self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
+        # Spark begins with a micro-batch of the offer that it finds: later ones are documents.
+        self._take()
 
     def _joining(self) -> SpoolJoin:
         """Return the processor of a query's buckets."""
@@ -274,6 +276,10 @@ class SparkExecutors:
     def _run(self, offer: Offer) -> pa.Table:
         """Offer a micro-batch, and return its rows of `SHARES`."""
         self._offer(replace(offer, number=self._offered.number + 1))
+        return self._take()
+
+    def _take(self) -> pa.Table:
+        """Return the rows of `SHARES` of the next micro-batch, of which each offer has one."""
         assert self._query is not None, "it was begun"
         while not self._stopping.is_set():
             try:

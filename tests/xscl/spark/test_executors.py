@@ -1,0 +1,93 @@
+"""The executors of a service and what they get from Spark, micro-batch by micro-batch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+import xscl
+from tests.project import ROOT
+
+pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
+pytest.importorskip("pandas", reason="the extra xscl[spark] is not installed")
+
+from xscl.spark.executors import SparkExecutors
+from xscl.spark.spool_source import Offer
+
+_PROGRAM = """
+import sys, time
+from pathlib import Path
+import xscl
+from feeds.documents import DocumentColumns
+from feeds.spool import Spool
+from xscl.documents.consumed_offsets import SPOOL, BatchKey
+from xscl.spark.executors import SparkExecutors
+
+if __name__ == "__main__":
+    folder, found = Path(sys.argv[1]), []
+    with xscl.Engine(folder / "x.sqlite") as engine, Spool(folder / "spool") as spool:
+        executors = SparkExecutors("local[2]", engine, folder / "spool", folder / "spark")
+        executors.start()
+        time.sleep(5)
+        engine.subscribe("again", "S//a->x FOLLOWED BY{x = y, 7 d} S//a->y")
+        for number in range(3):
+            documents = [xscl.Document("S", f"d{number}", number, b"<a>1</a>")]
+            segment = spool.append(documents, 0)
+            with executors.between():
+                evaluated = executors.evaluate([segment], DocumentColumns.of(documents))
+                source = BatchKey(SPOOL, segment, segment)
+                pushed = engine.host.ingest.push(documents, evaluated=evaluated, source=source)
+            found.append(len(pushed.matches))
+        executors.close()
+    print(found)
+"""
+
+
+def test_the_first_micro_batch_has_no_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark begins with one of what its source has at once, which is nothing."""
+    monkeypatch.setattr("xscl.spark.executors.probe", lambda *given: None)
+    taking: list[Callable[[Any, int], None]] = []
+    session = MagicMock()
+    joined = session.readStream.format().options().load().groupBy().transformWithState()
+
+    def start() -> MagicMock:
+        taking[0](MagicMock(), 0)
+        return MagicMock()
+
+    def write(take: Callable[[Any, int], None]) -> MagicMock:
+        taking.append(take)
+        written = MagicMock()
+        written.option().start.side_effect = start
+        return written
+
+    joined.writeStream.foreachBatch.side_effect = write
+    with xscl.Engine() as engine:
+        executors = SparkExecutors("local", engine, tmp_path / "spool", tmp_path / "spark")
+        executors._session = session
+        executors._plan.update()
+        executors._start_query()
+        documents = MagicMock()
+        monkeypatch.setattr(executors, "_offer", lambda offer: taking[0](documents, 1))
+        assert executors._run(Offer()) is documents.toArrow()
+        executors.close()
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_documents_that_come_late_after_a_start_are_joined(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, tmp_path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "[0, 1, 2]\n", done.stderr
