@@ -157,12 +157,13 @@ def demonstrate(
             )
             tell("without Spark" if master is None else "Spark starts in some ten seconds")
             service.run(server.finished if once else None)
+        executors = ServiceStatus.of(home.read_status() or {}).executors
     with (
         home.hold("demo"),
         Engine(home.database, owns_process=True) as engine,
         closing(engine.host.connect()) as store,
     ):
-        return status(store, home)
+        return replace(status(store, home), executors=executors)
 
 
 def _page(fetching: PollSettings) -> ServiceSettings:

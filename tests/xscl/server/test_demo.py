@@ -49,7 +49,9 @@ def run_demo(
     )
 
 
-def check(done: subprocess.CompletedProcess[str]) -> None:
+def check(
+    done: subprocess.CompletedProcess[str], executors: Mapping[str, int | None] | None = None
+) -> None:
     """All matches came, once each, and the figures at the end are right."""
     assert done.returncode == 0, done.stderr
     *matches, last = map(json.loads, done.stdout.splitlines())
@@ -60,6 +62,7 @@ def check(done: subprocess.CompletedProcess[str]) -> None:
     assert (figures["documents"], figures["rejected"]) == (12, 0)
     assert figures["matches"] == len(NEWS) + 1  # and a gale in the history
     assert (figures["feeds"], figures["feeds_failing"], figures["waiting"]) == (3, 0, 0)
+    assert figures["executors"] == executors
 
 
 def _short(match: dict[str, Any]) -> tuple[str, ...]:
@@ -96,7 +99,7 @@ def with_spark(tmp_path_factory: pytest.TempPathFactory) -> subprocess.Completed
 @pytest.mark.slow
 @pytest.mark.spark
 def test_with_spark(with_spark: subprocess.CompletedProcess[str]) -> None:
-    check(with_spark)
+    check(with_spark, {"joins": 4, "here": 1, "away": None})
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,8 @@ from xscl.ingestion import pipeline
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.executors_watch import STARTING, ExecutorsWatch
 from xscl.ingestion.pipeline import PipelineError
+from xscl.server.demo import demonstrate
+from xscl.subscriptions.match import Match
 
 pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
 pytest.importorskip("pandas", reason="the extra xscl[spark] is not installed")
@@ -240,6 +243,18 @@ def test_a_master_on_this_machine_is_there_or_the_service_ends(
     monkeypatch.setattr(executors, "failure", AWAY)
     with pytest.raises(PipelineError, match="nobody is there"), serving(place, spark=True):
         pass
+
+
+def test_the_demonstration_shows_how_many_joins_are_on_executors(
+    tmp_path: Path, executors: type[ServiceExecutors]
+) -> None:
+    matches: list[Match] = []
+    said: list[str] = []
+    home = DataDirectory(tmp_path / "data")
+    found = demonstrate(home, matches.extend, master="local[2]", once=True, tell=said.append)
+    assert next(found.lines()) == "executors      4 joins; here: 1"
+    assert len(matches) == 8, "one of them is history"
+    assert [line.split()[:2] for line in said[1:]] == [["Spark", "starts"], ["Spark", "has"]]
 
 
 def test_a_run_that_ends_waits_for_no_master(
