@@ -200,8 +200,9 @@ class Consumer:
             return waiting  # not opened twice: the first one is taken, whatever is in it
         batch: list[int] = []
         rows = size = 0
+        most = self._sizing.documents >> self._failures  # which may have been too many results
         for number in waiting:
-            if rows >= self._sizing.documents:
+            if batch and rows >= most:
                 break
             segment = self._spool.segment(number)
             rows += segment.rows

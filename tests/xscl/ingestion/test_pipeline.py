@@ -325,6 +325,20 @@ def test_a_document_that_ends_executors_is_left_out(
     assert read == [4]
 
 
+def test_executors_that_fail_get_fewer_documents(
+    spool: Spool, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may have found more than fits into one micro-batch."""
+    monkeypatch.setattr(pipeline, "AGAIN", 0.01)
+    fill(spool, *range(8))
+    fill(spool, *range(8, 16))
+    executors: Any = Remote(2)
+    consumer = Consumer(spool, store, executors=executors, batch=16)
+    store.on_consume = consumer.stop
+    consumer.serve(interval=0.01)
+    assert executors.asked == [[1, 2, 3, 4], [1, 2], [1]]
+
+
 def test_executors_are_asked_again_for_a_batch_that_failed(spool: Spool, store: Store) -> None:
     fill(spool, 0, 1)
     executors: Any = Remote()
