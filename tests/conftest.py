@@ -44,7 +44,7 @@ os.environ.setdefault("XSCL_PORT", "0")  # services of tests that run beside one
 
 
 TOGETHER = {
-    "the Spark session": ("/test_pipeline.py::", "through_spark", "/xscl/spark/"),
+    "the Spark session": ("through_spark", "/xscl/spark/"),
     "the wheel": ("/test_install.py::", "/test_project.py::test_wheel"),
     "cases of the whole language": ("/oracle/test_language.py::",),
     "cases of joins": (

@@ -152,7 +152,7 @@ class Place:
             return Found((), (), ())
         copy = self.setting.directory / "copy"
         shutil.rmtree(copy, ignore_errors=True)
-        left_out = shutil.ignore_patterns("spool", "spark", "checkpoint")
+        left_out = shutil.ignore_patterns("spool", "spark")
         shutil.copytree(home.path, copy, ignore=left_out)
         return read(copy / home.database.name, flush=flush)
 
@@ -173,7 +173,6 @@ def placed(
     server: Server,
     *,
     forks: bool = True,
-    spark: bool = False,
     checkpoints: bool = False,
     edits: bool = False,
 ) -> Iterator[Place]:
@@ -181,7 +180,7 @@ def placed(
     directory.mkdir(parents=True, exist_ok=True)
     server.asked.clear()
     server.says(PATH, *(answer(number) for number in range(_ANSWERS)))
-    setting = Setting(directory, server.url(PATH), ticks(), spark, checkpoints, edits)
+    setting = Setting(directory, server.url(PATH), ticks(), checkpoints=checkpoints, edits=edits)
     place = Place(setting, server, forks)
     try:
         yield place

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import TypeAlias
 
@@ -47,17 +48,7 @@ POINTS = {
 }
 """Points, and up to which passage they kill."""
 
-SPARK_POINTS = (
-    "spool_synced",
-    "spooled",
-    "batch_read",
-    "accepted",
-    "joined",
-    "stored",
-    "before_commit",
-    "committed",
-    "batch_done",
-)
+SPARK_POINTS = ("batch_read", "joined", "before_commit", "after_commit", "batch_done")
 
 Tell: TypeAlias = Callable[..., None]
 
@@ -242,39 +233,24 @@ def test_c17_a_change_to_a_file_fails(
     assert faults(verdicts) == []
 
 
-# -- Through Spark -------------------------------------------------------------------------
+# -- With executors ------------------------------------------------------------------------
 
 
 @pytest.mark.spark
 def test_c1_killed_with_spark(server: Server, tmp_path: Path, tell: Tell) -> None:
+    """And without, by turns."""
     pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
     chance = random.Random("spark")
-    with placed(tmp_path, server, spark=True) as place:
+    with placed(tmp_path, server) as place:
         verdicts = []
-        for point in SPARK_POINTS:
-            verdicts.append(place.killed(FaultSpec(point, chance.randint(1, 3))))
-            assert faults(verdicts) == [], point
-        for _ in range(4):
+        for point, spark in product(SPARK_POINTS, (True, False)):
+            place.setting = replace(place.setting, spark=spark)
+            verdicts.append(place.killed(FaultSpec(point, 9 if "commit" in point else 2)))
+            assert faults(verdicts) == [], (point, spark)
+        place.setting = replace(place.setting, spark=True)
+        for _ in range(3):
             verdicts.append(place.killed_after(chance.uniform(2, 20), batches=1))
             assert faults(verdicts) == []
         verdicts.append(place.finish())
         tell("spark", verdicts, place)
-    assert faults(verdicts) == []
-
-
-@pytest.mark.spark
-def test_c1_killed_with_spark_and_without_by_turns(
-    server: Server, tmp_path: Path, tell: Tell
-) -> None:
-    pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-    with placed(tmp_path, server) as place:
-        verdicts = []
-        for point in ("before_commit", "after_commit", "batch_done"):
-            for spark in (True, False):
-                place.setting = replace(place.setting, spark=spark)
-                verdicts.append(place.killed(FaultSpec(point, 9 if "commit" in point else 2)))
-                assert faults(verdicts) == [], (point, spark)
-        place.setting = replace(place.setting, spark=True)
-        verdicts.append(place.finish())
-        tell("by turns", verdicts, place)
     assert faults(verdicts) == []

@@ -102,8 +102,6 @@ class Victim(Service):
     def _consuming(
         self, engine: Engine, spool: Spool, hold: Callable[[], None]
     ) -> Iterator[Consumer]:
-        if self._setting.spark:
-            _few(engine.host.ingest.segment % 2 * 250)
         if self._setting.checkpoints:
             vars(database)["CHECKPOINT"] = 1
         set_up(engine, self._setting.url)
@@ -145,14 +143,6 @@ class Victim(Service):
             except SpoolError as error:
                 print(error, file=sys.stderr)
                 time.sleep(_PAUSE)
-
-
-def _few(documents: int) -> None:
-    """Say how many documents Spark's tasks are not needed for: with 0 they shred all."""
-    # Spark need not be installed
-    from xscl.spark import spool_source
-
-    spool_source.FEW = documents
 
 
 def _next(sent: Sequence[Batch]) -> int:

@@ -74,18 +74,12 @@ def server() -> Iterator[Server]:
         yield made
 
 
-@pytest.fixture(
-    scope="module",
-    params=[False, pytest.param(True, marks=(pytest.mark.slow, pytest.mark.spark))],
-    ids=["direct", "spark"],
-)
-def running(
-    tmp_path_factory: pytest.TempPathFactory, server: Server, request: pytest.FixtureRequest
-) -> Iterator[Running]:
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterator[Running]:
     """A service that polls the server whenever it may."""
     home = DataDirectory(tmp_path_factory.mktemp("disk") / "data")
     polls = PollSettings((server.address,), quick=True)
-    with serving(home, fetching=polls, patience=PATIENCE, spark=request.param) as made:
+    with serving(home, fetching=polls) as made:
         with made.client() as client:
             assert client.put("/v1/subscriptions/echo", json={"query": ECHO}).status_code == 201
         yield made
