@@ -1,4 +1,4 @@
-"""Joins of DataFrames on Spark's executors.
+"""Joins on Spark's executors: of DataFrames, and of a service.
 
     match       the matches of queries over a batch DataFrame, on executors
     stream      the matches of a catalog over a streaming DataFrame, on executors, exactly once
@@ -20,6 +20,8 @@ of `_rejected` with the reason.
     parts            stage 1 on executors: documents to a part for each bucket
     bucket           stage 2 in a bucket; match_rows: its results as matches, the bound over all
     matching         `match`; streaming: `stream`
+    executors        those of a service: their plan (service_plan), the spool as a source of Spark
+                     (spool_source), its documents in the buckets (spool_parts)
     job              `xscl spark run`, with job_source, job_sink, and the probe of executors
     hadoop_files     directories on any file system of Spark
 

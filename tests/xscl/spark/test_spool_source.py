@@ -75,6 +75,7 @@ class Reading:
 @pytest.fixture
 def reading(spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reading:
     monkeypatch.setattr(spool_source, "FEW", 3)
+    monkeypatch.setattr(spool_source, "WAIT", 0.0)
     return Reading(spool, tmp_path)
 
 
