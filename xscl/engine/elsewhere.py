@@ -142,9 +142,9 @@ class Numbering:
         of_rows, place = np.unique(qids[stays], return_inverse=True)
         keeps = np.array([state.registry.row(qid).keep for qid in of_rows.tolist()], np.int64)
         at = np.searchsorted(arrivals.docs, newest[stays])
-        stays[stays] = (
-            arrivals.clocks[at] - rows["ts"].to_numpy()[stays] <= keeps[place]
-        ) & ~_are_versions(state, arrivals, at, np.minimum(ones, others)[stays])
+        near = arrivals.clocks[at] - rows["ts"].to_numpy()[stays] <= keeps[place]
+        stays[stays] = near  # other documents may be forgotten
+        stays[stays] = ~_are_versions(state, arrivals, at[near], np.minimum(ones, others)[stays])
         columns = {name: rows[name].filter(pa.array(stays)) for name in ("qid", "nodes")}
         columns |= {"doc1": pa.array(ones[stays]), "doc2": pa.array(others[stays])}
         found = pa.table(columns).select(FOUND.names).cast(FOUND)

@@ -155,11 +155,11 @@ class SparkExecutors:
         if self._last is not None and self._last[0] == segments and self._plan.is_current():
             return self._last[1]  # which the store could not take
         after, count = self._engine.host.ingest.segment, len(documents)
-        if not count:  # beats
-            self._last = segments, Evaluated(_NOTHING, (), RESULTS.empty_table(), ())
-            return self._last[1]
         with self._failing():
             version = self._plan.update()
+            if not count:  # beats
+                self._last = segments, Evaluated(_NOTHING, (), RESULTS.empty_table(), ())
+                return self._last[1]
             reached = -1 if self._query is None or self._last is None else self._last[0][-1]
             if reached != after or self._is_due():
                 version = self._begin()

@@ -7,7 +7,7 @@ reaches them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Set
 
 import pyarrow as pa
 
@@ -37,7 +37,7 @@ class ServicePlan:
         self.is_behind = False
         self._transactions = transactions
         self._files = files
-        self._known: tuple[object, object] = (None, None)  # of which the files are
+        self._known: tuple[object, object, object] = (None, None, None)  # of the last version
         self._rows: dict[int, bool] = {}  # in the files; True: executors evaluate the row
         self._streams: dict[int, frozenset[str]] = {}  # of each row that executors can evaluate
         self._version = self._changes = 0
@@ -48,13 +48,15 @@ class ServicePlan:
         If they begin `anew`, executors get all kept documents next.
         """
         state = self._transactions.state
-        subscribed, elsewhere = self._known
-        is_same = subscribed == state.subscriptions.state and elsewhere is state.registry.elsewhere
-        if anew or not is_same:  # a state that was loaded again is another one
-            self._divide(anew=anew)
-            self._write()
+        registry, elsewhere, subscribed = self._known
+        is_known = elsewhere is state.registry.elsewhere and subscribed == state.subscriptions.state
+        if anew or not is_known:
+            # One that was loaded again may give numbers again.
+            known = self._rows if registry is state.registry else {}
+            self._divide(known.keys(), anew=anew)
+            self._write(known)
             state = self._transactions.state
-            self._known = state.subscriptions.state, state.registry.elsewhere
+            self._known = state.registry, state.registry.elsewhere, state.subscriptions.state
         return self._version
 
     def is_current(self) -> bool:
@@ -77,7 +79,7 @@ class ServicePlan:
 
     # -- Division --------------------------------------------------------------------------
 
-    def _divide(self, *, anew: bool) -> None:
+    def _divide(self, known: Set[int], *, anew: bool) -> None:
         """Designate equalities of new rows, and recall rows that executors cannot evaluate more."""
         with self._transactions.change() as state:
             registry = state.registry
@@ -88,35 +90,35 @@ class ServicePlan:
                     pending.update(state.dataflow.subscribed.qids(one))
                 elif one.since <= latest:
                     older.update(state.dataflow.subscribed.qids(one))
-            self._examine(state)
+            self._examine(state, known)
             published = set(state.subscriptions.published())
             able = {qid for qid, read in self._streams.items() if read.isdisjoint(published)}
             elsewhere = set(registry.elsewhere.rows.tolist())
             if elsewhere - able:
                 recall(state, elsewhere - able)
             able -= elsewhere | pending
-            new = able if anew else able - self._rows.keys() - older
+            new = able if anew else able - known - older
             registry.designate(designated(registry, sorted(new), lambda: _sample(state)))
             self.is_behind = len(able) > len(new)
             if anew:
                 forget_witnesses(state)
 
-    def _examine(self, state: EngineState) -> None:
+    def _examine(self, state: EngineState, known: Set[int]) -> None:
         """Find the new rows that executors can evaluate, and forget those that are gone."""
         rows = _evaluated(state)
-        self._streams = {qid: read for qid, read in self._streams.items() if qid in rows}
-        for qid in rows - self._rows.keys():
+        self._streams = {qid: self._streams[qid] for qid in self._streams.keys() & rows & known}
+        for qid in rows - known:
             if reason_against_row(state.registry, qid) is None:
                 self._streams[qid] = _streams(state, qid)
 
     # -- Files -----------------------------------------------------------------------------
 
-    def _write(self) -> None:
+    def _write(self, known: Mapping[int, bool]) -> None:
         with self._transactions.committed() as state:
             elsewhere = set(state.registry.elsewhere.rows.tolist())
             rows = {qid: qid in elsewhere for qid in sorted(_evaluated(state))}
-            removed = [qid for qid, where in self._rows.items() if rows.get(qid) != where]
-            added = [qid for qid in rows if self._rows.get(qid) != rows[qid]]
+            removed = [qid for qid in self._rows if qid not in known or rows.get(qid) != known[qid]]
+            added = [qid for qid in rows if known.get(qid) != rows[qid]]
 
             def change(qids: Collection[int]) -> dict[str, pa.Table]:
                 own = [qid for qid in qids if not rows[qid]]

@@ -152,14 +152,18 @@ class EngineWithExecutors(xscl.Engine):
         self._spool.append(documents, 0)
         return self.push_waiting(poison, **given)
 
+    def beat(self, time: int) -> None:
+        """Append a beat to the spool."""
+        self._spool.append_in_turn(lambda: ((), time))
+
     def push_waiting(self, poison: frozenset[int] = frozenset(), **given: Any) -> PushResult:
         """Push the documents of the spool that are not consumed, as a consumer does."""
         with self.executors.between():
             segment, last = self.host.ingest.segment, self._spool.latest()
             segments = self._spool.consecutive(segment, last, last)
-            documents, _ = read_all(self._spool, segments)
+            documents, beats = read_all(self._spool, segments)
             found = self.executors.evaluate(segments, documents, poison)
-            given |= {"source": BatchKey(SPOOL, last, last), "poison": poison}
+            given |= {"source": BatchKey(SPOOL, last, last, beats), "poison": poison}
             return self.host.ingest.push(documents, evaluated=found, **given)
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import xscl
 from tests.xscl.planning.test_event_queries import FLAT
 from tests.xscl.spark.bucket_executors import EngineWithExecutors
+from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.documents.retention import Retention
 from xscl.engine import ingest
 from xscl.engine.ingest import PushResult
@@ -147,9 +148,10 @@ def lives(draw: st.DrawFn, *, opens: bool = True, steps: int = 12) -> list[Step]
             some = [(f"q{next(names)}", draw(queries())[0]) for _ in range(2)]
             made.append(("many", some, has_past and draw(st.booleans())))
         elif kind == 19:
-            made.append(("advance", now * MS) if draw(st.booleans()) else ("flush",))
+            at = (now + draw(st.integers(-1, 3))) * MS
+            made.append(draw(st.sampled_from((("advance", now * MS), ("flush",), ("beat", at)))))
         elif kind == 20:
-            made.append(("restart",))
+            made.append(draw(st.sampled_from((("restart",), ("fail",)))))
         elif kind == 21:
             made.append(
                 (
@@ -185,6 +187,8 @@ class Life:
     bound: int = 10_000
     seen: list[Any] = field(default_factory=list, init=False)
     _waiting: list[xscl.Document] = field(default_factory=list, init=False)
+    _beats: list[Beat] = field(default_factory=list, init=False)
+    _batch: int = 0
 
     def __post_init__(self) -> None:
         self._open(self.with_executors)
@@ -242,31 +246,39 @@ class Life:
                 engine.stream(name, lateness=late, attributes=FLAT)
             case ("advance", to):
                 return _shown(engine.advance(to))
+            case ("beat", time):
+                if isinstance(engine, EngineWithExecutors):
+                    engine.beat(time)
+                self._beats.append(Beat(len(self._waiting), time))
             case ("flush",):
                 return _shown(engine.flush())
             case ("retain", retention):
                 engine.retain(retention)
+            case ("fail",):
+                with suppress(_Broken), engine.host.transactions.change():
+                    raise _Broken
             case ("restart",):
                 if isinstance(engine, EngineWithExecutors):
                     engine.executors.forget()
             case ("open", with_executors):
                 if self.path is not None:
                     engine.close()
-                    self._open((with_executors or bool(self._waiting)) and self.with_executors)
+                    waits = bool(self._waiting or self._beats)
+                    self._open((with_executors or waits) and self.with_executors)
             case _:
                 raise AssertionError(step)
         return None
 
-    def _push(self, found: Sequence[xscl.Document]) -> Any:
+    def _push(self, found: Sequence[xscl.Document]) -> PushResult:
         """Push documents, after those that were not taken before."""
         self._waiting += found
-        if not isinstance(self.engine, EngineWithExecutors):
-            pushed = self.engine.push(self._waiting)
-        elif found:
-            pushed = self.engine.push(found)
+        if isinstance(self.engine, EngineWithExecutors):
+            pushed = self.engine.push(found) if found else self.engine.push_waiting()
         else:
-            pushed = self.engine.push_waiting()
-        self._waiting = []
+            self._batch += 1
+            source = BatchKey("alone", self._batch, 0, tuple(self._beats))
+            pushed = self.engine.push(self._waiting, source=source)
+        self._waiting, self._beats = [], []
         return pushed
 
     def _end(self) -> Iterator[Any]:

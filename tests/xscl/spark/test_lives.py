@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 import xscl
@@ -36,55 +36,82 @@ def subscribed(name: str, query: str, since: int | None = None) -> Step:
     return "subscribe", name, query, "xscl", False, since
 
 
-BEGINS_IN_THE_LAST_BATCH = [
-    ("retain", Retention(history=None)),
-    subscribed("first", "R//k->u JOIN{u=v, 9 ms} R//k->v"),
-    pushed(1, 2, 3),
-    subscribed("later", PAIR, since=2 * MS),
-    pushed(4),
-]
-PUBLISHES_A_SHARED_ROW = [
-    subscribed("pair", PAIR),
-    subscribed("reader", OTHER),
-    pushed(1),
-    subscribed("publisher", f"SELECT <a>{{u}}</a> FROM {PAIR} PUBLISH P"),
-    pushed(2),
-    pushed(3),
-]
-REGISTERS_BEFORE_A_BATCH_COMES_AGAIN = [
-    ("retain", Retention(history=None)),
-    subscribed("first", OTHER),
-    pushed(1),
-    ("broken", pushed(2, 3)[1], "stored", 1, 99, False),
-    subscribed("later", PAIR, since=1 * MS),
-    subscribed("shared", OTHER, since=1 * MS),
-    ("push", [], 99),
-    pushed(4),
-    pushed(5, stream="P"),
-]
-FAILS = [
-    subscribed("pair", PAIR),
-    subscribed("other", OTHER),
-    pushed(1),
-    ("broken", pushed(2, 3)[1], "joined", 2, 1, False),
-    pushed(4),
-    ("open", True),
-    pushed(5),
-]
+NEXT = "S//{0}->u NEXT{{u=v}} S//{0}->v"
+MINUTE = 60_000 * MS
+
+STORIES: dict[str, list[Step]] = {
+    "begins in the last batch": [
+        ("retain", Retention(history=None)),
+        subscribed("first", "R//k->u JOIN{u=v, 9 ms} R//k->v"),
+        pushed(1, 2, 3),
+        subscribed("later", PAIR, since=2 * MS),
+        pushed(4),
+    ],
+    "publishes a shared row": [
+        subscribed("pair", PAIR),
+        subscribed("reader", OTHER),
+        pushed(1),
+        subscribed("publisher", f"SELECT <a>{{u}}</a> FROM {PAIR} PUBLISH P"),
+        pushed(2),
+        pushed(3),
+    ],
+    "registers before a batch comes again": [
+        ("retain", Retention(history=None)),
+        subscribed("first", OTHER),
+        pushed(1),
+        ("broken", pushed(2, 3)[1], "stored", 1, 99, False),
+        subscribed("later", PAIR, since=1 * MS),
+        subscribed("shared", OTHER, since=1 * MS),
+        ("push", [], 99),
+        pushed(4),
+        pushed(5, stream="P"),
+    ],
+    "fails": [
+        subscribed("pair", PAIR),
+        subscribed("other", OTHER),
+        pushed(1),
+        ("broken", pushed(2, 3)[1], "joined", 2, 1, False),
+        pushed(4),
+        ("open", True),
+        pushed(5),
+    ],
+    "gives a number again": [
+        subscribed("pair", PAIR),
+        subscribed("next", NEXT.format("v")),
+        pushed(1),
+        ("unsubscribe", "next", False, True),
+        ("fail",),
+        subscribed("other", NEXT.format("k")),
+        pushed(3),
+        pushed(4),
+        pushed(5),
+    ],
+    "publishes instants": [
+        subscribed("reader", "P//i->u JOIN{u=v, 9 min} P//i->v"),
+        pushed(1),
+        subscribed("clock", "SELECT <i>1</i> FROM AT '* * * * *'->i PUBLISH P"),
+        ("beat", 2 * MINUTE),
+        ("push", [], 99),
+        ("beat", 4 * MINUTE),
+        ("push", [], 99),
+    ],
+}
 
 
 @pytest.mark.hypothesis
 @examples(8)
 @given(lives(), BUCKETS, st.booleans(), st.sampled_from((10_000, 10_000, 1, 3)))
-@example(BEGINS_IN_THE_LAST_BATCH, 4, False, 10_000)
-@example(PUBLISHES_A_SHARED_ROW, 4, False, 10_000)
-@example(REGISTERS_BEFORE_A_BATCH_COMES_AGAIN, 4, False, 10_000)
-@example(FAILS, 4, True, 10_000)
 def test_a_life_with_executors_shows_what_one_without_them_shows(
     steps: list[Step], buckets: int, in_file: bool, bound: int
 ) -> None:
     alone = led(steps, with_executors=False, in_file=in_file, bound=bound)
     assert alone == led(steps, with_executors=True, in_file=in_file, bound=bound, buckets=buckets)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_a_story_shows_the_same(story: str) -> None:
+    alone = led(STORIES[story], with_executors=False, in_file=False)
+    assert alone == led(STORIES[story], with_executors=True, in_file=False)
 
 
 def played(case: Case, cuts: list[bool], engine: xscl.Engine) -> list[Delivered]:
