@@ -118,8 +118,7 @@ def run_job(
     query = stream(documents, job.catalog, checkpoint=job.checkpoint, sink=sink, **job.settings)
     try:
         while not query.awaitTermination(_POLL):  # type: ignore[arg-type]  # fractions are taken
-            for done in sink.take_done(query):
-                on_batch(done)
+            sink.report(query, on_batch)
             if stopping.is_set() and sink.is_idle:
                 query.stop()
     except PySparkException:
@@ -127,5 +126,4 @@ def run_job(
             raise
     finally:
         query.stop()
-        for done in sink.take_done(query):
-            on_batch(done)
+        sink.report(query, on_batch)

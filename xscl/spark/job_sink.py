@@ -9,7 +9,7 @@ A micro-batch that is repeated overwrites its directories.  Readers of Parquet s
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, Observation
@@ -61,12 +61,12 @@ class ParquetSink:
             others.write.mode("overwrite").parquet(f"{self._place}/_rejected/batch={number}")
         self._written[number] = seen.get["rows"] - rejected, rejected
 
-    def take_done(self, query: StreamingQuery) -> Iterator[MicroBatch]:
-        """Yield the micro-batches that the checkpoint has, each once."""
+    def report(self, query: StreamingQuery, on_batch: Callable[[MicroBatch], None]) -> None:
+        """Report the micro-batches that the checkpoint has, each once."""
         # Only between the end of a write and its commit is there something to ask for.
         for one in query.recentProgress if self._written else ():
             if "addBatch" in one.durationMs and one.batchId in self._written:
                 self._done = one.batchId
                 seconds = one.durationMs["triggerExecution"] / 1_000
                 matches, rejected = self._written.pop(one.batchId)
-                yield MicroBatch(one.batchId, one.numInputRows, matches, rejected, seconds)
+                on_batch(MicroBatch(one.batchId, one.numInputRows, matches, rejected, seconds))
