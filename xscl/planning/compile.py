@@ -15,6 +15,7 @@ from itertools import combinations
 from typing import Generic, TypeAlias, TypeVar, assert_never
 
 from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node, minor
+from xscl.documents.lazy import lazy
 from xscl.errors import QueryError, TooComplex
 from xscl.language.faults import fault
 from xscl.language.normalform import (
@@ -256,12 +257,12 @@ class CompiledQuery:
                 found.extend(part.disjuncts)
         return tuple(found)
 
-    @property
+    @lazy
     def components(self) -> tuple[int, ...]:
         """The components that a match has documents of."""
         return components(self.normal.form)
 
-    @property
+    @lazy
     def values(self) -> tuple[str, ...]:
         """The instants and aggregates that a match has, in the order of its values."""
         return aggregates(self.normal.form)

@@ -221,14 +221,12 @@ class Match:
         if self.refusal is not None:
             return {}
         by_variable: dict[str, list[Node]] = {}
-        size = 0
+        size, trees = 0, self._trees()
         for variable, (place, numbers) in self._bound.items():
-            document = self._result.documents[place]
-            if document is None:
-                by_variable[variable] = []
-                continue
-            tree = self._tree(document)
+            document, tree = self._result.documents[place], trees[place]
             by_variable[variable] = nodes = []
+            if document is None or tree is None:
+                continue
             for number in numbers:
                 value = "…" if size > VALUES else string_value(tree.items[number])
                 size += len(value)
@@ -312,22 +310,27 @@ class Match:
     def _tree(self, document: StoredDocument) -> DocumentTree:
         return self._reader.tree(document.doc)
 
+    def _trees(self) -> list[DocumentTree | None]:
+        """Return the nodes of each document.
+
+        They are not kept: a list of matches would hold the trees of all its documents.
+        """
+        return [None if one is None else self._tree(one) for one in self._result.documents]
+
     @property
     def _patterns(self) -> list[Pattern]:
         """The tree pattern of each document."""
-        return [self._compiled.patterns[component] for component in self._compiled.components]
+        compiled = self._compiled
+        return [compiled.patterns[component] for component in compiled.components]
 
     @property
     def _items(self) -> Mapping[str, Sequence[Item]]:
         """The items of each variable, and the texts of aggregates."""
         items: dict[str, Sequence[Item]] = {}
+        trees = self._trees()
         for variable, (place, numbers) in self._bound.items():
-            document = self._result.documents[place]
-            if document is None:
-                items[variable] = []
-                continue
-            tree = self._tree(document)
-            items[variable] = [tree.items[n] for n in numbers]
+            tree = trees[place]
+            items[variable] = [] if tree is None else [tree.items[n] for n in numbers]
         values = self._result.composite.values
         named = zip(self._compiled.values, values, strict=True)
         items.update((name, [] if value is None else [value]) for name, value in named)
@@ -341,21 +344,19 @@ class Match:
             self._subscription.outputs, self._result.nodes, strict=True
         ):
             fixed[place][name] = frozenset(nodes)
-        each = zip(self._patterns, self._result.documents, fixed, strict=True)
+        each = zip(self._patterns, self._trees(), fixed, strict=True)
         return [
-            [[] for _ in pattern.nodes]
-            if document is None
-            else bind(pattern, self._tree(document), chosen)
-            for pattern, document, chosen in each
+            [[] for _ in pattern.nodes] if tree is None else bind(pattern, tree, chosen)
+            for pattern, tree, chosen in each
         ]
 
-    @property
+    @lazy
     def _bound(self) -> dict[str, tuple[int, list[int]]]:
         """The place of each variable's document, and its nodes there."""
         return {
-            node.variable: (place, self._nodes[place][number])
-            for place, pattern in enumerate(self._patterns)
-            for number, node in enumerate(pattern.nodes)
+            node.variable: (place, numbers)
+            for place, (pattern, bound) in enumerate(zip(self._patterns, self._nodes, strict=True))
+            for node, numbers in zip(pattern.nodes, bound, strict=True)
             if node.variable is not None
         }
 

@@ -7,7 +7,8 @@ touches the engine's connection, on which it would see what is not committed, or
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from feeds.xml.xmlparse import parse
@@ -18,13 +19,17 @@ from xscl.documents.tree_cache import TreeCache
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.store.queries.documents import stored_documents
 from xscl.store.queries.rows import rows_of
-from xscl.store.queries.texts import text_of
+from xscl.store.queries.texts import small_texts, text_of
 from xscl.store.store import Store
 
 
 def _none(doc: int) -> StoredDocument | None:
     """Return None: no document is known without the store."""
     return None
+
+
+AHEAD, SMALL = 64, 16_384
+"""Documents that are read at once for the next matches, and the bytes that each has at most."""
 
 
 class MatchReader:
@@ -41,6 +46,8 @@ class MatchReader:
         self.lock = threading.RLock()
         self._recent = recent
         self._trees = TreeCache()
+        self._expected: Sequence[int] = ()  # documents of the matches that were read last
+        self._ahead: dict[int, bytes] = {}  # texts of some of these
 
     def close(self) -> None:
         """Close the connection when no other thread reads."""
@@ -75,6 +82,7 @@ class MatchReader:
             composites.update((row["doc"], stored_composite(row)) for row in rows)
         sources = {doc for one in composites.values() for doc in one.sources}
         documents.update(self._documents(sources - documents.keys()))
+        self._expected = sorted(documents)
         return composites, documents
 
     def _documents(self, docs: Collection[int]) -> dict[int, StoredDocument]:
@@ -91,11 +99,20 @@ class MatchReader:
         with self.lock:
             tree = self._trees.get(doc)
             if tree is None:
-                text = text_of(self.store, doc)
+                text = self._text(doc)
                 if text is None:
                     raise evicted()
                 tree = self._trees.put(doc, number_nodes(parse(text)))
             return tree
+
+    def _text(self, doc: int) -> bytes | None:
+        """Return the text of a document, and read those of the next matches with it."""
+        if doc not in self._ahead:
+            at = bisect_left(self._expected, doc)
+            soon = [one for one in self._expected[at : at + AHEAD] if one not in self._trees]
+            self._ahead = small_texts(self.store, soon, SMALL)
+        found = self._ahead.pop(doc, None)
+        return text_of(self.store, doc) if found is None else found
 
 
 def _missing(docs: Iterable[int], found: Mapping[int, StoredDocument]) -> list[int]:

@@ -26,6 +26,17 @@ def texts_of(store: Store, docs: Collection[int]) -> list[tuple[int, bytes]]:
     return store.fetch(f"SELECT doc, xml FROM state.text WHERE doc IN ({listed})", parameters)
 
 
+def small_texts(store: Store, docs: Collection[int], most: int) -> dict[int, bytes]:
+    """Return the kept texts of some documents, by number, that have at most so many bytes."""
+    listed, parameters = among(docs)
+    return dict(
+        store.fetch(
+            f"SELECT doc, xml FROM state.text WHERE doc IN ({listed}) AND octet_length(xml) <= ?",
+            [*parameters, most],
+        )
+    )
+
+
 def text_named(store: Store, name: str) -> bytes | None:
     """Return the text of the document of a name, None if it is not kept."""
     rows = store.fetch(
