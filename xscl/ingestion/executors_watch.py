@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from xscl.errors import XsclError
 
 STARTING = "Spark is starting"
+_LASTS = "if that lasts: does the master have executors? spark/spark.log in the data says more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class ExecutorsWatch:
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
         self._mutex = threading.Lock()
-        self._away: Away | None = Away(now(), STARTING)
+        self._away: Away | None = Away(now(), STARTING, _LASTS)
 
     @property
     def away(self) -> Away | None:

@@ -228,7 +228,10 @@ class SparkExecutors:
         }
 
     def _start_session(self) -> None:
-        """Start a session if there is none; a master that is not there takes a minute."""
+        """Start a session if there is none, and look what its executors see.
+
+        A master that does not answer takes a minute, one without executors until it has some.
+        """
         if self._session is None:
             session = start_session(self._master, scratch=self._directory, settings=REPEATABLE)
             session.dataSource.register(SpoolSource)
@@ -236,12 +239,14 @@ class SparkExecutors:
             server = session.sparkContext._accumulatorServer
             server.handle_error = lambda *of: None  # type: ignore[method-assign]  # of this one
             self._session = session
+            with self._turn:
+                self._plan.update()
+            probe(session, self._files, (self._spool,))
 
     def _start_query(self) -> None:
         """Start a query without documents."""
         self._start_session()  # an erasure may have ended the one of before
         assert self._session is not None, "it was started"
-        probe(self._session, self._files, (self._spool,))
         found = self._found = SimpleQueue[pa.Table]()
 
         def take(shares: DataFrame, number: int) -> None:

@@ -72,7 +72,6 @@ def test_the_first_micro_batch_has_no_documents(
     with xscl.Engine() as engine:
         executors = SparkExecutors("local", engine, tmp_path / "spool", tmp_path / "spark")
         executors._session = session
-        executors._plan.update()
         executors._start_query()
         documents = MagicMock()
         monkeypatch.setattr(executors, "_offer", lambda offer: taking[0](documents, 1))
