@@ -97,7 +97,8 @@ class Consumer:
 
     A batch ends with the segment that brings it to the target number of documents, and before one
     that would exceed the bound of bytes.  The target is what was consumed in `seconds`, at most
-    `batch` documents; for executors always `batch`, since a micro-batch has a fixed cost.
+    `batch` documents; for executors `batch`, since a micro-batch has a fixed cost, and half
+    as many after each of their failures.
     `on_away` is called with the failure while executors are away, and with None afterwards.
     """
 
