@@ -59,7 +59,6 @@ from tests.oracle.steps import (
 )
 from tests.strategies.joins import cases, histories, shuffles
 from tests.xscl.engine.player import CUTS, Delivered, Player
-from tests.xscl.spark.bucket_executors import EngineWithExecutors
 
 ONE_BATCH, ONE_BY_ONE = (False,), (True,)
 
@@ -415,14 +414,6 @@ def test_a_file_closed_and_opened_again_changes_nothing(
     found = run_in_file(case, cuts, pause)
     _agrees(found, case)
     assert frozenset(found) == frozenset(run(case, cuts))
-
-
-@examples(3)
-@given(case=histories(), cuts=CUTS, buckets=st.sampled_from([1, 4, 64]))
-def test_documents_may_be_evaluated_elsewhere(case: Case, cuts: list[bool], buckets: int) -> None:
-    found = run(case, cuts, lambda: EngineWithExecutors(buckets=buckets))
-    _agrees(found, case)
-    assert found == run(case, cuts)
 
 
 # -- Planted faults --------------------------------------------------------------------------
