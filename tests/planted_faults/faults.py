@@ -987,8 +987,8 @@ _SPARK = (
     Fault(
         "executors join versions of one document",
         "xscl/engine/elsewhere.py",
-        ") & ~_are_versions(",
-        ") | _are_versions(",
+        "stays[stays] = ~_are_versions(",
+        "stays[stays] = True | _are_versions(",
         (f"{_SPOOL_SOURCE}::test_results_of_executors_are_those_of_an_engine",),
     ),
     Fault(
