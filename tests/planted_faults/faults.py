@@ -50,6 +50,7 @@ _ROWS = "tests/xscl/spark/test_document_rows.py"
 _ITEMS = "tests/xscl/spark/test_feed_items.py"
 _SPOOL_SOURCE = "tests/xscl/spark/test_spool_source.py"
 _CATALOG = "tests/xscl/cli/test_catalog_commands.py"
+_REBUILT = "tests/xscl/inspection/test_rebuilt_relations.py"
 _GUARD = "tests/xscl/service/test_guard.py"
 
 _LANGUAGE = (
@@ -935,6 +936,20 @@ _SERVICE = (
 )
 
 _SPARK = (
+    Fault(
+        "expired witnesses of joins on executors are shown",
+        "xscl/inspection/witness_reach.py",
+        "(ts >= clock - keep[pairs])",
+        "(ts <= clock)",
+        (f"{_REBUILT}::test_rows_that_nothing_can_join_any_more_are_not_shown",),
+    ),
+    Fault(
+        "joins on executors have results from before they were there",
+        "xscl/inspection/rebuilt_relations.py",
+        "_without(found.answers, newer)",
+        "_without(found.answers, [])",
+        (f"{_REBUILT}::test_a_join_that_is_newer_than_the_last_push_has_no_results",),
+    ),
     Fault(
         "a row whose clock is out of range is a document",
         "xscl/spark/document_rows.py",
