@@ -95,7 +95,8 @@ class Divided:
         `new` are the numbers of new documents by id; others have those of the divided engine.
         """
         found = self.one.sql(
-            "SELECT r.qid, d1.given AS doc1, d2.given AS doc2, r.nodes, least(d1.ts, d2.ts) AS ts"
+            "SELECT r.qid, d1.given AS doc1, d2.given AS doc2, r.nodes,"
+            " CASE WHEN d1.doc < d2.doc THEN d1.ts ELSE d2.ts END AS ts"
             " FROM state.result r JOIN state.document d1 ON d1.doc = r.doc1"
             f" JOIN state.document d2 ON d2.doc = r.doc2 WHERE position > {position} AND qid > 0"
         ).to_pylist()
