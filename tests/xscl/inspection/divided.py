@@ -167,7 +167,8 @@ def still_joined(engine: Engine) -> Rows:
     found = Rows()
     for qid, doc, ts in witnessed(engine):
         row = registry.row(qid)
-        if ts >= clock - row.keep:
+        joins = registry.members[row.template].template.graph.two_sided
+        if joins and ts >= clock - row.keep:
             pairs = map(registry.pairs.describe, row.pairs)
             found.update((doc, pair.first, pair.second) for pair in pairs)
     return found
