@@ -47,7 +47,7 @@ from xscl.spark.session import (
 )
 from xscl.spark.spool_parts import SpoolJoin, found_in
 from xscl.spark.spool_source import NAME, Offer, SpoolSource
-from xscl.spark.streaming import BUCKETS, StreamSettings
+from xscl.spark.streaming import StreamSettings
 from xscl.store.queries.documents import documents_from
 from xscl.store.queries.past import kept_rows
 
@@ -73,7 +73,7 @@ class SparkExecutors:
     """
 
     def __init__(
-        self, master: str, engine: Engine, spool: Path, directory: Path, buckets: int = BUCKETS
+        self, master: str, engine: Engine, spool: Path, directory: Path, buckets: int = 0
     ) -> None:
         self._master = master
         self._engine = engine
@@ -252,7 +252,10 @@ class SparkExecutors:
         def take(shares: DataFrame, number: int) -> None:
             found.put(shares.toArrow())
 
-        options = self._options(self._session.sparkContext.defaultParallelism)
+        tasks = self._session.sparkContext.defaultParallelism
+        self._buckets = 2 * tasks  # each costs 10 ms in each micro-batch
+        self._session.conf.set("spark.sql.shuffle.partitions", tasks)
+        options = self._options(tasks)
         parts = self._session.readStream.format(NAME).options(**options).load()
         buckets = parts.groupBy("bucket")
         joined = buckets.transformWithState(self._joining(), SHARES_TYPE, "Append", "None")
