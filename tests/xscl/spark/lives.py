@@ -17,6 +17,8 @@ import pytest
 from hypothesis import strategies as st
 
 import xscl
+from templates import processor
+from tests.joining import in_database
 from tests.xscl.planning.test_event_queries import FLAT
 from tests.xscl.spark.bucket_executors import EngineWithExecutors
 from xscl.documents.consumed_offsets import BatchKey, Beat
@@ -24,6 +26,7 @@ from xscl.documents.retention import Retention
 from xscl.engine import ingest
 from xscl.engine.ingest import PushResult
 from xscl.errors import XsclError
+from xscl.spark import bucket, executors, spool_source
 
 Step: TypeAlias = tuple[Any, ...]
 
@@ -310,9 +313,12 @@ def _failing(point: str, passage: int) -> Iterator[None]:
 
 @contextmanager
 def _sized(engine: xscl.Engine, size: int) -> Iterator[None]:
-    """Split pushes into transactions of so many documents."""
-    with pytest.MonkeyPatch.context() as patched:
+    """Split pushes into transactions of so many documents, and what executors read, too."""
+    with pytest.MonkeyPatch.context() as patched, in_database(size == 2):
         patched.setattr(ingest, "MOST", size)
+        patched.setattr(spool_source, "FEW", size)
+        patched.setattr(executors, "PORTION", size)
+        patched.setattr(bucket, "SMALL_BATCH", processor.SMALL_BATCH)
         engine.host.ingest._push_size.size = size
         yield
 

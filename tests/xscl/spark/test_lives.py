@@ -110,8 +110,8 @@ def test_a_life_with_executors_shows_what_one_without_them_shows(
 
 @pytest.mark.parametrize("story", STORIES)
 def test_a_story_shows_the_same(story: str) -> None:
-    alone = led(STORIES[story], with_executors=False, in_file=False)
-    assert alone == led(STORIES[story], with_executors=True, in_file=False)
+    alone = led(STORIES[story], with_executors=False, in_file=True)
+    assert alone == led(STORIES[story], with_executors=True, in_file=True)
 
 
 def played(case: Case, cuts: list[bool], engine: xscl.Engine) -> list[Delivered]:
