@@ -168,10 +168,7 @@ def _in_order(found: pa.Table) -> pa.Table:
 
 
 def _are_versions(state: EngineState, arrivals: Arrivals, at: Column, partners: Column) -> Column:
-    """Return a mask of the partners that are earlier versions of the arrivals at some places.
-
-    Executors know the first stream of a document only; a version may share another one.
-    """
+    """Return a mask of the partners that are earlier versions of the arrivals at some places."""
     bases = arrivals.bases[at]
     again = bases != arrivals.docs[at]
     stored = state.documents.stored(set(partners[again].tolist()))

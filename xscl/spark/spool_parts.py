@@ -65,6 +65,7 @@ def parts_of(
             "xml": pa.nulls(count, pa.binary()),
             "version": np.full(count, version),
             **identities(names, documents.xml),
+            "base": documents.numbers,  # only the engine knows the versions of a document
         },
         schema=DOCUMENTS,
     )
