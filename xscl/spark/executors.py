@@ -30,6 +30,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from feeds.documents import DocumentColumns
 from xscl.engine.elsewhere import FIRST, RESULTS, Evaluated
 from xscl.engine.facade import Engine
+from xscl.errors import XsclError
 from xscl.ingestion.pipeline import ExecutorsAway, PipelineError
 from xscl.spark.bound import SHARES_TYPE
 from xscl.spark.error_report import reason_of
@@ -59,10 +60,25 @@ _TURN = 0.5
 """Seconds for which the next batch lets registrations pass that wait for the one before."""
 
 
+PATIENCE = 30.0
+"""Seconds that a registration waits for the documents that are on executors."""
+
 SHARE = 20
 """Of the time at most a part in so many is spent on queries that begin again, so that joins move.
 
 A subscription with a history is evaluated by the engine until then."""
+
+
+class DocumentsUnderWay(XsclError):
+    """Executors have documents for so long that a registration does not wait for them."""
+
+    code = "busy"
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"nothing was changed: documents are on Spark's executors for more than {PATIENCE:g} s",
+            hint="try again later; 'xscl status' says whether executors are there",
+        )
 
 
 class SparkExecutors:
@@ -121,12 +137,14 @@ class SparkExecutors:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Hold the turn of a registration."""
+        """Hold the turn of a registration; raises DocumentsUnderWay."""
         self._waiting += 1
         try:
-            self._turn.acquire()
+            is_ours = self._turn.acquire(timeout=PATIENCE)
         finally:
             self._waiting -= 1
+        if not is_ours:
+            raise DocumentsUnderWay
         try:
             yield
         finally:

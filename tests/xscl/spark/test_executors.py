@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from tests.project import ROOT
 pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
 pytest.importorskip("pandas", reason="the extra xscl[spark] is not installed")
 
+from tests.xscl.spark.bucket_executors import EngineWithExecutors
+from xscl.spark import executors
 from xscl.spark.executors import SparkExecutors
 from xscl.spark.spool_source import Offer
 
@@ -90,3 +93,26 @@ def test_documents_that_come_late_after_a_start_are_joined(tmp_path: Path) -> No
         check=False,
     )
     assert done.stdout == "[0, 1, 2]\n", done.stderr
+
+
+def test_a_registration_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "PATIENCE", 0.05)
+    is_held, may_end = threading.Event(), threading.Event()
+    with EngineWithExecutors() as engine:
+
+        def hold() -> None:
+            with engine.executors.between():
+                is_held.set()
+                may_end.wait()
+
+        consumer = threading.Thread(target=hold)
+        consumer.start()
+        is_held.wait()
+        try:
+            with pytest.raises(executors.DocumentsUnderWay, match="nothing was changed"):
+                engine.subscribe("q", "S//a->x")
+        finally:
+            may_end.set()
+            consumer.join()
+        engine.subscribe("q", "S//a->x")
+        assert [one.name for one in engine.subscriptions] == ["q"]
