@@ -16,7 +16,6 @@ from pyspark.sql import Row
 
 from templates.columns.columns import Column
 from templates.model.relations import BINDINGS, VALUES
-from xscl.documents.document_ids import document_name
 from xscl.engine.elsewhere import FIRST, RESULTS, Evaluated
 from xscl.shredding.arrivals import BatchPart
 from xscl.shredding.remote_bindings import RemoteBindings, compute_bindings
@@ -54,8 +53,9 @@ def parts_of(
     count = len(documents.xml)
     found = compute_bindings(replica.automaton, zip(documents.streams, documents.xml, strict=True))
     every = keyed(found.bindings, found.values["strVal"].to_pylist())
+    # One that the engine has not accepted may not stand for one on other streams.
     named = zip(documents.streams, documents.ids, strict=True)
-    names = [document_name(streams[0], one) if streams else one for streams, one in named]
+    names = ["\n".join((*streams, one)) for streams, one in named]
     table = pa.table(
         {
             "number": documents.numbers,

@@ -100,6 +100,13 @@ STORIES: dict[str, list[Step]] = {
         changed("S", 4, "ca"),
         changed(("R", "S"), 5, "ab"),
     ],
+    "brings on one stream what was known on another": [
+        subscribed("pair", "S//k->u JOIN{u=v, 9 ms} R//k->v"),
+        changed("S", 1, "a"),
+        changed(("R", "S"), 2, "a"),
+        changed("S", 3, "b"),
+        changed("R", 4, "a"),
+    ],
     "publishes instants": [
         subscribed("reader", "P//i->u JOIN{u=v, 9 min} P//i->v"),
         pushed(1),
