@@ -36,13 +36,14 @@ class Evaluated(NamedTuple):
     """The outcome of documents on executors, which have the `numbers` there, in order.
 
     `parts` are their witnesses, `results` what they complete (`RESULTS`), `cuts` rows of R_T and
-    documents with too many results.
+    documents with too many results.  Those at the places in `poison` were not read.
     """
 
     numbers: Column
     parts: Sequence[BatchPart]
     results: pa.Table
     cuts: Sequence[tuple[int, int]]
+    poison: frozenset[int] = frozenset()
 
 
 class Executors(Protocol):
@@ -63,7 +64,7 @@ class Executors(Protocol):
         """Evaluate the documents of segments of the spool; the caller is in `between`.
 
         Those at the places in `poison` are not read.  Segments that were evaluated and then not
-        consumed may come again.
+        consumed may come again, and have the same outcome.
         """
 
     def reason_here(self, qid: int) -> str:
@@ -110,8 +111,10 @@ class Numbering:
         self._known = Numbered(_NONE, _NONE, _NONE)
 
     def add(self, accepted: Numbered, oldest: int) -> None:
-        """Add the documents of a committed transaction, and forget those from before a time."""
-        # A batch that was broken off comes again; what it had then is not accepted twice.
+        """Add the documents of a transaction that ends, and forget those from before a time.
+
+        They are added before the commit, which may succeed although it is reported as failed.
+        """
         known = self._known.chosen(self._known.ts >= oldest)
         self._known = Numbered(*map(np.concatenate, zip(known, accepted, strict=True)))
 
@@ -129,6 +132,8 @@ class Numbering:
         the documents' own clocks leave.
         """
         elsewhere = state.registry.elsewhere.rows
+        if len(newcomers.numbers):  # others from there on were not committed, and come again
+            self._known = self._known.chosen(self._known.numbers < newcomers.numbers[0])
 
         def documents(numbers: Column) -> Column:
             return np.maximum(self.documents(numbers), newcomers.documents(numbers))

@@ -260,11 +260,10 @@ class Ingest:
             results = self._commit(state)
             position, joined = state.position, dataflow.joined
             self._push_size.learn(len(portion.documents), joined)
-            oldest = 0 if newcomers is None else state.oldest_elsewhere()
+            if newcomers is not None:
+                self._numbering.add(newcomers, state.oldest_elsewhere())
             laps.end("store")
         laps.end("commit")
-        if newcomers is not None:
-            self._numbering.add(newcomers, oldest)
         if joined > MANY or sum(len(one.xml) for one in portion.documents) > LARGE:
             trim_heap()
         outcome.accepted += len(accepted.arrivals)

@@ -154,6 +154,7 @@ class Consumer:
                 poison = poisonous(documents)
             self._failures += 1
             evaluated = self._executors.evaluate(numbers, documents, poison)
+            poison = evaluated.poison  # of the first time, if the store could not take them then
             self._failures = 0
             self._on_away(None)
         began = self._clock()

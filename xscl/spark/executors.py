@@ -170,9 +170,10 @@ class SparkExecutors:
         poison: Collection[int] = frozenset(),
     ) -> Evaluated:
         """Evaluate the documents of segments; raises ExecutorsAway, StoreError."""
-        if self._last is not None and self._last[0] == segments and self._plan.is_current():
-            return self._last[1]  # which the store could not take
         after, count = self._engine.host.ingest.segment, len(documents)
+        known = self._not_taken(segments)
+        if known is not None and len(known.numbers) == count:  # no erasure has come between
+            return known
         with self._failing():
             version = self._plan.update()
             if not count:  # beats
@@ -185,10 +186,17 @@ class SparkExecutors:
             numbers = np.arange(self._next, self._next + count)
             last, places = segments[-1], sorted(poison)
             offer = Offer(0, after, last, self._next, version, clock, poison=places)
-            evaluated = found_in(self._run(offer), numbers)
+            found = found_in(self._run(offer), numbers)
+            evaluated = found._replace(poison=frozenset(poison))
         self._next += count
         self._last = segments, evaluated
         return evaluated
+
+    def _not_taken(self, segments: Sequence[int]) -> Evaluated | None:
+        """Return the outcome of segments if it is there: the store could not take it."""
+        if self._last is None or self._last[0] != segments or not self._plan.is_current():
+            return None
+        return self._last[1]
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
@@ -285,7 +293,8 @@ class SparkExecutors:
     def _joining(self) -> SpoolJoin:
         """Return the processor of a query's buckets."""
         settings = StreamSettings(self._buckets, 0, "time", content=False)
-        return SpoolJoin(self._files, os.urandom(8).hex(), settings)
+        # All queries of a plan have its name: workers replace the join states of the one before.
+        return SpoolJoin(self._files, self._files.directory.name, settings)
 
     @property
     def _checkpoint(self) -> Path:

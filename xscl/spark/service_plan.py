@@ -60,10 +60,12 @@ class ServicePlan:
         return self._version
 
     def is_current(self) -> bool:
-        """Return True if all rows are where the last version has them."""
+        """Return True if all rows are where the last version has them, and may stay there."""
         with self._transactions.committed() as state:
             elsewhere = set(state.registry.elsewhere.rows.tolist())
-            return self._rows == {qid: qid in elsewhere for qid in _evaluated(state)}
+            published = set(state.subscriptions.published())
+            stays = all(self._streams[qid].isdisjoint(published) for qid in elsewhere)
+            return stays and self._rows == {qid: qid in elsewhere for qid in _evaluated(state)}
 
     def reason_here(self, qid: int) -> str:
         """Return why a row of R_T is not evaluated on executors; the caller has the lock."""
@@ -125,14 +127,14 @@ class ServicePlan:
                 return {**state.registry.stored(sorted(qids)), "witness": _numbers(own)}
 
             is_whole = not self._version or bool(removed) or self._changes >= WHOLE_AFTER
-            self._version += 1
+            version = self._version + 1  # again, if it cannot be written
             self._files.write(
-                self._version,
+                version,
                 change(added) | {"removed_row": _numbers(removed)},
                 change(rows) if is_whole else None,
             )
             self._changes = 0 if is_whole else self._changes + 1
-            self._rows = rows
+            self._version, self._rows = version, rows
 
 
 def _numbers(qids: Iterable[int]) -> pa.Table:

@@ -125,6 +125,7 @@ class SpoolReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Shred the documents of a share, and yield their parts."""
         # The processes that plan would otherwise load all of stage 1, three of them for each query.
+        from xscl.documents.document_validation import separate_invalid
         from xscl.spark.plan_replica import replica_of
         from xscl.spark.spool_parts import Arrived, parts_of
 
@@ -142,7 +143,7 @@ class SpoolReader(DataSourceStreamReader):
                 columns = [spool.columns(one.number, one.begin, one.end) for one in slices]
             read = DocumentColumns.united(columns)
             places = np.setdiff1d(np.arange(len(read)) + place, offer.poison)
-            read = read.chosen((places - place).tolist())
+            read, _ = separate_invalid(read.chosen((places - place).tolist()))
             documents = Arrived(
                 places + offer.first,
                 np.full(len(read), offer.clock),

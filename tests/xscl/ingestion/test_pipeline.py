@@ -274,7 +274,7 @@ class Remote:
         self.asked.append(segments)
         if len(self.asked) <= self.times:
             raise ExecutorsAway(f"no Java {len(self.asked)}")
-        return Evaluated(np.arange(len(documents)), (), RESULTS.empty_table(), ())
+        return Evaluated(np.arange(len(documents)), (), RESULTS.empty_table(), (), poison)
 
     def stop(self) -> None:
         self.stopped = True

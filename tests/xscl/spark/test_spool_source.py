@@ -7,7 +7,8 @@ import pickle
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -24,10 +25,13 @@ from pyspark.sql.types import StructType
 
 import xscl
 from tests.xscl.spark.bucket_executors import BucketExecutors, EngineWithExecutors
+from xscl.errors import StoreError
 from xscl.ingestion.engine_sink import EngineSink
-from xscl.ingestion.pipeline import Consumer
-from xscl.spark import spool_source
+from xscl.ingestion.pipeline import SUSPICIOUS, Consumer
+from xscl.spark import spool_source, streaming
 from xscl.spark.spool_source import Offer, Slice, SpoolReader, SpoolSource, shares
+from xscl.store.store import Store
+from xscl.time_format import LATEST
 
 AGAIN = "S//a->x FOLLOWED BY{x = y, 10} S//a->y"
 
@@ -221,6 +225,112 @@ def test_what_the_store_could_not_take_is_not_evaluated_again(
     life.consumer.run_once()
     assert [(offer.after, offer.last) for offer in offered] == [(0, 1), (1, 2)]
     assert life.found == [("d0", "d1"), ("d0", "d2"), ("d1", "d2")]
+    life.executors.close()
+    life.engine.close()
+
+
+def test_documents_are_joined_whose_commit_was_reported_as_failed() -> None:
+    engines: list[xscl.Engine] = [xscl.Engine(), EngineWithExecutors()]
+    for engine in engines:
+        with engine:
+            engine.subscribe("again", AGAIN)
+            engine.push(document(0))
+            with pytest.MonkeyPatch.context() as failing:
+                failing.setattr(Store, "transaction", _committed_and_failed)
+                with pytest.raises(StoreError, match="reported"):
+                    engine.push(document(1))
+            engine.push(document(2))
+            found = [match.documents for match in engine.matches()]
+            assert found == [("d0", "d1"), ("d0", "d2"), ("d1", "d2")]
+
+
+@contextmanager
+def _committed_and_failed(store: Store) -> Iterator[None]:
+    with store._database.transaction():
+        yield
+    raise StoreError("reported as failed")
+
+
+def test_invalid_documents_hide_none() -> None:
+    """Another one with the same id and text may be valid."""
+    with EngineWithExecutors() as engine:
+        engine.subscribe("again", AGAIN)
+        pushed = engine.push([document(0), document(1, time=LATEST + 1)])
+        assert pushed.rejected == 1
+        assert len(engine.push(document(1))) == 1
+
+
+def test_documents_that_end_a_process_are_left_out_again(
+    spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the store could not take what executors had found in the others."""
+    life = Life(tmp_path, spool)
+    life.engine.subscribe("again", AGAIN)
+    fill(spool, 3)
+    monkeypatch.setattr("xscl.ingestion.pipeline.poisonous", lambda documents: frozenset({1}))
+    life.consumer._failures = SUSPICIOUS
+    with monkeypatch.context() as failing:
+        failing.setattr(type(life.engine.host.ingest), "_commit", None)
+        with pytest.raises(TypeError):
+            life.consumer.run_once()
+    life.consumer.run_once()
+    assert life.found == [("d0", "d2")]
+    assert life.engine.sql("SELECT id FROM rejected").to_pylist() == [{"id": "d1"}]
+    life.executors.close()
+    life.engine.close()
+
+
+def test_a_publisher_that_comes_before_segments_are_taken_again_is_heard(
+    spool: Spool, tmp_path: Path
+) -> None:
+    life = Life(tmp_path, spool)
+    life.engine.subscribe("again", AGAIN.replace("S//", "P//"))
+    life.engine.subscribe("alone", "S//a->x")
+    fill(spool, 1)
+    life.consumer.run_once()
+    spool.append([document(1), document(2)], 0)
+    with pytest.MonkeyPatch.context() as failing:
+        failing.setattr(type(life.engine.host.ingest), "_commit", None)
+        with pytest.raises(TypeError):
+            life.consumer.run_once()
+    # It shares a row of R_T with the one before.
+    life.engine.subscribe("passed", "SELECT <a>{string(x)}</a> FROM S//a->x PUBLISH P")
+    life.consumer.run_once()
+    assert len(life.engine.matches("again")) == 1
+    life.executors.close()
+    life.engine.close()
+
+
+def test_a_plan_that_could_not_be_written_is_written_whole(
+    spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = Life(tmp_path, spool)
+    life.engine.subscribe("again", AGAIN)
+    fill(spool, 2)
+    for _ in range(2):
+        with monkeypatch.context() as failing:
+            failing.setattr("xscl.spark.plan_files.write_durably", None)
+            with pytest.raises(TypeError):
+                life.consumer.run_once()
+    life.consumer.run_once()
+    assert life.found == [("d0", "d1")]
+    life.executors.close()
+    life.engine.close()
+
+
+def test_queries_that_begin_again_replace_the_join_states_in_workers(
+    spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "_live", {})
+    life = Life(tmp_path, spool)
+    monkeypatch.setattr(life.executors._random, "random", lambda: 1.0)  # workers lose nothing
+    life.engine.subscribe("again", AGAIN)
+    for number in range(5):
+        spool.append([document(number)], 0)
+        life.executors._end()
+        life.consumer.run_once()
+    assert len(life.found) == 10
+    assert len(streaming._live) <= 4
     life.executors.close()
     life.engine.close()
 
