@@ -293,7 +293,7 @@ class Life:
         engine = self.engine
         yield _shown(engine.matches())
         for one in engine.subscriptions:
-            yield one.name, engine.stopped(one.name), one.since
+            yield one.name, engine.stopped(one.name)
         rows = "SELECT stream, id, reason FROM rejected ORDER BY ALL"
         yield engine.sql(rows).to_pylist()
 
