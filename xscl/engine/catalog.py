@@ -223,7 +223,6 @@ class Catalog:
         with self._transactions.change() as state:
             state.registration.register(compiled, updates, state.documents.next)
 
-    @_registers
     def edit(
         self,
         name: str,
@@ -235,8 +234,20 @@ class Catalog:
         paused: bool | None = None,
     ) -> Subscription:
         """Change a subscription as `Engine.edit` does, in one transaction."""
-        if paused:  # the matches of its past come before its pause
+        if paused:  # the matches of its past come before its pause; documents do not wait for them
             self._complete_past(name)
+        return self._edit(name, query, updates, language, rename, paused)
+
+    @_registers
+    def _edit(
+        self,
+        name: str,
+        query: str | None,
+        updates: bool | None,
+        language: str | None,
+        rename: str | None,
+        paused: bool | None,
+    ) -> Subscription:
         with self._transactions.committed(), self._transactions.paused():
             one = self._state.subscriptions[name]
             text = one.query if query is None else query
