@@ -31,7 +31,7 @@ from xscl.engine.backup import Backup, back_up
 from xscl.engine.facade import Engine
 from xscl.engine.ingest import PushResult
 from xscl.errors import NameTaken, UnknownSubscription, XsclError
-from xscl.ingestion.data_directory import DataDirectory
+from xscl.ingestion.data_directory import DataDirectory, clear_executors
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
 from xscl.inspection.diagnosis import Diagnosis
@@ -509,6 +509,7 @@ class LocalService:
         """Erase a user with all data."""
         with self._data_of(name) as data, Spool(self.home.spool) as spool:
             data.erase(self.unsubscribe, spool)
+        clear_executors(self.home.spark)
 
     @contextmanager
     def _data_of(self, name: str) -> Iterator[UserData]:

@@ -25,6 +25,7 @@ import fcntl
 import json
 import os
 import shlex
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -257,6 +258,21 @@ class DataDirectory:
             return False
         written = self.read_status() or {}
         return written.get("pid") != holder.pid or written.get("address") == ""
+
+
+_OF_EXECUTORS = ("plan-*", "checkpoint", "local", "offer*", "past.arrow")
+
+
+def clear_executors(directory: Path) -> None:
+    """Delete what executors read and write in their directory, but messages; none are running.
+
+    It has texts of documents, and a process that is killed leaves it.
+    """
+    for path in (one for pattern in _OF_EXECUTORS for one in directory.glob(pattern)):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 _NAMES = _FILES | {one.name for one in vars(DataDirectory).values() if isinstance(one, _Part)}

@@ -42,7 +42,12 @@ from xscl.engine.facade import Engine
 from xscl.engine.heap_trim import limit_arenas
 from xscl.errors import StoreError
 from xscl.ingestion.consumer_watch import ConsumerStall, ConsumerWatch
-from xscl.ingestion.data_directory import SERVICE, DataDirectory, DataDirectoryError
+from xscl.ingestion.data_directory import (
+    SERVICE,
+    DataDirectory,
+    DataDirectoryError,
+    clear_executors,
+)
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.executors_watch import STARTING, Away, ExecutorsWatch
 from xscl.ingestion.heartbeat import Heartbeat
@@ -412,6 +417,7 @@ class Service:
         sinking = EngineSink(engine, hand_on, hold, attempts, tells=False, on_committed=note)
         with sinking as sink:
             if self._serving.master is None:
+                clear_executors(self._home.spark)
                 yield Consumer(spool, sink)
             else:
                 with self._on_spark(self._serving.master, engine) as executors:

@@ -31,6 +31,7 @@ from feeds.documents import DocumentColumns
 from xscl.engine.elsewhere import FIRST, RESULTS, Evaluated
 from xscl.engine.facade import Engine
 from xscl.errors import XsclError
+from xscl.ingestion.data_directory import clear_executors
 from xscl.ingestion.pipeline import ExecutorsAway, PipelineError
 from xscl.spark.bound import SHARES_TYPE
 from xscl.spark.error_report import reason_of
@@ -40,7 +41,6 @@ from xscl.spark.probe import probe
 from xscl.spark.service_plan import ServicePlan
 from xscl.spark.session import (
     JAVA_ENDED,
-    LOCAL,
     REPEATABLE,
     end_session,
     java_has_ended,
@@ -107,7 +107,7 @@ class SparkExecutors:
         self._began = self._took = 0.0  # the query: when, and after how many seconds
         self._last: tuple[Sequence[int], Evaluated] | None = None
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._clear()
+        clear_executors(self._directory)
         self._plan_again()
         engine.host.transactions.executors = self
         # Py4J logs what fails by the root logger, which prints it if nobody has given it a handler.
@@ -229,14 +229,14 @@ class SparkExecutors:
         with self._engine.host.transactions.committed() as state:
             oldest, clock = state.oldest_elsewhere(), state.documents.clock
             docs = documents_from(state.store, oldest)
-        past = self._directory / "past.arrow"
         for start in range(0, len(docs), PORTION):
             with self._engine.host.transactions.committed() as state:
                 rows = kept_rows(state.store, docs[start : start + PORTION]).select(_PAST)
-            with pa.OSFile(str(past), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+            past = str(self._past)
+            with pa.OSFile(past, "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
                 writer.write_table(rows)
-            self._run(Offer(version=version, clock=clock, past=str(past)))
-        past.unlink(missing_ok=True)
+            self._run(Offer(version=version, clock=clock, past=past))
+        self._past.unlink(missing_ok=True)
         segment = self._engine.host.ingest.segment
         self._last = [segment], Evaluated(_NOTHING, (), RESULTS.empty_table(), ())
         self._began = time.monotonic()
@@ -300,6 +300,10 @@ class SparkExecutors:
     def _checkpoint(self) -> Path:
         return self._directory / "checkpoint"
 
+    @property
+    def _past(self) -> Path:
+        return self._directory / "past.arrow"
+
     def _offer(self, offer: Offer) -> None:
         """Write the file of an offer."""
         path = self._directory / "offer"
@@ -338,14 +342,14 @@ class SparkExecutors:
         Files of shuffles and states may have what was erased.  The caller is in `changing`.
         """
         self._end()
-        self._clear()
+        clear_executors(self._directory)
         self._plan_again()
 
     def close(self) -> None:
         """End the query and the session, and delete their files."""
         self._engine.host.transactions.executors = None
         self._end()
-        self._clear()
+        clear_executors(self._directory)
 
     def _end_query(self) -> None:
         query, self._query = self._query, None
@@ -354,19 +358,13 @@ class SparkExecutors:
             with suppress(PySparkException, Py4JError, OSError):  # Java may have ended
                 query.stop()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
+        self._past.unlink(missing_ok=True)
 
     def _end(self) -> None:
         self._end_query()
         session, self._session = self._session, None
         if session is not None:
             end_session(session)
-
-    def _clear(self) -> None:
-        """Delete the files that executors read."""
-        for path in (*self._directory.glob("plan-*"), self._checkpoint, self._directory / LOCAL):
-            shutil.rmtree(path, ignore_errors=True)
-        for name in ("past.arrow", "offer"):
-            (self._directory / name).unlink(missing_ok=True)
 
 
 _NOTHING = np.empty(0, np.int64)

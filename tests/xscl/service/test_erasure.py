@@ -228,6 +228,22 @@ def test_documents_that_wait_are_erased_before_they_are_consumed(place: DataDire
     assert rejected == [{"reason": "no_stream", "beginning": "<erased/>"}]
 
 
+@pytest.mark.parametrize("command", ["user erase alice --yes", "serve --once"])
+def test_files_of_executors_that_were_killed_are_deleted(
+    place: DataDirectory, command: str
+) -> None:
+    place.create()
+    with Engine(place.database) as engine, closing(engine.host.connect()) as store:
+        Accounts(store).make("alice")
+    for name in ("plan-1/current", "checkpoint/metadata", "local/blockmgr-1/0c/shuffle_0_0_0.data"):
+        (place.spark / name).parent.mkdir(parents=True)
+        (place.spark / name).touch()
+    for name in ("past.arrow", "offer", "offer.tmp", "spark.log"):
+        (place.spark / name).touch()
+    assert called(*command.split(), "--data", str(place.path)).exit_code == 0
+    assert [path.name for path in place.spark.iterdir()] == ["spark.log"]
+
+
 def test_an_erasure_waits_for_what_was_read_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xscl.service.user_data._PATIENCE", 0.1)
     nothing: Any = None
