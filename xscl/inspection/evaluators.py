@@ -18,7 +18,7 @@ ReasonHere: TypeAlias = Callable[[int], str]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a join is evaluated: on executors by the equality `lead`, or here for a `reason`."""
+    """The evaluator of a join: executors by the equality `lead`, or the engine for a `reason`."""
 
     lead: str = ""
     reason: str = ""

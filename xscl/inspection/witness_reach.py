@@ -36,7 +36,7 @@ def documents_seen(
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far back the witnesses of pairs of variables reach; columns are by number of pair.
+    """The reach of the witnesses of pairs of variables; columns are by number of pair.
 
     Each of the `spans` of a pair is a first document and a retention in ticks, and a witness stays
     as long as it is in one of them.  It has a value from the document `valued` on.

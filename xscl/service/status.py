@@ -66,7 +66,7 @@ _UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s"
 
 @dataclass(frozen=True, slots=True)
 class ExecutorsStatus:
-    """How many distinct joins executors evaluate, and the engine `here`; filters are among them.
+    """The number of distinct joins on executors, and in the engine (`here`) with filters.
 
     A query of several joins or disjuncts has as many here.  `away` is None while they are there.
     """

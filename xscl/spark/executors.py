@@ -223,7 +223,7 @@ class SparkExecutors:
         """Begin a query, with the kept documents of the longest window; return its version."""
         began = time.monotonic()
         self._end_query()
-        version = self._plan.update(anew=True)
+        version = self._plan.update(is_rebuild=True)
         self._offer(Offer())
         self._start_query()
         with self._engine.host.transactions.committed() as state:

@@ -42,18 +42,18 @@ class ServicePlan:
         self._streams: dict[int, frozenset[str]] = {}  # of each row that executors can evaluate
         self._version = self._changes = 0
 
-    def update(self, *, anew: bool = False) -> int:
+    def update(self, *, is_rebuild: bool = False) -> int:
         """Divide new rows of R_T, write the plan if it has changed, and return its version.
 
-        If they begin `anew`, executors get all kept documents next.
+        With `is_rebuild`, executors get all kept documents next.
         """
         state = self._transactions.state
         registry, elsewhere, subscribed = self._known
         is_known = elsewhere is state.registry.elsewhere and subscribed == state.subscriptions.state
-        if anew or not is_known:
+        if is_rebuild or not is_known:
             # One that was loaded again may give numbers again.
             known = self._rows if registry is state.registry else {}
-            self._divide(known.keys(), anew=anew)
+            self._divide(known.keys(), is_rebuild=is_rebuild)
             self._write(known)
             state = self._transactions.state
             self._known = state.registry, state.registry.elsewhere, state.subscriptions.state
@@ -81,7 +81,7 @@ class ServicePlan:
 
     # -- Division --------------------------------------------------------------------------
 
-    def _divide(self, known: Set[int], *, anew: bool) -> None:
+    def _divide(self, known: Set[int], *, is_rebuild: bool) -> None:
         """Designate equalities of new rows, and recall rows that executors cannot evaluate more."""
         with self._transactions.change() as state:
             registry = state.registry
@@ -99,10 +99,10 @@ class ServicePlan:
             if elsewhere - able:
                 recall(state, elsewhere - able)
             able -= elsewhere | pending
-            new = able if anew else able - known - older
+            new = able if is_rebuild else able - known - older
             registry.designate(designated(registry, sorted(new), lambda: _sample(state)))
             self.is_behind = len(able) > len(new)
-            if anew:
+            if is_rebuild:
                 forget_witnesses(state)
 
     def _examine(self, state: EngineState, known: Set[int]) -> None:

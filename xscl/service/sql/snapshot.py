@@ -43,7 +43,7 @@ _NAME = b"name"
 
 
 class Parts(Flag):
-    """What is made on demand: values of the newest matches, relations of joins elsewhere."""
+    """Parts that are made on demand: values of the newest matches, relations of joins elsewhere."""
 
     NONE = 0
     VALUES = auto()
