@@ -55,6 +55,9 @@ from xscl.store.queries.past import kept_rows
 _log = logging.getLogger(__name__)
 
 _TICK = 0.1  # seconds between two looks at whether the query has ended
+_ALONE = 60.0
+"""Seconds without executors after which a micro-batch is given up, so that registrations go on."""
+
 _PAST = ("doc", "clock", "ts", "streams", "given", "xml")
 _TURN = 0.5
 """Seconds for which the next batch lets registrations pass that wait for the one before."""
@@ -320,6 +323,7 @@ class SparkExecutors:
     def _take(self) -> pa.Table:
         """Return the rows of `SHARES` of the next micro-batch, of which each offer has one."""
         assert self._query is not None, "it was begun"
+        seen = time.monotonic()
         while not self._stopping.is_set():
             try:
                 return self._found.get(timeout=_TICK)
@@ -328,7 +332,18 @@ class SparkExecutors:
                     failure = self._query.exception()
                     reason = "the query has ended" if failure is None else reason_of(failure)
                     raise ExecutorsAway(f"Spark's executors are away: {reason}") from failure
+                if self._has_executors():
+                    seen = time.monotonic()
+                elif time.monotonic() - seen > _ALONE:
+                    raise ExecutorsAway(f"Spark's master {self._master} has no executors") from None
         raise ExecutorsAway("the service ends")
+
+    def _has_executors(self) -> bool:
+        """Return True if there are executors; Spark itself would wait for them for ever."""
+        assert self._session is not None, "there is a query"
+        context = self._session.sparkContext._jsc.sc()
+        # The first of its block managers is the driver's.
+        return bool(context.isLocal()) or context.getExecutorMemoryStatus().size() > 1
 
     # -- The end ---------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
 pytest.importorskip("pandas", reason="the extra xscl[spark] is not installed")
 
 from tests.xscl.spark.bucket_executors import EngineWithExecutors
+from xscl.ingestion.pipeline import ExecutorsAway
 from xscl.spark import executors
 from xscl.spark.executors import SparkExecutors
 from xscl.spark.spool_source import Offer
@@ -30,6 +31,7 @@ import xscl
 from feeds.documents import DocumentColumns
 from feeds.spool import Spool
 from xscl.documents.consumed_offsets import SPOOL, BatchKey
+from xscl.ingestion.pipeline import ExecutorsAway
 from xscl.spark.executors import SparkExecutors
 
 if __name__ == "__main__":
@@ -79,6 +81,24 @@ def test_the_first_micro_batch_has_no_documents(
         documents = MagicMock()
         monkeypatch.setattr(executors, "_offer", lambda offer: taking[0](documents, 1))
         assert executors._run(Offer()) is documents.toArrow()
+        executors.close()
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_micro_batch_waits_for_executors_no_longer_than_there_are_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int
+) -> None:
+    monkeypatch.setattr("xscl.spark.executors._ALONE", 0.0)
+    with xscl.Engine() as engine:
+        executors = SparkExecutors("spark://head", engine, tmp_path / "spool", tmp_path / "spark")
+        executors._query, executors._session = MagicMock(), MagicMock()
+        java = executors._session.sparkContext._jsc.sc()
+        java.isLocal.return_value = False
+        java.getExecutorMemoryStatus().size.return_value = 1 + left
+        threading.Timer(0.5, executors.stop).start()
+        expected = "the service ends" if left else "Spark's master spark://head has no executors"
+        with pytest.raises(ExecutorsAway, match=expected):
+            executors._run(Offer())
         executors.close()
 
 
