@@ -90,6 +90,11 @@ class Backfills:
         with self._changed:
             self._changed.notify_all()
 
+    def await_running(self) -> None:
+        """Wait until the backfill that runs is complete, if one does."""
+        with self._running:
+            return
+
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the lock of the engine while no backfill runs, for one that may not be cut."""

@@ -363,7 +363,6 @@ class Catalog:
         with self._transactions.lock:
             return has_documents(self._transactions.store, streams)
 
-    @_registers
     def subscribe_from(
         self,
         name: str,
@@ -378,11 +377,19 @@ class Catalog:
         They are those of `since`, or of a history.  Returns the number of the backfill to complete;
         None if it is complete, as it is for a query of events whose rows others may read.
         """
+        if language != XSCL:
+            self._expect_valid(name, query, language)
+            self.backfills.await_running()  # documents do not wait for it
+        return self._begin_from(name, query, updates, language, since)
+
+    @_registers
+    def _begin_from(
+        self, name: str, query: str, updates: bool, language: str, since: str | int | None
+    ) -> int | None:
         if language == XSCL:
             (number,) = self._begin([(name, query)], updates, since, acknowledged=True)
             self.backfills.completion(number)
             return number
-        self._expect_valid(name, query, language)
         with self.backfills.exclusive():
             number = self._begin_events(name, query, language, updates, since)
             if self._state.subscriptions[name].publish is not None:
