@@ -59,6 +59,7 @@ _ALONE = 60.0
 """Seconds without executors after which a micro-batch is given up, so that registrations go on."""
 
 _PAST = ("doc", "clock", "ts", "streams", "given", "xml")
+_NO_QUERY = -1
 _TURN = 0.5
 """Seconds for which the next batch lets registrations pass that wait for the one before."""
 
@@ -108,7 +109,8 @@ class SparkExecutors:
         self._offered = Offer()
         self._next = FIRST  # the number of the next document
         self._began = self._took = 0.0  # the query: when, and after how many seconds
-        self._last: tuple[Sequence[int], Evaluated] | None = None
+        self._reached = _NO_QUERY  # the segment up to which the query has all documents
+        self._last: tuple[Sequence[int], Evaluated] | None = None  # what it evaluated
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         clear_executors(self._directory)
         self._plan_again()
@@ -180,10 +182,10 @@ class SparkExecutors:
         with self._failing():
             version = self._plan.update()
             if not count:  # beats
-                self._last = segments, Evaluated(_NOTHING, (), RESULTS.empty_table(), ())
-                return self._last[1]
-            reached = -1 if self._query is None or self._last is None else self._last[0][-1]
-            if reached != after or self._is_due():
+                if self._reached == after:
+                    self._reached = segments[-1]
+                return Evaluated(_NOTHING, (), RESULTS.empty_table(), ())
+            if self._reached != after or self._is_due():
                 version = self._begin()
             clock = self._engine.host.state.documents.clock
             numbers = np.arange(self._next, self._next + count)
@@ -192,7 +194,7 @@ class SparkExecutors:
             found = found_in(self._run(offer), numbers)
             evaluated = found._replace(poison=frozenset(poison))
         self._next += count
-        self._last = segments, evaluated
+        self._reached, self._last = last, (segments, evaluated)
         return evaluated
 
     def _not_taken(self, segments: Sequence[int]) -> Evaluated | None:
@@ -240,8 +242,7 @@ class SparkExecutors:
                 writer.write_table(rows)
             self._run(Offer(version=version, clock=clock, past=past))
         self._past.unlink(missing_ok=True)
-        segment = self._engine.host.ingest.segment
-        self._last = [segment], Evaluated(_NOTHING, (), RESULTS.empty_table(), ())
+        self._reached = self._engine.host.ingest.segment
         self._began = time.monotonic()
         self._took = self._began - began
         return version
@@ -368,7 +369,7 @@ class SparkExecutors:
 
     def _end_query(self) -> None:
         query, self._query = self._query, None
-        self._last = None
+        self._reached, self._last = _NO_QUERY, None
         if query is not None:
             with suppress(PySparkException, Py4JError, OSError):  # Java may have ended
                 query.stop()

@@ -301,6 +301,28 @@ def test_a_publisher_that_comes_before_segments_are_taken_again_is_heard(
     life.engine.close()
 
 
+def test_beats_do_not_stand_for_documents_that_a_query_had_in_vain(
+    spool: Spool, tmp_path: Path
+) -> None:
+    """The next documents come to a query that begins again."""
+    life = Life(tmp_path, spool)
+    life.engine.subscribe("again", AGAIN)
+    fill(spool, 1)
+    life.consumer.run_once()
+    spool.beat(0)
+    spool.append([document(1)], 0)
+    with pytest.MonkeyPatch.context() as failing:
+        failing.setattr(type(life.engine.host.ingest), "_commit", None)
+        with pytest.raises(TypeError):
+            life.consumer.run_once()
+    for segment in (2, 3):
+        with life.executors.between():
+            life.consumer._consume([segment])
+    assert life.found == [("d0", "d1")]
+    life.executors.close()
+    life.engine.close()
+
+
 def test_a_plan_that_could_not_be_written_is_written_whole(
     spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
