@@ -109,9 +109,14 @@ class Backfills:
         `until` is a time of `time.monotonic`.  Raises TooLong after it, and if one `is_bounded` for
         one that is too large; Stopping after `end`.
         """
-        with self._running:
+        seconds = -1 if until is None else max(0.0, until - time.monotonic())
+        if not self._running.acquire(timeout=seconds):
+            raise TooLong
+        try:
             while (following := self._following(number)) is not None:
                 self._run(following, until, is_bounded)
+        finally:
+            self._running.release()
         self._resolve()
 
     # -- For a service ---------------------------------------------------------------------
