@@ -202,7 +202,8 @@ class Consumer:
             return waiting  # not opened twice: the first one is taken, whatever is in it
         batch: list[int] = []
         rows = size = 0
-        most = self._sizing.documents >> self._failures  # which may have been too many results
+        # Halved for each failure of executors: they may have found too many results.
+        most = self._sizing.documents >> self._failures
         for number in waiting:
             if batch and rows >= most:
                 break

@@ -238,6 +238,7 @@ class SparkExecutors:
             with self._engine.host.transactions.committed() as state:
                 rows = kept_rows(state.store, docs[start : start + PORTION]).select(_PAST)
             past = str(self._past)
+            self._past.unlink(missing_ok=True)  # a task that lags may have mapped the one before
             with pa.OSFile(past, "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
                 writer.write_table(rows)
             self._run(Offer(version=version, clock=clock, past=past))

@@ -85,6 +85,7 @@ class ServicePlan:
         """Designate equalities of new rows, and recall rows that executors cannot evaluate more."""
         with self._transactions.change() as state:
             registry = state.registry
+            # Rows whose history is still being read, and others that see earlier documents.
             pending, older = set[int](), set[int]()
             latest = latest_document(state.store)
             for one in state.subscriptions:
