@@ -209,6 +209,7 @@ class Service:
         No HTTP API runs.  Raises DiskFull instead of waiting for room.
         """
         fetching, self._ends = self._fetching, True
+        self._home.create()
         self.room.refuse()
         with self._opened() as (engine, outbox, spool, store):
             with FeedRepository(engine, self._home.spool) as feeds:

@@ -368,6 +368,13 @@ def test_a_look_that_fails_does_not_end_it(
     assert waiting(place) == 0
 
 
+def test_once_makes_a_data_directory_as_a_service_does(tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    done = called("serve", "--once", "--no-spark", "--data", str(new))
+    assert done.exit_code == 0, done.output
+    assert DataDirectory(new).exists()
+
+
 def test_a_batch_that_comes_twice_is_heard_once() -> None:
     found: list[int] = []
     with Engine() as engine:
