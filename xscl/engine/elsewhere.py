@@ -19,6 +19,7 @@ from templates.columns.columns import Column, among
 from templates.model.result_bound import Cut
 from xscl.documents.document_log import AcceptedDocuments
 from xscl.engine.state import EngineState
+from xscl.errors import XsclError
 from xscl.inspection.backfill import witnesses
 from xscl.planning.planned_subscriptions import is_leaf
 from xscl.shredding.arrivals import Arrivals, BatchPart
@@ -46,6 +47,18 @@ class Evaluated(NamedTuple):
     poison: frozenset[int] = frozenset()
 
 
+class DocumentsUnderWay(XsclError):
+    """Executors have documents for so long that a registration does not wait for them."""
+
+    code = "busy"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"nothing was changed: documents are on Spark's executors for more than {seconds:g} s",
+            hint="try again later; 'xscl status' says whether executors are there",
+        )
+
+
 class Executors(Protocol):
     """The evaluator of stage 1, and of rows of R_T with a designated equality."""
 
@@ -53,7 +66,10 @@ class Executors(Protocol):
         """Return the context of a batch of documents; entering it raises ExecutorsAway."""
 
     def changing(self) -> AbstractContextManager[None]:
-        """Return a context in which no documents are under way, for what they depend on."""
+        """Return a context in which no documents are under way, for what they depend on.
+
+        Raises DocumentsUnderWay.
+        """
 
     def evaluate(
         self,

@@ -28,9 +28,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from feeds.documents import DocumentColumns
-from xscl.engine.elsewhere import FIRST, RESULTS, Evaluated
+from xscl.engine.elsewhere import FIRST, RESULTS, DocumentsUnderWay, Evaluated
 from xscl.engine.facade import Engine
-from xscl.errors import XsclError
 from xscl.ingestion.data_directory import clear_executors
 from xscl.ingestion.pipeline import ExecutorsAway, PipelineError
 from xscl.spark.bound import SHARES_TYPE
@@ -71,18 +70,6 @@ SHARE = 20
 """Of the time at most a part in so many is spent on queries that begin again, so that joins move.
 
 A subscription with a history is evaluated by the engine until then."""
-
-
-class DocumentsUnderWay(XsclError):
-    """Executors have documents for so long that a registration does not wait for them."""
-
-    code = "busy"
-
-    def __init__(self) -> None:
-        super().__init__(
-            f"nothing was changed: documents are on Spark's executors for more than {PATIENCE:g} s",
-            hint="try again later; 'xscl status' says whether executors are there",
-        )
 
 
 class SparkExecutors:
@@ -149,7 +136,7 @@ class SparkExecutors:
         finally:
             self._waiting -= 1
         if not is_ours:
-            raise DocumentsUnderWay
+            raise DocumentsUnderWay(PATIENCE)
         try:
             yield
         finally:

@@ -19,6 +19,7 @@ from feeds.formats.opml import read_list
 from feeds.spool import SpoolError
 from xscl.delivery.outbox.endpoints import UnknownEndpoint
 from xscl.engine.disk_guard import DiskFull
+from xscl.engine.elsewhere import DocumentsUnderWay
 from xscl.errors import (
     DocumentError,
     EvaluationFailed,
@@ -185,7 +186,10 @@ _STATUS: Mapping[int, tuple[type[XsclError], ...]] = {
     404: (UnknownSubscription, UnknownToken, UnknownEndpoint),
     409: (NameTaken, StreamCycle, StreamsTooDeep, StreamInUse),
     422: (QueryError, BadName, WrongTag, WrongLabel, WrongStreamName, RowError, TooLong, SqlError),
-    429: (SqlBusy, IntakeFull, TooManyConcurrent, RateExceeded, BackupInProgress, ErasureWaits),
+    429: (
+        *(SqlBusy, IntakeFull, TooManyConcurrent, RateExceeded, BackupInProgress, ErasureWaits),
+        DocumentsUnderWay,
+    ),
     503: (Unavailable, DiskFull, Stopping, StoreError, EvaluationFailed),
 }
 

@@ -19,6 +19,7 @@ pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
 pytest.importorskip("pandas", reason="the extra xscl[spark] is not installed")
 
 from tests.xscl.spark.bucket_executors import EngineWithExecutors
+from xscl.engine.elsewhere import DocumentsUnderWay
 from xscl.ingestion.pipeline import ExecutorsAway
 from xscl.spark import executors
 from xscl.spark.executors import SparkExecutors
@@ -129,7 +130,7 @@ def test_a_registration_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) 
         consumer.start()
         is_held.wait()
         try:
-            with pytest.raises(executors.DocumentsUnderWay, match="nothing was changed"):
+            with pytest.raises(DocumentsUnderWay, match="nothing was changed"):
                 engine.subscribe("q", "S//a->x")
         finally:
             may_end.set()
