@@ -34,7 +34,7 @@ from benchmarks.harness import (
 from benchmarks.rss import STAGES
 from feeds.documents import Document
 from feeds.spool import Spool
-from xscl.engine.elsewhere import Executors
+from xscl.engine.executors import Executors
 from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer

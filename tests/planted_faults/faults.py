@@ -994,14 +994,14 @@ _SPARK = (
     ),
     Fault(
         "results of executors ignore the clock of an arrival",
-        "xscl/engine/elsewhere.py",
+        "xscl/engine/executors.py",
         "<= keeps[place]",
         "<= keeps[place] + 100",
         (f"{_SPOOL_SOURCE}::test_results_of_executors_are_those_of_an_engine",),
     ),
     Fault(
         "executors join versions of one document",
-        "xscl/engine/elsewhere.py",
+        "xscl/engine/executors.py",
         "stays[stays] = ~_are_versions(",
         "stays[stays] = True | _are_versions(",
         (f"{_SPOOL_SOURCE}::test_results_of_executors_are_those_of_an_engine",),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from xscl.documents.results import XSCL, Backfill, Subscription
 from xscl.documents.retention import Retention
-from xscl.engine.elsewhere import recall
+from xscl.engine.executors import recall
 from xscl.engine.heap_trim import trim_heap
 from xscl.engine.histories import DAYS, DOCUMENTS, MATCHES, bound_to
 from xscl.engine.state import EngineState

@@ -20,7 +20,7 @@ from templates.model.relations import INFINITE
 from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.documents.document_log import AcceptedDocuments
 from xscl.documents.document_validation import Refusal, expect_valid
-from xscl.engine.elsewhere import Evaluated, Numbered, Numbering, recall
+from xscl.engine.executors import Evaluated, Numbered, Numbering, recall
 from xscl.engine.heap_trim import LARGE, MANY, trim_heap
 from xscl.engine.match_log import MatchLog
 from xscl.engine.state import EngineState

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 
-from xscl.engine.elsewhere import Executors
+from xscl.engine.executors import Executors
 from xscl.engine.state import EngineState, Settings
 from xscl.errors import StoreError
 from xscl.gc_control import paused, settle, unsettle

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from feeds.documents import Document
 from feeds.faultpoints import reached
 from xscl.documents.consumed_offsets import BatchKey
-from xscl.engine.elsewhere import Evaluated
+from xscl.engine.executors import Evaluated
 from xscl.engine.facade import Engine
 from xscl.engine.ingest import PushResult
 from xscl.ingestion.quarantine import BatchAttempts, poisonous

@@ -1,4 +1,4 @@
-"""What a service knows of its executors: whether they are away, since when and why.
+"""The availability of a service's executors: the start of an outage and its reason.
 
 It works without the engine's lock, which a long push holds.
 """

@@ -21,7 +21,7 @@ from feeds.spool import Spool
 from feeds.spool_note import note_consumed
 from xscl.documents.consumed_offsets import SPOOL, BatchKey, Beat
 from xscl.engine.batch_size import Sizing
-from xscl.engine.elsewhere import Evaluated, Executors
+from xscl.engine.executors import Evaluated, Executors
 from xscl.errors import XsclError
 from xscl.ingestion.quarantine import poisonous
 
@@ -29,7 +29,7 @@ BATCH = 10_000
 """The most documents after which a batch is closed, with their segment."""
 
 SECONDS = 1.0
-"""What a batch without executors may take; it is closed after fewer documents if need be."""
+"""The target time of a batch without executors, in seconds, which bounds its documents."""
 
 BATCH_BYTES = 16_000_000
 """The most bytes in a batch of several segments.

@@ -37,7 +37,7 @@ from xscl.documents.consumed_offsets import BatchKey
 from xscl.documents.results import Subscription
 from xscl.documents.retention import changed_retention
 from xscl.engine.disk_guard import LEAST, DiskGuard
-from xscl.engine.elsewhere import Executors
+from xscl.engine.executors import Executors
 from xscl.engine.facade import Engine
 from xscl.engine.heap_trim import limit_arenas
 from xscl.errors import StoreError

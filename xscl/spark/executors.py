@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from feeds.documents import DocumentColumns
-from xscl.engine.elsewhere import FIRST, RESULTS, DocumentsUnderWay, Evaluated
+from xscl.engine.executors import FIRST, RESULTS, DocumentsUnderWay, Evaluated
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import clear_executors
 from xscl.ingestion.pipeline import ExecutorsAway, PipelineError

@@ -8,10 +8,12 @@ reaches them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Set
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from xscl.engine.elsewhere import recall
+from templates.registry.registry import Elsewhere, Registry
+from xscl.engine.executors import recall
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.language.parser import parse_block
@@ -27,6 +29,14 @@ SAMPLE = 500
 """The newest documents, from which the designated equality of a join is chosen."""
 
 
+class _Seen(NamedTuple):
+    """The state of an engine that the last version of a plan describes."""
+
+    registry: Registry | None
+    elsewhere: Elsewhere | None
+    subscribed: tuple[int, int] | None
+
+
 class ServicePlan:
     """Writes the plan of an engine; used by one thread, which excludes registrations.
 
@@ -37,7 +47,7 @@ class ServicePlan:
         self.is_behind = False
         self._transactions = transactions
         self._files = files
-        self._known: tuple[object, object, object] = (None, None, None)  # of the last version
+        self._seen = _Seen(None, None, None)
         self._rows: dict[int, bool] = {}  # in the files; True: executors evaluate the row
         self._streams: dict[int, frozenset[str]] = {}  # of each row that executors can evaluate
         self._version = self._changes = 0
@@ -48,15 +58,19 @@ class ServicePlan:
         With `is_rebuild`, executors get all kept documents next.
         """
         state = self._transactions.state
-        registry, elsewhere, subscribed = self._known
-        is_known = elsewhere is state.registry.elsewhere and subscribed == state.subscriptions.state
+        seen = self._seen
+        is_known = (
+            seen.elsewhere is state.registry.elsewhere
+            and seen.subscribed == state.subscriptions.state
+        )
         if is_rebuild or not is_known:
             # One that was loaded again may give numbers again.
-            known = self._rows if registry is state.registry else {}
+            known = self._rows if seen.registry is state.registry else {}
             self._divide(known.keys(), is_rebuild=is_rebuild)
             self._write(known)
             state = self._transactions.state
-            self._known = state.registry, state.registry.elsewhere, state.subscriptions.state
+            registry = state.registry
+            self._seen = _Seen(registry, registry.elsewhere, state.subscriptions.state)
         return self._version
 
     def is_current(self) -> bool:

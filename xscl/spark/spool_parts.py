@@ -16,7 +16,7 @@ from pyspark.sql import Row
 
 from templates.columns.columns import Column
 from templates.model.relations import BINDINGS, VALUES
-from xscl.engine.elsewhere import FIRST, RESULTS, Evaluated
+from xscl.engine.executors import FIRST, RESULTS, Evaluated
 from xscl.shredding.arrivals import BatchPart
 from xscl.shredding.remote_bindings import RemoteBindings, compute_bindings
 from xscl.spark.absences import ROWS

@@ -1,4 +1,4 @@
-"""Who waits for a history waits no longer than he said, also while others are read."""
+"""A wait for a history ends at its time limit, also while another history is read."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 from feeds.documents import Document, DocumentColumns
 from feeds.spool import SegmentDamaged, Spool, SpoolError
 from xscl.documents.consumed_offsets import BatchKey
-from xscl.engine.elsewhere import RESULTS, Evaluated
+from xscl.engine.executors import RESULTS, Evaluated
 from xscl.ingestion import pipeline
 from xscl.ingestion.pipeline import Consumer, ExecutorsAway
 

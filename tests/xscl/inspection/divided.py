@@ -11,7 +11,7 @@ import pyarrow as pa
 from feeds.documents import Document
 from templates.registry.registry import UNDESIGNATED
 from xscl.documents.retention import Retention
-from xscl.engine.elsewhere import FIRST, RESULTS, Evaluated
+from xscl.engine.executors import FIRST, RESULTS, Evaluated
 from xscl.engine.facade import Engine
 from xscl.planning.planned_subscriptions import is_leaf
 from xscl.shredding.arrivals import BatchPart

@@ -19,7 +19,7 @@ from feeds.formats.opml import read_list
 from feeds.spool import SpoolError
 from xscl.delivery.outbox.endpoints import UnknownEndpoint
 from xscl.engine.disk_guard import DiskFull
-from xscl.engine.elsewhere import DocumentsUnderWay
+from xscl.engine.executors import DocumentsUnderWay
 from xscl.errors import (
     DocumentError,
     EvaluationFailed,

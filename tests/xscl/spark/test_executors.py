@@ -19,7 +19,7 @@ pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
 pytest.importorskip("pandas", reason="the extra xscl[spark] is not installed")
 
 from tests.xscl.spark.bucket_executors import EngineWithExecutors
-from xscl.engine.elsewhere import DocumentsUnderWay
+from xscl.engine.executors import DocumentsUnderWay
 from xscl.ingestion.pipeline import ExecutorsAway
 from xscl.spark import executors
 from xscl.spark.executors import SparkExecutors

@@ -186,7 +186,7 @@ def test_documents_of_the_whole_language_may_be_evaluated_elsewhere(kind: str) -
 
 @pytest.mark.parametrize("again", range(10, 24, 3))
 def test_a_document_that_was_forgotten_is_new_to_executors(again: int) -> None:
-    """It came late, so that a bucket has it longer than its window."""
+    """A bucket keeps a late document longer than the window of its join."""
     with EngineWithExecutors(buckets=1, retention=Retention(identities=1)) as engine:
         engine.subscribe("q", "S//a->x FOLLOWED BY{x=y, 10 ms} S//a->y")
         times = [9, 0, *range(10, again), again, again + 1]

@@ -1,4 +1,4 @@
-"""What people see of a service with executors: where joins run, and that executors are away."""
+"""Status, explain and health of a service with executors: the place of each join, their absence."""
 
 from __future__ import annotations
 

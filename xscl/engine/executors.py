@@ -1,4 +1,4 @@
-"""Rows of R_T that others evaluate, and their results as a push takes them in.
+"""The interface of executors, and their results as a push takes them in.
 
 Executors number the documents that they get; an engine numbers those that it accepts.  A document
 of an earlier run has the engine's number there, too; those of a run are numbered from `FIRST` on.
@@ -163,8 +163,10 @@ class Numbering:
         of_rows, place = np.unique(qids[stays], return_inverse=True)
         keeps = np.array([state.registry.row(qid).keep for qid in of_rows.tolist()], np.int64)
         at = np.searchsorted(arrivals.docs, newest[stays])
+        # A partner that is older than the row's retention may be forgotten here, so it is dropped
+        # before versions are looked up.
         near = arrivals.clocks[at] - rows["ts"].to_numpy()[stays] <= keeps[place]
-        stays[stays] = near  # other documents may be forgotten
+        stays[stays] = near
         stays[stays] = ~_are_versions(state, arrivals, at[near], np.minimum(ones, others)[stays])
         columns = {name: rows[name].filter(pa.array(stays)) for name in ("qid", "nodes")}
         columns |= {"doc1": pa.array(ones[stays]), "doc2": pa.array(others[stays])}
