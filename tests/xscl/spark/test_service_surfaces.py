@@ -142,6 +142,13 @@ def running(place: DataDirectory, executors: type[ServiceExecutors]) -> Iterator
         yield found
 
 
+def test_without_a_master_documents_are_consumed_directly(place: DataDirectory) -> None:
+    with serving(place) as running, running.client() as client:
+        assert ok(client.get("/v1/status"))["service"]["consumer"] is None
+        _send(running, "<a><k>1</k></a>")
+        eventually(lambda: ok(client.get("/v1/status"))["service"]["consumer"] == "direct")
+
+
 def _send(running: Running, *contents: str) -> None:
     with running.client() as client:
         for content in contents:
@@ -159,6 +166,7 @@ def test_all_surfaces_say_where_joins_are(running: Running) -> None:
 
         eventually(lambda: service()["matches"] == 1)
         assert service()["executors"] == {"joins": 1, "here": 1, "away": None}
+        assert service()["consumer"] == "spark"
         health = ok(client.get("/v1/health"))
         assert (health["executors"], health["executors_away_since"]) == ("ok", None)
         found = figures(client)
