@@ -19,7 +19,6 @@ import cep_core.languages.reader as reader
 import feeds.formats.identity as identity
 import feeds.formats.opml as opml
 import feeds.formats.parse as parse
-import feeds.formats.pieces as pieces
 import feeds.http.addresses as addresses
 import feeds.http.connection as feed_connection
 import feeds.http.fetch as fetch
@@ -246,7 +245,6 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "versions of an item": (new_items.VERSIONS,),
     "items of a feed": (new_items.KEPT,),
     "interval of polls": (POLL.floor / 60, POLL.cap / 3_600),
-    "pieces of a feed": (pieces.MOST,),
     "tags of damaged markup": (xmlparse.DEFAULT.elements,),
     "wait for the first answer": (feed_routes.FIRST_ANSWER, local_service.FIRST_ANSWER),
     "failures in a row": (feed.LOST_AFTER / DAY,),

@@ -37,7 +37,7 @@ from math import inf
 from typing import Literal, Protocol, TypeAlias
 
 from feeds.formats.entries import BLANKS, FeedEntry, plain
-from feeds.formats.ladder import allowed
+from feeds.formats.mend import allowed
 
 Rule: TypeAlias = Literal["guid", "guid+link", "guid+place", "link", "enclosure", "hash"]
 

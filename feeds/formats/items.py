@@ -22,8 +22,8 @@ from typing import Literal, TypeAlias
 
 from feeds.formats.entries import BLANKS, Enclosure, FeedChannel, FeedEntry, Frame, plain
 from feeds.formats.identity import CandidateNames, Rule, identify, names_of
-from feeds.formats.ladder import WINDOWS_1252, allowed
 from feeds.formats.markup import plain_title
+from feeds.formats.mend import WINDOWS_1252, allowed
 from feeds.formats.times import parse_time, rfc3339
 
 TimeFrom: TypeAlias = Literal["published", "updated", "seen_at"]

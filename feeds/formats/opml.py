@@ -19,7 +19,7 @@ from itertools import islice
 from lxml import etree
 
 from feeds.errors import MalformedDocument, NotAList
-from feeds.formats.ladder import FORBIDDEN, climb
+from feeds.formats.mend import FORBIDDEN, tree_of
 from feeds.xml.encoding import without_declared_encoding
 from feeds.xml.xmlparse import DEFAULT
 
@@ -56,7 +56,7 @@ def read_list(body: bytes) -> tuple[FeedOutline, ...]:
     """
     is_markup = body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
     is_wide = b"\0" in body[:1000]  # UTF-16, or no text at all
-    found = _outlines(climb(body).root) if is_markup or is_wide else _lines(body)
+    found = _outlines(tree_of(body).root) if is_markup or is_wide else _lines(body)
     outlines = tuple(islice(found, MAX_OUTLINES + 1))
     if len(outlines) > MAX_OUTLINES:
         raise NotAList(f"the list has more than {MAX_OUTLINES:,} feeds")

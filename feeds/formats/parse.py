@@ -1,9 +1,9 @@
 """From the bytes of a feed to its items.
 
-    bytes ─ ladder ─▶ tree ─ rss | atom ─▶ entries ─ items ─▶ items
+    bytes ─ mend ─▶ tree ─ rss | atom ─▶ entries ─ items ─▶ items
           └ jsonfeed | loose (feedparser) ──▶ ┘
 
-`quality` says how much help the feed needed: a rung of `ladder`, or `feedparser`.  An item's
+`quality` says how much help the feed needed: that of `mend`, or `feedparser`.  An item's
 `channel_url` is the feed's own address as the feed states it, else the address of its site, else
 `url`.  So an item shows a secret address that the service polls only if the publisher writes it
 there or the caller passes it as `url`.
@@ -12,8 +12,6 @@ there or the caller passes it as `url`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit, urlunsplit
 
@@ -24,10 +22,8 @@ from feeds.formats import atom, jsonfeed, loose, rss
 from feeds.formats.entries import FeedChannel, split
 from feeds.formats.identity import content_id
 from feeds.formats.items import FeedItem, make_items
-from feeds.formats.ladder import ParsedTree, allowed, climb
-from feeds.formats.pieces import pieces
+from feeds.formats.mend import allowed, tree_of
 from feeds.xml.encoding import charset_of, wide_encoding
-from feeds.xml.xmlparse import parse, recover
 
 MAX_ITEMS = 10_000
 """Of a longer feed the first items are taken; feeds begin with the newest."""
@@ -101,17 +97,19 @@ def _read(body: bytes, url: str, charset: str | None, native: bool) -> tuple[Fee
     """The channel and the quality of the reading."""
     if _START.match(body[:100].decode(wide_encoding(body) or "utf-8", "ignore")):
         return _known(jsonfeed.read(body, url)), "strict"
-    parsed = climb(body, charset)
+    parsed = tree_of(body, charset)
     channel = _of_tree(parsed.root, url, native)
-    if parsed.quality == "recovered":
-        return _recovered(parsed, channel, url, native)
-    if channel is not None and not _has_more(parsed.root, len(channel.entries)):
+    is_damaged = parsed.quality == "recovered"
+    if channel is not None and not is_damaged and not _has_more(parsed.root, len(channel.entries)):
         return _known(channel), parsed.quality
-    if channel is not None or _LOOKS_LIKE_A_FEED.search(body):
-        found = loose.read(body, url, charset)
-        if found is not None and _extent(found)[0] > _extent(channel)[0]:
+    if channel is not None or is_damaged or _LOOKS_LIKE_A_FEED.search(body):
+        found = loose.read(parsed.body, url, charset if parsed.quality == "strict" else "utf-8")
+        if found is not None and _count(found) > _count(channel):
             return _known(found), "feedparser"
-    return _known(_expect(channel, parsed.root)), parsed.quality
+    if channel is None:
+        name = str(parsed.root.tag)[:100]
+        raise NotAFeed(f"the root element is {name}, which is no RSS and no Atom feed")
+    return _known(channel), parsed.quality
 
 
 def _of_tree(root: etree._Element, url: str, native: bool) -> FeedChannel | None:
@@ -119,55 +117,6 @@ def _of_tree(root: etree._Element, url: str, native: bool) -> FeedChannel | None
     if any(split(str(child.tag))[1] in ("CHANNEL", "ITEM", "ENTRY") for child in root):
         return None
     return rss.read(root, url, native) or atom.read(root, url, native)
-
-
-def _expect(channel: FeedChannel | None, root: etree._Element) -> FeedChannel:
-    if channel is None:
-        name = str(root.tag)[:100]
-        raise NotAFeed(f"the root element is {name}, which is no RSS and no Atom feed")
-    return channel
-
-
-# --- damaged markup ---
-
-
-def _recovered(
-    parsed: ParsedTree, channel: FeedChannel | None, url: str, native: bool
-) -> tuple[FeedChannel, str]:
-    """The reading of a damaged feed: its sound items as they are, the others recovered.
-
-    If the damage is not that of items, the feed is recovered as a whole.
-    """
-    whole, quality = _fuller(channel, parsed.body, url)
-    apart = pieces(parsed.body)
-    if apart is None:
-        return _known(_expect(whole, parsed.root)), quality
-    with suppress(MalformedDocument):
-        sound = _of_tree(parse(apart.sound), url, native)
-        root = recover(apart.damaged)
-        rest, quality_of_rest = _fuller(_of_tree(root, url, native), apart.damaged, url)
-        if sound is not None and rest is not None and len(sound.entries) == sum(apart.order):
-            mended = _merged(sound, rest, apart.order)
-            if _extent(mended)[0] >= _extent(whole)[0]:
-                return mended, quality_of_rest
-    return _known(_expect(whole, parsed.root)), quality
-
-
-def _fuller(channel: FeedChannel | None, body: bytes, url: str) -> tuple[FeedChannel | None, str]:
-    """The channel by libxml2 or by feedparser: that with more entries and more in them.
-
-    The body is UTF-8.
-    """
-    found = loose.read(body, url, "utf-8")
-    return (found, "feedparser") if _extent(found) > _extent(channel) else (channel, "recovered")
-
-
-def _merged(sound: FeedChannel, rest: FeedChannel, order: Sequence[bool]) -> FeedChannel:
-    """The sound entries and the others in their order; those too many are last."""
-    of_sound, of_rest = iter(sound.entries), iter(_known(rest).entries)
-    entries = [next(of_sound if is_sound else of_rest, None) for is_sound in order]
-    every = (*(each for each in entries if each is not None), *of_rest)
-    return _known(replace(sound, entries=every))
 
 
 def _known(channel: FeedChannel) -> FeedChannel:
@@ -188,17 +137,9 @@ def _is_entry(element: etree._Element) -> bool:
     return split(str(element.tag))[1].lower() in ("item", "entry")
 
 
-def _extent(channel: FeedChannel | None) -> tuple[int, int]:
-    """Return the number of entries of which something is known, and of their important parts."""
-    if channel is None:
-        return -1, 0
-    known = _known(channel).entries
-    parts = (
-        part
-        for each in known
-        for part in (each.guid, each.link, each.title, each.published or each.updated)
-    )
-    return len(known), sum(map(bool, parts))
+def _count(channel: FeedChannel | None) -> int:
+    """The number of entries of which something is known; -1 without a feed."""
+    return -1 if channel is None else len(_known(channel).entries)
 
 
 def _name(channel: FeedChannel, url: str) -> str:

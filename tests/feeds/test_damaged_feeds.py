@@ -7,7 +7,7 @@ import json
 
 import feedparser
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -247,45 +247,9 @@ def test_damage_loses_no_item_that_feedparser_finds(body: bytes) -> None:
     assert len(items) >= by_feedparser(body)
 
 
-# --- damage of one item, and the others ---
-
-RICH = (
-    "<rss version='2.0' xmlns:media='http://search.yahoo.com/mrss/' xmlns:dc='http://purl.org/dc/elements/1.1/'>"
-    "<channel><title>C</title><link>http://e.example/</link>"
-    "{0}<item><guid isPermaLink='false'>2</guid><title>B</title><pubDate>2024-05-06</pubDate>"
-    "<description>b</description></item>{1}</channel></rss>"
-)
-SOUND = (
-    "<item><guid>{0}</guid><title>A &amp;amp; &lt;b&gt;b&lt;/b&gt;</title>"
-    "<dc:creator>Ann</dc:creator><media:thumbnail url='/i.png'/><category domain='d'>k</category>"
-    "<source url='/s'>S</source></item>"
-)
-BODY = RICH.format(SOUND.format(1), SOUND.format(3)).encode()
-INSIDE = range(BODY.index(b"<guid isPerma"), BODY.index(b"</description></item>") + 14)
-HARMLESS = [b"<", b">", b"&", b'"', b"'", b"=", b"</", b"</b>", b"<b>", b" a=b", b" a", b""]
-HARMLESS += [b"\xff", b"\0"]
+# --- bounds ---
 
 
-@given(st.sampled_from(INSIDE), st.integers(0, 4), st.sampled_from(HARMLESS))
-@example(BODY.index(b"guid isPerma"), 0, b">")
-@examples(400)
-def test_damage_inside_an_item_changes_no_other(at: int, length: int, damage: bytes) -> None:
-    """Also not in what only our reader has, and not in its native form."""
-    end = min(at + length, INSIDE.stop)
-    body = BODY[:at] + damage + BODY[end:]
-    whole, found = read(BODY).items, read(body).items
-    assert [item.canonical for item in (found[0], found[-1])] == [
-        item.canonical for item in (whole[0], whole[-1])
-    ]
-    assert (found[0].identity, found[-1].identity) == ("1", "3")
-    assert [found[0].native, found[-1].native] == [whole[0].native, whole[-1].native]
-
-
-def test_damage_beside_the_items_costs_none() -> None:
-    body = BODY.decode().replace("<link>", "<b><link>")
-    assert [item.identity for item in read(body).items] == ["1", "2", "3"]
-
-
-def test_a_feed_of_very_many_pieces_takes_linear_time() -> None:
+def test_very_many_tags_in_damaged_markup_take_linear_time() -> None:
     with pytest.raises(FeedError):
         read(b"<rss><channel>" + b"<item><a>" * 150_000 + b"</item></channel></rss>")

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 
-from feeds.formats.ladder import FORBIDDEN
+from feeds.formats.mend import FORBIDDEN
 from feeds.http import websub
 from feeds.http.fetch import FetchSettings
 from xscl.polling.feed import LEAST_EVERY, SECOND, Feed

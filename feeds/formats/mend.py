@@ -1,31 +1,23 @@
-"""From the bytes of a damaged feed to a tree: repairs, tried one after the other.
+"""From the bytes of a damaged feed to a tree.
 
-The publishers' XML is often broken in ways that a reader can mend without
-losing anything.  The ladder parses strictly; if that fails it applies the next
-repair to the text and parses strictly again.  The name of the last repair that
-was needed is the feed's `quality`:
+The publishers' XML is often broken in ways that a reader can mend without losing anything.  The
+`quality` of a feed tells how its tree was made:
 
     strict       nothing was wrong
-    stripped     blanks or noise before the first tag, noise after the last one
-    transcoded   not in the encoding that it declares, or damaged in it: read as browsers do
-                 (`feeds.xml.encoding.read_text`), without the characters that XML forbids
-    entities     named HTML entities, bare `&`, `]]>` outside of CDATA
-    namespaces   prefixes without a declaration, other spellings of a namespace's name
+    mended       noise around the document, another encoding than it declares or damage in it,
+                 characters that XML forbids, named HTML entities, bare `&`, prefixes without a
+                 declaration, other spellings of a namespace's name
     recovered    libxml2 guessed: text may be lost, so the caller compares it with feedparser's
 
-Three things are not mended, at any rung: entity declarations, sizes beyond
-the limits, and a document whose root is never closed: a body that was cut off
-is not a shorter feed.
+Three things are not mended: entity declarations, sizes beyond the limits, and a document whose
+root is never closed: a body that was cut off is not a shorter feed.
 """
 
 from __future__ import annotations
 
 import html.entities
 import re
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from lxml import etree
 
@@ -35,58 +27,56 @@ from feeds.xml.encoding import is_utf8_all_the_same, read_text, wide_encoding
 from feeds.xml.encoding import without_declared_encoding as undeclared
 from feeds.xml.xmlparse import parse, recover
 
-Repair: TypeAlias = Callable[[bytes, str | None], bytes]
-"""From the body and the charset that HTTP named to a body with one kind of damage less."""
-
 _FINAL = frozenset({"xml_entities", "xml_depth", "xml_size", "xml_elements"})
 """Reasons that no repair changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedTree:
-    """The root of a feed's document, the rung that it took, and the bytes that were recovered."""
+    """The root of a feed's document, the help that it took, and the bytes that were parsed."""
 
     root: etree._Element
     quality: str
-    body: bytes = b""
+    body: bytes
 
 
-def climb(body: bytes, charset: str | None = None) -> ParsedTree:
-    """The tree of the first rung that holds; raises the first rung's `MalformedDocument`."""
-    if _BLANK_DECLARATION.match(body):  # the parser reads all before it refuses the blanks
-        with suppress(MalformedDocument):  # of which the rungs tell
-            return ParsedTree(parse(strip(body, charset)), "stripped")
+def tree_of(body: bytes, charset: str | None = None) -> ParsedTree:
+    """The tree of a feed, mended if need be; raises the `MalformedDocument` of the strict parse."""
+    first: MalformedDocument | None = None
     try:
-        if is_utf8_all_the_same(body, charset):
-            return ParsedTree(parse(transcode(body, charset)), "transcoded")
-        return _with_known_namespaces(body, "strict")
+        if not is_utf8_all_the_same(body, charset):
+            root = parse(body)
+            if all(name == (known_name(name) or name) for name in root.nsmap.values()):
+                return ParsedTree(root, "strict", body)
     except MalformedDocument as error:
+        if error.reason_code in _FINAL:
+            raise
         first = error
-    for quality, repair in REPAIRS:
-        if first.reason_code in _FINAL:
-            break
-        damaged, body = body, repair(body, charset)
-        if body == damaged:  # which the parser has refused
-            continue
-        try:
-            return _with_known_namespaces(body, quality)
-        except MalformedDocument as error:
-            if error.reason_code in _FINAL:
-                raise
-    if first.reason_code in _FINAL or not _is_whole(body):
-        raise first
+    body = mend(body, charset)
+    try:
+        return ParsedTree(parse(body), "mended", body)
+    except MalformedDocument as error:
+        if error.reason_code in _FINAL:
+            raise
+        if not _is_whole(body):
+            raise first or error from None
     return ParsedTree(recover(body), "recovered", body)
+
+
+def mend(body: bytes, charset: str | None) -> bytes:
+    """The document as UTF-8 after all repairs, each of which takes linear time."""
+    body = _transcode(_strip(body), charset)
+    return _declare_namespaces(_AMPERSAND.sub(_number, body))
 
 
 # --- the repairs ---
 
-_BLANK_DECLARATION = re.compile(rb"[ \t\r\n]+<\?xml\s")
 _NOISE = re.compile(
     rb"(?:[^<]*+(?><!--.*?-->[^<]*+)*+(?=<\?xml\s))?+[^<]*+(?=<[?!A-Za-z_])", re.DOTALL
 )
 
 
-def strip(body: bytes, charset: str | None) -> bytes:
+def _strip(body: bytes) -> bytes:
     """The body from its XML declaration, or its first tag, to its last `>`.
 
     Text in a wide encoding stays as it is.
@@ -98,7 +88,7 @@ def strip(body: bytes, charset: str | None) -> bytes:
     return body[start.end() : end] if start and end else body
 
 
-def transcode(body: bytes, charset: str | None) -> bytes:
+def _transcode(body: bytes, charset: str | None) -> bytes:
     """The body as UTF-8 with nothing but characters that XML allows."""
     text = undeclared(read_text(body, charset))
     text = _FORBIDDEN_REFERENCE.sub(_drop_forbidden, text)
@@ -142,12 +132,8 @@ _AMPERSAND = re.compile(
 )
 
 
-def number_entities(body: bytes, charset: str | None) -> bytes:
-    """The body with references for the named entities of HTML, other bare `&`, and `]]>`."""
-    return _AMPERSAND.sub(_number, body)
-
-
 def _number(found: re.Match[bytes]) -> bytes:
+    """A reference for a named entity of HTML, another bare `&`, or `]]>`."""
     if found["opaque"] or found["known"]:
         return found[0]
     if found["end"]:
@@ -169,7 +155,7 @@ _DECLARED = re.compile(rb"\sxmlns:([A-Za-z_][\w.-]*)\s*=")
 _NAMESPACE = re.compile(rb"(\sxmlns(?::[\w.-]+)?\s*=\s*)(\"[^\"<]*\"|'[^'<]*')")
 
 
-def declare_namespaces(body: bytes, charset: str | None) -> bytes:
+def _declare_namespaces(body: bytes) -> bytes:
     """The body with a declaration at its root for each prefix that has none."""
     body = _NAMESPACE.sub(_known_namespace, body)
     root = _ROOT.match(body)
@@ -188,27 +174,10 @@ def _known_namespace(found: re.Match[bytes]) -> bytes:
     return found[1] + (name if known is None else b'"%s"' % known.encode())
 
 
-def _with_known_namespaces(body: bytes, quality: str) -> ParsedTree:
-    """The tree of a body that is well-formed, with the namespaces that its root should declare."""
-    root = parse(body)
-    names = root.nsmap.values()
-    if all(name == (known_name(name) or name) for name in names):
-        return ParsedTree(root, quality)
-    return ParsedTree(parse(_NAMESPACE.sub(_known_namespace, body)), "namespaces")
-
-
 def _name_of(prefix: bytes) -> bytes:
     """The namespace that publishers mean by a prefix."""
     name = prefix.decode("latin-1")
     return WELL_KNOWN.get(name, f"urn:undeclared:{name}").encode("latin-1")
-
-
-REPAIRS: tuple[tuple[str, Repair], ...] = (
-    ("stripped", strip),
-    ("transcoded", transcode),
-    ("entities", number_entities),
-    ("namespaces", declare_namespaces),
-)
 
 
 def _is_whole(body: bytes) -> bool:

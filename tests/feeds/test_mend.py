@@ -1,4 +1,4 @@
-"""Each rung mends its own damage, and nothing is mended that must not be."""
+"""Each repair mends its own damage, and nothing is mended that must not be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from feeds.errors import MalformedDocument
-from feeds.formats.ladder import climb
+from feeds.formats.mend import tree_of
 
 
 @pytest.mark.parametrize(
@@ -17,31 +17,31 @@ from feeds.formats.ladder import climb
         (b"<r>ok</r>", "strict", "ok"),
         (b"\xef\xbb\xbf<r>bom</r>", "strict", "bom"),
         ("<r>\u20ac</r>".encode("utf-16"), "strict", "\u20ac"),
-        (b"\r\n <?xml version='1.0'?><r>a</r>", "stripped", "a"),
-        (b"Warning: mysql\n<r>a</r>\0\0 junk", "stripped", "a"),
-        (b"<!-- cached --><?xml version='1.0'?><r>a</r>", "stripped", "a"),
-        (b"<r>caf\xe9 \x93q\x94</r>", "transcoded", "caf\xe9 \u201cq\u201d"),
-        (b"<?xml version='1.0' encoding='utf-8'?><r>\xe9</r>", "transcoded", "\xe9"),
-        (b"<?xml version='1.0' encoding='utf-16'?><r>a</r>", "transcoded", "a"),
-        (b"<?xml version='1.0' encoding='none'?><r>\xc3\xa9</r>", "transcoded", "\xe9"),
-        (b"<r>a\x08b&#8;c&#x1F;&#65;</r>", "transcoded", "abcA"),
-        (b"<r>a&nbsp;b&eacute;&amp;&#65;</r>", "entities", "a\xa0b\xe9&A"),
-        (b"<r>a]]>b <![CDATA[c]]><i/>]]]></r>", "entities", "a]]>b c]]]>"),
-        (b"<r>a & b &c=d &foo; R&D</r>", "entities", "a & b &c=d &foo; R&D"),
-        (b"<r>&hellip;<![CDATA[a & b &nbsp;]]></r>", "entities", "\u2026a & b &nbsp;"),
-        (b'<!DOCTYPE r PUBLIC "x" "http://127.0.0.1:1/x"><r>a&nbsp;b</r>', "entities", "a\xa0b"),
-        (b"<r>a<x:y/></r>", "namespaces", "a"),
+        (b"\r\n <?xml version='1.0'?><r>a</r>", "mended", "a"),
+        (b"Warning: mysql\n<r>a</r>\0\0 junk", "mended", "a"),
+        (b"<!-- cached --><?xml version='1.0'?><r>a</r>", "mended", "a"),
+        (b"<r>caf\xe9 \x93q\x94</r>", "mended", "caf\xe9 \u201cq\u201d"),
+        (b"<?xml version='1.0' encoding='utf-8'?><r>\xe9</r>", "mended", "\xe9"),
+        (b"<?xml version='1.0' encoding='utf-16'?><r>a</r>", "mended", "a"),
+        (b"<?xml version='1.0' encoding='none'?><r>\xc3\xa9</r>", "mended", "\xe9"),
+        (b"<r>a\x08b&#8;c&#x1F;&#65;</r>", "mended", "abcA"),
+        (b"<r>a&nbsp;b&eacute;&amp;&#65;</r>", "mended", "a\xa0b\xe9&A"),
+        (b"<r>a]]>b <![CDATA[c]]><i/>]]]></r>", "mended", "a]]>b c]]]>"),
+        (b"<r>a & b &c=d &foo; R&D</r>", "mended", "a & b &c=d &foo; R&D"),
+        (b"<r>&hellip;<![CDATA[a & b &nbsp;]]></r>", "mended", "\u2026a & b &nbsp;"),
+        (b'<!DOCTYPE r PUBLIC "x" "http://127.0.0.1:1/x"><r>a&nbsp;b</r>', "mended", "a\xa0b"),
+        (b"<r>a<x:y/></r>", "mended", "a"),
         (b"<r>a<b>c</i></b></r>", "recovered", "ac"),
     ],
 )
-def test_rungs(body: bytes, quality: str, text: str) -> None:
-    found = climb(body)
+def test_repairs(body: bytes, quality: str, text: str) -> None:
+    found = tree_of(body)
     assert found.quality == quality
     assert found.root.xpath("string()") == text
 
 
 def test_charset_of_http_comes_before_the_guess() -> None:
-    assert climb("<r>\u0438</r>".encode("koi8-r"), "koi8-r").root.text == "\u0438"
+    assert tree_of("<r>\u0438</r>".encode("koi8-r"), "koi8-r").root.text == "\u0438"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_charset_of_http_comes_before_the_guess() -> None:
         (
             "<?xml version='1.0' encoding='latin1'?><a>\u00eb</a>".encode(),
             "utf-8",
-            "transcoded",
+            "mended",
             "\u00eb",
         ),
         (
@@ -66,16 +66,16 @@ def test_charset_of_http_comes_before_the_guess() -> None:
 def test_http_is_believed_if_it_says_utf8_and_the_bytes_agree(
     body: bytes, charset: str | None, quality: str, text: str
 ) -> None:
-    parsed = climb(body, charset)
+    parsed = tree_of(body, charset)
     assert (parsed.quality, parsed.root.text) == (quality, text)
 
 
 def test_a_charset_that_hides_markup_is_not_used() -> None:
-    assert climb(b"<r>\xe9+ADw-b/+AD4-</r>", "utf-7").root.text == "\xe9+ADw-b/+AD4-"
+    assert tree_of(b"<r>\xe9+ADw-b/+AD4-</r>", "utf-7").root.text == "\xe9+ADw-b/+AD4-"
 
 
 def test_forgotten_prefixes_get_the_namespace_that_was_meant() -> None:
-    root = climb(b"<rss><content:encoded>x</content:encoded><odd:y/></rss>").root
+    root = tree_of(b"<rss><content:encoded>x</content:encoded><odd:y/></rss>").root
     assert root[0].tag == "{http://purl.org/rss/1.0/modules/content/}encoded"
     assert root[1].tag == "{urn:undeclared:odd}y"
 
@@ -95,13 +95,13 @@ def test_forgotten_prefixes_get_the_namespace_that_was_meant() -> None:
 )
 def test_not_mended(body: bytes, code: str) -> None:
     with pytest.raises(MalformedDocument) as caught:
-        climb(body)
+        tree_of(body)
     assert caught.value.reason_code == code
 
 
-def test_the_error_is_that_of_the_first_rung() -> None:
+def test_the_error_is_that_of_the_strict_parse() -> None:
     with pytest.raises(MalformedDocument) as caught:
-        climb(b"\n\n<?xml version='1.0'?><r>")
+        tree_of(b"\n\n<?xml version='1.0'?><r>")
     assert (caught.value.line, caught.value.column) == (3, 6)
 
 
@@ -113,5 +113,5 @@ def test_hostile_repetition_takes_linear_time(piece: bytes) -> None:
     """Of half a megabyte; quadratic repairs would take minutes."""
     started = time.monotonic()
     with suppress(MalformedDocument):
-        climb(b"<r>" + piece * (500_000 // len(piece)) + b"</r>\x08")
+        tree_of(b"<r>" + piece * (500_000 // len(piece)) + b"</r>\x08")
     assert time.monotonic() - started < 20
