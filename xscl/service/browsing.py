@@ -42,7 +42,13 @@ class BrowsedDocument:
 
 
 def browse(
-    store: Store, who: Account, *, stream: str = "", text: str = "", before: int = END, limit: int
+    store: Store,
+    account: Account,
+    *,
+    stream: str = "",
+    text: str = "",
+    before: int = END,
+    limit: int,
 ) -> list[BrowsedDocument]:
     """Return visible documents, the last one to arrive first.
 
@@ -51,7 +57,7 @@ def browse(
     """
     rows = documents_seen(
         store,
-        who.number,
+        account.number,
         stream=stream,
         text=text,
         searched=SEARCHED,
@@ -61,6 +67,6 @@ def browse(
     return [BrowsedDocument(**row | {"streams": tuple(row["streams"])}) for row in rows]
 
 
-def visible_names(who: Account, streams: Sequence[str]) -> list[str]:
+def visible_names(account: Account, streams: Sequence[str]) -> list[str]:
     """Return the user's names of those streams that he sees."""
-    return [name for one in streams if (name := who.visible(one)) is not None]
+    return [name for one in streams if (name := account.visible(one)) is not None]

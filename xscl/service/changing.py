@@ -11,22 +11,24 @@ from xscl.service.subscribing import SubscriptionRequest, claim, committed, reso
 from xscl.service.subscription_change import SubscriptionChange
 
 
-def change(here: Installation, who: Account, name: str, wanted: SubscriptionChange) -> Subscription:
+def change(
+    app: Installation, account: Account, name: str, wanted: SubscriptionChange
+) -> Subscription:
     """Change a user's subscription, and make its deliveries follow."""
-    found = committed(here, who, name)
-    rename = None if wanted.name is None else who.qualify(wanted.name)
+    found = committed(app, account, name)
+    rename = None if wanted.name is None else account.qualify(wanted.name)
     text = wanted.query
     is_written = (
         text is not None
         and found.language == XSCL
-        and here.resolver.written(who, found.query) == text
+        and app.resolver.written(account, found.query) == text
     )
     asked = replace(wanted, query=None, name=rename)
     if text is None or (is_written and wanted.language in (None, XSCL)):
-        return asked.apply(here.outbox.edit, found.name, here.reading)
-    here.usage.refuse_many_matches(who)
+        return asked.apply(app.outbox.edit, found.name, app.reading)
+    app.usage.refuse_many_matches(account)
     request = SubscriptionRequest(name, text, language=wanted.language or found.language)
-    query = resolved_query(here, who, request)
-    claim(here, who, query)
+    query = resolved_query(app, account, request)
+    claim(app, account, query)
     with query.as_written():
-        return replace(asked, query=query.text).apply(here.outbox.edit, found.name, here.reading)
+        return replace(asked, query=query.text).apply(app.outbox.edit, found.name, app.reading)

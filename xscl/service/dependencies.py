@@ -1,4 +1,4 @@
-"""FastAPI dependencies of routes: the installation (`Here`) and the account (`Who`).
+"""FastAPI dependencies of routes: the application (`TheApp`) and the account (`TheAccount`).
 
 `declared_parameters_only` is one of all routes of the API: a misspelt query parameter is refused
 as a misspelt field of a body is.
@@ -77,61 +77,61 @@ class WrongTokens:
             return before + 1
 
 
-async def here(request: Request) -> Installation:
+async def app(request: Request) -> Installation:
     """Return the installation of the application."""
     found = request.app.state.installation
     assert isinstance(found, Installation)
     return found
 
 
-Here: TypeAlias = Annotated[Installation, Depends(here)]
+TheApp: TypeAlias = Annotated[Installation, Depends(app)]
 
 _bearer = HTTPBearer(auto_error=False, description="A token, as `xscl token create` shows it.")
 
 
-async def who(request: Request, here: Here, _: Annotated[object, Depends(_bearer)]) -> Account:
+async def account(request: Request, app: TheApp, _: Annotated[object, Depends(_bearer)]) -> Account:
     """Authenticate and count a request; raises Problem 401 and RateExceeded."""
-    account = _account(request, here)
+    account = _account(request, app)
     request.state.account = account.number
     if getattr(request.state, COUNTED, None) != account.number:
-        here.requests.consume(account.number, account.quota.requests_a_minute)
+        app.requests.consume(account.number, account.quota.requests_a_minute)
     return account
 
 
-Who: TypeAlias = Annotated[Account, Depends(who)]
+TheAccount: TypeAlias = Annotated[Account, Depends(account)]
 
 
-def may_ask(request: HTTPConnection, here: Installation) -> bool:
+def may_ask(request: HTTPConnection, app: Installation) -> bool:
     """Return whether a request is authenticated, without counting it."""
     try:
-        return owner_of(request, here) is not None
+        return owner_of(request, app) is not None
     except Problem:
         return False
 
 
-def owner_of(request: HTTPConnection, here: Installation) -> Account | None:
+def owner_of(request: HTTPConnection, app: Installation) -> Account | None:
     """Return the account of a request, or None; raises Problem for a malformed header."""
     given = _given(request)
     if given:
-        return here.tokens.owner(given)
-    return THE_OPERATOR if _is_operators(request, here) else None
+        return app.tokens.owner(given)
+    return THE_OPERATOR if _is_operators(request, app) else None
 
 
-def client_address(request: HTTPConnection, here: Installation) -> str:
+def client_address(request: HTTPConnection, app: Installation) -> str:
     """Return the client address, from the peer or a trusted proxy."""
-    return client_of(request.scope, here.settings.trusted_proxies)
+    return client_of(request.scope, app.settings.trusted_proxies)
 
 
-def standing(request: Request, here: Here) -> Callable[[], bool]:
+def standing(request: Request, app: TheApp) -> Callable[[], bool]:
     """Return a check that the request's token is still valid, for long responses."""
     given = _given(request)
-    return lambda: not given or here.tokens.owner(given) is not None
+    return lambda: not given or app.tokens.owner(given) is not None
 
 
 Standing: TypeAlias = Annotated[Callable[[], bool], Depends(standing)]
 
 
-async def operator(account: Who) -> Account:
+async def operator(account: TheAccount) -> Account:
     """Require the operator; raises Problem 403 for others."""
     if not account.is_operator:
         raise Problem("operator_only", "only the operator of the service may do this")
@@ -151,7 +151,7 @@ async def declared_parameters_only(request: Request) -> None:
     declared = _parameters_of(request.scope["route"])
     given = dict.fromkeys(request.query_params)
     unknown = [name for name in given if name not in declared and name not in _ADDED]
-    if unknown and may_ask(request, await here(request)):
+    if unknown and may_ask(request, await app(request)):
         wrong = [{"place": f"query.{name}", "reason": _EXTRA} for name in unknown]
         raise Problem(
             "invalid_request",
@@ -199,14 +199,14 @@ def _given(request: HTTPConnection) -> str:
     return given.strip()
 
 
-def _account(request: Request, here: Installation) -> Account:
-    account = owner_of(request, here)
+def _account(request: Request, app: Installation) -> Account:
+    account = owner_of(request, app)
     if account is not None:
         return account
     if not _given(request):
-        raise _token_needed(here)
+        raise _token_needed(app)
     guesses: WrongTokens = request.app.state.guesses
-    if guesses.count(client_address(request, here)) > here.settings.guesses:
+    if guesses.count(client_address(request, app)) > app.settings.guesses:
         raise Problem(
             "too_many_guesses",
             "too many wrong tokens came from your address",
@@ -216,18 +216,18 @@ def _account(request: Request, here: Installation) -> Account:
     raise _unauthorized("the token is wrong, revoked or expired")
 
 
-def _is_operators(request: HTTPConnection, here: Installation) -> bool:
+def _is_operators(request: HTTPConnection, app: Installation) -> bool:
     """Return whether a request without a token is local and came through no proxy."""
-    settings = here.settings
+    settings = app.settings
     if not settings.is_open or is_forwarded(request.scope["headers"]):
         return False
     return not is_trusted(peer_of(request.scope), settings.trusted_proxies)
 
 
-def _token_needed(here: Installation) -> Problem:
-    if here.settings.is_open:
+def _token_needed(app: Installation) -> Problem:
+    if app.settings.is_open:
         return _unauthorized("requests that come through a proxy need a token")
-    if here.tokens.of():
+    if app.tokens.of():
         return _unauthorized("this service asks for a token")
     return _unauthorized("this service asks for a token, and none exists yet", NO_TOKEN)
 

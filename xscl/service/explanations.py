@@ -134,18 +134,18 @@ class Checked(JsonBody):
     """Why the wall clock does not report the query's absences; null if it does."""
 
 
-def why_shown(who: Account, found: Why) -> Answer:
+def why_shown(account: Account, found: Why) -> Answer:
     """Return the explanation of some documents with a user's names."""
     return Answer(
-        query=who.shown(found.query),
-        documents=[who.named(name) for name in found.documents],
+        query=account.shown(found.query),
+        documents=[account.named(name) for name in found.documents],
         matched=found.matched,
         edges=[
             Edge(
                 kind=edge.kind,
-                text=who.shown(edge.text),
+                text=account.shown(edge.text),
                 holds=edge.holds,
-                nearest=None if edge.nearest is None else who.shown(edge.nearest),
+                nearest=None if edge.nearest is None else account.shown(edge.nearest),
                 pending=edge.pending,
             )
             for edge in found.edges
@@ -153,26 +153,26 @@ def why_shown(who: Account, found: Why) -> Answer:
     )
 
 
-def diagnosed(who: Account, found: Diagnosis) -> Diagnosed:
+def diagnosed(account: Account, found: Diagnosis) -> Diagnosed:
     """Return a diagnosis with a user's names."""
     blocks = [BlockFound.model_validate(one) for one in found.blocks]
     for block in blocks:
-        block.block, block.stream = who.shown(block.block), who.named(block.stream)
-        block.failing = None if block.failing is None else who.shown(block.failing)
-    closest = None if found.closest is None else why_shown(who, found.closest)
-    return Diagnosed(query=who.shown(found.query), blocks=blocks, closest=closest)
+        block.block, block.stream = account.shown(block.block), account.named(block.stream)
+        block.failing = None if block.failing is None else account.shown(block.failing)
+    closest = None if found.closest is None else why_shown(account, found.closest)
+    return Diagnosed(query=account.shown(found.query), blocks=blocks, closest=closest)
 
 
-def checked(here: Installation, who: Account, query: str) -> Checked:
+def checked(app: Installation, account: Account, query: str) -> Checked:
     """Check a query in XSCL for a user."""
     try:
-        here.resolver.resolve(who, query)
-        warnings, absences = unseen(here, who, query), absence_warning(here, who, query)
+        app.resolver.resolve(account, query)
+        warnings, absences = unseen(app, account, query), absence_warning(app, account, query)
         return Checked(sentence=sentence(query), warnings=warnings, absences=absences)
     except QueryError as error:
         fault = QueryFault(
             code=error.code,
-            message=who.shown(error.message),
+            message=account.shown(error.message),
             hint=error.hint,
             line=error.line,
             column=error.column,
@@ -180,19 +180,19 @@ def checked(here: Installation, who: Account, query: str) -> Checked:
         return Checked(error=fault, sentence=None, warnings=[], absences=None)
 
 
-def unseen(here: Installation, who: Account, query: str) -> list[UnseenName]:
+def unseen(app: Installation, account: Account, query: str) -> list[UnseenName]:
     """Return the names in a user's query that were never seen in what he may read."""
-    found = here.engine.host.queries.unseen_names(query, who.visible)
+    found = app.engine.host.queries.unseen_names(query, account.visible)
     return [UnseenName.model_validate(one) for one in found]
 
 
-def absence_warning(here: Installation, who: Account, query: str) -> str | None:
+def absence_warning(app: Installation, account: Account, query: str) -> str | None:
     """Return why the wall clock does not report the absences of a user's query.
 
     None if it does, or if he may not read a stream.
     """
     try:
-        found = here.engine.host.queries.absence_warning(here.resolver.resolve(who, query).text)
+        found = app.engine.host.queries.absence_warning(app.resolver.resolve(account, query).text)
     except QueryError:
         return None
-    return None if found is None else who.shown(found)
+    return None if found is None else account.shown(found)

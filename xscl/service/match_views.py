@@ -20,14 +20,14 @@ LAST = 1 << 31
 _TOGETHER = 100  # matches of one position that are read at once
 
 
-def match_views(here: Installation, who: Account, found: Sequence[Match]) -> list[MatchView]:
+def match_views(app: Installation, account: Account, found: Sequence[Match]) -> list[MatchView]:
     """Return the view models of matches."""
     names = {name for match in found for name in match.names}
-    with here.reading() as store:
+    with app.reading() as store:
         arrived = times_of_arrival(store, names, searched=SEARCHED)
     return [
         replace(
-            shown(match, who.named(match.subscription), who.named),
+            shown(match, account.named(match.subscription), account.named),
             arrived=max((arrived[one] for one in match.names if one in arrived), default=None),
         )
         for match in found
@@ -35,7 +35,7 @@ def match_views(here: Installation, who: Account, found: Sequence[Match]) -> lis
 
 
 def match_view(
-    here: Installation, who: Account, id: str, position: int, number: int | None = None
+    app: Installation, account: Account, id: str, position: int, number: int | None = None
 ) -> MatchView:
     """Return the view model of the match of an id at a position; raises Problem 404.
 
@@ -44,17 +44,17 @@ def match_view(
     """
 
     def mine(one: Subscription) -> bool:
-        return who.own(one.name) is not None
+        return account.own(one.name) is not None
 
     before: Place = (position, LAST if number is None else number + 1)
     most = _TOGETHER if number is None else 1
     while True:
-        page = here.engine.host.log.pages().of_all(
+        page = app.engine.host.log.pages().of_all(
             mine, before=before, limit=most, newest_first=True
         )
         for match in page.matches:
             if match.id == id and match.position == position:
-                return match_views(here, who, [match])[0]
+                return match_views(app, account, [match])[0]
         last = page.matches[-1] if page.matches else None
         if number is not None or last is None or last.position < position or not page.more:
             raise not_found("match", id)

@@ -85,9 +85,9 @@ def empty_list(hint: str) -> Problem:
     return Problem("empty_list", "the list has no rows", hint=hint)
 
 
-def refused_address(who: Account, refused: RefusedAddress) -> Problem:
+def refused_address(account: Account, refused: RefusedAddress) -> Problem:
     """Return problem 422 for a refused URL, with a hint for the operator."""
-    may = who.is_operator and refused.code in ("url_private", "url_port")
+    may = account.is_operator and refused.code in ("url_private", "url_port")
     hint = "'xscl serve --allow-address HOST:PORT' allows it" if may else None
     return Problem(refused.code, refused.message, hint=hint)
 

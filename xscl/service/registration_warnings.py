@@ -23,25 +23,25 @@ class RegistrationWarnings:
         self._resolver = resolver
         self._shapes: dict[tuple[int, Shape], Read[list[str]]] = {}
 
-    def of(self, who: Account, query: str) -> list[str]:
+    def of(self, account: Account, query: str) -> list[str]:
         """Return the warnings of a user's query in XSCL; raises QueryError."""
         cut = split(query)
         if cut is None:
-            return self._found(who, query)
-        key = who.number, cut[0]
-        return reused(self._shapes, key, self._arrived, lambda: self._found(who, query))
+            return self._found(account, query)
+        key = account.number, cut[0]
+        return reused(self._shapes, key, self._arrived, lambda: self._found(account, query))
 
     @property
     def _arrived(self) -> int:
         return self._engine.host.state.documents.next
 
-    def _found(self, who: Account, query: str) -> list[str]:
+    def _found(self, account: Account, query: str) -> list[str]:
         queries = self._engine.host.queries
-        seen = queries.unseen_names(query, who.visible)
+        seen = queries.unseen_names(query, account.visible)
         names = [one for one in seen if one.kind != "comparison"]
         unknown = [f"the stream {one.name!r} yet" for one in names if one.kind == "stream"]
-        resolved = self._resolver.resolve(who, query).text
-        explained = who.shown(queries.explain(resolved, seen=lambda _: False)).splitlines()
+        resolved = self._resolver.resolve(account, query).text
+        explained = account.shown(queries.explain(resolved, seen=lambda _: False)).splitlines()
         warnings = [line.removeprefix(WARNING) for line in explained if line.startswith(WARNING)]
         return [
             *(f"{one.message}: {one.hint}" if one.hint else one.message for one in names),

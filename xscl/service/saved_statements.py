@@ -25,23 +25,23 @@ class SavedStatement:
     saved: int
 
 
-def save_statement(store: Store, who: Account, name: str, query: str) -> None:
+def save_statement(store: Store, account: Account, name: str, query: str) -> None:
     """Save a statement, in place of one of the same name; raises WrongLabel, QuotaExceeded."""
     refuse_label(name)
     with store.transaction():
-        delete_statement(store, who, name)
-        if len(saved_statements(store, who)) >= MOST:
+        delete_statement(store, account, name)
+        if len(saved_statements(store, account)) >= MOST:
             raise QuotaExceeded(f"you have {MOST} saved statements, and may have no more")
-        row = {"account": who.number, "name": name, "statement": query, "saved": ticks()}
+        row = {"account": account.number, "name": name, "statement": query, "saved": ticks()}
         store.insert_rows("saved_statement", [row])
 
 
-def delete_statement(store: Store, who: Account, name: str) -> None:
+def delete_statement(store: Store, account: Account, name: str) -> None:
     """Delete a statement, if there is one of the name."""
-    delete_rows(store, "saved_statement", account=who.number, name=name)
+    delete_rows(store, "saved_statement", account=account.number, name=name)
 
 
-def saved_statements(store: Store, who: Account) -> list[SavedStatement]:
+def saved_statements(store: Store, account: Account) -> list[SavedStatement]:
     """Return the saved statements of a user in the order of their names."""
-    rows = rows_of(store, "saved_statement", order="name", account=who.number)
+    rows = rows_of(store, "saved_statement", order="name", account=account.number)
     return [SavedStatement(row["name"], row["statement"], row["saved"]) for row in rows]

@@ -90,12 +90,12 @@ PAGE_BYTES = 16_000_000
 """Characters of the matches of a page, after which it ends."""
 
 
-def shown_within(who: Account, matches: Sequence[Match]) -> list[MatchShown]:
+def shown_within(account: Account, matches: Sequence[Match]) -> list[MatchShown]:
     """Return the first matches that fit on a page; the first one at least."""
     shown: list[MatchShown] = []
     left = PAGE_BYTES
     for match in matches:
-        row = row_of(match, who.named)
+        row = row_of(match, account.named)
         match.forget()
         left -= size_of(row)
         if left < 0 and shown:

@@ -54,42 +54,42 @@ def mark_of(cursor: str) -> Mark:
     return int(starred), match
 
 
-def add_star(store: Store, who: Account, subscription: str, view: MatchView) -> None:
+def add_star(store: Store, account: Account, subscription: str, view: MatchView) -> None:
     """Star a match of a subscription, given by its engine name; raises QuotaExceeded.
 
     A match that is starred already stays as it is.
     """
     with store.transaction():
-        listed = {row["match"] for row in rows_of(store, "star", "match", account=who.number)}
+        listed = {row["match"] for row in rows_of(store, "star", "match", account=account.number)}
         if view.id in listed:
             return
         if len(listed) >= MOST:
             raise QuotaExceeded(f"you have {MOST:,} starred matches, and may have no more")
         shown = _VIEW.dump_json(view).decode()
-        place = {"account": who.number, "match": view.id, "subscription": subscription}
+        place = {"account": account.number, "match": view.id, "subscription": subscription}
         store.insert_rows("star", [{**place, "starred": ticks(), "view": shown}])
 
 
-def starred_among(store: Store, who: Account, matches: Collection[str]) -> set[str]:
+def starred_among(store: Store, account: Account, matches: Collection[str]) -> set[str]:
     """Return those of the ids of matches that a user has starred."""
-    rows = rows_of(store, "star", "match", account=who.number, match=matches)
+    rows = rows_of(store, "star", "match", account=account.number, match=matches)
     return {row["match"] for row in rows}
 
 
-def delete_star(store: Store, who: Account, match: str) -> None:
+def delete_star(store: Store, account: Account, match: str) -> None:
     """Delete the star of a match, if it has one."""
-    delete_rows(store, "star", account=who.number, match=match)
+    delete_rows(store, "star", account=account.number, match=match)
 
 
-def stars(store: Store, who: Account, limit: int, before: Mark | None = None) -> list[Star]:
+def stars(store: Store, account: Account, limit: int, before: Mark | None = None) -> list[Star]:
     """Return the newest stars of a user, or those before a place, with current names."""
-    rows = stored.stars(store, who.number, before=before, limit=limit)
-    return [Star(row["starred"], _view(row, who)) for row in rows]
+    rows = stored.stars(store, account.number, before=before, limit=limit)
+    return [Star(row["starred"], _view(row, account)) for row in rows]
 
 
-def _view(row: Mapping[str, Any], who: Account) -> MatchView:
+def _view(row: Mapping[str, Any], account: Account) -> MatchView:
     view = _VIEW.validate_json(row["view"])
-    return replace(view, subscription=who.named(row["subscription"]))
+    return replace(view, subscription=account.named(row["subscription"]))
 
 
 def star_row(star: Star) -> dict[str, Any]:

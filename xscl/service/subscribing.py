@@ -42,9 +42,9 @@ class SubscriptionRequest:
     tags: Sequence[str] | None = None
 
 
-def history_of(here: Installation, found: Subscription) -> History:
+def history_of(app: Installation, found: Subscription) -> History:
     """Return the state of a subscription's history."""
-    if found.number in here.engine.host.state.subscriptions.backfills:
+    if found.number in app.engine.host.state.subscriptions.backfills:
         return "reading"
     if found.backfilled < 0:
         return "failed" if found.backfilled == WITHOUT_PAST else "none"
@@ -52,53 +52,53 @@ def history_of(here: Installation, found: Subscription) -> History:
 
 
 async def subscribe(
-    here: Installation, who: Account, wanted: SubscriptionRequest
+    app: Installation, account: Account, wanted: SubscriptionRequest
 ) -> tuple[Subscription, bool]:
     """Subscribe idempotently; return the subscription and whether it is new."""
     refuse_bare(wanted.since)
     refuse_unaddressable(wanted.name)
     tags = checked_tags(wanted.tags or ())
-    known = who.qualify(wanted.name)
-    resolved = await run_in_threadpool(resolved_query, here, who, wanted)
-    is_new = here.engine.subscription(known) is None
+    known = account.qualify(wanted.name)
+    resolved = await run_in_threadpool(resolved_query, app, account, wanted)
+    is_new = app.engine.subscription(known) is None
     if is_new:
-        await _register(here, who, wanted, resolved)
-        found = existing(here, who, wanted.name)
+        await _register(app, account, wanted, resolved)
+        found = existing(app, account, wanted.name)
     else:
         # What is in memory may not be committed yet, so only what is committed is acknowledged.
-        there = await run_in_threadpool(here.engine.host.catalog.committed, known)
+        there = await run_in_threadpool(app.engine.host.catalog.committed, known)
         if there is None:
-            return await subscribe(here, who, wanted)
+            return await subscribe(app, account, wanted)
         found = there
-        if not _is_same(here, who, found, wanted, resolved):
+        if not _is_same(app, account, found, wanted, resolved):
             raise NameTaken(
                 f"there is a subscription named {wanted.name!r} already, with another query",
                 hint="unsubscribe it first, or choose another name",
             )
     if wanted.tags is not None:
-        with here.reading() as store:
+        with app.reading() as store:
             set_tags(store, {found.name: tags})
-    if history_of(here, found) == "reading":
-        read = here.engine.host.catalog.backfills.completion(found.number)
+    if history_of(app, found) == "reading":
+        read = app.engine.host.catalog.backfills.completion(found.number)
         with suppress(TimeoutError):
             await asyncio.wait_for(_result(read), PATIENCE)
-    return existing(here, who, wanted.name), is_new
+    return existing(app, account, wanted.name), is_new
 
 
 async def _register(
-    here: Installation, who: Account, wanted: SubscriptionRequest, resolved: ResolvedQuery
+    app: Installation, account: Account, wanted: SubscriptionRequest, resolved: ResolvedQuery
 ) -> None:
     """Register a query under a name that seems to be free, and wait until it is committed."""
-    here.usage.refuse_many_matches(who)
-    known = who.qualify(wanted.name)
+    app.usage.refuse_many_matches(account)
+    known = account.qualify(wanted.name)
     asked = known, resolved.text, wanted.updates, wanted.language, wanted.since, wanted.history
     try:
-        with here.usage.adding(who, "subscriptions"), resolved.as_written():
-            await run_in_threadpool(claim, here, who, resolved)
-            await _result(here.registrar.ask(*asked))
+        with app.usage.adding(account, "subscriptions"), resolved.as_written():
+            await run_in_threadpool(claim, app, account, resolved)
+            await _result(app.registrar.ask(*asked))
     except NameTaken:  # unless another request has registered the same
-        found = here.engine.subscription(known)
-        if found is None or not _is_same(here, who, found, wanted, resolved):
+        found = app.engine.subscription(known)
+        if found is None or not _is_same(app, account, found, wanted, resolved):
             raise
 
 
@@ -108,8 +108,8 @@ def _result(work: Future[None]) -> asyncio.Future[None]:
 
 
 def subscribe_all(
-    here: Installation,
-    who: Account,
+    app: Installation,
+    account: Account,
     rows: Sequence[SubscriptionRequest],
     *,
     history: bool = False,
@@ -125,39 +125,39 @@ def subscribe_all(
             "some rows see new versions of documents (updates) and some do not",
             hint="import them apart",
         )
-    here.usage.refuse_many_matches(who)
-    here.usage.refuse(who, "subscriptions", _unknown(here, who, rows))
+    app.usage.refuse_many_matches(account)
+    app.usage.refuse(account, "subscriptions", _unknown(app, account, rows))
     new: dict[str, tuple[int, ResolvedQuery]] = {}
     there: dict[str, Subscription] = {}
     tags: dict[str, Sequence[str]] = {}
     for number, one in enumerate(rows, 1):
         with _in_row(number, one):
-            known = who.qualify(one.name)
+            known = account.qualify(one.name)
             tags[known] = checked_tags(one.tags or ())
-            resolved = resolved_query(here, who, one)
-            found = here.engine.subscription(known)
+            resolved = resolved_query(app, account, one)
+            found = app.engine.subscription(known)
             if known in new:
                 raise NameTaken(f"the name {one.name!r} is in this list twice")
             if found is None:
                 new[known] = number, resolved
-            elif not _is_same(here, who, found, one, resolved):
+            elif not _is_same(app, account, found, one, resolved):
                 raise NameTaken(
                     f"there is a subscription named {one.name!r} already, with another query"
                 )
             else:
                 there[known] = found
     if there:
-        with here.engine.host.transactions.committed() as state:
+        with app.engine.host.transactions.committed() as state:
             known_now = {name: state.subscriptions.get(name) for name in there}
         if known_now != there:  # not committed, or changed or removed meanwhile
-            return subscribe_all(here, who, rows, history=history)
-    with here.usage.adding(who, "subscriptions", len(new)):
+            return subscribe_all(app, account, rows, history=history)
+    with app.usage.adding(account, "subscriptions", len(new)):
         for _, resolved in new.values():
-            claim(here, who, resolved)
+            claim(app, account, resolved)
         numbered = list(new.values())
         pairs = [(known, resolved.text) for known, (_, resolved) in new.items()]
         try:
-            catalog = here.engine.host.catalog
+            catalog = app.engine.host.catalog
             if history:
                 catalog.subscribe_many_from(pairs, updates=updates == {True})
             else:
@@ -168,19 +168,19 @@ def subscribe_all(
             number, resolved = numbered[error.row - 1]
             with _in_row(number, rows[number - 1]), resolved.as_written():
                 raise
-    with here.reading() as store:
+    with app.reading() as store:
         set_tags(store, {known: tags[known] for known in new if tags[known]})
     return len(new), len(rows) - len(new)
 
 
-def _unknown(here: Installation, who: Account, rows: Sequence[SubscriptionRequest]) -> int:
+def _unknown(app: Installation, account: Account, rows: Sequence[SubscriptionRequest]) -> int:
     """Count the new names of a list; cheap, so it precedes parsing the queries."""
     names = set[str]()
     for number, one in enumerate(rows, 1):
         with _in_row(number, one):
             refuse_unaddressable(one.name)
-            names.add(who.qualify(one.name))
-    return sum(here.engine.subscription(known) is None for known in names)
+            names.add(account.qualify(one.name))
+    return sum(app.engine.subscription(known) is None for known in names)
 
 
 def refuse_bare(since: str | None) -> None:
@@ -204,63 +204,65 @@ def _in_row(number: int, one: SubscriptionRequest) -> Iterator[None]:
         raise
 
 
-def claim(here: Installation, who: Account, resolved: ResolvedQuery) -> None:
+def claim(app: Installation, account: Account, resolved: ResolvedQuery) -> None:
     """Make a user the owner of the stream to which a query publishes."""
-    if resolved.publishes is not None and not who.is_operator:
-        here.accounts.claim(who, resolved.publishes)
+    if resolved.publishes is not None and not account.is_operator:
+        app.accounts.claim(account, resolved.publishes)
 
 
 def unsubscribe(
-    here: Installation, who: Account, name: str, *, cascade: bool, purge: bool = False
+    app: Installation, account: Account, name: str, *, cascade: bool, purge: bool = False
 ) -> tuple[str, ...]:
     """Remove a user's subscription; return the engine names of all that were removed.
 
     Its matches stay, unless they are purged, which is also possible afterwards.
     """
-    if purge and here.engine.host.catalog.committed(who.qualify(name)) is None:
-        return here.engine.unsubscribe(versions(here, who, name)[0].name, purge=True)
-    found = committed(here, who, name)
-    removed = here.outbox.unsubscribe(found.name, cascade=cascade, purge=purge)
-    here.usage.remove_subscriptions(removed)
+    if purge and app.engine.host.catalog.committed(account.qualify(name)) is None:
+        return app.engine.unsubscribe(versions(app, account, name)[0].name, purge=True)
+    found = committed(app, account, name)
+    removed = app.outbox.unsubscribe(found.name, cascade=cascade, purge=purge)
+    app.usage.remove_subscriptions(removed)
     return removed
 
 
-def versions(here: Installation, who: Account, name: str) -> tuple[Subscription, ...]:
+def versions(app: Installation, account: Account, name: str) -> tuple[Subscription, ...]:
     """Return the versions of a user's subscription whose matches are kept, the oldest first.
 
     Raises Problem 404 for a name without subscription and matches.
     """
     try:
-        return here.engine.host.state.subscriptions.versions(who.qualify(name))
+        return app.engine.host.state.subscriptions.versions(account.qualify(name))
     except UnknownSubscription:
         raise not_found("subscription", name) from None
 
 
-def existing(here: Installation, who: Account, name: str) -> Subscription:
+def existing(app: Installation, account: Account, name: str) -> Subscription:
     """Return a user's subscription; raises Problem 404 if he has none of that name."""
-    found = here.engine.subscription(who.qualify(name))
+    found = app.engine.subscription(account.qualify(name))
     if found is None:
         raise not_found("subscription", name)
     return found
 
 
-def committed(here: Installation, who: Account, name: str) -> Subscription:
+def committed(app: Installation, account: Account, name: str) -> Subscription:
     """Return a user's subscription as of the last commit, for a change of it.
 
     Waits for a change that is under way.  Raises Problem 404 if he has none of that name, and
     StoreError if the store cannot be read.
     """
-    found = here.engine.host.catalog.committed(who.qualify(name))
+    found = app.engine.host.catalog.committed(account.qualify(name))
     if found is None:
         raise not_found("subscription", name)
     return found
 
 
-def resolved_query(here: Installation, who: Account, wanted: SubscriptionRequest) -> ResolvedQuery:
+def resolved_query(
+    app: Installation, account: Account, wanted: SubscriptionRequest
+) -> ResolvedQuery:
     """Return a query with its names resolved; raises Problem for one that only operators may."""
     if wanted.language == XSCL:
-        return here.resolver.resolve(who, wanted.query)
-    if not who.is_operator:
+        return app.resolver.resolve(account, wanted.query)
+    if not account.is_operator:
         raise Problem(
             "operator_only",
             f"queries in {wanted.language} can be registered by the operator only",
@@ -272,8 +274,8 @@ def resolved_query(here: Installation, who: Account, wanted: SubscriptionRequest
 
 
 def _is_same(
-    here: Installation,
-    who: Account,
+    app: Installation,
+    account: Account,
     found: Subscription,
     wanted: SubscriptionRequest,
     resolved: ResolvedQuery,
@@ -287,4 +289,4 @@ def _is_same(
         return False
     if found.query == resolved.text:
         return True
-    return found.language == XSCL and here.resolver.written(who, found.query) == wanted.query
+    return found.language == XSCL and app.resolver.written(account, found.query) == wanted.query

@@ -53,36 +53,36 @@ class UserData:
         accounts: Accounts,
         tokens: Tokens,
         feeds: FeedRepository,
-        who: Account,
+        account: Account,
     ) -> None:
         self._engine = engine
         self._accounts = accounts
         self._tokens = tokens
         self._feeds = feeds
-        self._who = who
+        self._account = account
 
     def names(self) -> list[str]:
         """Return the engine's names of the subscriptions, those removed with matches included."""
         subscriptions = self._engine.host.state.subscriptions
         known = [*(one.name for one in subscriptions), *subscriptions.removed()]
-        return [name for name in known if self._who.own(name) is not None]
+        return [name for name in known if self._account.own(name) is not None]
 
     # -- Export ----------------------------------------------------------------------------
 
     def export(self, endpoints: Endpoints, addresses: SecretAddresses) -> Iterator[Row]:
         """Yield the data as JSON values, each with its `kind`."""
-        who = self._who
-        yield {"kind": "user", "name": who.name, "quota": asdict(who.quota)}
-        for token in self._tokens.of(who):
+        account = self._account
+        yield {"kind": "user", "name": account.name, "quota": asdict(account.quota)}
+        for token in self._tokens.of(account):
             told = {"id": token.id, "label": token.label, "created": written(token.created)}
             yield {"kind": "token", **told}
-        for stream in sorted(self._accounts.streams(who)):
+        for stream in sorted(self._accounts.streams(account)):
             yield {"kind": "stream", "name": stream}
-        for feed in self._feeds.owned(who.qualify("")):
-            tags = [who.visible(tag) or tag for tag in feed.tags]
+        for feed in self._feeds.owned(account.qualify("")):
+            tags = [account.visible(tag) or tag for tag in feed.tags]
             yield {
                 **{"kind": "feed", "url": feed.shown_url, "title": feed.title},
-                **{"stream": who.visible(feed.stream), "tags": tags},
+                **{"stream": account.visible(feed.stream), "tags": tags},
             }
         with closing(self._engine.host.connect()) as store:
             tagged = tags_of(store, self.names())
@@ -91,32 +91,32 @@ class UserData:
                 yield {"kind": "subscription", **self._version(version), "tags": tagged[name]}
             for endpoint in endpoints.of(name):
                 yield {
-                    **{"kind": "endpoint", "id": endpoint.id, "subscription": who.named(name)},
+                    **{"kind": "endpoint", "id": endpoint.id, "subscription": account.named(name)},
                     **{"channel": endpoint.channel.kind, "to": asdict(endpoint.channel)},
                 }
-        for name in [*self.names(), who.qualify("")]:  # the last has those of all matches
+        for name in [*self.names(), account.qualify("")]:  # the last has those of all matches
             for address in addresses.of(name):
                 told = {
                     "id": address.id,
-                    "subscription": who.own(name) or "",
+                    "subscription": account.own(name) or "",
                     "label": address.label,
                 }
                 yield {"kind": "secret_address", **told}
         yield from self._documents()
         yield from self._stars()
         with closing(self._engine.host.connect()) as store:
-            for one in saved_statements(store, who):
+            for one in saved_statements(store, account):
                 told = {"name": one.name, "query": one.query, "saved": written(one.saved)}
                 yield {"kind": "statement", **told}
         for name in self.names():
             for match in self._engine.matches(name):
-                yield {"kind": "match", **row_of(match, who.named)}
+                yield {"kind": "match", **row_of(match, account.named)}
 
     def _version(self, one: Subscription) -> Row:
         return {
-            "name": self._who.named(one.name),
+            "name": self._account.named(one.name),
             "version": one.version,
-            "query": self._who.shown(one.query),
+            "query": self._account.shown(one.query),
             "language": one.language,
             "current": self._engine.subscription(one.name) is one,
         }
@@ -124,13 +124,13 @@ class UserData:
     def _documents(self) -> Iterator[Row]:
         """Yield the kept documents of the user's streams."""
         with closing(self._engine.host.connect()) as store:
-            for row in documents_of(store, self._who.number):
+            for row in documents_of(store, self._account.number):
                 yield {
                     "kind": "document",
-                    "document": self._who.named(row["name"]),
+                    "document": self._account.named(row["name"]),
                     "id": row["id"],
                     "version": number_in(row["name"]),
-                    "streams": [self._who.visible(one) or one for one in row["streams"]],
+                    "streams": [self._account.visible(one) or one for one in row["streams"]],
                     "timestamp": written(row["ts"]),
                     "xml": row["xml"].decode("utf-8", "replace"),
                 }
@@ -138,9 +138,9 @@ class UserData:
     def _stars(self) -> Iterator[Row]:
         """Yield the starred matches, as they were shown."""
         with closing(self._engine.host.connect()) as store:
-            newest_first = list(stars(store, self._who.number, limit=MOST))
+            newest_first = list(stars(store, self._account.number, limit=MOST))
         for row in reversed(newest_first):
-            subscription = self._who.named(row["subscription"])
+            subscription = self._account.named(row["subscription"])
             yield {
                 **{"kind": "star", "match": row["match"], "subscription": subscription},
                 **{"starred": written(row["starred"]), "shown": json.loads(row["view"])},
@@ -157,20 +157,20 @@ class UserData:
         consumes the spool meanwhile, and has taken what it may have read before the documents are
         deleted.  Raises ErasureWaits if that takes too long; the erasure is to be repeated then.
         """
-        who = self._who
-        self._tokens.revoke_all(who)
+        account = self._account
+        self._tokens.revoke_all(account)
         while names := self.names():
             unsubscribe(names[0], cascade=True, purge=True)
-        for feed in self._feeds.owned(who.qualify("")):
+        for feed in self._feeds.owned(account.qualify("")):
             self._feeds.remove(feed)
         with self._engine.host.transactions.between_batches():
-            spool.erase(who.qualify(""))
+            spool.erase(account.qualify(""))
         if is_consumed:
             self._await(spool.latest())
-        self._engine.host.catalog.erase(who.qualify(""))
+        self._engine.host.catalog.erase(account.qualify(""))
         with closing(self._engine.host.connect()) as store:
             store.plan_rewrite()
-            self._accounts.erase(who)
+            self._accounts.erase(account)
             store.rewrite()
 
     def _await(self, segment: int) -> None:

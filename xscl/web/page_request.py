@@ -11,18 +11,18 @@ from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse
 
 from xscl.service.accounts import Account
-from xscl.service.dependencies import Here, TheOperator, Who
+from xscl.service.dependencies import TheAccount, TheApp, TheOperator
 from xscl.service.installation import Installation
 from xscl.web.rendering import page
 
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request for a page; `who` is its reader, with the rights of that account."""
+    """A request for a page; `account` is its reader, with the rights of that account."""
 
     request: Request
-    here: Installation
-    who: Account
+    app: Installation
+    account: Account
 
     def page(
         self,
@@ -33,17 +33,17 @@ class PageRequest:
         **shown: Any,
     ) -> HTMLResponse:
         """Render a template with the values `shown` for the reader."""
-        return page(self.request, template, self.who, status=status, headers=headers, **shown)
+        return page(self.request, template, self.account, status=status, headers=headers, **shown)
 
 
-async def of_reader(request: Request, here: Here, who: Who) -> PageRequest:
+async def of_reader(request: Request, app: TheApp, account: TheAccount) -> PageRequest:
     """Return the request of an authenticated reader; raises Problem 401."""
-    return PageRequest(request, here, who)
+    return PageRequest(request, app, account)
 
 
-async def of_operator(request: Request, here: Here, who: TheOperator) -> PageRequest:
+async def of_operator(request: Request, app: TheApp, account: TheOperator) -> PageRequest:
     """Return the request of the operator; raises Problem 401, and 403 for others."""
-    return PageRequest(request, here, who)
+    return PageRequest(request, app, account)
 
 
 Asked: TypeAlias = Annotated[PageRequest, Depends(of_reader)]

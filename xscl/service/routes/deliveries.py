@@ -21,7 +21,7 @@ from xscl.language.parser import parse_window
 from xscl.plurals import counted
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.bodies import DeliveryTime, JsonBody, RequestBody
-from xscl.service.dependencies import Here, Who
+from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem, not_found, refused_address
 from xscl.service.routes.matches import POSITION
@@ -187,46 +187,46 @@ class Replayed(JsonBody):
 
 
 @router.post("", summary="Create an endpoint", status_code=201)
-def make(name: Name, here: Here, who: Who, new: Annotated[New, Body()]) -> MadeEndpoint:
+def make(name: Name, app: TheApp, account: TheAccount, new: Annotated[New, Body()]) -> MadeEndpoint:
     """Creates an endpoint.  Only this response shows a webhook's secret."""
-    known = existing(here, who, name).name
+    known = existing(app, account, name).name
     secret = new.secret if isinstance(new, NewWebhook) else None
     if secret is not None and not is_secret(secret):
         raise _wrong("secret", "a secret is 'whsec_' and the base64 of 24 to 64 bytes")
-    channel = _channel(here, who, new)
-    _refuse_ahead(here, new.after)
-    with here.endpoints_lock:
-        _refuse_many(here, who)
-        state: State = "active" if _is_confirmed(here, who, channel) else "unconfirmed"
-        endpoint, made = here.outbox.deliver(
+    channel = _channel(app, account, new)
+    _refuse_ahead(app, new.after)
+    with app.endpoints_lock:
+        _refuse_many(app, account)
+        state: State = "active" if _is_confirmed(app, account, channel) else "unconfirmed"
+        endpoint, made = app.outbox.deliver(
             known, channel, after=new.after, secret=secret, state=state
         )
     if endpoint.state == "unconfirmed":
         try:
-            _mail_code(here, who, endpoint)
+            _mail_code(app, account, endpoint)
         except BaseException:
-            here.outbox.end(endpoint.id)
+            app.outbox.end(endpoint.id)
             raise
-    return MadeEndpoint(**_shown(here, endpoint).model_dump(), secret=made)
+    return MadeEndpoint(**_shown(app, endpoint).model_dump(), secret=made)
 
 
 @router.get("", summary="List the endpoints")
-def listed(name: Name, here: Here, who: Who) -> list[ShownEndpoint]:
+def listed(name: Name, app: TheApp, account: TheAccount) -> list[ShownEndpoint]:
     """Lists the endpoints of a subscription with their delivery state."""
-    known = existing(here, who, name).name
-    return [_shown(here, endpoint) for endpoint in here.outbox.endpoints.of(known)]
+    known = existing(app, account, name).name
+    return [_shown(app, endpoint) for endpoint in app.outbox.endpoints.of(known)]
 
 
 @router.get("/{id}", summary="Show an endpoint")
-def get(name: Name, id: Id, here: Here, who: Who) -> ShownEndpoint:
+def get(name: Name, id: Id, app: TheApp, account: TheAccount) -> ShownEndpoint:
     """Shows an endpoint with its position, failures and next attempt."""
-    return _shown(here, _existing(here, who, name, id))
+    return _shown(app, _existing(app, account, name, id))
 
 
 @router.patch("/{id}", summary="Change an endpoint")
-def change(name: Name, id: Id, here: Here, who: Who, changes: Changes) -> ShownEndpoint:
+def change(name: Name, id: Id, app: TheApp, account: TheAccount, changes: Changes) -> ShownEndpoint:
     """Pauses, resumes or enables an endpoint, or changes what it does."""
-    endpoint = _existing(here, who, name, id)
+    endpoint = _existing(app, account, name, id)
     if endpoint.state == "unconfirmed" and changes.state is not None:
         raise Problem(
             "endpoint_unconfirmed",
@@ -238,57 +238,59 @@ def change(name: Name, id: Id, here: Here, who: Who, changes: Changes) -> ShownE
     if changes.url is not None:
         if not isinstance(channel, Webhook):
             raise _wrong("url", "only a webhook has an address that can be changed")
-        _check(here, who, changes.url)
+        _check(app, account, changes.url)
         channel = replace(channel, url=changes.url)
-        here.outbox.endpoints.redirect(id, channel)
+        app.outbox.endpoints.redirect(id, channel)
     elif channel != endpoint.channel:
-        here.outbox.endpoints.update(id, lambda one: replace(one, channel=channel))
+        app.outbox.endpoints.update(id, lambda one: replace(one, channel=channel))
     transition = {"active": Endpoint.resumed, "paused": Endpoint.paused, None: _same}
-    changed = here.outbox.change(id, transition[changes.state])
+    changed = app.outbox.change(id, transition[changes.state])
     if changed is None:
         raise not_found("endpoint", id)
-    return _shown(here, changed)
+    return _shown(app, changed)
 
 
 @router.delete("/{id}", summary="Delete an endpoint", status_code=204)
-def delete(name: Name, id: Id, here: Here, who: Who) -> None:
+def delete(name: Name, id: Id, app: TheApp, account: TheAccount) -> None:
     """Removes an endpoint with its secret and its letters."""
-    here.outbox.end(_existing(here, who, name, id).id)
+    app.outbox.end(_existing(app, account, name, id).id)
 
 
 @router.post("/{id}:rotate", summary="Rotate the secret of a webhook")
-def rotate(name: Name, id: Id, here: Here, who: Who) -> Secret:
+def rotate(name: Name, id: Id, app: TheApp, account: TheAccount) -> Secret:
     """Both secrets sign for a day, so that a receiver can be changed meanwhile.  What an incomplete
     endpoint has waited for is delivered."""
-    if not isinstance(_existing(here, who, name, id).channel, Webhook):
+    if not isinstance(_existing(app, account, name, id).channel, Webhook):
         raise _wrong("id", "only a webhook has a secret")
-    return Secret(secret=here.outbox.rotate(id))
+    return Secret(secret=app.outbox.rotate(id))
 
 
 @router.post("/{id}:confirm", summary="Confirm a mail address")
-def confirm(name: Name, id: Id, here: Here, who: Who, confirmation: Confirmation) -> ShownEndpoint:
+def confirm(
+    name: Name, id: Id, app: TheApp, account: TheAccount, confirmation: Confirmation
+) -> ShownEndpoint:
     """Takes the code that was mailed to the address, or mails another one."""
-    endpoint = _existing(here, who, name, id)
+    endpoint = _existing(app, account, name, id)
     if endpoint.state != "unconfirmed":
-        return _shown(here, endpoint)
+        return _shown(app, endpoint)
     if confirmation.code is None:
-        _mail_code(here, who, endpoint)
-        return _shown(here, endpoint)
-    confirmed = here.outbox.confirm(id, confirmation.code.strip())
+        _mail_code(app, account, endpoint)
+        return _shown(app, endpoint)
+    confirmed = app.outbox.confirm(id, confirmation.code.strip())
     if confirmed is None:
         raise Problem(
             "wrong_code",
             "that is not the code that was mailed, or it is over",
             hint="'POST ...:confirm {}' mails another one",
         )
-    return _shown(here, confirmed)
+    return _shown(app, confirmed)
 
 
 @router.get("/{id}/letters", summary="List the refused messages of an endpoint")
-def letters(name: Name, id: Id, here: Here, who: Who) -> list[ShownLetter]:
+def letters(name: Name, id: Id, app: TheApp, account: TheAccount) -> list[ShownLetter]:
     """Lists the messages on which the endpoint was disabled."""
-    endpoint = _existing(here, who, name, id)
-    found = here.outbox.endpoints.letters(endpoint.id)
+    endpoint = _existing(app, account, name, id)
+    found = app.outbox.endpoints.letters(endpoint.id)
     return [ShownLetter.model_validate(letter) for letter in found]
 
 
@@ -296,42 +298,42 @@ def letters(name: Name, id: Id, here: Here, who: Who) -> list[ShownLetter]:
 def replay(
     name: Name,
     id: Id,
-    here: Here,
-    who: Who,
+    app: TheApp,
+    account: TheAccount,
     replay: Annotated[Replay, Body(default_factory=Replay)],
 ) -> Replayed:
     """Tries letters again at once, under the same ids."""
-    endpoint = _existing(here, who, name, id)
+    endpoint = _existing(app, account, name, id)
     if endpoint.state != "active":
         raise Problem(
             "endpoint_not_active",
             f"the endpoint is {endpoint.state}",
             hint='enable it first: PATCH {"state": "active"}',
         )
-    return Replayed(letters=here.outbox.replay(id, replay.message))
+    return Replayed(letters=app.outbox.replay(id, replay.message))
 
 
-def _existing(here: Installation, who: Account, name: str, id: str) -> Endpoint:
+def _existing(app: Installation, account: Account, name: str, id: str) -> Endpoint:
     """Return an endpoint of a user's subscription; raises Problem 404."""
-    known = existing(here, who, name).name
-    endpoint = here.outbox.endpoints.get(id)
+    known = existing(app, account, name).name
+    endpoint = app.outbox.endpoints.get(id)
     if endpoint is None or endpoint.subscription != known:
         raise not_found("endpoint", id)
     return endpoint
 
 
-def _channel(here: Installation, who: Account, new: NewWebhook | NewMail | NewFile) -> Channel:
+def _channel(app: Installation, account: Account, new: NewWebhook | NewMail | NewFile) -> Channel:
     """Validate the requested channel; raises Problem."""
     backfilled = new.after is not None if new.backfilled is None else new.backfilled
     flags = new.history, new.grouped, backfilled
     match new:
         case NewWebhook():
-            _check(here, who, new.url)
+            _check(app, account, new.url)
             return Webhook(new.url, *flags)
         case NewMail():
             if not is_address(new.to):
                 raise _wrong("to", "that is not one mail address")
-            if here.outbox.settings.mail is None:
+            if app.outbox.settings.mail is None:
                 raise Problem(
                     "no_mail_server",
                     "this service mails nothing: it has no mail server",
@@ -342,16 +344,16 @@ def _channel(here: Installation, who: Account, new: NewWebhook | NewMail | NewFi
                 raise _wrong("every", "a digest gathers for a week at most")
             return Mail(new.to, every / SECOND, *flags)
         case NewFile():
-            if not who.is_operator:
+            if not account.is_operator:
                 raise Problem("operator_only", "only the operator delivers to files")
             if not is_name(new.name):
                 raise _wrong("name", "a file has a plain name: letters, digits, '.', '_', '-'")
             return File(new.name, *flags)
 
 
-def _refuse_ahead(here: Installation, after: int | None) -> None:
+def _refuse_ahead(app: Installation, after: int | None) -> None:
     """Raise Problem for a position after the newest match, as earlier matches would be skipped."""
-    newest = here.outbox.pages.position()
+    newest = app.outbox.pages.position()
     if after is not None and after > newest:
         raise Problem(
             "position_ahead",
@@ -360,52 +362,54 @@ def _refuse_ahead(here: Installation, after: int | None) -> None:
         )
 
 
-def _refuse_many(here: Installation, who: Account) -> None:
+def _refuse_many(app: Installation, account: Account) -> None:
     """Raise QuotaExceeded if a user's quota of endpoints is used up."""
-    most = who.quota.endpoints
-    has = here.outbox.endpoints.count(lambda known: who.own(known) is not None)
+    most = account.quota.endpoints
+    has = app.outbox.endpoints.count(lambda known: account.own(known) is not None)
     if most is not None and has >= most:
         raise QuotaExceeded(f"you have {counted(has, 'endpoint')}, and may have {most}")
 
 
-def _check(here: Installation, who: Account, url: str) -> None:
+def _check(app: Installation, account: Account, url: str) -> None:
     """Raise Problem for an address that webhooks may not reach.
 
     A user gets the same answer for a name that does not resolve as for one that is refused.  The
     operator may name a host that is not there yet: each message checks the address again.
     """
-    posting = here.outbox.settings.posting
+    posting = app.outbox.settings.posting
     asked = check(url, posting.allow_addresses, posting.resolve)
     try:
         found = asyncio.run(asyncio.wait_for(asked, RESOLVING))
     except TimeoutError:
         found = unreachable(url, posting.allow_addresses)
     if isinstance(found, RefusedAddress) and not (
-        who.is_operator and found.code == "fetch_unreachable"
+        account.is_operator and found.code == "fetch_unreachable"
     ):
-        raise refused_address(who, found)
+        raise refused_address(account, found)
 
 
-def _is_confirmed(here: Installation, who: Account, channel: Channel) -> bool:
+def _is_confirmed(app: Installation, account: Account, channel: Channel) -> bool:
     """Return whether a channel needs no confirmation, as a user's new mail address does."""
-    if who.is_operator or not isinstance(channel, Mail):
+    if account.is_operator or not isinstance(channel, Mail):
         return True
-    return here.outbox.endpoints.has_confirmed(channel.to, lambda known: who.own(known) is not None)
+    return app.outbox.endpoints.has_confirmed(
+        channel.to, lambda known: account.own(known) is not None
+    )
 
 
-def _mail_code(here: Installation, who: Account, endpoint: Endpoint) -> None:
+def _mail_code(app: Installation, account: Account, endpoint: Endpoint) -> None:
     """Mail a code to the address of an endpoint; raises Problem, QuotaExceeded."""
     assert isinstance(endpoint.channel, Mail)
-    outbox, to = here.outbox, endpoint.channel.to
+    outbox, to = app.outbox, endpoint.channel.to
     user = owner_of(endpoint.subscription)
     key = user, to.casefold()
-    with here.confirming.hold(who.number):
+    with app.confirming.hold(account.number):
         if outbox.codes.consume(key, CODES) is not None:
             raise QuotaExceeded(f"you have had {CODES} codes mailed to that address today")
         mailed = False
         try:
             if outbox.count_mail(user) is not None:
-                mails = counted(who.quota.mails_a_day or 0, "mail")
+                mails = counted(account.quota.mails_a_day or 0, "mail")
                 raise QuotaExceeded(f"you have had {mails} today")
             mailed = outbox.mail_code(endpoint.id, to)
         finally:
@@ -428,7 +432,7 @@ def _same(endpoint: Endpoint) -> Endpoint:
     return endpoint
 
 
-def _shown(here: Installation, endpoint: Endpoint) -> ShownEndpoint:
+def _shown(app: Installation, endpoint: Endpoint) -> ShownEndpoint:
     return ShownEndpoint(
         id=endpoint.id,
         kind=endpoint.channel.kind,
@@ -438,6 +442,6 @@ def _shown(here: Installation, endpoint: Endpoint) -> ShownEndpoint:
         failures=endpoint.failures,
         next_try=written(endpoint.next_try) if endpoint.next_try else None,
         note=endpoint.note,
-        letters=len(here.outbox.endpoints.letters(endpoint.id)),
+        letters=len(app.outbox.endpoints.letters(endpoint.id)),
         created=written(endpoint.created),
     )

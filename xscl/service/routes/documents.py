@@ -22,7 +22,7 @@ from xscl.language.names import EVERYTHING, NAME, NAME_HINT, in_short
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, Moment, raw_request
 from xscl.service.browsing import END, BrowsedDocument, browse, visible_names
-from xscl.service.dependencies import Here, Who
+from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.installation import Installation
 from xscl.service.names import refuse_reserved
 from xscl.service.paging import Limit, Page
@@ -94,8 +94,8 @@ class ListedDocument(JsonBody):
 
 @router.get("/documents", summary="List documents")
 def list_(
-    here: Here,
-    who: Who,
+    app: TheApp,
+    account: TheAccount,
     stream: Annotated[
         str, Query(max_length=200, description="Only documents of this stream.")
     ] = "",
@@ -107,29 +107,29 @@ def list_(
     limit: Limit = 100,
 ) -> Page[ListedDocument]:
     """Lists the documents that you may see, the last one to arrive first."""
-    found, following = browsed(here, who, stream=stream, text=text, before=before, limit=limit)
-    return Page(items=[_listed(who, one) for one in found], next=following)
+    found, following = browsed(app, account, stream=stream, text=text, before=before, limit=limit)
+    return Page(items=[_listed(account, one) for one in found], next=following)
 
 
 def browsed(
-    here: Installation, who: Account, *, stream: str, text: str, before: int, limit: int
+    app: Installation, account: Account, *, stream: str, text: str, before: int, limit: int
 ) -> tuple[list[BrowsedDocument], int | None]:
     """Return a page of documents and the number that the next one begins before."""
-    known = here.resolver.stream(who, stream) if stream else ""
+    known = app.resolver.stream(account, stream) if stream else ""
     if known is None:
         raise not_found("stream", stream)
-    with here.questions.hold(who.number), here.reading() as store:
-        found = browse(store, who, stream=known, text=text, before=before, limit=limit + 1)
+    with app.questions.hold(account.number), app.reading() as store:
+        found = browse(store, account, stream=known, text=text, before=before, limit=limit + 1)
     return found[:limit], found[limit - 1].number if len(found) > limit else None
 
 
-def _listed(who: Account, one: BrowsedDocument) -> ListedDocument:
+def _listed(account: Account, one: BrowsedDocument) -> ListedDocument:
     source = None if one.xml is None else source_of(one.part(one.xml))
     return ListedDocument(
-        document=who.named(one.name),
+        document=account.named(one.name),
         id=one.id,
         version=number_in(one.name),
-        streams=visible_names(who, one.streams),
+        streams=visible_names(account, one.streams),
         timestamp=one.ts,
         arrived=one.arrived,
         history=one.history,
@@ -148,8 +148,8 @@ def _listed(who: Account, one: BrowsedDocument) -> ListedDocument:
 async def post(
     stream: Stream,
     request: Request,
-    here: Here,
-    who: Who,
+    app: TheApp,
+    account: TheAccount,
     given: Annotated[Given, Query()],
     x_document_id: Annotated[
         str | None, Header(max_length=500, description="Its id, if `id` is left out.")
@@ -169,29 +169,29 @@ async def post(
     charset = charset_of(request.headers.get("content-type"))
     xml = await run_in_threadpool(as_utf8, await request.body(), charset)
     name, time = given.id or x_document_id, given.time or given.timestamp or x_document_time
-    return await run_in_threadpool(take, here, who, stream, xml, name, time)
+    return await run_in_threadpool(take, app, account, stream, xml, name, time)
 
 
 def take(
-    here: Installation, who: Account, stream: str, xml: bytes, name: str | None, time: str | None
+    app: Installation, account: Account, stream: str, xml: bytes, name: str | None, time: str | None
 ) -> Taken:
     """Validate and spool a document durably; raises DocumentError and problems."""
-    known = _stream(here, who, stream)
+    known = _stream(app, account, stream)
     given = name or secrets.token_hex(16)
-    moment, is_timed = _moment(here, who, given, time)
+    moment, is_timed = _moment(app, account, given, time)
     refuse_reserved(given)
-    document = Document(known, given, moment, xml, origin=who.name)
-    _check(here, who, document)
-    here.usage.refuse_many_matches(who)
-    here.usage.count_document(who, len(xml))
-    here.accounts.claim(who, stream)
+    document = Document(known, given, moment, xml, origin=account.name)
+    _check(app, account, document)
+    app.usage.refuse_many_matches(account)
+    app.usage.count_document(account, len(xml))
+    app.accounts.claim(account, stream)
     if time is None:
-        here.engine.host.catalog.declare_live(known)
-    (taken,) = here.intake.append([document], is_timed=is_timed)
+        app.engine.host.catalog.declare_live(known)
+    (taken,) = app.intake.append([document], is_timed=is_timed)
     return Taken(id=given, stream=stream, timestamp=taken.timestamp)
 
 
-def _check(here: Installation, who: Account, document: Document) -> None:
+def _check(app: Installation, account: Account, document: Document) -> None:
     """Raise for a malformed document, which the engine still records as rejected."""
     try:
         expect_valid([document])
@@ -199,12 +199,12 @@ def _check(here: Installation, who: Account, document: Document) -> None:
         with suppress(
             XsclError
         ):  # it is told what is wrong, whether there is room to keep it or not
-            here.usage.count_document(who, len(document.xml))
-            here.intake.append([document])
+            app.usage.count_document(account, len(document.xml))
+            app.intake.append([document])
         raise
 
 
-def _stream(here: Installation, who: Account, stream: str) -> str:
+def _stream(app: Installation, account: Account, stream: str) -> str:
     """Return the engine's name of a stream to write to; users may write only to their own."""
     if not NAME.fullmatch(stream) or stream == EVERYTHING:
         raise Problem(
@@ -214,16 +214,16 @@ def _stream(here: Installation, who: Account, stream: str) -> str:
             if stream == EVERYTHING
             else NAME_HINT,
         )
-    known = who.qualify(stream)
-    if here.engine.host.catalog.is_published(known):
+    known = account.qualify(stream)
+    if app.engine.host.catalog.is_published(known):
         raise Problem(
             "stream_published",
             f"the stream {stream!r} has what a subscription publishes",
             hint="send it to another stream",
         )
-    if who.is_operator or here.accounts.has_stream(who, stream):
+    if account.is_operator or app.accounts.has_stream(account, stream):
         return known
-    if here.resolver.stream(who, stream) is not None:
+    if app.resolver.stream(account, stream) is not None:
         raise Problem(
             "stream_public",
             f"the stream {stream!r} is public: only the operator sends documents to it",
@@ -232,16 +232,16 @@ def _stream(here: Installation, who: Account, stream: str) -> str:
     return known
 
 
-def _moment(here: Installation, who: Account, id: str, time: str | None) -> tuple[int, bool]:
+def _moment(app: Installation, account: Account, id: str, time: str | None) -> tuple[int, bool]:
     """Return a document's time, and whether it is final; if not, the intake stamps it."""
-    now = here.clock.now()
+    now = app.clock.now()
     found = now if time is None else ticks_of_time(time)
     if found is None:
         raise Problem("time", f"{time!r} is no time", hint="write it as 2026-03-01T12:00:00Z")
     if time is not None and time.isdecimal() and (unit := other_unit(found)):
         detail = f"{time} is taken as {written(found)}"
         raise Problem("time", detail, hint=unit_hint(found, unit))
-    ahead = DAY if who.is_operator else AHEAD
+    ahead = DAY if account.is_operator else AHEAD
     if found > now + ahead:
         raise DocumentError(
             f"the document {in_short(id)} is dated {written(found)}: the clock of the service says"
@@ -250,4 +250,4 @@ def _moment(here: Installation, who: Account, id: str, time: str | None) -> tupl
             reason_code="future",
         )
     # The latest document drives everybody's windows, so users do not get ahead of the clock.
-    return found, time is not None and (who.is_operator or found <= now)
+    return found, time is not None and (account.is_operator or found <= now)

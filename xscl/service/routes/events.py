@@ -37,7 +37,7 @@ from xscl.plurals import counted
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.bodies import raw_response
 from xscl.service.connection_limit import counted_elsewhere
-from xscl.service.dependencies import Here, Standing, Who
+from xscl.service.dependencies import Standing, TheAccount, TheApp
 from xscl.service.installation import Installation
 from xscl.service.problems import PROBLEM, Problem
 from xscl.service.routes.subscriptions import Name
@@ -84,8 +84,8 @@ class Patience:
 )
 async def of_one(
     name: Name,
-    here: Here,
-    who: Who,
+    app: TheApp,
+    account: TheAccount,
     standing: Standing,
     last_event_id: LastEventId = None,
     after: After = None,
@@ -96,9 +96,9 @@ async def of_one(
     If matches after the given id are no longer kept, an event `gap` comes first.  An id ahead of
     the newest match is refused.
     """
-    one = existing(here, who, name)
+    one = existing(app, account, name)
     query = ListenerQuery((one.number, grouped), one=one, grouped=grouped)
-    return await _stream(here, who, standing, query, last_event_id or after)
+    return await _stream(app, account, standing, query, last_event_id or after)
 
 
 @router.get(
@@ -108,8 +108,8 @@ async def of_one(
     responses=_EVENTS,
 )
 async def of_all(
-    here: Here,
-    who: Who,
+    app: TheApp,
+    account: TheAccount,
     standing: Standing,
     last_event_id: LastEventId = None,
     after: After = None,
@@ -121,15 +121,15 @@ async def of_all(
     """
 
     def mine(one: Subscription) -> bool:
-        return who.own(one.name) is not None
+        return account.own(one.name) is not None
 
-    query = ListenerQuery(("all", who.number), mine=mine, prefix=who.qualify(""))
-    return await _stream(here, who, standing, query, last_event_id or after)
+    query = ListenerQuery(("all", account.number), mine=mine, prefix=account.qualify(""))
+    return await _stream(app, account, standing, query, last_event_id or after)
 
 
 async def _stream(
-    here: Installation,
-    who: Account,
+    app: Installation,
+    account: Account,
     standing: Callable[[], bool],
     query: ListenerQuery,
     given: str | None,
@@ -138,12 +138,12 @@ async def _stream(
 
     Raises Problem for an id that is none, or that is ahead of the newest position.
     """
-    begin = await _begin(given, here.outbox)
-    most = who.quota.listeners
+    begin = await _begin(given, app.outbox)
+    most = account.quota.listeners
     has = counted(most or 0, "listener")
     over = QuotaExceeded(f"you have {has}, and may have no more at once")
-    place = here.listeners.hold(who.number, most, over)
-    return EventStream(here.outbox, query, begin, standing=standing, place=place)
+    place = app.listeners.hold(account.number, most, over)
+    return EventStream(app.outbox, query, begin, standing=standing, place=place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from xscl.polling.hub_lease import HubLease
 from xscl.polling.lifecycle import refuse_no_feed
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, Moment, RequestBody, raw_request
-from xscl.service.dependencies import Here, Who
+from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.installation import Installation
 from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import Problem, empty_list, not_found, refused_address
@@ -185,28 +185,28 @@ class Outcome(JsonBody):
 
 
 @router.get("/feeds", summary="List feeds")
-def list_(here: Here, who: Who, limit: Limit = 100, after: After = None) -> Page[Shown]:
+def list_(app: TheApp, account: TheAccount, limit: Limit = 100, after: After = None) -> Page[Shown]:
     """Lists your feeds in the order of their keys."""
-    owner = who.qualify("")
-    with here.feeds_lock:
-        found = here.feeds.owned(owner, owner + after if after else "", limit + 1)
+    owner = account.qualify("")
+    with app.feeds_lock:
+        found = app.feeds.owned(owner, owner + after if after else "", limit + 1)
         keys = [feed.key for feed in found[:limit]]
-        counts, leases = here.feeds.counts(keys), here.feeds.leases(keys)
-    items = [_shown(who, feed, counts, leases.get(feed.key)) for feed in found[:limit]]
+        counts, leases = app.feeds.counts(keys), app.feeds.leases(keys)
+    items = [_shown(account, feed, counts, leases.get(feed.key)) for feed in found[:limit]]
     return Page(items=items, next=items[-1].key if len(found) > limit else None)
 
 
 @router.post("/feeds", summary="Follow a feed", status_code=HTTPStatus.CREATED)
-async def add(new: New, here: Here, who: Who) -> Shown:
+async def add(new: New, app: TheApp, account: TheAccount) -> Shown:
     """Follows RSS, Atom, JSON Feed, or a page that announces one of them; it is polled at once.
 
     Its items are on its stream, on its tags and on the stream `feeds`.  An address whose first
     answer is no feed is refused; one that does not answer within some seconds is followed.
     """
-    feed, fixed = await run_in_threadpool(_follow, new, here, who)
+    feed, fixed = await run_in_threadpool(_follow, new, app, account)
     until = time.monotonic() + FIRST_ANSWER
     while True:
-        found = await run_in_threadpool(_first, here, who, feed, fixed)
+        found = await run_in_threadpool(_first, app, account, feed, fixed)
         if found.polled is not None or time.monotonic() > until:
             return found
         await asyncio.sleep(_LOOK)
@@ -218,29 +218,29 @@ FIRST_ANSWER = 5.0
 _LOOK = 0.1
 
 
-def _first(here: Installation, who: Account, feed: Feed, fixed: list[str]) -> Shown:
+def _first(app: Installation, account: Account, feed: Feed, fixed: list[str]) -> Shown:
     """Return a new feed as it is now; raises FeedsError, and removes it, if it is no feed."""
-    with here.feeds_lock:
-        now = next(iter(here.feeds.among([feed.key])), feed)
+    with app.feeds_lock:
+        now = next(iter(app.feeds.among([feed.key])), feed)
         try:
             refuse_no_feed(now)
         except FeedsError:
-            here.feeds.remove(now)
-            here.usage.subtract(who.number, "feeds")
+            app.feeds.remove(now)
+            app.usage.subtract(account.number, "feeds")
             raise
-        return _as_it_is(here, who, now, fixed)
+        return _as_it_is(app, account, now, fixed)
 
 
-def _follow(new: New, here: Installation, who: Account) -> tuple[Feed, list[str]]:
+def _follow(new: New, app: Installation, account: Account) -> tuple[Feed, list[str]]:
     check_url(new.url)
-    refuse_address(here, who, new.url)
+    refuse_address(app, account, new.url)
     headers = tuple(map(read_header, new.headers))
-    owner = who.qualify("")
-    with here.usage.adding(who, "feeds"), here.feeds_lock:
+    owner = account.qualify("")
+    with app.usage.adding(account, "feeds"), app.feeds_lock:
         every = EVERY if new.every is None else _seconds(new.every)
         wanted = FeedRequest(new.url, new.stream, new.tags, every, headers, owner=owner)
-        feed, fixed = follow(here.engine, here.feeds, wanted)
-        _claim(here, who, feed)
+        feed, fixed = follow(app.engine, app.feeds, wanted)
+        _claim(app, account, feed)
     return feed, fixed
 
 
@@ -257,8 +257,8 @@ def _follow(new: New, here: Installation, who: Account) -> tuple[Feed, list[str]
 )
 async def import_(
     request: Request,
-    here: Here,
-    who: Who,
+    app: TheApp,
+    account: TheAccount,
     tag: Annotated[
         list[str] | None, Query(max_length=50, description="Tags for all of them.")
     ] = None,
@@ -269,23 +269,23 @@ async def import_(
     """
     charset = charset_of(request.headers.get("content-type"))
     body = await run_in_threadpool(as_utf8, await request.body(), charset)
-    return await run_in_threadpool(take_in, here, who, body, tag or [])
+    return await run_in_threadpool(take_in, app, account, body, tag or [])
 
 
-def take_in(here: Installation, who: Account, body: bytes, tags: list[str]) -> list[Outcome]:
+def take_in(app: Installation, account: Account, body: bytes, tags: list[str]) -> list[Outcome]:
     """Follow the feeds of a list; return the outcome of each."""
     outlines = read_list(body) if body.strip() else []
     if not outlines:
         raise empty_list("send OPML, or one address a line")
-    owner = who.qualify("")
-    with here.usage.adding(who, "feeds", len(outlines)), here.feeds_lock:
-        taken = import_outlines(here.feeds, outlines, tags, EVERY, owner)
-        allow_late(here.engine, taken.feeds)
+    owner = account.qualify("")
+    with app.usage.adding(account, "feeds", len(outlines)), app.feeds_lock:
+        taken = import_outlines(app.feeds, outlines, tags, EVERY, owner)
+        allow_late(app.engine, taken.feeds)
         for feed in taken.feeds:
-            _claim(here, who, feed)
+            _claim(app, account, feed)
     added = sum(line.outcome == "added" for line in taken.lines)
-    here.usage.subtract(who.number, "feeds", len(outlines) - added)
-    return [_outcome(who, line) for line in taken.lines]
+    app.usage.subtract(account.number, "feeds", len(outlines) - added)
+    return [_outcome(account, line) for line in taken.lines]
 
 
 @router.get(
@@ -294,13 +294,13 @@ def take_in(here: Installation, who: Account, body: bytes, tags: list[str]) -> l
     response_class=Response,
     responses={200: {"content": {"text/x-opml": {"schema": {"type": "string"}}}}},
 )
-def export(here: Here, who: Who) -> Response:
+def export(app: TheApp, account: TheAccount) -> Response:
     """Writes OPML 2.0; feeds whose addresses look secret are left out, and counted in a header."""
-    with here.feeds_lock:
-        found = here.feeds.owned(who.qualify(""))
+    with app.feeds_lock:
+        found = app.feeds.owned(account.qualify(""))
     found.sort(key=lambda feed: (feed.added, feed.key))
     named = [
-        replace(feed, stream=who.named(feed.stream), tags=tuple(map(who.named, feed.tags)))
+        replace(feed, stream=account.named(feed.stream), tags=tuple(map(account.named, feed.tags)))
         for feed in found
     ]
     outlines, left_out = outlines_of(named)
@@ -312,21 +312,21 @@ def export(here: Here, who: Who) -> Response:
 
 
 @router.get("/feeds/{key}", summary="Show a feed")
-def get(key: Key, here: Here, who: Who) -> Shown:
+def get(key: Key, app: TheApp, account: TheAccount) -> Shown:
     """Shows how a feed is doing."""
-    with here.feeds_lock:
-        feed = existing(here.feeds, who, key)
-        return _as_it_is(here, who, feed)
+    with app.feeds_lock:
+        feed = existing(app.feeds, account, key)
+        return _as_it_is(app, account, feed)
 
 
 @router.get("/feeds/{key}/polls", summary="List the last polls of a feed")
-def polls(key: Key, here: Here, who: Who) -> list[Poll]:
+def polls(key: Key, app: TheApp, account: TheAccount) -> list[Poll]:
     """Lists the last 100 polls, the newest first; empty before the first one."""
-    with here.feeds_lock:
-        found = here.feeds.polls(existing(here.feeds, who, key))
+    with app.feeds_lock:
+        found = app.feeds.polls(existing(app.feeds, account, key))
     return [
         Poll(
-            **asdict(one) | {"note": None if one.note is None else who.shown(one.note)},
+            **asdict(one) | {"note": None if one.note is None else account.shown(one.note)},
             failed=one.is_failed,
         )
         for one in found
@@ -334,61 +334,61 @@ def polls(key: Key, here: Here, who: Who) -> list[Poll]:
 
 
 @router.patch("/feeds/{key}", summary="Change a feed")
-def change(key: Key, change: Change, here: Here, who: Who) -> Shown:
+def change(key: Key, change: Change, app: TheApp, account: TheAccount) -> Shown:
     """Changes tags, the time between polls, headers; items stay as they are."""
     for tag in change.tags or ():
-        who.qualify(tag)
+        account.qualify(tag)
     every = None if change.every is None else _seconds(change.every)
     headers = None if change.headers is None else tuple(map(read_header, change.headers))
-    with here.feeds_lock:
-        feed = existing(here.feeds, who, key)
+    with app.feeds_lock:
+        feed = existing(app.feeds, account, key)
         wanted = FeedChange(change.tags, every, headers, change.revive)
-        changed, fixed = edit(here.engine, here.feeds, feed, wanted, here.clock.now())
-        _claim(here, who, changed)
-        return _as_it_is(here, who, changed, fixed)
+        changed, fixed = edit(app.engine, app.feeds, feed, wanted, app.clock.now())
+        _claim(app, account, changed)
+        return _as_it_is(app, account, changed, fixed)
 
 
 @router.delete("/feeds/{key}", summary="Stop following a feed", status_code=HTTPStatus.NO_CONTENT)
-def remove(key: Key, here: Here, who: Who) -> None:
+def remove(key: Key, app: TheApp, account: TheAccount) -> None:
     """Stops following a feed; its documents and their matches stay."""
-    with here.feeds_lock:
-        here.feeds.remove(existing(here.feeds, who, key))
-    here.usage.subtract(who.number, "feeds")
+    with app.feeds_lock:
+        app.feeds.remove(existing(app.feeds, account, key))
+    app.usage.subtract(account.number, "feeds")
 
 
 @router.post("/feeds/{key}:poll", summary="Poll a feed now", status_code=HTTPStatus.ACCEPTED)
-def poll(key: Key, here: Here, who: Who) -> Shown:
+def poll(key: Key, app: TheApp, account: TheAccount) -> Shown:
     """Has a feed polled as soon as a place is free, unless it was within the last minute.
 
     A poll in progress is followed by another one, since its answer may be older than the request.
     """
-    with here.feeds_lock:
-        feed = existing(here.feeds, who, key)
-        feed = here.feeds.request_poll(feed, here.clock.now(), at_once=who.is_operator)
-        return _as_it_is(here, who, feed)
+    with app.feeds_lock:
+        feed = existing(app.feeds, account, key)
+        feed = app.feeds.request_poll(feed, app.clock.now(), at_once=account.is_operator)
+        return _as_it_is(app, account, feed)
 
 
-def existing(feeds: FeedRepository, who: Account, key: str) -> Feed:
+def existing(feeds: FeedRepository, account: Account, key: str) -> Feed:
     """Return a user's feed by its key; raises Problem 404."""
-    known = who.qualify(key)
+    known = account.qualify(key)
     found = feeds.among([known])
     if not found:
         raise not_found("feed", key, "'GET /v1/feeds' lists keys")
     return found[0]
 
 
-def refuse_address(here: Installation, who: Account, url: str) -> None:
+def refuse_address(app: Installation, account: Account, url: str) -> None:
     """Raise Problem for a URL that may not be fetched."""
-    refused = refusal(url, frozenset(here.settings.fetching.allow_addresses))
+    refused = refusal(url, frozenset(app.settings.fetching.allow_addresses))
     if refused is not None:
-        raise refused_address(who, refused)
+        raise refused_address(account, refused)
 
 
-def _claim(here: Installation, who: Account, feed: Feed) -> None:
-    if who.is_operator:
+def _claim(app: Installation, account: Account, feed: Feed) -> None:
+    if account.is_operator:
         return
     for stream in feed.streams:
-        here.accounts.claim(who, who.named(stream))
+        app.accounts.claim(account, account.named(stream))
 
 
 def _seconds(text: str) -> int:
@@ -403,15 +403,15 @@ def _seconds(text: str) -> int:
 
 
 def _as_it_is(
-    here: Installation, who: Account, feed: Feed, fixed: list[str] | None = None
+    app: Installation, account: Account, feed: Feed, fixed: list[str] | None = None
 ) -> Shown:
     """Return a feed as it is now; the caller holds the lock of feeds."""
-    lease = here.feeds.leases([feed.key]).get(feed.key)
-    return _shown(who, feed, here.feeds.counts([feed.key]), lease, fixed)
+    lease = app.feeds.leases([feed.key]).get(feed.key)
+    return _shown(account, feed, app.feeds.counts([feed.key]), lease, fixed)
 
 
 def _shown(
-    who: Account,
+    account: Account,
     feed: Feed,
     counts: dict[str, ItemCounts],
     lease: HubLease | None,
@@ -419,22 +419,24 @@ def _shown(
 ) -> Shown:
     row = feed_row(feed, counts.get(feed.key, ItemCounts()), lease)
     own = {
-        "key": who.named(feed.key),
-        "stream": who.named(feed.stream),
-        "tags": [who.named(tag) for tag in feed.tags],
-        "error": None if feed.error is None else who.shown(feed.error),
-        "note": None if feed.note is None else who.shown(feed.note),
+        "key": account.named(feed.key),
+        "stream": account.named(feed.stream),
+        "tags": [account.named(tag) for tag in feed.tags],
+        "error": None if feed.error is None else account.shown(feed.error),
+        "note": None if feed.note is None else account.shown(feed.note),
     }
     warnings = [
-        late_items(who.named(name)) for name in fixed or () if name != EVERYTHING or who.is_operator
+        late_items(account.named(name))
+        for name in fixed or ()
+        if name != EVERYTHING or account.is_operator
     ]
     return Shown(**row | own, warnings=warnings)
 
 
-def _outcome(who: Account, line: ImportLine) -> Outcome:
+def _outcome(account: Account, line: ImportLine) -> Outcome:
     own = {
-        "stream": who.named(line.stream),
-        "tags": [who.named(tag) for tag in line.tags],
-        "reason": who.shown(line.reason),
+        "stream": account.named(line.stream),
+        "tags": [account.named(tag) for tag in line.tags],
+        "reason": account.shown(line.reason),
     }
     return Outcome(**asdict(line) | own)

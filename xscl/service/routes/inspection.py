@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from xscl.documents.document_names import find_document
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, RequestBody
-from xscl.service.dependencies import Here, Who
+from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.document_bindings import spooled, witness
 from xscl.service.explanations import (
     Answer,
@@ -144,72 +144,72 @@ class Witness(JsonBody):
 
 
 @router.post("/try", summary="Try a query on stored documents")
-def try_(asked: TryAsked, here: Here, who: Who) -> Tried:
+def try_(asked: TryAsked, app: TheApp, account: TheAccount) -> Tried:
     """Evaluates a query over kept documents without registering it; returns its matches.
 
     If there is none, `diagnosis` has the reasons.
     """
     refuse_bare(asked.since)
-    query, resolved = _query(here, who, asked)
-    with here.questions.hold(who.number), resolved.as_written():
-        queries = here.engine.host.queries
+    query, resolved = _query(app, account, asked)
+    with app.questions.hold(account.number), resolved.as_written():
+        queries = app.engine.host.queries
         trial = queries.trial(query, asked.since, SECONDS)
         found = trial.matches
         tried = Tried(
             total=len(found),
-            matches=shown_within(who, found[: asked.limit]),
+            matches=shown_within(account, found[: asked.limit]),
             late=trial.late,
             lateness=trial.lateness / 1e6,
         )
         if not found:
-            tried.diagnosis = diagnosed(who, queries.diagnose(query, asked.since, tried=True))
+            tried.diagnosis = diagnosed(account, queries.diagnose(query, asked.since, tried=True))
         return tried
 
 
 @router.post("/why", summary="Explain why documents match, or why not")
-def why(asked: WhyAsked, here: Here, who: Who) -> Answer:
+def why(asked: WhyAsked, app: TheApp, account: TheAccount) -> Answer:
     """Lists each condition of a query on the given documents, with its evidence or nearest miss."""
-    query, resolved = _query(here, who, asked)
-    read = partial(spooled, here.engine, directory=here.home.spool)
-    with here.questions.hold(who.number), resolved.as_written():
-        why = here.engine.host.queries.why
-        found = why(query, *asked.documents, read=read, visible=who.called)
-        return why_shown(who, found)
+    query, resolved = _query(app, account, asked)
+    read = partial(spooled, app.engine, directory=app.home.spool)
+    with app.questions.hold(account.number), resolved.as_written():
+        why = app.engine.host.queries.why
+        found = why(query, *asked.documents, read=read, visible=account.called)
+        return why_shown(account, found)
 
 
 @router.post("/diagnose", summary="Explain why a query has no match")
-def diagnose(asked: DiagnoseAsked, here: Here, who: Who) -> Diagnosed:
+def diagnose(asked: DiagnoseAsked, app: TheApp, account: TheAccount) -> Diagnosed:
     """Counts the documents that match each block, and explains those that come closest to a match.
 
     The newest kept documents are examined, for about two seconds.
     """
     refuse_bare(asked.since)
-    query, resolved = _query(here, who, asked)
-    with here.questions.hold(who.number), resolved.as_written():
-        return diagnosed(who, here.engine.why(query, since=asked.since))
+    query, resolved = _query(app, account, asked)
+    with app.questions.hold(account.number), resolved.as_written():
+        return diagnosed(account, app.engine.why(query, since=asked.since))
 
 
 @router.post("/check", summary="Check a query")
-def check(asked: CheckAsked, here: Here, who: Who) -> Checked:
+def check(asked: CheckAsked, app: TheApp, account: TheAccount) -> Checked:
     """Checks a query as one writes it: its first error, or names in it that were never seen."""
-    return checked(here, who, asked.query)
+    return checked(app, account, asked.query)
 
 
 @router.post("/explain", summary="Explain a query")
-def explain(asked: ExplainAsked, here: Here, who: Who) -> Explanation:
+def explain(asked: ExplainAsked, app: TheApp, account: TheAccount) -> Explanation:
     """Explains the evaluation plan of a query without registering it."""
-    return _explained(here, who, asked, sql=asked.sql)
+    return _explained(app, account, asked, sql=asked.sql)
 
 
 @router.get("/subscriptions/{name}/explain", summary="Explain a subscription")
 def explain_subscription(
     name: Name,
-    here: Here,
-    who: Who,
+    app: TheApp,
+    account: TheAccount,
     sql: Annotated[bool, Query(description="Show the SQL of its joins.")] = False,
 ) -> Explanation:
     """Explains the plan of a subscription, with the number of your subscriptions that share it."""
-    return _explained(here, who, Asked(query=None, subscription=name), sql=sql)
+    return _explained(app, account, Asked(query=None, subscription=name), sql=sql)
 
 
 @router.get("/documents/{id:path}/witness", summary="Show a document's nodes")
@@ -217,35 +217,35 @@ def show_witness(
     id: Annotated[
         str, Path(min_length=1, max_length=1_000, description="The document's name or id.")
     ],
-    here: Here,
-    who: Who,
+    app: TheApp,
+    account: TheAccount,
 ) -> Witness:
     """Shows the nodes of a document, for the operator with the variables that can bind them."""
-    with here.questions.hold(who.number):
-        with here.reading() as store:
-            name = find_document(store, id, who.called)
-        found = witness(here.engine, name, here.home.spool)
+    with app.questions.hold(account.number):
+        with app.reading() as store:
+            name = find_document(store, id, account.called)
+        found = witness(app.engine, name, app.home.spool)
     nodes = [Node.model_validate(row) for row in found.rows]
     for node in nodes:  # what binds a node is the work of all users together
-        node.variables = list(map(who.shown, node.variables)) if who.is_operator else []
-    return Witness(document=who.named(found.document), nodes=nodes)
+        node.variables = list(map(account.shown, node.variables)) if account.is_operator else []
+    return Witness(document=account.named(found.document), nodes=nodes)
 
 
-def _explained(here: Installation, who: Account, asked: Asked, *, sql: bool) -> Explanation:
-    query, resolved = _query(here, who, asked)
-    seen = None if who.is_operator else lambda name: owner(name)[0] == who.number
+def _explained(app: Installation, account: Account, asked: Asked, *, sql: bool) -> Explanation:
+    query, resolved = _query(app, account, asked)
+    seen = None if account.is_operator else lambda name: owner(name)[0] == account.number
     with resolved.as_written():
-        return Explanation(text=who.shown(here.engine.explain(query, sql=sql, seen=seen)))
+        return Explanation(text=account.shown(app.engine.explain(query, sql=sql, seen=seen)))
 
 
-def _query(here: Installation, who: Account, asked: Asked) -> tuple[str, ResolvedQuery]:
+def _query(app: Installation, account: Account, asked: Asked) -> tuple[str, ResolvedQuery]:
     """Return the engine's subject: the name of a subscription, or a resolved query."""
     if (asked.query is None) == (asked.subscription is None):
         raise Problem("query_or_subscription", "give either a query or the name of a subscription")
     if asked.subscription is not None:
-        found = versions(here, who, asked.subscription)[-1]
-        return found.name, ResolvedQuery(found.query, written(here, who, found))
-    resolved = here.resolver.resolve(who, asked.query or "")
+        found = versions(app, account, asked.subscription)[-1]
+        return found.name, ResolvedQuery(found.query, written(app, account, found))
+    resolved = app.resolver.resolve(account, asked.query or "")
     # A text with a blank is no name: what is asked is a query even if a subscription is named so.
     text = f"{resolved.text} "
     return text, ResolvedQuery(text, resolved.written, resolved.prefix, resolved.insertions)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from xscl.documents.results import Subscription
 from xscl.service.bodies import JsonBody
-from xscl.service.dependencies import Here, Who
+from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.paging import Limit
 from xscl.service.routes.subscriptions import Name
 from xscl.service.showing import MatchShown, shown_within
@@ -40,8 +40,8 @@ class MatchPage(JsonBody):
 @router.get("/subscriptions/{name}/matches", summary="List the matches of a subscription")
 def of_one(
     name: Name,
-    here: Here,
-    who: Who,
+    app: TheApp,
+    account: TheAccount,
     after: After = None,
     before: Before = None,
     limit: Limit = 100,
@@ -54,8 +54,8 @@ def of_one(
     Those of earlier versions are among them, and those of a removed subscription stay.
     """
     newest_first = after is None
-    page = here.engine.host.log.pages().of(
-        versions(here, who, name)[-1].name,
+    page = app.engine.host.log.pages().of(
+        versions(app, account, name)[-1].name,
         after=after or 0,
         before=before,
         limit=limit,
@@ -64,7 +64,7 @@ def of_one(
     )
     way = "before" if newest_first else "after"
     only = "" if version is None else f"&version={version}"
-    shown = shown_within(who, page.matches)
+    shown = shown_within(account, page.matches)
     cut = len(shown) < len(page.matches)
     end = shown[-1].position if cut else page.end
     following = f"{way}={end}&limit={limit}{only}" if page.more or cut else None
@@ -73,8 +73,8 @@ def of_one(
 
 @router.get("/matches", summary="List your matches")
 def of_all(
-    here: Here,
-    who: Who,
+    app: TheApp,
+    account: TheAccount,
     before: Annotated[
         str | None, Query(pattern=r"^\d{1,18}(-\d{1,9})?$", description="As `next` of a page says.")
     ] = None,
@@ -83,15 +83,15 @@ def of_all(
     """The newest of all your subscriptions first."""
 
     def mine(one: Subscription) -> bool:
-        return who.own(one.name) is not None
+        return account.own(one.name) is not None
 
     position, _, number = (before or "").partition("-")
     place = (int(position), int(number or 0)) if before else None
-    page = here.engine.host.log.pages().of_all(
-        mine, before=place, limit=limit, newest_first=True, prefix=who.qualify("")
+    page = app.engine.host.log.pages().of_all(
+        mine, before=place, limit=limit, newest_first=True, prefix=account.qualify("")
     )
     following = None
-    shown = shown_within(who, page.matches)
+    shown = shown_within(account, page.matches)
     cut = len(shown) < len(page.matches)
     if page.more or cut:
         last = page.matches[len(shown) - 1] if cut or len(page.matches) == limit else None

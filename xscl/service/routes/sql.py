@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, Moment, RequestBody
-from xscl.service.dependencies import Here, Who
+from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.saved_statements import (
     LONGEST_NAME,
     delete_statement,
@@ -179,14 +179,14 @@ EXAMPLES = (
     response_model=Rows,
     responses={200: {"content": {"text/csv": {}, "application/vnd.apache.parquet": {}}}},
 )
-def ask(question: Question, here: Here, who: Who) -> Response:
+def ask(question: Question, app: TheApp, account: TheAccount) -> Response:
     """Answers one SELECT over the public relations, as far as you may see them.
 
     It is stopped after 2 s and 5 MB. What it shows is the state between two batches, at most ten
     seconds old: `as_of` says which. In JSON, times, intervals and bytes are text, NaN and infinite
     numbers null. In CSV a text that a spreadsheet would run as a formula begins with an apostrophe.
     """
-    answer = here.sql.ask(question.query, viewer(who), form=question.format, rows=question.rows)
+    answer = app.sql.ask(question.query, viewer(account), form=question.format, rows=question.rows)
     if question.format is Form.JSON:
         return Response(_document(answer), media_type="application/json")
     headers = {
@@ -198,44 +198,44 @@ def ask(question: Question, here: Here, who: Who) -> Response:
 
 
 @router.get("/examples", summary="List example queries")
-def examples(who: Who) -> list[ExampleShown]:
+def examples(account: TheAccount) -> list[ExampleShown]:
     """Lists example queries that can be run unchanged."""
     return list(EXAMPLES)
 
 
 @router.get("/saved", summary="List saved statements")
-def saved(here: Here, who: Who) -> list[SavedShown]:
+def saved(app: TheApp, account: TheAccount) -> list[SavedShown]:
     """Lists your saved statements in the order of their names."""
-    with here.reading() as store:
-        return [SavedShown.model_validate(one) for one in saved_statements(store, who)]
+    with app.reading() as store:
+        return [SavedShown.model_validate(one) for one in saved_statements(store, account)]
 
 
 @router.put("/saved/{name}", summary="Save a statement", status_code=HTTPStatus.NO_CONTENT)
-def save(name: StatementName, statement: Statement, here: Here, who: Who) -> None:
+def save(name: StatementName, statement: Statement, app: TheApp, account: TheAccount) -> None:
     """Saves a statement, in place of one of that name; it is not run."""
-    with here.reading() as store:
-        save_statement(store, who, name, statement.query)
+    with app.reading() as store:
+        save_statement(store, account, name, statement.query)
 
 
 @router.delete(
     "/saved/{name}", summary="Remove a saved statement", status_code=HTTPStatus.NO_CONTENT
 )
-def forget(name: StatementName, here: Here, who: Who) -> None:
+def forget(name: StatementName, app: TheApp, account: TheAccount) -> None:
     """Removes a saved statement, if there is one of that name."""
-    with here.reading() as store, store.transaction():
-        delete_statement(store, who, name)
+    with app.reading() as store, store.transaction():
+        delete_statement(store, account, name)
 
 
 @router.get("/relations", summary="List the relations that can be queried", response_model=Rows)
-def relations(here: Here, who: Who) -> Response:
+def relations(app: TheApp, account: TheAccount) -> Response:
     """Lists all relations, with their columns and descriptions."""
-    answer = here.sql.ask("SELECT * FROM relations", viewer(who), rows=_LIMITS.most_rows)
+    answer = app.sql.ask("SELECT * FROM relations", viewer(account), rows=_LIMITS.most_rows)
     return Response(_document(answer), media_type="application/json")
 
 
-def viewer(who: Account) -> Viewer:
+def viewer(account: Account) -> Viewer:
     """Return the viewer of an account."""
-    return Viewer(who.number)
+    return Viewer(account.number)
 
 
 def _as_of(of: AsOf) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
 from xscl.service.bodies import JsonBody, RequestBody
-from xscl.service.dependencies import Here, Who
+from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.match_views import match_view
 from xscl.service.paging import Limit, Page
 from xscl.service.problems import not_found
@@ -73,8 +73,8 @@ class StarShown(JsonBody):
 
 @router.get("/stars", summary="List starred matches")
 def list_(
-    here: Here,
-    who: Who,
+    app: TheApp,
+    account: TheAccount,
     limit: Limit = 100,
     after: Annotated[
         str | None,
@@ -82,24 +82,24 @@ def list_(
     ] = None,
 ) -> Page[StarShown]:
     """Lists your starred matches as they were, the last starred first."""
-    with here.reading() as store:
-        found = stars(store, who, limit + 1, None if after is None else mark_of(after))
+    with app.reading() as store:
+        found = stars(store, account, limit + 1, None if after is None else mark_of(after))
     more = found[limit - 1].cursor if len(found) > limit else None
     return Page(items=[StarShown(**star_row(one)) for one in found[:limit]], next=more)
 
 
 @router.put("/stars/{match}", summary="Star a match", status_code=HTTPStatus.NO_CONTENT)
-def put(match: MatchId, place: StarPlace, here: Here, who: Who) -> None:
+def put(match: MatchId, place: StarPlace, app: TheApp, account: TheAccount) -> None:
     """Keeps what a match shows, beyond the time for which matches are kept."""
-    view = match_view(here, who, match, place.position)
+    view = match_view(app, account, match, place.position)
     if view.gone:
         raise not_found("match", match)
-    with here.reading() as store:
-        add_star(store, who, who.qualify(view.subscription), view)
+    with app.reading() as store:
+        add_star(store, account, account.qualify(view.subscription), view)
 
 
 @router.delete("/stars/{match}", summary="Remove a star", status_code=HTTPStatus.NO_CONTENT)
-def delete(match: MatchId, here: Here, who: Who) -> None:
+def delete(match: MatchId, app: TheApp, account: TheAccount) -> None:
     """Removes the star of a match, if it has one."""
-    with here.reading() as store, store.transaction():
-        delete_star(store, who, match)
+    with app.reading() as store, store.transaction():
+        delete_star(store, account, match)

@@ -14,7 +14,7 @@ from xscl.engine.read_snapshot import read_snapshot
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, Moment, raw_response
-from xscl.service.dependencies import Here, TheOperator, Who
+from xscl.service.dependencies import TheAccount, TheApp, TheOperator
 from xscl.service.metrics import CONTENT_TYPE
 from xscl.service.names import qualified
 from xscl.service.paging import Limit, Number, Page
@@ -135,45 +135,45 @@ class Sample(JsonBody):
 
 
 @router.get("/metrics", summary="Show metrics for Prometheus", response_class=Response)
-def metrics(here: Here, who: TheOperator) -> Response:
+def metrics(app: TheApp, account: TheOperator) -> Response:
     """Shows counters, gauges and histograms in the text format of Prometheus, to the operator."""
-    with here.reading() as store:
-        return Response(here.metrics.text(store), media_type=CONTENT_TYPE)
+    with app.reading() as store:
+        return Response(app.metrics.text(store), media_type=CONTENT_TYPE)
 
 
 @router.get("/health", summary="Check the health of the service")
-async def health(here: Here) -> Health:
+async def health(app: TheApp) -> Health:
     """Answers without delay; needs no token."""
-    clock, stall = here.clock.agreement(), here.watch.stall()
+    clock, stall = app.clock.agreement(), app.watch.stall()
     found = Health(clock=clock.state, clock_ahead=clock.seconds)
     if stall is not None:
         found.consumer = "stalled"
         found.stalled_since = ticks() - int(stall.seconds * 1_000_000)
         found.stalled_segment = stall.segment
-    if here.executors is not None:
-        away = here.executors.away
+    if app.executors is not None:
+        away = app.executors.away
         found.executors = "ok" if away is None else "away"
         found.executors_away_since = None if away is None else away.since
     return found
 
 
 @router.get("/status", summary="Show the status of the service")
-def status(here: Here, who: Who) -> Status:
+def status(app: TheApp, account: TheAccount) -> Status:
     """Shows your usage; the operator also sees the figures of the service, at most 1 s old."""
     return Status(
-        user=who.name,
-        subscriptions=here.usage.owned(who, "subscriptions"),
-        feeds=here.usage.owned(who, "feeds"),
-        streams=len(here.accounts.streams(who)),
-        documents_today=here.usage.today(who, "documents"),
-        matches_today=here.usage.today(who, "matches"),
-        service=here.home.read_status() if who.is_operator else None,
+        user=account.name,
+        subscriptions=app.usage.owned(account, "subscriptions"),
+        feeds=app.usage.owned(account, "feeds"),
+        streams=len(app.accounts.streams(account)),
+        documents_today=app.usage.today(account, "documents"),
+        matches_today=app.usage.today(account, "matches"),
+        service=app.home.read_status() if account.is_operator else None,
     )
 
 
 @router.get("/status/series", summary="Show figures over time")
 def series(
-    here: Here,
+    app: TheApp,
     _: TheOperator,
     span: Annotated[
         Literal["hour", "day"], Query(description="The time up to now that they are of.")
@@ -183,49 +183,51 @@ def series(
 
     They begin anew with each start of the service.
     """
-    begin = here.clock.now() - SPANS[span]
-    return [Sample.model_validate(one) for one in here.series.since(begin)]
+    begin = app.clock.now() - SPANS[span]
+    return [Sample.model_validate(one) for one in app.series.since(begin)]
 
 
 @router.get("/rejected", summary="List rejected documents")
-def rejected(here: Here, who: Who, limit: Limit = 100, after: Number = None) -> Page[Rejected]:
+def rejected(
+    app: TheApp, account: TheAccount, limit: Limit = 100, after: Number = None
+) -> Page[Rejected]:
     """Lists the rejected documents of your streams, newest first."""
-    with here.reading() as store:
-        rows = list(rejected_of(store, who.number, before=after, limit=limit + 1))
-    items = [_rejected(who, row) for row in rows[:limit]]
+    with app.reading() as store:
+        rows = list(rejected_of(store, account.number, before=after, limit=limit + 1))
+    items = [_rejected(account, row) for row in rows[:limit]]
     return Page(items=items, next=rows[limit - 1]["number"] if len(rows) > limit else None)
 
 
-def _rejected(who: Account, row: dict[str, Any]) -> Rejected:
+def _rejected(account: Account, row: dict[str, Any]) -> Rejected:
     shown = {
-        "stream": who.named(row["stream"]),
+        "stream": account.named(row["stream"]),
         "id": row["id"],
-        "message": who.shown(row["message"]),
+        "message": account.shown(row["message"]),
         "beginning": row["beginning"].decode("utf-8", "replace"),
     }
     return Rejected(**row | shown)
 
 
 @router.get("/late", summary="List late documents")
-def late(here: Here, who: Who, limit: Limit = 100) -> list[Late]:
+def late(app: TheApp, account: TheAccount, limit: Limit = 100) -> list[Late]:
     """Lists documents that some of your subscriptions missed, the last one to arrive first."""
-    with here.reading() as store:
-        with read_snapshot(here.engine.host.transactions, store) as look:
+    with app.reading() as store:
+        with read_snapshot(app.engine.host.transactions, store) as look:
             readings = look.readings
         names = readings["subscription"]
-        if who.is_operator:
+        if account.is_operator:
             own = pc.invert(pc.match_substring_regex(names, r"^_[0-9]+\."))
         else:
-            own = pc.starts_with(names, qualified(who.number, ""))
+            own = pc.starts_with(names, qualified(account.number, ""))
         rows = latest_missed(store, readings.filter(own), limit)
     return [
         Late(
-            document=who.named(row["docid"]),
+            document=account.named(row["docid"]),
             id=row["id"],
-            streams=[name for s in row["streams"] if (name := who.visible(s)) is not None],
+            streams=[name for s in row["streams"] if (name := account.visible(s)) is not None],
             timestamp=row["timestamp"],
             watermark=row["watermark"],
-            missed=[who.named(name) for name in row["missed"]],
+            missed=[account.named(name) for name in row["missed"]],
         )
         for row in rows
     ]
@@ -237,12 +239,12 @@ def late(here: Here, who: Who, limit: Limit = 100) -> list[Late]:
     response_class=Response,
     responses=raw_response(BACKUP_TYPE, "What `xscl restore` puts back."),
 )
-def backup(here: Here, _: TheOperator) -> Response:
+def backup(app: TheApp, _: TheOperator) -> Response:
     """Answers with the store between two batches and what waits in the spool, without secrets.
 
     Everything else goes on meanwhile.  One is made at a time.
     """
-    file, size = here.backups.make()
+    file, size = app.backups.make()
     headers = {
         "Content-Length": str(size),
         "Content-Disposition": 'attachment; filename="backup.xscl"',

@@ -15,7 +15,7 @@ from xscl.planning.event_queries import attributes_of
 from xscl.polling.feed import check_name
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, RequestBody
-from xscl.service.dependencies import Here, Who
+from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.installation import Installation
 from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import Problem, not_found
@@ -95,21 +95,23 @@ class MadeStream(Stream):
 
 
 @router.get("/streams", summary="List streams")
-def list_(here: Here, who: Who, limit: Limit = 100, after: After = None) -> Page[ListedStream]:
+def list_(
+    app: TheApp, account: TheAccount, limit: Limit = 100, after: After = None
+) -> Page[ListedStream]:
     """Lists the public streams and your own, sorted by name.
 
     Your own stream hides a public one of the same name.
     """
-    mine = here.accounts.streams(who)
-    names = sorted({*mine, *here.public.names()} - {""})
+    mine = app.accounts.streams(account)
+    names = sorted({*mine, *app.public.names()} - {""})
     following = [name for name in names if after is None or name > after]
-    with here.reading() as store:
-        counts = here.counts.of(store)
-    shown = [_shown(here, who, name) for name in following[:limit]]
+    with app.reading() as store:
+        counts = app.counts.of(store)
+    shown = [_shown(app, account, name) for name in following[:limit]]
     items = [
         ListedStream(
             **one.model_dump(),
-            documents=counts.get(here.resolver.stream(who, one.name) or one.name, 0),
+            documents=counts.get(app.resolver.stream(account, one.name) or one.name, 0),
         )
         for one in shown
     ]
@@ -118,23 +120,23 @@ def list_(here: Here, who: Who, limit: Limit = 100, after: After = None) -> Page
 
 
 @router.get("/streams/{name}", summary="Show a stream")
-def get(name: Name, here: Here, who: Who) -> Stream:
+def get(name: Name, app: TheApp, account: TheAccount) -> Stream:
     """Shows a stream: its owner (you or public), lateness in seconds and declared attributes."""
-    if here.resolver.stream(who, name) is None:
+    if app.resolver.stream(account, name) is None:
         raise not_found("stream", name)
-    return _shown(here, who, name)
+    return _shown(app, account, name)
 
 
 @router.get("/streams/{name}/elements", summary="List the elements of a stream")
-def elements(name: Name, here: Here, who: Who) -> Elements:
+def elements(name: Name, app: TheApp, account: TheAccount) -> Elements:
     """Lists names of elements and attributes with counts and sample values, for completion.
 
     They are those of the newest documents whose texts are kept, at most 300 documents.
     """
-    known = here.resolver.stream(who, name)
+    known = app.resolver.stream(account, name)
     if known is None:
         raise not_found("stream", name)
-    with here.questions.hold(who.number), here.reading() as store:
+    with app.questions.hold(account.number), app.reading() as store:
         found = vocabulary(store, known)
     seen = [
         SeenElement(path=list(one.path), documents=one.documents, samples=list(one.samples))
@@ -148,36 +150,38 @@ def elements(name: Name, here: Here, who: Who) -> Elements:
     summary="Create a stream, or change its lateness",
     responses={201: {"model": MadeStream, "description": "It is new."}},
 )
-def put(name: Name, declared: Declared, here: Here, who: Who, response: Response) -> MadeStream:
+def put(
+    name: Name, declared: Declared, app: TheApp, account: TheAccount, response: Response
+) -> MadeStream:
     """Creates or changes a stream of your own.
 
     New queries read your own stream; registered ones still read the public stream of that name.
     Lateness and attributes cannot change once a subscription reads the stream.
     """
-    known = who.qualify(name)
+    known = account.qualify(name)
     check_name(name)
     lateness = _lateness(declared.lateness)
-    is_new = not here.accounts.has_stream(who, name) and not here.engine.host.catalog.has_stream(
+    is_new = not app.accounts.has_stream(account, name) and not app.engine.host.catalog.has_stream(
         known
     )
     if is_new:
-        here.accounts.claim(who, name)
-    is_so = lateness == here.engine.lateness(known) and declared.live == here.engine.is_live(known)
+        app.accounts.claim(account, name)
+    is_so = lateness == app.engine.lateness(known) and declared.live == app.engine.is_live(known)
     attributes = None if declared.attributes is None else attributes_of(declared.attributes)
     if is_new or not is_so or attributes is not None:
-        here.engine.stream(known, lateness=lateness, live=declared.live, attributes=attributes)
+        app.engine.stream(known, lateness=lateness, live=declared.live, attributes=attributes)
     if is_new:
         response.status_code = HTTPStatus.CREATED
-    made = _shown(here, who, name)
-    return MadeStream(**made.model_dump(), still_public=_still_public(here, who, name))
+    made = _shown(app, account, name)
+    return MadeStream(**made.model_dump(), still_public=_still_public(app, account, name))
 
 
-def _still_public(here: Installation, who: Account, name: str) -> list[str]:
+def _still_public(app: Installation, account: Account, name: str) -> list[str]:
     """Return a user's subscriptions that read the public stream of this name."""
-    if who.is_operator:
+    if account.is_operator:
         return []
-    with here.reading() as store:
-        return list(map(who.named, names_of(store, who.number, reads=name, limit=100)))
+    with app.reading() as store:
+        return list(map(account.named, names_of(store, account.number, reads=name, limit=100)))
 
 
 def _lateness(text: str) -> int:
@@ -193,12 +197,12 @@ def _lateness(text: str) -> int:
     return ticks
 
 
-def _shown(here: Installation, who: Account, name: str) -> Stream:
-    known = here.resolver.stream(who, name) or name
+def _shown(app: Installation, account: Account, name: str) -> Stream:
+    known = app.resolver.stream(account, name) or name
     return Stream(
         name=name,
-        own=who.own(known) is not None,
-        lateness=here.engine.lateness(known) / 1e6,
-        live=here.engine.is_live(known),
-        attributes=here.engine.attributes(known),
+        own=account.own(known) is not None,
+        lateness=app.engine.lateness(known) / 1e6,
+        live=app.engine.is_live(known),
+        attributes=app.engine.attributes(known),
     )

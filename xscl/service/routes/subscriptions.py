@@ -17,7 +17,7 @@ from xscl.documents.results import XSCL, Subscription
 from xscl.service.accounts import Account
 from xscl.service.bodies import JsonBody, RequestBody, raw_request
 from xscl.service.changing import change
-from xscl.service.dependencies import Here, Who
+from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.installation import Installation
 from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import Problem, empty_list
@@ -198,8 +198,8 @@ class Imported(JsonBody):
 
 @router.get("/subscriptions", summary="List subscriptions")
 def list_(
-    here: Here,
-    who: Who,
+    app: TheApp,
+    account: TheAccount,
     limit: Limit = 100,
     after: After = None,
     prefix: Annotated[
@@ -210,18 +210,18 @@ def list_(
     ] = None,
 ) -> Page[Shown]:
     """Lists your subscriptions in the order of their names."""
-    beyond = "" if after is None else who.qualify(after)
-    with here.reading() as store:
-        begun = who.qualify(prefix or "")
+    beyond = "" if after is None else account.qualify(after)
+    with app.reading() as store:
+        begun = account.qualify(prefix or "")
         names = names_of(
-            store, who.number, after=beyond, prefix=begun, tag=tag or "", limit=limit + 1
+            store, account.number, after=beyond, prefix=begun, tag=tag or "", limit=limit + 1
         )
-        more = who.own(names[limit - 1]) if len(names) > limit else None
+        more = account.own(names[limit - 1]) if len(names) > limit else None
         names = names[:limit]
         tags = tags_of(store, names)
-    found = map(here.engine.subscription, names)
-    shares = cost_shares(here, who, names)
-    items = [shown(here, who, one, tags[one.name], shares) for one in found if one is not None]
+    found = map(app.engine.subscription, names)
+    shares = cost_shares(app, account, names)
+    items = [shown(app, account, one, tags[one.name], shares) for one in found if one is not None]
     return Page(items=items, next=more)
 
 
@@ -237,8 +237,8 @@ def list_(
 )
 async def import_(
     request: Request,
-    here: Here,
-    who: Who,
+    app: TheApp,
+    account: TheAccount,
     history: Annotated[bool, Query(description="Begin with what is kept.")] = False,
 ) -> Imported:
     """Takes CSV with a heading (`name,query`) or JSON lines (`{"name": ..., "query": ...}`).
@@ -246,20 +246,20 @@ async def import_(
     A row that is wrong is named with its number, and nothing is registered.  Rows that are there
     already, with the same query, change nothing.
     """
-    with here.imports.hold(who.number):
+    with app.imports.hold(account.number):
         written = request.headers.get("content-type", "")
         kind = written.partition(";")[0].strip().lower()
         body = await run_in_threadpool(as_utf8, await request.body(), charset_of(written))
-        return await run_in_threadpool(_import, here, who, body, kind, history)
+        return await run_in_threadpool(_import, app, account, body, kind, history)
 
 
-def _import(here: Installation, who: Account, body: bytes, kind: str, history: bool) -> Imported:
+def _import(app: Installation, account: Account, body: bytes, kind: str, history: bool) -> Imported:
     rows = list(read_rows(body, kind))
     if not rows:
         raise empty_list(
             'a row is {"name": "...", "query": "..."}; curl sends a file with --data-binary @FILE'
         )
-    new, unchanged = subscribe_all(here, who, rows, history=history)
+    new, unchanged = subscribe_all(app, account, rows, history=history)
     return Imported(new=new, unchanged=unchanged)
 
 
@@ -285,7 +285,9 @@ def read_rows(body: bytes, kind: str) -> Iterator[SubscriptionRequest]:
     status_code=HTTPStatus.CREATED,
     responses={200: {"model": Registered, "description": "It was there already."}},
 )
-async def put(name: Name, new: New, here: Here, who: Who, response: Response) -> Registered:
+async def put(
+    name: Name, new: New, app: TheApp, account: TheAccount, response: Response
+) -> Registered:
     """Registers a query under a name; the same query again changes nothing.
 
     Under the name of a removed subscription it begins a new list of matches; those that are kept
@@ -295,42 +297,45 @@ async def put(name: Name, new: New, here: Here, who: Who, response: Response) ->
     past are not found within two seconds, they follow: its `history` is `reading` until then.
     """
     wanted = SubscriptionRequest(name, **new.model_dump())
-    found, is_new = await subscribe(here, who, wanted)
+    found, is_new = await subscribe(app, account, wanted)
     if not is_new:
         response.status_code = HTTPStatus.OK
-    return await run_in_threadpool(with_warnings, here, who, found)
+    return await run_in_threadpool(with_warnings, app, account, found)
 
 
-def with_warnings(here: Installation, who: Account, found: Subscription) -> Registered:
+def with_warnings(app: Installation, account: Account, found: Subscription) -> Registered:
     """Return a subscription as its owner sees it, with the warnings of its query."""
-    one = shown(here, who, found)
+    one = shown(app, account, found)
     xscl = found.language == XSCL
-    warnings = here.warnings.of(who, one.query) if xscl else []
+    warnings = app.warnings.of(account, one.query) if xscl else []
     return Registered(**one.model_dump(), warnings=warnings)
 
 
 @router.get("/subscriptions:removed", summary="List removed subscriptions with matches")
-def removed(here: Here, who: Who) -> list[VersionShown]:
+def removed(app: TheApp, account: TheAccount) -> list[VersionShown]:
     """Lists the last versions of subscriptions that were removed, whose matches are kept."""
-    return [_version(here, who, versions(here, who, name)[-1]) for name in removed_names(here, who)]
+    return [
+        _version(app, account, versions(app, account, name)[-1])
+        for name in removed_names(app, account)
+    ]
 
 
-def removed_names(here: Installation, who: Account) -> list[str]:
+def removed_names(app: Installation, account: Account) -> list[str]:
     """Return the names of a user's removed subscriptions whose matches are kept."""
-    names = map(who.own, here.engine.host.state.subscriptions.removed())
+    names = map(account.own, app.engine.host.state.subscriptions.removed())
     return sorted(filter(None, names))
 
 
 @router.get("/subscriptions:tags", summary="List the tags of subscriptions")
-def tags_(here: Here, who: Who) -> list[TagShown]:
+def tags_(app: TheApp, account: TheAccount) -> list[TagShown]:
     """Lists your tags in their order, with the number of subscriptions of each."""
-    with here.reading() as store:
-        found = tag_counts(store, who.number)
+    with app.reading() as store:
+        found = tag_counts(store, account.number)
     return [TagShown(tag=tag, subscriptions=count) for tag, count in found]
 
 
 @router.patch("/subscriptions/{name}", summary="Edit, pause, resume, rename or tag a subscription")
-def patch(name: Name, wanted: Change, here: Here, who: Who) -> Registered:
+def patch(name: Name, wanted: Change, app: TheApp, account: TheAccount) -> Registered:
     """Changes a subscription, all or nothing.
 
     Another query is its next version and sees the documents that arrive from now on; if only
@@ -339,19 +344,19 @@ def patch(name: Name, wanted: Change, here: Here, who: Who) -> Registered:
     but take part in those that later documents complete.
     """
     asked = SubscriptionChange(**wanted.model_dump())
-    return with_warnings(here, who, change(here, who, name, asked))
+    return with_warnings(app, account, change(app, account, name, asked))
 
 
 @router.get("/subscriptions/{name}/versions", summary="List the versions of a subscription")
-def versions_(name: Name, here: Here, who: Who) -> list[VersionShown]:
+def versions_(name: Name, app: TheApp, account: TheAccount) -> list[VersionShown]:
     """Lists the queries whose matches are kept, the oldest first; also after a removal."""
-    return [_version(here, who, one) for one in versions(here, who, name)]
+    return [_version(app, account, one) for one in versions(app, account, name)]
 
 
 @router.get("/subscriptions/{name}", summary="Show a subscription")
-async def get(name: Name, here: Here, who: Who) -> Shown:
+async def get(name: Name, app: TheApp, account: TheAccount) -> Shown:
     """Shows the query as it was written, what it reads and what it publishes."""
-    return shown(here, who, existing(here, who, name))
+    return shown(app, account, existing(app, account, name))
 
 
 @router.delete(
@@ -363,8 +368,8 @@ async def get(name: Name, here: Here, who: Who) -> Shown:
 )
 def delete(
     name: Name,
-    here: Here,
-    who: Who,
+    app: TheApp,
+    account: TheAccount,
     cascade: Annotated[
         bool, Query(description="Those that read what only it publishes, too.")
     ] = False,
@@ -373,32 +378,32 @@ def delete(
     ] = False,
 ) -> Response:
     """Removes a subscription with its deliveries. Its matches stay, unless they are purged."""
-    gone = unsubscribe(here, who, name, cascade=cascade, purge=purge)
+    gone = unsubscribe(app, account, name, cascade=cascade, purge=purge)
     if not cascade:
         return Response(status_code=HTTPStatus.NO_CONTENT)
-    return JSONResponse({"removed": [who.named(one) for one in gone]})
+    return JSONResponse({"removed": [account.named(one) for one in gone]})
 
 
-def _version(here: Installation, who: Account, one: Subscription) -> VersionShown:
-    row = version_row(one, written(here, who, one))
-    return VersionShown.model_validate(row | {"name": who.named(one.name)})
+def _version(app: Installation, account: Account, one: Subscription) -> VersionShown:
+    row = version_row(one, written(app, account, one))
+    return VersionShown.model_validate(row | {"name": account.named(one.name)})
 
 
-def written(here: Installation, who: Account, found: Subscription) -> str:
+def written(app: Installation, account: Account, found: Subscription) -> str:
     """Return the query of a subscription as its owner wrote it."""
     xscl = found.language == XSCL
-    return here.resolver.written(who, found.query) if xscl else found.query
+    return app.resolver.written(account, found.query) if xscl else found.query
 
 
-def cost_shares(here: Installation, who: Account, names: Sequence[str]) -> dict[str, float]:
+def cost_shares(app: Installation, account: Account, names: Sequence[str]) -> dict[str, float]:
     """Return the shares of subscriptions in the time of the user's own, for the operator of all."""
-    mine = None if who.is_operator else lambda name: who.own(name) is not None
-    return here.engine.host.queries.cost_shares(names, mine)
+    mine = None if account.is_operator else lambda name: account.own(name) is not None
+    return app.engine.host.queries.cost_shares(names, mine)
 
 
 def shown(
-    here: Installation,
-    who: Account,
+    app: Installation,
+    account: Account,
     found: Subscription,
     tags: Sequence[str] | None = None,
     shares: Mapping[str, float] | None = None,
@@ -408,30 +413,30 @@ def shown(
     Its `tags` are read unless they are given, and so are the `shares` of costs by name.
     """
     if shares is None:
-        shares = cost_shares(here, who, [found.name])
+        shares = cost_shares(app, account, [found.name])
     if tags is None:
-        with here.reading() as store:
+        with app.reading() as store:
             tags = tags_of(store, [found.name])[found.name]
-    stopped = here.engine.stopped(found.name)
-    own = [] if who.is_operator else [s for s in found.reads if who.own(s) is not None]
+    stopped = app.engine.stopped(found.name)
+    own = [] if account.is_operator else [s for s in found.reads if account.own(s) is not None]
     return Shown(
-        name=who.named(found.name),
-        query=written(here, who, found),
+        name=account.named(found.name),
+        query=written(app, account, found),
         language=found.language,
-        reads=[who.visible(stream) or stream for stream in found.reads],
-        own=[who.named(stream) for stream in own],
-        publishes=None if found.publish is None else who.own(found.publish),
-        template=found.template if who.is_operator else None,
+        reads=[account.visible(stream) or stream for stream in found.reads],
+        own=[account.named(stream) for stream in own],
+        publishes=None if found.publish is None else account.own(found.publish),
+        template=found.template if account.is_operator else None,
         updates=found.updates,
         version=found.version,
         paused=found.is_paused,
         tags=list(tags),
-        history=history_of(here, found),
+        history=history_of(app, found),
         stopped=None if stopped is None else StoppedAt.model_validate(stopped),
         unevaluated=[
             NotEvaluatedIn.model_validate(one._asdict())
-            for one in here.engine.host.queries.unevaluated(found.name)
+            for one in app.engine.host.queries.unevaluated(found.name)
         ],
-        refused=here.engine.host.refused(found.name),
+        refused=app.engine.host.refused(found.name),
         cost_share=round(shares.get(found.name, 0.0), 6),
     )

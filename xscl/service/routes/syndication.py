@@ -32,7 +32,7 @@ from xscl.delivery.syndication.syndicated_feed import (
 )
 from xscl.service.accounts import Account
 from xscl.service.bodies import DeliveryTime, JsonBody, RequestBody, raw_response
-from xscl.service.dependencies import Here, Who
+from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.installation import Installation
 from xscl.service.names import owner
 from xscl.service.problems import Problem, not_found
@@ -122,106 +122,110 @@ class MadeAddress(ShownAddress):
 
 
 @router.get("/feed.atom", summary="Get matches as Atom", response_class=Response, responses=_ATOM)
-def feed_atom(name: Name, here: Here, who: Who, conditions: Conditions) -> Response:
+def feed_atom(name: Name, app: TheApp, account: TheAccount, conditions: Conditions) -> Response:
     """The newest matches; the link `next` leads to older ones."""
-    return _answer(_of_one(here, existing(here, who, name).name), "atom", conditions)
+    return _answer(_of_one(app, existing(app, account, name).name), "atom", conditions)
 
 
 @router.get(
     "/feed.json", summary="Get matches as JSON Feed", response_class=Response, responses=_JSON
 )
-def feed_json(name: Name, here: Here, who: Who, conditions: Conditions) -> Response:
+def feed_json(name: Name, app: TheApp, account: TheAccount, conditions: Conditions) -> Response:
     """The newest matches; `next_url` leads to older ones."""
-    return _answer(_of_one(here, existing(here, who, name).name), "json", conditions)
+    return _answer(_of_one(app, existing(app, account, name).name), "json", conditions)
 
 
 @all_router.get(
     "/feed.atom", summary="Get all matches as Atom", response_class=Response, responses=_ATOM
 )
-def all_atom(here: Here, who: Who, conditions: Conditions) -> Response:
+def all_atom(app: TheApp, account: TheAccount, conditions: Conditions) -> Response:
     """The newest matches of all your subscriptions; the link `next` leads to older ones."""
-    return _answer(_of_all(here, who), "atom", conditions)
+    return _answer(_of_all(app, account), "atom", conditions)
 
 
 @all_router.get(
     "/feed.json", summary="Get all matches as JSON Feed", response_class=Response, responses=_JSON
 )
-def all_json(here: Here, who: Who, conditions: Conditions) -> Response:
+def all_json(app: TheApp, account: TheAccount, conditions: Conditions) -> Response:
     """The newest matches of all your subscriptions; `next_url` leads to older ones."""
-    return _answer(_of_all(here, who), "json", conditions)
+    return _answer(_of_all(app, account), "json", conditions)
 
 
 @secret_router.get(
     "/{secret}.atom", summary="Fetch as Atom by a secret address", response_class=Response,
     responses=_ATOM,
 )  # fmt: skip
-def secret_atom(secret: SecretPart, here: Here, conditions: Conditions) -> Response:
+def secret_atom(secret: SecretPart, app: TheApp, conditions: Conditions) -> Response:
     """The newest matches of the feed that the address is for."""
-    return _answer(_of_secret(here, secret), "atom", conditions)
+    return _answer(_of_secret(app, secret), "atom", conditions)
 
 
 @secret_router.get(
     "/{secret}.json", summary="Fetch as JSON Feed by a secret address", response_class=Response,
     responses=_JSON,
 )  # fmt: skip
-def secret_json(secret: SecretPart, here: Here, conditions: Conditions) -> Response:
+def secret_json(secret: SecretPart, app: TheApp, conditions: Conditions) -> Response:
     """The newest matches of the feed that the address is for."""
-    return _answer(_of_secret(here, secret), "json", conditions)
+    return _answer(_of_secret(app, secret), "json", conditions)
 
 
 @router.post("/addresses", summary="Create a secret address", status_code=201)
-def make(name: Name, here: Here, who: Who, request: Request, new: GivenAddress) -> MadeAddress:
+def make(
+    name: Name, app: TheApp, account: TheAccount, request: Request, new: GivenAddress
+) -> MadeAddress:
     """Feed readers fetch from it without a token.  It is shown this once."""
-    return _made(here, existing(here, who, name).name, request, new)
+    return _made(app, existing(app, account, name).name, request, new)
 
 
 @router.get("/addresses", summary="List the secret addresses")
-def addresses(name: Name, here: Here, who: Who) -> list[ShownAddress]:
+def addresses(name: Name, app: TheApp, account: TheAccount) -> list[ShownAddress]:
     """Those that are not revoked, without what is secret."""
-    return _listed(here, existing(here, who, name).name)
+    return _listed(app, existing(app, account, name).name)
 
 
 @router.delete("/addresses/{id}", summary="Revoke a secret address", status_code=204)
-def revoke(name: Name, id: Id, here: Here, who: Who) -> None:
+def revoke(name: Name, id: Id, app: TheApp, account: TheAccount) -> None:
     """From now on it leads nowhere."""
-    _revoke(here, existing(here, who, name).name, id)
+    _revoke(app, existing(app, account, name).name, id)
 
 
 @all_router.post("/addresses", summary="Create a secret address of all matches", status_code=201)
-def make_of_all(here: Here, who: Who, request: Request, new: GivenAddress) -> MadeAddress:
+def make_of_all(
+    app: TheApp, account: TheAccount, request: Request, new: GivenAddress
+) -> MadeAddress:
     """Feed readers fetch all your matches from it without a token.  It is shown this once."""
-    return _made(here, who.qualify(""), request, new)
+    return _made(app, account.qualify(""), request, new)
 
 
 @all_router.get("/addresses", summary="List the secret addresses of all matches")
-def addresses_of_all(here: Here, who: Who) -> list[ShownAddress]:
+def addresses_of_all(app: TheApp, account: TheAccount) -> list[ShownAddress]:
     """Those that are not revoked, without what is secret."""
-    return _listed(here, who.qualify(""))
+    return _listed(app, account.qualify(""))
 
 
 @all_router.delete(
     "/addresses/{id}", summary="Revoke a secret address of all matches", status_code=204
 )
-def revoke_of_all(id: Id, here: Here, who: Who) -> None:
+def revoke_of_all(id: Id, app: TheApp, account: TheAccount) -> None:
     """From now on it leads nowhere."""
-    _revoke(here, who.qualify(""), id)
+    _revoke(app, account.qualify(""), id)
 
 
-def _made(here: Installation, known: str, request: Request, new: NewAddress) -> MadeAddress:
+def _made(app: Installation, known: str, request: Request, new: NewAddress) -> MadeAddress:
     """Create a secret address of a feed by its engine name."""
-    address, secret = here.outbox.addresses.make(known, new.label)
+    address, secret = app.outbox.addresses.make(known, new.label)
     at = f"{request.base_url}f/{secret}"
     return MadeAddress(**asdict(address), atom=f"{at}.atom", json_feed=f"{at}.json")
 
 
-def _listed(here: Installation, known: str) -> list[ShownAddress]:
-    return [ShownAddress.model_validate(one) for one in here.outbox.addresses.of(known)]
+def _listed(app: Installation, known: str) -> list[ShownAddress]:
+    return [ShownAddress.model_validate(one) for one in app.outbox.addresses.of(known)]
 
 
-def _revoke(here: Installation, known: str, id: str) -> None:
-    if id not in (one.id for one in here.outbox.addresses.of(known)):
+def _revoke(app: Installation, known: str, id: str) -> None:
+    if id not in (one.id for one in app.outbox.addresses.of(known)):
         raise not_found("address", id)
-    here.outbox.addresses.revoke(id)
+    app.outbox.addresses.revoke(id)
 
 
 # -- Feeds -----------------------------------------------------------------------------------
@@ -231,54 +235,54 @@ def _revoke(here: Installation, known: str, id: str) -> None:
 class _Feed:
     """A feed: its engine name, its title, the path of its web page, and the read of its matches."""
 
-    here: Installation
+    app: Installation
     known: str
     title: str
     home: str
     read: NewestFirst
 
 
-def _of_one(here: Installation, known: str) -> _Feed:
+def _of_one(app: Installation, known: str) -> _Feed:
     """Return the feed of a subscription by its engine name."""
-    name, pages = owner_name(known), here.engine.host.log.pages()
+    name, pages = owner_name(known), app.engine.host.log.pages()
 
     def read(before: int | None, limit: int) -> Page:
         return pages.of(known, before=before, limit=limit, newest_first=True)
 
-    return _Feed(here, known, name, f"?{urlencode({'subscription': name})}", read)
+    return _Feed(app, known, name, f"?{urlencode({'subscription': name})}", read)
 
 
-def _of_all(here: Installation, who: Account) -> _Feed:
+def _of_all(app: Installation, account: Account) -> _Feed:
     """Return the feed of all matches of a user."""
-    prefix, pages = who.qualify(""), here.engine.host.log.pages()
+    prefix, pages = account.qualify(""), app.engine.host.log.pages()
 
     def read(before: int | None, limit: int) -> Page:
         place = None if before is None else (before, 0)
         return pages.of_all(
-            lambda one: who.own(one.name) is not None,
+            lambda one: account.own(one.name) is not None,
             before=place,
             limit=limit,
             newest_first=True,
             prefix=prefix,
         )
 
-    return _Feed(here, prefix, "All matches", "", read)
+    return _Feed(app, prefix, "All matches", "", read)
 
 
-def _of_secret(here: Installation, secret: str) -> _Feed:
+def _of_secret(app: Installation, secret: str) -> _Feed:
     """Return the feed of a secret address; raises Problem 404, RateExceeded."""
-    found = here.outbox.addresses.find(secret)
-    account = None if found is None else here.accounts.numbered(owner(found.subscription)[0])
+    found = app.outbox.addresses.find(secret)
+    account = None if found is None else app.accounts.numbered(owner(found.subscription)[0])
     is_there = found is not None and (
-        found.is_of_all or here.engine.subscription(found.subscription) is not None
+        found.is_of_all or app.engine.subscription(found.subscription) is not None
     )
     if found is None or account is None or not is_there:
         raise Problem(
             "unknown_address", "this address leads to no feed", hint="it may have been revoked"
         )
     # Requests to a secret address count for its owner.
-    here.requests.consume(account.number, account.quota.requests_a_minute)
-    return _of_all(here, account) if found.is_of_all else _of_one(here, found.subscription)
+    app.requests.consume(account.number, account.quota.requests_a_minute)
+    return _of_all(app, account) if found.is_of_all else _of_one(app, found.subscription)
 
 
 def _answer(feed: _Feed, form: Format, conditions: _Conditions) -> Response:
@@ -288,7 +292,7 @@ def _answer(feed: _Feed, form: Format, conditions: _Conditions) -> Response:
     page = feed_of(feed.known, feed.title, found, before, conditions.addresses(feed.home))
     tag = etag(page)
     key = f"{form} {feed.known} {before}"
-    changed = feed.here.outbox.changes.since(key, tag, int(time.time()))
+    changed = feed.app.outbox.changes.since(key, tag, int(time.time()))
     headers = {
         "ETag": tag,
         "Last-Modified": http_date(changed),

@@ -13,7 +13,7 @@ from starlette.responses import StreamingResponse
 
 from xscl.service.accounts import Account, Quota
 from xscl.service.bodies import JsonBody, Moment, RequestBody
-from xscl.service.dependencies import Here, TheOperator, Who
+from xscl.service.dependencies import TheAccount, TheApp, TheOperator
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem, not_found
 from xscl.service.tokens import Token
@@ -118,47 +118,47 @@ class User_(JsonBody):
 
 
 @router.get("/me", summary="Show your account")
-def me(here: Here, who: Who) -> User_:
+def me(app: TheApp, account: TheAccount) -> User_:
     """Shows your name, what you may have and what you have."""
-    return _user(here, who)
+    return _user(app, account)
 
 
 @router.get("/tokens", summary="List tokens")
-def list_(here: Here, who: Who) -> list[Shown]:
+def list_(app: TheApp, account: TheAccount) -> list[Shown]:
     """Lists your tokens; the operator sees those of all."""
-    return [_shown(here, one) for one in here.tokens.of(None if who.is_operator else who)]
+    return [_shown(app, one) for one in app.tokens.of(None if account.is_operator else account)]
 
 
 @router.post("/tokens", summary="Create a token", status_code=HTTPStatus.CREATED)
-def create(new: New, here: Here, who: Who) -> Made:
+def create(new: New, app: TheApp, account: TheAccount) -> Made:
     """Makes a token; its text is in this answer and nowhere else."""
-    account = who
-    if new.user is not None and new.user != who.name:
-        if not who.is_operator:
+    owner = account
+    if new.user is not None and new.user != account.name:
+        if not account.is_operator:
             raise Problem("operator_only", "only the operator makes tokens of others")
-        account = here.accounts.make(new.user)
-    most = None if who.is_operator else MOST
-    token, text = here.tokens.create(account, new.label, most=most)
-    return Made(**_shown(here, token).model_dump(), token=text)
+        owner = app.accounts.make(new.user)
+    most = None if account.is_operator else MOST
+    token, text = app.tokens.create(owner, new.label, most=most)
+    return Made(**_shown(app, token).model_dump(), token=text)
 
 
 @router.delete("/tokens/{id}", summary="Revoke a token", status_code=HTTPStatus.NO_CONTENT)
-def revoke(id: TokenId, here: Here, who: Who) -> None:
+def revoke(id: TokenId, app: TheApp, account: TheAccount) -> None:
     """Makes a token worth nothing from now on."""
-    here.tokens.revoke(id, None if who.is_operator else who)
+    app.tokens.revoke(id, None if account.is_operator else account)
 
 
 @router.get("/accounts", summary="List users")
-def accounts(here: Here, _: TheOperator) -> list[User_]:
+def accounts(app: TheApp, _: TheOperator) -> list[User_]:
     """Lists the users, what they may have and what they have."""
-    return [_user(here, one) for one in here.accounts if not one.is_operator]
+    return [_user(app, one) for one in app.accounts if not one.is_operator]
 
 
 @router.put("/accounts/{name}/quota", summary="Set the quota of a user")
-def allow(name: User, quotas: Quotas, here: Here, _: TheOperator) -> User_:
+def allow(name: User, quotas: Quotas, app: TheApp, _: TheOperator) -> User_:
     """Replaces the quota of a user: a limit that is null or absent does not exist."""
-    _existing(here, name)
-    return _user(here, here.accounts.allow(name, Quota(**quotas.model_dump())))
+    _existing(app, name)
+    return _user(app, app.accounts.allow(name, Quota(**quotas.model_dump())))
 
 
 _DATA: dict[int | str, dict[str, Any]] = {
@@ -169,10 +169,10 @@ _DATA: dict[int | str, dict[str, Any]] = {
 @router.get(
     "/me/data", summary="Export your data", response_class=StreamingResponse, responses=_DATA
 )
-def my_data(here: Here, who: Who) -> StreamingResponse:
+def my_data(app: TheApp, account: TheAccount) -> StreamingResponse:
     """Writes all that is kept of you: account, tokens, streams, feeds, subscriptions, endpoints,
     documents and matches; each value has its `kind`."""
-    return _exported(here, who)
+    return _exported(app, account)
 
 
 @router.get(
@@ -181,56 +181,56 @@ def my_data(here: Here, who: Who) -> StreamingResponse:
     response_class=StreamingResponse,
     responses=_DATA,
 )
-def data(name: User, here: Here, _: TheOperator) -> StreamingResponse:
+def data(name: User, app: TheApp, _: TheOperator) -> StreamingResponse:
     """Writes all that is kept of a user, as `/v1/me/data` does for the user."""
-    return _exported(here, _existing(here, name))
+    return _exported(app, _existing(app, name))
 
 
 @router.delete("/accounts/{name}", summary="Erase a user", status_code=HTTPStatus.NO_CONTENT)
-def erase(name: User, here: Here, _: TheOperator) -> None:
+def erase(name: User, app: TheApp, _: TheOperator) -> None:
     """Erases a user with all data: tokens, subscriptions, matches, endpoints, feeds, streams and
     documents, in the spool, too. Backups still have some of it."""
-    who = _existing(here, name)
-    with here.feeds_lock:
-        _data_of(here, who).erase(here.outbox.unsubscribe, here.spool, is_consumed=True)
+    account = _existing(app, name)
+    with app.feeds_lock:
+        _data_of(app, account).erase(app.outbox.unsubscribe, app.spool, is_consumed=True)
 
 
-def _existing(here: Installation, name: str) -> Account:
-    found = here.accounts.get(name)
+def _existing(app: Installation, name: str) -> Account:
+    found = app.accounts.get(name)
     if found is None or found.is_operator:
         raise not_found("user", name)
     return found
 
 
-def _data_of(here: Installation, who: Account) -> UserData:
-    return UserData(here.engine, here.accounts, here.tokens, here.feeds, who)
+def _data_of(app: Installation, account: Account) -> UserData:
+    return UserData(app.engine, app.accounts, app.tokens, app.feeds, account)
 
 
-def _exported(here: Installation, who: Account) -> StreamingResponse:
-    rows = _data_of(here, who).export(here.outbox.endpoints, here.outbox.addresses)
+def _exported(app: Installation, account: Account) -> StreamingResponse:
+    rows = _data_of(app, account).export(app.outbox.endpoints, app.outbox.addresses)
     lines = (json.dumps(row) + "\n" for row in rows)
     return StreamingResponse(lines, media_type="application/x-ndjson")
 
 
-def _shown(here: Installation, token: Token) -> Shown:
-    account = here.accounts.numbered(token.account)
+def _shown(app: Installation, token: Token) -> Shown:
+    account = app.accounts.numbered(token.account)
     name = "" if account is None else account.name
     return Shown(id=token.id, user=name, label=token.label, created=token.created)
 
 
-def _user(here: Installation, one: Account) -> User_:
+def _user(app: Installation, one: Account) -> User_:
     return User_(
         name=one.name,
         quota=Quotas(**asdict(one.quota)),
         used=Used(
-            subscriptions=here.usage.owned(one, "subscriptions"),
-            feeds=here.usage.owned(one, "feeds"),
-            streams=len(here.accounts.streams(one)),
-            endpoints=here.outbox.endpoints.count(lambda known: one.own(known) is not None),
-            listeners=here.listeners.held(one.number),
-            documents_today=here.usage.today(one, "documents"),
-            bytes_today=here.usage.today(one, "bytes"),
-            matches_today=here.usage.today(one, "matches"),
-            mails_today=here.outbox.mails.used(one.number),
+            subscriptions=app.usage.owned(one, "subscriptions"),
+            feeds=app.usage.owned(one, "feeds"),
+            streams=len(app.accounts.streams(one)),
+            endpoints=app.outbox.endpoints.count(lambda known: one.own(known) is not None),
+            listeners=app.listeners.held(one.number),
+            documents_today=app.usage.today(one, "documents"),
+            bytes_today=app.usage.today(one, "bytes"),
+            matches_today=app.usage.today(one, "matches"),
+            mails_today=app.outbox.mails.used(one.number),
         ),
     )

@@ -23,7 +23,7 @@ from xscl.polling.feed import public
 from xscl.polling.hub_lease import HubLease
 from xscl.polling.hubs import confirm, deny
 from xscl.polling.websub_callbacks import PATH, TOKEN, Push, Pushes, digest
-from xscl.service.dependencies import Here
+from xscl.service.dependencies import TheApp
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem, not_found
 
@@ -47,7 +47,7 @@ Text = Annotated[str, Query(max_length=4_000)]
 @router.get("/{secret}", summary="Confirm or end a lease", response_class=Response)
 async def answer_hub(
     secret: Secret,
-    here: Here,
+    app: TheApp,
     mode: Annotated[Text, Query(alias="hub.mode")] = "",
     topic: Annotated[Text, Query(alias="hub.topic")] = "",
     challenge: Annotated[Text, Query(alias="hub.challenge")] = "",
@@ -55,27 +55,27 @@ async def answer_hub(
     reason: Annotated[Text, Query(alias="hub.reason")] = "",
 ) -> Response:
     """Hubs ask whether a subscription is intended, or tell that they refuse it."""
-    lease = await _lease(here, secret)
+    lease = await _lease(app, secret)
     if topic != lease.topic or mode not in ("subscribe", "denied"):
         raise not_found("subscription", topic[:200])
-    await run_in_threadpool(_note, here, lease, mode, seconds, reason)
+    await run_in_threadpool(_note, app, lease, mode, seconds, reason)
     return Response(challenge if mode == "subscribe" else "", media_type="text/plain")
 
 
 @router.post("/{secret}", summary="Send what is new in a feed", status_code=HTTPStatus.ACCEPTED)
-async def deliver(secret: Secret, here: Here, request: Request) -> Response:
+async def deliver(secret: Secret, app: TheApp, request: Request) -> Response:
     """Content of the topic, signed by `X-Hub-Signature`; 202 when it is durable."""
-    lease = await _lease(here, secret)
-    if lease.until is None or lease.until <= here.clock.now():
+    lease = await _lease(app, secret)
+    if lease.until is None or lease.until <= app.clock.now():
         raise _unknown()
     full = TooManyConcurrent("too many hubs send at the same time", hint="send it again later")
-    async with here.deliveries.hold_async(None, AT_ONCE, full, PATIENCE):
+    async with app.deliveries.hold_async(None, AT_ONCE, full, PATIENCE):
         body = await request.body()
         signature = request.headers.get("x-hub-signature", "")
         kind = request.headers.get("content-type")
-        items = await run_in_threadpool(_items, here, lease, secret, signature, body, kind)
-        push = Push(lease.key, items, here.clock.now())
-        _pushes(here).put(push)
+        items = await run_in_threadpool(_items, app, lease, secret, signature, body, kind)
+        push = Push(lease.key, items, app.clock.now())
+        _pushes(app).put(push)
         try:
             async with asyncio.timeout(PATIENCE):
                 await asyncio.shield(asyncio.wrap_future(push.done))
@@ -86,35 +86,35 @@ async def deliver(secret: Secret, here: Here, request: Request) -> Response:
     return Response(status_code=HTTPStatus.ACCEPTED)
 
 
-async def _lease(here: Installation, secret: str) -> HubLease:
+async def _lease(app: Installation, secret: str) -> HubLease:
     """Return the lease of a callback, and count the request; raises Problem, RateExceeded."""
     if not TOKEN.fullmatch(secret):
         raise Problem("unknown_address", "this is no address of a callback")
-    if here.pushes is None:
+    if app.pushes is None:
         raise _unknown()
-    lease = await run_in_threadpool(_found, here, digest(secret))
+    lease = await run_in_threadpool(_found, app, digest(secret))
     if lease is None:
         raise _unknown()
-    here.callbacks.consume(lease.key, REQUESTS)
+    app.callbacks.consume(lease.key, REQUESTS)
     return lease
 
 
-def _found(here: Installation, callback: str) -> HubLease | None:
-    with here.feeds_lock:
-        return here.feeds.lease_of(callback)
+def _found(app: Installation, callback: str) -> HubLease | None:
+    with app.feeds_lock:
+        return app.feeds.lease_of(callback)
 
 
-def _note(here: Installation, lease: HubLease, mode: str, seconds: int, reason: str) -> None:
-    now = here.clock.now()
-    with here.feeds_lock:
+def _note(app: Installation, lease: HubLease, mode: str, seconds: int, reason: str) -> None:
+    now = app.clock.now()
+    with app.feeds_lock:
         if mode == "denied":
-            deny(here.feeds, lease, reason, now)
+            deny(app.feeds, lease, reason, now)
         else:
-            confirm(here.feeds, lease, seconds, now)
+            confirm(app.feeds, lease, seconds, now)
 
 
 def _items(
-    here: Installation,
+    app: Installation,
     lease: HubLease,
     secret: str,
     signature: str,
@@ -122,23 +122,23 @@ def _items(
     content_type: str | None,
 ) -> tuple[FeedItem, ...] | None:
     """Return the items of signed content, None if it is no feed; raises Problem 403."""
-    if not is_signed(_pushes(here).secret(secret), signature, body):
+    if not is_signed(_pushes(app).secret(secret), signature, body):
         raise Problem("push_signature", "the content is not signed with the secret of the callback")
-    with here.feeds_lock:
-        found = here.feeds.among([lease.key])
+    with app.feeds_lock:
+        found = app.feeds.among([lease.key])
     if not found:
         raise _unknown()
     url = public(found[0].validated_by or found[0].url)  # links are relative to what polls read
     try:
-        return parse_feed(body, url=url, content_type=content_type, seen_at=here.clock.now()).items
+        return parse_feed(body, url=url, content_type=content_type, seen_at=app.clock.now()).items
     except FeedError:
         return None
 
 
-def _pushes(here: Installation) -> Pushes:
-    if here.pushes is None:
+def _pushes(app: Installation) -> Pushes:
+    if app.pushes is None:
         raise _unknown()
-    return here.pushes
+    return app.pushes
 
 
 def _unknown() -> Problem:

@@ -21,20 +21,22 @@ TokenId = Annotated[str, Form(pattern="^[0-9a-f]{8}$")]
 @router.get("/account")
 def account(asked: Asked) -> HTMLResponse:
     """Show what the reader uses and may use, and the reader's tokens."""
-    listed = [one for one in tokens.list_(asked.here, asked.who) if one.user == asked.who.name]
-    quotas = quota_rows(tokens.me(asked.here, asked.who))
-    return asked.page("account.html", quotas=quotas, tokens={asked.who.name: listed})
+    listed = [
+        one for one in tokens.list_(asked.app, asked.account) if one.user == asked.account.name
+    ]
+    quotas = quota_rows(tokens.me(asked.app, asked.account))
+    return asked.page("account.html", quotas=quotas, tokens={asked.account.name: listed})
 
 
 @router.post("/account/token")
 def create(asked: Asked, label: Annotated[str, Form(max_length=200)] = "") -> HTMLResponse:
     """Create a token of the reader and show it once."""
-    made = tokens.create(tokens.New(user=None, label=label), asked.here, asked.who)
+    made = tokens.create(tokens.New(user=None, label=label), asked.app, asked.account)
     return asked.page("token.html", made=made, back="/account")
 
 
 @router.post("/account/token/revoke")
 def revoke(asked: Asked, id: TokenId) -> RedirectResponse:
     """Revoke a token and return."""
-    tokens.revoke(id, asked.here, asked.who)
+    tokens.revoke(id, asked.app, asked.account)
     return RedirectResponse("/account", HTTPStatus.SEE_OTHER)

@@ -36,10 +36,10 @@ def add(
     """Create an endpoint; show the secret of a webhook once."""
     given = DeliveryForm(kind, to.strip(), every)
     try:
-        made = deliveries.make(name, asked.here, asked.who, _wanted(given))
+        made = deliveries.make(name, asked.app, asked.account, _wanted(given))
     except (Problem, XsclError) as error:
         status = error.status if isinstance(error, Problem) else HTTPStatus.UNPROCESSABLE_ENTITY
-        wrong = problem_text(error, asked.who)
+        wrong = problem_text(error, asked.account)
         return show(asked, name, status=status, wrong=wrong, given=given)
     if made.secret is None:
         return _back(name)
@@ -59,7 +59,7 @@ def change(
 
     Confirming without a code mails a new one.
     """
-    of = name, id, asked.here, asked.who
+    of = name, id, asked.app, asked.account
     match do:
         case "pause" | "resume":
             state = "paused" if do == "pause" else "active"

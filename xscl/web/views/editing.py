@@ -135,7 +135,7 @@ async def submit(
             return RedirectResponse(at, HTTPStatus.SEE_OTHER)
         found, late, reasons = await run_in_threadpool(_tried, asked, text, since)
     except (XsclError, Problem) as error:
-        wrong = _NOTHING | {"error": problem_text(error, asked.who)}
+        wrong = _NOTHING | {"error": problem_text(error, asked.account)}
         status = HTTPStatus.UNPROCESSABLE_ENTITY
         return await run_in_threadpool(
             partial(_editor, asked, status=status, **given, checked=wrong)
@@ -151,7 +151,7 @@ async def submit(
 
 def _query_of(asked: PageRequest, name: str) -> str:
     """Return the query of a subscription in XSCL, as its owner has written it."""
-    own = asked.here, asked.who
+    own = asked.app, asked.account
     return subscriptions.shown(*own, existing(*own, name)).query
 
 
@@ -162,9 +162,9 @@ async def _save(asked: PageRequest, name: str, query: str, edit: str, history: b
     if edit:
         renamed = None if name == edit else name
         changed = SubscriptionChange(query, name=renamed)
-        await run_in_threadpool(change, asked.here, asked.who, edit, changed)
+        await run_in_threadpool(change, asked.app, asked.account, edit, changed)
         return
-    await subscribe(asked.here, asked.who, SubscriptionRequest(name, query, history=history))
+    await subscribe(asked.app, asked.account, SubscriptionRequest(name, query, history=history))
 
 
 def _tried(
@@ -174,29 +174,29 @@ def _tried(
 
     The text in between is a remark on late documents.
     """
-    here, who = asked.here, asked.who
-    resolved = here.resolver.resolve(who, query)
+    app, account = asked.app, asked.account
+    resolved = app.resolver.resolve(account, query)
     subject, begin = f"{resolved.text} ", since or None
-    with here.questions.hold(who.number), resolved.as_written():
-        queries = here.engine.host.queries
+    with app.questions.hold(account.number), resolved.as_written():
+        queries = app.engine.host.queries
         trial = queries.trial(subject, begin, SECONDS)
         late = late_note(trial.late, trial.lateness)
         if trial.matches:
             return trial.matches, late, None
         reasons = queries.diagnose(subject, begin, tried=True)
-        return trial.matches, late, readable(diagnosed(who, reasons))
+        return trial.matches, late, readable(diagnosed(account, reasons))
 
 
 def _counted(asked: PageRequest, query: str, dropped: threading.Event) -> HTMLResponse:
     """Count the matches of a query in the last 30 days; nothing is shown of one with an error."""
-    here, who = asked.here, asked.who
+    app, account = asked.app, asked.account
     found: Sequence[Match] | None = None
     is_long = False
     try:
         refuse_bare_windows(query)
-        resolved = here.resolver.resolve(who, query)
-        with here.questions.hold(who.number):
-            queries = here.engine.host.queries
+        resolved = app.resolver.resolve(account, query)
+        with app.questions.hold(account.number):
+            queries = app.engine.host.queries
             found = queries.trial(f"{resolved.text} ", "30d", COUNTING, dropped).matches
     except (TooLong, TooManyConcurrent):
         is_long = True
@@ -221,8 +221,8 @@ def _checked(query: str, asked: PageRequest) -> dict[str, Any]:
         refuse_bare_windows(query)
         drawn, words = drawing(query), sentence(query)
     except QueryError as error:
-        return _NOTHING | {"error": problem_text(error, asked.who)}
-    own = asked.here, asked.who
+        return _NOTHING | {"error": problem_text(error, asked.account)}
+    own = asked.app, asked.account
     remarks = {"warnings": unseen(*own, query), "absences": absence_warning(*own, query)}
     return _NOTHING | {"drawn": drawn, "read_back": words} | remarks
 

@@ -37,7 +37,7 @@ def not_again(
 ) -> HTMLResponse:
     """Show the conditions that exclude a match, given by its documents; nothing changes yet."""
     found = subscriptions.shown(
-        asked.here, asked.who, existing(asked.here, asked.who, subscription)
+        asked.app, asked.account, existing(asked.app, asked.account, subscription)
     )
     examples = [example(asked, one) for one in doc]
     choices = [
@@ -56,4 +56,4 @@ def not_again(
 def _excludes(asked: PageRequest, one: Exclusion, documents: list[str]) -> bool:
     """Return True if the documents do not match the query with the condition."""
     question = WhyAsked(query=one.query, subscription=None, documents=documents)
-    return not why(question, asked.here, asked.who).matched
+    return not why(question, asked.app, asked.account).matched

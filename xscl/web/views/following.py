@@ -18,7 +18,7 @@ from xscl.drawing.timelines import Outcome
 from xscl.errors import XsclError
 from xscl.inspection.vocabulary import vocabulary
 from xscl.plurals import counted
-from xscl.service.dependencies import Here, Who
+from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.problems import Problem
 from xscl.service.routes import feeds
 from xscl.store.queries.browsing import documents_by_day
@@ -56,17 +56,17 @@ async def add(
     """Follow a feed and return to the list."""
     try:
         new = feeds.New(url=url.strip(), stream=stream or None, tags=_tags(tags), every=None)
-        await feeds.add(new, asked.here, asked.who)
+        await feeds.add(new, asked.app, asked.account)
     except (XsclError, FeedError, Problem) as error:
-        words = problem_text(error, asked.who)
+        words = problem_text(error, asked.account)
         return await run_in_threadpool(lambda: _page(asked, error=words, url=url))
     return RedirectResponse("/feeds", HTTPStatus.SEE_OTHER)
 
 
 @router.post("/feeds/poll")
-def poll(here: Here, who: Who, feed: Key) -> RedirectResponse:
+def poll(app: TheApp, account: TheAccount, feed: Key) -> RedirectResponse:
     """Schedule a poll of a feed."""
-    feeds.poll(feed, here, who)
+    feeds.poll(feed, app, account)
     return RedirectResponse(f"/feeds/{quote(feed)}?asked=1", HTTPStatus.SEE_OTHER)
 
 
@@ -81,17 +81,17 @@ def edit(
     """Change the tags and the interval of a feed, or resume one that is gone."""
     changed = {"tags": _tags(tags), "every": every.strip() or None, "revive": revive}
     try:
-        feeds.change(feed, feeds.Change.model_validate(changed), asked.here, asked.who)
+        feeds.change(feed, feeds.Change.model_validate(changed), asked.app, asked.account)
     except (XsclError, FeedError, Problem) as error:
         given = {"tags": tags, "every": every}
-        return _one(asked, feed, error=problem_text(error, asked.who), given=given)
+        return _one(asked, feed, error=problem_text(error, asked.account), given=given)
     return RedirectResponse(f"/feeds/{quote(feed)}", HTTPStatus.SEE_OTHER)
 
 
 @router.post("/feeds/remove")
-def remove(here: Here, who: Who, feed: Key) -> RedirectResponse:
+def remove(app: TheApp, account: TheAccount, feed: Key) -> RedirectResponse:
     """Stop following a feed."""
-    feeds.remove(feed, here, who)
+    feeds.remove(feed, app, account)
     return RedirectResponse("/feeds", HTTPStatus.SEE_OTHER)
 
 
@@ -99,16 +99,16 @@ def remove(here: Here, who: Who, feed: Key) -> RedirectResponse:
 def take(asked: Asked, file: Annotated[bytes, File(max_length=LARGEST)]) -> HTMLResponse:
     """Import a list of feeds and show the outcome of each."""
     try:
-        report = feeds.take_in(asked.here, asked.who, file, [])
+        report = feeds.take_in(asked.app, asked.account, file, [])
     except (XsclError, FeedError, Problem) as error:
-        return _page(asked, error=problem_text(error, asked.who))
+        return _page(asked, error=problem_text(error, asked.account))
     return _page(asked, report=report)
 
 
 @router.get("/feeds/export.opml")
-def export(here: Here, who: Who) -> Response:
+def export(app: TheApp, account: TheAccount) -> Response:
     """Export the list of feeds without those with secret URLs."""
-    answer = feeds.export(here, who)
+    answer = feeds.export(app, account)
     answer.headers["Content-Disposition"] = 'attachment; filename="feeds.opml"'
     return answer
 
@@ -131,9 +131,9 @@ def _one(
     given: Mapping[str, str] | None = None,
     is_asked: bool = False,
 ) -> HTMLResponse:
-    feed = feeds.get(key, asked.here, asked.who)
+    feed = feeds.get(key, asked.app, asked.account)
     interval = duration(feed.every * SECOND)
-    polls = feeds.polls(key, asked.here, asked.who)
+    polls = feeds.polls(key, asked.app, asked.account)
     return asked.page(
         "feed.html",
         status=HTTPStatus.UNPROCESSABLE_ENTITY if error else HTTPStatus.OK,
@@ -176,10 +176,10 @@ class FieldCounts(NamedTuple):
 
 def _fields(asked: PageRequest, stream: str) -> FieldCounts:
     """Return how many of the newest items of a stream have each field."""
-    known = asked.here.resolver.stream(asked.who, stream)
+    known = asked.app.resolver.stream(asked.account, stream)
     if known is None:
         return FieldCounts(0, {})
-    with asked.here.reading() as store:
+    with asked.app.reading() as store:
         found = vocabulary(store, known)
     counts = {one.path[-1]: one.documents for one in found.paths if len(one.path) == _ITEM_LEVELS}
     return FieldCounts(found.documents, counts)
@@ -187,9 +187,9 @@ def _fields(asked: PageRequest, stream: str) -> FieldCounts:
 
 def _sparks(asked: PageRequest, streams: Sequence[str]) -> dict[str, Picture | None]:
     """Return the sparklines of the documents of some streams, by the reader's names."""
-    now, who = asked.here.clock.now(), asked.who
-    known = {who.qualify(stream): stream for stream in streams}
-    with asked.here.reading() as store:
+    now, account = asked.app.clock.now(), asked.account
+    known = {account.qualify(stream): stream for stream in streams}
+    with asked.app.reading() as store:
         found = documents_by_day(store, list(known), now=now, days=DAYS)
     return {known[name]: spark(days, "item") for name, days in found.items()}
 
@@ -199,7 +199,7 @@ def _tags(text: str) -> list[str]:
 
 
 def _page(asked: PageRequest, after: str = "", **more: Any) -> HTMLResponse:
-    found = feeds.list_(asked.here, asked.who, LIMIT, after or None)
+    found = feeds.list_(asked.app, asked.account, LIMIT, after or None)
     shown = {"error": None, "report": (), "url": ""} | more
     return asked.page(
         "feeds.html",

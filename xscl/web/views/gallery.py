@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.documents import Document
 from xscl.delivery.cards import MatchView, shown
-from xscl.service.dependencies import Here, TheOperator
+from xscl.service.dependencies import TheApp, TheOperator
 from xscl.web.gallery import all_found, cases, documents
 from xscl.web.page_request import Asked
 from xscl.web.problems import PageRoute
@@ -26,14 +26,14 @@ def gallery(asked: Asked) -> HTMLResponse:
 
 
 @router.post("/gallery/load")
-def load(here: Here, who: TheOperator) -> RedirectResponse:
+def load(app: TheApp, account: TheOperator) -> RedirectResponse:
     """Append the sample items with times of the last days."""
 
     def made() -> tuple[Sequence[Document], int]:
-        now = here.clock.now()
+        now = app.clock.now()
         return documents(now), now
 
-    here.spool.append_in_turn(made)
+    app.spool.append_in_turn(made)
     return RedirectResponse("/", HTTPStatus.SEE_OTHER)
 
 

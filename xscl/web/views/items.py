@@ -110,7 +110,7 @@ def items(
 ) -> HTMLResponse:
     """Show the documents, the last one to arrive first; `with` is the first of two to compare."""
     found, following = browsed(
-        asked.here, asked.who, stream=stream, text=q, before=before, limit=LIMIT
+        asked.app, asked.account, stream=stream, text=q, before=before, limit=LIMIT
     )
     kept = {"stream": stream, "q": q, "with": chosen}
     given = {name: value for name, value in kept.items() if value}
@@ -132,7 +132,7 @@ def items(
 def document(asked: Asked, id: Doc) -> HTMLResponse:
     """Show a document's content and its nodes, each with the query for its value."""
     shown = example(asked, id)
-    found = show_witness(id, asked.here, asked.who)
+    found = show_witness(id, asked.app, asked.account)
     leaves = {node.path: node.text for node in found.nodes}
     paths = ("/item[1]/content[1]", "/item[1]/description[1]")
     path = next((each for each in paths if leaves.get(each)), "")
@@ -206,12 +206,12 @@ def why_not(
     try:
         if doc:
             question = WhyAsked(**subject, documents=doc)
-            answer = why(question, asked.here, asked.who)
+            answer = why(question, asked.app, asked.account)
             doc, conditions = answer.documents, numbered(answer.edges, answer.documents)
         else:
-            found = diagnose(DiagnoseAsked(**subject, since=None), asked.here, asked.who)
+            found = diagnose(DiagnoseAsked(**subject, since=None), asked.app, asked.account)
     except XsclError as raised:
-        error = problem_text(raised, asked.who)
+        error = problem_text(raised, asked.account)
     return asked.page(
         "why.html",
         status=HTTPStatus.UNPROCESSABLE_ENTITY if error else HTTPStatus.OK,
@@ -227,26 +227,26 @@ def why_not(
 
 def newest_items(asked: PageRequest, stream: str) -> list[ItemRow]:
     """Return the newest items of a stream of the reader."""
-    known = asked.here.resolver.stream(asked.who, stream)
-    with asked.here.reading() as store:
-        found = [] if known is None else browse(store, asked.who, stream=known, limit=NEWEST)
+    known = asked.app.resolver.stream(asked.account, stream)
+    with asked.app.reading() as store:
+        found = [] if known is None else browse(store, asked.account, stream=known, limit=NEWEST)
     return [_row(asked, one) for one in found]
 
 
 def _row(asked: PageRequest, one: BrowsedDocument) -> ItemRow:
     shown = None if one.xml is None else card(one.part(one.xml), {})
-    streams = [name for name in visible_names(asked.who, one.streams) if name != EVERYTHING]
-    return ItemRow(asked.who.named(one.name), one.ts, one.arrived, streams, one.history, shown)
+    streams = [name for name in visible_names(asked.account, one.streams) if name != EVERYTHING]
+    return ItemRow(asked.account.named(one.name), one.ts, one.arrived, streams, one.history, shown)
 
 
 def _streams(asked: PageRequest) -> list[StreamRow]:
     """Return the streams with documents that the reader sees, the largest first."""
-    with asked.here.reading() as store:
-        counts = asked.here.counts.of(store)
+    with asked.app.reading() as store:
+        counts = asked.app.counts.of(store)
     rows = [
         StreamRow(name, number)
         for known, number in counts.items()
-        if (name := asked.who.visible(known)) is not None
+        if (name := asked.account.visible(known)) is not None
     ]
     return sorted(rows, key=lambda row: (-row.documents, row.name))
 
@@ -261,21 +261,23 @@ def _pair(asked: PageRequest, documents: Sequence[str]) -> tuple[Example, Exampl
 
 def example(asked: PageRequest, name: str) -> Example:
     """Return a visible document with its nodes; raises Problem 404."""
-    here, who = asked.here, asked.who
-    with here.reading() as store:
+    app, account = asked.app, asked.account
+    with app.reading() as store:
         try:
-            known = find_document(store, name, who.called)
+            known = find_document(store, name, account.called)
         except DocumentError as error:
             if error.reason_code != UNKNOWN:
                 raise
             raise Problem("not_found", f"There is no such item: {name}", hint="see Items") from None
         row = document_named(store, known)
-    text = spooled(here.engine, known, here.home.spool) if row["xml"] is None else row["xml"]
+    text = spooled(app.engine, known, app.home.spool) if row["xml"] is None else row["xml"]
     tree, streams = number_nodes(parse(text)), row["streams"]
-    names = visible_names(who, streams)
+    names = visible_names(account, streams)
     stream = next((one for one in names if one != EVERYTHING), names[0])
-    first = who.named(streams[0])
-    part = MatchDocument(who.named(known), row["ts"], tree, first, row["given"], number_in(known))
+    first = account.named(streams[0])
+    part = MatchDocument(
+        account.named(known), row["ts"], tree, first, row["given"], number_in(known)
+    )
     return Example(part.document, part, Side(stream, _root(tree)))
 
 

@@ -83,7 +83,7 @@ def matches(
     wanted = MatchFilter(subscription, tag, stream, text.strip(), day)
     if before is None and not wanted.parameters and not _has_any(asked):
         return _guide(asked)
-    end = _end(asked.here)  # read first: later matches arrive as updates
+    end = _end(asked.app)  # read first: later matches arrive as updates
     listed, last = _filtered(asked, wanted, None if before is None else _place(before))
     older = None
     if last is not None:
@@ -136,8 +136,8 @@ def _text_of(one: MatchView) -> str:
 
 def _streams(asked: PageRequest) -> list[str]:
     """Return the streams that the reader's subscriptions read."""
-    with asked.here.reading() as store:
-        return sorted(map(asked.who.named, streams_read(store, asked.who.number)))
+    with asked.app.reading() as store:
+        return sorted(map(asked.account.named, streams_read(store, asked.account.number)))
 
 
 @router.get("/matches/news")
@@ -160,25 +160,25 @@ def match(asked: Asked, id: Annotated[MatchId, Path()], at: Written) -> HTMLResp
 
 def match_at(asked: PageRequest, id: str, at: str) -> MatchView:
     """Return the view model of a match at a place; raises Problem 404."""
-    return match_view(asked.here, asked.who, id, *_place(at))
+    return match_view(asked.app, asked.account, id, *_place(at))
 
 
 def starred_of(asked: PageRequest, listed: Sequence[MatchView]) -> set[str]:
     """Return the ids of the matches on a page that the reader has starred."""
-    with asked.here.reading() as store:
-        return starred_among(store, asked.who, [one.id for one in listed])
+    with asked.app.reading() as store:
+        return starred_among(store, asked.account, [one.id for one in listed])
 
 
 def cards(asked: PageRequest, found: Sequence[Match]) -> list[MatchView]:
     """Return the view models of matches with the user's names and their times of arrival."""
-    return match_views(asked.here, asked.who, found)
+    return match_views(asked.app, asked.account, found)
 
 
 def names_of_subscriptions(asked: PageRequest) -> list[str]:
     """Return the names of the reader's subscriptions in XSCL, at most a thousand."""
-    with asked.here.reading() as store:
-        names = names_of(store, asked.who.number, language=XSCL, limit=1_000)
-    return list(map(asked.who.named, names))
+    with asked.app.reading() as store:
+        names = names_of(store, asked.account.number, language=XSCL, limit=1_000)
+    return list(map(asked.account.named, names))
 
 
 def _page(
@@ -193,25 +193,25 @@ def _page(
 ) -> Page:
     """Return a page of matches of a user or a subscription: after a cursor, or the newest."""
     newest = after is None
-    here, who = asked.here, asked.who
+    app, account = asked.app, asked.account
     if subscription:
-        return here.engine.matches_of(
-            versions(here, who, subscription)[-1].name,
+        return app.engine.matches_of(
+            versions(app, account, subscription)[-1].name,
             after=0 if after is None else after[0],
             before=None if before is None else before[0],
             limit=limit,
             newest_first=newest,
         )
-    read = {stream, who.qualify(stream)} if stream else set[str]()
+    read = {stream, account.qualify(stream)} if stream else set[str]()
 
     tagged = _tagged(asked, tag) if tag else None
 
     def wanted(one: Subscription) -> bool:
         if tagged is not None and one.name not in tagged:
             return False
-        return who.own(one.name) is not None and (not read or not read.isdisjoint(one.reads))
+        return account.own(one.name) is not None and (not read or not read.isdisjoint(one.reads))
 
-    return here.engine.host.log.pages().of_all(
+    return app.engine.host.log.pages().of_all(
         wanted,
         after=after or (0, 0),
         before=before,
@@ -222,14 +222,14 @@ def _page(
 
 def _tagged(asked: PageRequest, tag: str) -> set[str]:
     """Return the engine names of the reader's subscriptions that have a tag."""
-    with asked.here.reading() as store:
-        return set(names_of(store, asked.who.number, tag=tag))
+    with asked.app.reading() as store:
+        return set(names_of(store, asked.account.number, tag=tag))
 
 
 def _tags(asked: PageRequest) -> list[str]:
     """Return the tags of the reader's subscriptions."""
-    with asked.here.reading() as store:
-        return [tag for tag, _ in tag_counts(store, asked.who.number)]
+    with asked.app.reading() as store:
+        return [tag for tag, _ in tag_counts(store, asked.account.number)]
 
 
 def _place(written: str) -> Place:
@@ -241,22 +241,22 @@ def _written(place: Place) -> str:
     return f"{place[0]}.{place[1]}"
 
 
-def _end(here: Installation) -> Place:
+def _end(app: Installation) -> Place:
     """Return the cursor after all matches."""
-    with here.reading() as store:
+    with app.reading() as store:
         return store.progress("position"), LAST
 
 
 def _has_any(asked: PageRequest) -> bool:
     """Return True if the reader has a subscription."""
-    with asked.here.reading() as store:
-        return bool(names_of(store, asked.who.number, limit=1))
+    with asked.app.reading() as store:
+        return bool(names_of(store, asked.account.number, limit=1))
 
 
 def _guide(asked: PageRequest) -> HTMLResponse:
-    here, who = asked.here, asked.who
-    with here.reading() as store:
-        documents = store.progress("next_doc") - 1 if who.is_operator else 0
-    with here.feeds_lock:
-        feeds = len(here.feeds.owned(who.qualify(""), "", 1_000))
+    app, account = asked.app, asked.account
+    with app.reading() as store:
+        documents = store.progress("next_doc") - 1 if account.is_operator else 0
+    with app.feeds_lock:
+        feeds = len(app.feeds.owned(account.qualify(""), "", 1_000))
     return asked.page("guide.html", documents=documents, feeds=feeds, cases=cases())

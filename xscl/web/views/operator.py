@@ -54,14 +54,14 @@ class FailingDelivery:
 @router.get("/operator")
 def overview(asked: AskedByOperator) -> HTMLResponse:
     """Show the users, the busiest subscriptions and the deliveries that fail."""
-    here, who = asked.here, asked.who
+    app, account = asked.app, asked.account
     listed = defaultdict(list)
-    for token in tokens.list_(here, who):
+    for token in tokens.list_(app, account):
         listed[token.user].append(token)
-    users = [(one.name, quota_rows(one)) for one in tokens.accounts(here, who)]
-    with here.reading() as store:
-        busy = _busiest(store, here.accounts.called, here.clock.now() - DAY)
-        failing = _failing(store, here.accounts.called)
+    users = [(one.name, quota_rows(one)) for one in tokens.accounts(app, account)]
+    with app.reading() as store:
+        busy = _busiest(store, app.accounts.called, app.clock.now() - DAY)
+        failing = _failing(store, app.accounts.called)
     return asked.page("operator.html", users=users, tokens=listed, busy=busy, failing=failing)
 
 
@@ -70,7 +70,7 @@ def create(
     asked: AskedByOperator, user: User, label: Annotated[str, Form(max_length=200)] = ""
 ) -> HTMLResponse:
     """Create a token, for a new user if there is none of the name, and show it once."""
-    made = tokens.create(tokens.New(user=user.strip(), label=label), asked.here, asked.who)
+    made = tokens.create(tokens.New(user=user.strip(), label=label), asked.app, asked.account)
     return asked.page("token.html", made=made, back="/operator#users")
 
 
@@ -79,7 +79,7 @@ def revoke(
     asked: AskedByOperator, id: Annotated[str, Form(pattern="^[0-9a-f]{8}$")]
 ) -> RedirectResponse:
     """Revoke a token and return."""
-    tokens.revoke(id, asked.here, asked.who)
+    tokens.revoke(id, asked.app, asked.account)
     return RedirectResponse("/operator#users", HTTPStatus.SEE_OTHER)
 
 
@@ -90,7 +90,7 @@ def erase(asked: AskedByOperator, user: User, sure: User) -> RedirectResponse:
         raise Problem(
             "invalid_request", f"{sure!r} is not {user!r}", hint="type the name of the user again"
         )
-    tokens.erase(user, asked.here, asked.who)
+    tokens.erase(user, asked.app, asked.account)
     return RedirectResponse("/operator#users", HTTPStatus.SEE_OTHER)
 
 
@@ -101,7 +101,7 @@ def allow(
     quota: Annotated[tokens.Quotas, Form()],
 ) -> RedirectResponse:
     """Set the limits of a user, none for an empty field, and return."""
-    tokens.allow(user, quota, asked.here, asked.who)
+    tokens.allow(user, quota, asked.app, asked.account)
     return RedirectResponse("/operator#users", HTTPStatus.SEE_OTHER)
 
 

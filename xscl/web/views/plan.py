@@ -40,9 +40,9 @@ def plan(
     are evaluated, in SQL.
     """
     path = _path(asked, subscription) if subscription else set[str]()
-    engine = asked.here.engine
+    engine = asked.app.engine
     stored = engine.plan()
-    graph = stored.renamed(asked.here.accounts.called)
+    graph = stored.renamed(asked.app.accounts.called)
     chosen = None
     if node:
         pairs = zip(stored.nodes, graph.nodes, strict=True)
@@ -72,7 +72,7 @@ def plan(
         explained=_explained(asked, template) if template else "",
         node=None if chosen is None else chosen[1],
         used=used,
-        called=asked.here.accounts.called,
+        called=asked.app.accounts.called,
         address_of=address_of,
         subscriptions=names_of_subscriptions(asked),
     )
@@ -85,13 +85,13 @@ def address_of(node: str) -> str:
 
 def _explained(asked: PageRequest, template: int) -> str:
     """Return the evaluation of a subscription of a template, with its SQL; empty if it has none."""
-    with asked.here.reading() as store:
+    with asked.app.reading() as store:
         name = first_of_template(store, template)
-    return "" if name is None else asked.here.engine.explain(name, sql=True)
+    return "" if name is None else asked.app.engine.explain(name, sql=True)
 
 
 def _path(asked: PageRequest, name: str) -> set[str]:
     """Return the nodes that evaluate a subscription, as `explain` names them; Problem 404."""
-    found = existing(asked.here, asked.who, name)
-    explained = asked.here.engine.explain(found.name)
-    return {*map(asked.here.accounts.called, found.reads), *_NODE.findall(explained)}
+    found = existing(asked.app, asked.account, name)
+    explained = asked.app.engine.explain(found.name)
+    return {*map(asked.app.accounts.called, found.reads), *_NODE.findall(explained)}

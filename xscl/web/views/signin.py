@@ -9,7 +9,7 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.service.client_address import is_https
-from xscl.service.dependencies import COOKIE, NO_TOKEN, Here, client_address
+from xscl.service.dependencies import COOKIE, NO_TOKEN, TheApp, client_address
 from xscl.service.installation import Installation
 from xscl.service.tokens import SESSION
 from xscl.web.links import on_site
@@ -22,31 +22,31 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 @router.get("/sign-in")
 def ask(
     request: Request,
-    here: Here,
+    app: TheApp,
     next: Annotated[str, Query(max_length=4_000)] = "/",
     out: bool = False,
 ) -> HTMLResponse:
     """Show the sign-in form, with a hint if no token exists; `out` after signing out."""
-    error = _none_exists(here)
+    error = _none_exists(app)
     return page(request, "signin.html", None, next=on_site(next), error=error, out=out)
 
 
 @router.post("/sign-in")
 def sign_in(
     request: Request,
-    here: Here,
+    app: TheApp,
     token: Annotated[str, Form(max_length=200)],
     next: Annotated[str, Form(max_length=4_000)] = "/",
 ) -> Response:
     """Open a session and redirect to the requested page."""
     token = token.strip()
-    account = here.tokens.owner(token)
+    account = app.tokens.owner(token)
     if account is None:
-        status, error = _refused(request, here)
+        status, error = _refused(request, app)
         return page(
             request, "signin.html", None, status=status, next=on_site(next), error=error, out=False
         )
-    _, session = here.tokens.create(account, "a browser", parent=token)
+    _, session = app.tokens.create(account, "a browser", parent=token)
     answer = RedirectResponse(on_site(next), HTTPStatus.SEE_OTHER)
     answer.set_cookie(
         COOKIE,
@@ -54,35 +54,35 @@ def sign_in(
         max_age=SESSION // 1_000_000,
         samesite="strict",
         httponly=True,
-        secure=is_https(request.scope, here.settings.trusted_proxies),
+        secure=is_https(request.scope, app.settings.trusted_proxies),
     )
     return answer
 
 
 @router.post("/sign-out")
-def sign_out(request: Request, here: Here) -> RedirectResponse:
+def sign_out(request: Request, app: TheApp) -> RedirectResponse:
     """Revoke the session and delete its cookie."""
     given = request.cookies.get(COOKIE)
     if given:
-        here.tokens.end_session(given)
+        app.tokens.end_session(given)
     answer = RedirectResponse("/sign-in?out=1", HTTPStatus.SEE_OTHER)
     answer.delete_cookie(COOKIE, samesite="strict", httponly=True)
     return answer
 
 
-def _none_exists(here: Installation) -> PageProblem | None:
+def _none_exists(app: Installation) -> PageProblem | None:
     """Return a hint if the service requires tokens and none exists."""
-    if here.settings.is_open or here.tokens.of():
+    if app.settings.is_open or app.tokens.of():
         return None
     return PageProblem("No token", "No token exists yet", NO_TOKEN)
 
 
-def _refused(request: Request, here: Installation) -> tuple[HTTPStatus, PageProblem]:
+def _refused(request: Request, app: Installation) -> tuple[HTTPStatus, PageProblem]:
     """Return the status and text for a wrong token, or 429 after too many."""
-    if request.app.state.guesses.count(client_address(request, here)) > here.settings.guesses:
+    if request.app.state.guesses.count(client_address(request, app)) > app.settings.guesses:
         words = "Too many wrong tokens came from your address"
         return HTTPStatus.TOO_MANY_REQUESTS, PageProblem("Wait", words, "wait a minute")
-    if (none := _none_exists(here)) is not None:
+    if (none := _none_exists(app)) is not None:
         return HTTPStatus.UNAUTHORIZED, none
     words = "The token is wrong, revoked or expired"
     return HTTPStatus.UNAUTHORIZED, PageProblem("Wrong token", words, "it begins with xscl_")

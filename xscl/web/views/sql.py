@@ -109,16 +109,16 @@ def save(
 ) -> RedirectResponse:
     """Save a statement under a name, else under its beginning, and return to it."""
     text = sql.replace("\r\n", "\n")
-    with asked.here.reading() as store:
-        save_statement(store, asked.who, name.strip() or shortened(text, LONGEST_NAME), text)
+    with asked.app.reading() as store:
+        save_statement(store, asked.account, name.strip() or shortened(text, LONGEST_NAME), text)
     return RedirectResponse(f"/witnesses?{urlencode({'sql': text})}", HTTPStatus.SEE_OTHER)
 
 
 @router.post("/witnesses/forget")
 def forget(asked: Asked, name: Annotated[str, Form(max_length=LONGEST_NAME)]) -> RedirectResponse:
     """Remove a saved statement, and return to the page."""
-    with asked.here.reading() as store, store.transaction():
-        delete_statement(store, asked.who, name)
+    with asked.app.reading() as store, store.transaction():
+        delete_statement(store, asked.account, name)
     return RedirectResponse("/witnesses", HTTPStatus.SEE_OTHER)
 
 
@@ -138,7 +138,7 @@ def download(
 ) -> Response:
     """Download the result of a query as a file."""
     wanted = Question.model_validate({"query": sql, "format": SqlForm(form)})
-    answer = ask(wanted, asked.here, asked.who)
+    answer = ask(wanted, asked.app, asked.account)
     answer.headers["Content-Disposition"] = f'attachment; filename="answer.{form}"'
     return answer
 
@@ -149,10 +149,10 @@ def _answered(
     """Run a query and show a page of its result, or its error."""
     begin = ROWS * (page - 1)
     try:
-        found = asked.here.sql.ask(text, viewer(asked.who), rows=begin + ROWS)
+        found = asked.app.sql.ask(text, viewer(asked.account), rows=begin + ROWS)
         counted = [_facet(asked, text, column) for column in columns]
     except XsclError as error:
-        return _page(asked, text, error=problem_text(error, asked.who, text))
+        return _page(asked, text, error=problem_text(error, asked.account, text))
     names, rows = [column.name for column in found.columns], found.rows()[begin:]
     chart = chart_of(names, rows)
     texts = [[_cell(value) for value in row] for row in rows]
@@ -182,7 +182,7 @@ def _answered(
 
 def _facet(asked: PageRequest, text: str, column: str) -> facets.Facet:
     """Return the values of a column in the whole result of a query, with their numbers."""
-    found = asked.here.sql.ask(facets.counting(text, column), viewer(asked.who))
+    found = asked.app.sql.ask(facets.counting(text, column), viewer(asked.account))
     return facets.facet(text, column, found.rows())
 
 
@@ -193,8 +193,10 @@ def _address(text: str, page: int, further: Sequence[tuple[str, str]]) -> str:
 def _relations(asked: PageRequest) -> list[RelationShown]:
     """Return the relations that the reader can query."""
     try:
-        rows = asked.here.sql.ask(
-            'SELECT relation, what, "column", type FROM relations', viewer(asked.who), rows=5_000
+        rows = asked.app.sql.ask(
+            'SELECT relation, what, "column", type FROM relations',
+            viewer(asked.account),
+            rows=5_000,
         ).rows()
     except XsclError:  # the list is help, not what was asked for
         return []
@@ -207,8 +209,8 @@ def _relations(asked: PageRequest) -> list[RelationShown]:
 
 def _page(asked: PageRequest, sql: str, **more: Any) -> HTMLResponse:
     shown = {"error": None, "answer": None, "drawn": None, "relations": [], "downloads": ()} | more
-    with asked.here.reading() as store:
-        shown["saved"] = saved_statements(store, asked.who)
+    with asked.app.reading() as store:
+        shown["saved"] = saved_statements(store, asked.account)
     status = HTTPStatus.UNPROCESSABLE_ENTITY if shown["error"] else HTTPStatus.OK
     return asked.page("sql.html", status=status, sql=sql, examples=EXAMPLES, **shown)
 

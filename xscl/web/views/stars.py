@@ -24,8 +24,8 @@ def starred(
     asked: Asked, before: Annotated[str, Query(pattern=r"^(\d{1,18}\.\w{1,100})?$")] = ""
 ) -> HTMLResponse:
     """Show the starred matches, the last starred first, as they were."""
-    with asked.here.reading() as store:
-        found = stars(store, asked.who, LIMIT + 1, mark_of(before) if before else None)
+    with asked.app.reading() as store:
+        found = stars(store, asked.account, LIMIT + 1, mark_of(before) if before else None)
     names = {one.view.subscription for one in found}
     older = None
     if len(found) > LIMIT:
@@ -48,17 +48,17 @@ def star(
 ) -> RedirectResponse:
     """Star a match, or remove its star, and return to the page."""
     if remove:
-        with asked.here.reading() as store, store.transaction():
-            delete_star(store, asked.who, match)
+        with asked.app.reading() as store, store.transaction():
+            delete_star(store, asked.account, match)
         return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
     view: MatchView = match_at(asked, match, at)
     if view.gone:
         raise not_found("match", match)
-    with asked.here.reading() as store:
-        add_star(store, asked.who, asked.who.qualify(view.subscription), view)
+    with asked.app.reading() as store:
+        add_star(store, asked.account, asked.account.qualify(view.subscription), view)
     return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
 
 
 def _is_there(asked: PageRequest, name: str) -> bool:
     """Return True if the reader has a subscription of a name."""
-    return asked.here.engine.subscription(asked.who.qualify(name)) is not None
+    return asked.app.engine.subscription(asked.account.qualify(name)) is not None

@@ -84,14 +84,14 @@ def status(
     asked: AskedByOperator, span: Annotated[Literal["hour", "day"], Query()] = "hour"
 ) -> HTMLResponse:
     """Show the figures of the status file, and how they were in the last hour or day."""
-    written = asked.here.home.read_status() or {}
-    begin = asked.here.clock.now() - SPANS[span]
+    written = asked.app.home.read_status() or {}
+    begin = asked.app.clock.now() - SPANS[span]
     return asked.page(
         "status.html",
         figures=list(_figures(written)) if written else [],
         written=ticks_of_time(written["written"]) if written else None,
         span=span,
-        series=list(_series(asked.here.series.since(begin))),
+        series=list(_series(asked.app.series.since(begin))),
         windows=[WindowState(**one) for one in written.get("windows") or ()],
         deliveries=_deliveries(asked),
     )
@@ -99,7 +99,7 @@ def status(
 
 def _deliveries(asked: PageRequest) -> DeliveryFigures:
     """Return the numbers of endpoints by how they are doing, and of messages given up."""
-    with asked.here.reading() as store:
+    with asked.app.reading() as store:
         return DeliveryFigures(**delivery_counts(store))
 
 
@@ -131,8 +131,8 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
     yield Figure("Documents late", f"{late:,}", "later than allowed", late > 0, LATE)
     yield Figure("Texts kept", f"{of['texts']:,}", f"{of['text_bytes'] / 1e6:,.1f} MB")
     if executors := of.get("executors"):
-        here = f"{executors['here']:,} here"
-        yield Figure("Joins on executors", f"{executors['joins']:,}", here)
+        local = f"{executors['here']:,} here"
+        yield Figure("Joins on executors", f"{executors['joins']:,}", local)
         if away := executors["away"]:
             waits = "documents wait in the spool until Spark is there"
             note = ". ".join(filter(None, (away["reason"], away["hint"], waits)))

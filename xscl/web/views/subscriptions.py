@@ -22,7 +22,7 @@ from xscl.errors import XsclError
 from xscl.language.sentence import sentence
 from xscl.planning.compile import compile_query
 from xscl.service.changing import change
-from xscl.service.dependencies import Here, Who
+from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.routes import deliveries, subscriptions, syndication
 from xscl.service.subscribing import existing, history_of, unsubscribe
 from xscl.service.subscription_change import SubscriptionChange
@@ -156,8 +156,8 @@ def listed(
         tag=tag,
         tags=tags,
         of_template=template,
-        addresses=syndication.addresses_of_all(asked.here, asked.who),
-        removed=subscriptions.removed_names(asked.here, asked.who),
+        addresses=syndication.addresses_of_all(asked.app, asked.account),
+        removed=subscriptions.removed_names(asked.app, asked.account),
         next="/subscriptions?" + urlencode(query | {"after": rows[LIMIT - 1].name})
         if more
         else None,
@@ -168,13 +168,13 @@ def _rows(
     asked: PageRequest, q: str, after: str, template: int, tag: str
 ) -> tuple[int, list[tuple[str, int]], list[SubscriptionRow]]:
     """Return the number of the reader's subscriptions, their tags, and rows with one more."""
-    here, who = asked.here, asked.who
-    with here.reading() as store:
-        total = count_of(store, who.number)
+    app, account = asked.app, asked.account
+    with app.reading() as store:
+        total = count_of(store, account.number)
         rows = subscriptions_of(
             store,
-            who.number,
-            after=who.qualify(after) if after else "",
+            account.number,
+            after=account.qualify(after) if after else "",
             part=q,
             template=template,
             tag=tag,
@@ -182,22 +182,22 @@ def _rows(
         )
         names = [row["name"] for row in rows]
         tagged = tags_of(store, names)
-        tags = tag_counts(store, who.number)
-        counts = _counts(store, [row["number"] for row in rows], here.clock.now())
-    reading = here.engine.host.state.subscriptions.backfills
-    shares = subscriptions.cost_shares(here, who, names)
+        tags = tag_counts(store, account.number)
+        counts = _counts(store, [row["number"] for row in rows], app.clock.now())
+    reading = app.engine.host.state.subscriptions.backfills
+    shares = subscriptions.cost_shares(app, account, names)
 
     def shown(row: Mapping[str, Any]) -> SubscriptionRow:
         name, query, publish = row["name"], row["query"], row["publish"]
         return SubscriptionRow(
-            name=who.named(name),
-            query=here.resolver.written(who, query) if row["language"] == XSCL else query,
+            name=account.named(name),
+            query=app.resolver.written(account, query) if row["language"] == XSCL else query,
             language=row["language"],
-            publish=None if publish is None else who.own(publish),
+            publish=None if publish is None else account.own(publish),
             is_paused=row["is_paused"],
             is_reading=row["number"] in reading,
-            is_incomplete=here.engine.stopped(name) is not None,
-            is_refused=here.engine.host.refused(name) is not None,
+            is_incomplete=app.engine.stopped(name) is not None,
+            is_refused=app.engine.host.refused(name) is not None,
             tags=tagged[name],
             cost_share=shares.get(name, 0.0),
             found=counts.get(row["number"], NONE_FOUND),
@@ -237,11 +237,11 @@ def show(
 
     `refused` is the error of an `edited` query.
     """
-    here, who = asked.here, asked.who
-    found = existing(here, who, name)
-    shown = subscriptions.shown(here, who, found)
+    app, account = asked.app, asked.account
+    found = existing(app, account, name)
+    shown = subscriptions.shown(app, account, found)
     is_read = shown.language == XSCL and shown.refused is None
-    last = here.engine.matches_of(found.name, limit=MATCHES, newest_first=True)
+    last = app.engine.matches_of(found.name, limit=MATCHES, newest_first=True)
     listed = cards(asked, last.matches)
     return asked.page(
         "subscription.html",
@@ -251,11 +251,11 @@ def show(
         drawn=drawing(shown.query) if is_read else None,
         read_back=sentence(shown.query) if is_read else "",
         sharing=_sharing(asked, found.qid, found.template),
-        explained=here.engine.explain(found.name) if who.is_operator else "",
+        explained=app.engine.explain(found.name) if account.is_operator else "",
         matches=listed,
         found=_found(asked, found),
         stars=starred_of(asked, listed),
-        addresses=syndication.addresses(name, here, who),
+        addresses=syndication.addresses(name, app, account),
         endpoints=list(_endpoints(asked, name)),
         wrong=wrong,
         given=given,
@@ -272,36 +272,36 @@ def _saved(asked: PageRequest, found: Subscription, saved: Saved) -> str:
         return f"Version {found.version} is on; the matches of earlier versions stay"
     if saved == "now":
         return "It begins with what arrives from now on"
-    how_far = history_of(asked.here, found)
+    how_far = history_of(asked.app, found)
     if how_far == "reading":
         return "What is kept is being read; its matches follow, and new ones with them"
     if how_far == "failed":
         return "Too much is kept to be read: it begins with what arrives from now on"
-    kept = asked.here.engine.matches_of(found.name, limit=histories.MATCHES).matches
+    kept = asked.app.engine.matches_of(found.name, limit=histories.MATCHES).matches
     return history_summary([one for one in kept if one.backfilled], "30 days")
 
 
 def _earlier(asked: PageRequest, name: str, current: int) -> list[subscriptions.VersionShown]:
     """Return the earlier versions of a subscription whose matches are kept, each once."""
-    versions = {one.version: one for one in subscriptions.versions_(name, asked.here, asked.who)}
+    versions = {one.version: one for one in subscriptions.versions_(name, asked.app, asked.account)}
     return [one for version, one in versions.items() if version != current]
 
 
 def _found(asked: PageRequest, one: Subscription) -> MatchCounts:
     """Return the counts of matches of a subscription."""
-    with asked.here.reading() as store:
-        counts = _counts(store, [one.number], asked.here.clock.now())
+    with asked.app.reading() as store:
+        counts = _counts(store, [one.number], asked.app.clock.now())
     return counts.get(one.number, NONE_FOUND)
 
 
 def _endpoints(asked: PageRequest, name: str) -> Iterator[EndpointRow]:
     """Yield the endpoints of a subscription."""
-    here, who = asked.here, asked.who
-    reached = here.outbox.pages.position()
-    for each in deliveries.listed(name, here, who):
+    app, account = asked.app, asked.account
+    reached = app.outbox.pages.position()
+    for each in deliveries.listed(name, app, account):
         to = each.to.get("url") or each.to.get("to") or each.to.get("name", "")
         every = int(each.to.get("every") or 0)
-        letters = deliveries.letters(name, each.id, here, who) if each.letters else []
+        letters = deliveries.letters(name, each.id, app, account) if each.letters else []
         words = duration(every * SECOND) if every else ""
         yield EndpointRow(each, str(to), each.position < reached, words, letters[-LETTERS:])
 
@@ -310,47 +310,47 @@ def _endpoints(asked: PageRequest, name: str) -> Iterator[EndpointRow]:
 def address(asked: Asked, name: Name = "") -> HTMLResponse:
     """Create a secret address for feed readers and show it once; without a name of all matches."""
     label = syndication.NewAddress(label="page")
-    given = asked.here, asked.who, asked.request, label
+    given = asked.app, asked.account, asked.request, label
     made = syndication.make(name, *given) if name else syndication.make_of_all(*given)
     return asked.page("address.html", name=name, made=made)
 
 
 @router.post("/subscriptions/address/revoke")
-def revoke(here: Here, who: Who, id: Id, name: Name = "") -> RedirectResponse:
+def revoke(app: TheApp, account: TheAccount, id: Id, name: Name = "") -> RedirectResponse:
     """Revoke a secret address and return to its subscription, or to the list."""
     if name:
-        syndication.revoke(name, id, here, who)
+        syndication.revoke(name, id, app, account)
     else:
-        syndication.revoke_of_all(id, here, who)
+        syndication.revoke_of_all(id, app, account)
     at = f"/subscriptions/{quote(name)}" if name else "/subscriptions"
     return RedirectResponse(at, HTTPStatus.SEE_OTHER)
 
 
 @router.post("/subscriptions/pause")
-def pause(here: Here, who: Who, name: Name, paused: Flag = "") -> RedirectResponse:
+def pause(app: TheApp, account: TheAccount, name: Name, paused: Flag = "") -> RedirectResponse:
     """Pause or resume a subscription and return to it."""
-    change(here, who, name, SubscriptionChange(paused=bool(paused)))
+    change(app, account, name, SubscriptionChange(paused=bool(paused)))
     return RedirectResponse(f"/subscriptions/{quote(name)}", HTTPStatus.SEE_OTHER)
 
 
 @router.post("/subscriptions/pause-all")
 def pause_all(
-    here: Here,
-    who: Who,
+    app: TheApp,
+    account: TheAccount,
     names: Annotated[list[Name], Form(max_length=LIMIT)],
     paused: Flag = "",
     back: Annotated[str, Form(max_length=4_000)] = "/subscriptions",
 ) -> RedirectResponse:
     """Pause or resume the chosen subscriptions of a list and return to it."""
     for name in names:
-        change(here, who, name, SubscriptionChange(paused=bool(paused)))
+        change(app, account, name, SubscriptionChange(paused=bool(paused)))
     return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
 
 
 @router.post("/subscriptions/tag-all")
 def tag_all(
-    here: Here,
-    who: Who,
+    app: TheApp,
+    account: TheAccount,
     names: Annotated[list[Name], Form(max_length=LIMIT)],
     tags: Tags = "",
     remove: Flag = "",
@@ -358,28 +358,28 @@ def tag_all(
 ) -> RedirectResponse:
     """Add tags to the chosen subscriptions of a list, or remove them, and return to it."""
     given = split_tags(tags)
-    with here.reading() as store:
-        tagged = tags_of(store, [existing(here, who, name).name for name in names])
+    with app.reading() as store:
+        tagged = tags_of(store, [existing(app, account, name).name for name in names])
     wanted = {
         known: checked_tags([tag for tag in before if tag not in given] + ([] if remove else given))
         for known, before in tagged.items()
     }
-    with here.reading() as store:
+    with app.reading() as store:
         set_tags(store, wanted)
     return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
 
 
 @router.post("/subscriptions/tags")
-def tag(here: Here, who: Who, name: Name, tags: Tags = "") -> RedirectResponse:
+def tag(app: TheApp, account: TheAccount, name: Name, tags: Tags = "") -> RedirectResponse:
     """Replace the tags of a subscription and return to it."""
-    change(here, who, name, SubscriptionChange(tags=split_tags(tags)))
+    change(app, account, name, SubscriptionChange(tags=split_tags(tags)))
     return RedirectResponse(f"/subscriptions/{quote(name)}", HTTPStatus.SEE_OTHER)
 
 
 @router.post("/subscriptions/rename")
-def rename(here: Here, who: Who, name: Name, new: Name) -> RedirectResponse:
+def rename(app: TheApp, account: TheAccount, name: Name, new: Name) -> RedirectResponse:
     """Rename a subscription and return to it."""
-    change(here, who, name, SubscriptionChange(name=new))
+    change(app, account, name, SubscriptionChange(name=new))
     return RedirectResponse(f"/subscriptions/{quote(new)}", HTTPStatus.SEE_OTHER)
 
 
@@ -390,7 +390,7 @@ def edit(
     """Give a subscription another query and return to it; a refused one is shown with its error."""
     text = query.replace("\r\n", "\n").strip()
     try:
-        change(asked.here, asked.who, name, SubscriptionChange(text))
+        change(asked.app, asked.account, name, SubscriptionChange(text))
     except XsclError as error:
         wrong = HTTPStatus.UNPROCESSABLE_ENTITY
         return show(asked, name, status=wrong, edited=text, refused=str(error))
@@ -398,9 +398,9 @@ def edit(
 
 
 @router.post("/subscriptions/remove")
-def remove(here: Here, who: Who, name: Name, purge: Flag = "") -> RedirectResponse:
+def remove(app: TheApp, account: TheAccount, name: Name, purge: Flag = "") -> RedirectResponse:
     """Unsubscribe and return to the list."""
-    unsubscribe(here, who, name, cascade=False, purge=bool(purge))
+    unsubscribe(app, account, name, cascade=False, purge=bool(purge))
     return RedirectResponse("/subscriptions", HTTPStatus.SEE_OTHER)
 
 
@@ -411,9 +411,9 @@ def drawing(query: str) -> Picture:
 
 def _sharing(asked: PageRequest, qid: int, template: int) -> str:
     """Describe the sharing of a subscription for the operator; empty for users."""
-    if not asked.who.is_operator:
+    if not asked.account.is_operator:
         return ""
-    with asked.here.reading() as store:
+    with asked.app.reading() as store:
         equal, alike = count_sharing(store, qid, template)
     words = [f"shared by {equal:,}"] if equal > 1 else []
     if template:
