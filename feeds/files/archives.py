@@ -29,7 +29,7 @@ SIP = 1 << 24
 """The most bytes read from an archive at once; it must be more than a file may have."""
 
 _OPEN: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
-_COMPRESSED = tuple(_OPEN)
+_ZIP = b"PK\x03\x04"
 _BROKEN = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -39,6 +39,7 @@ _BROKEN = (
     ValueError,
     NotImplementedError,  # a compression that this Python lacks
     RuntimeError,  # an encrypted member
+    OSError,
 )
 
 
@@ -67,21 +68,32 @@ def contents(name: str, file: Path, limit: int) -> Iterator[Member]:
     A longer plain file that begins like JSON has no body: it may be read line
     by line.
     """
-    with file.open("rb") as stream:
-        head = stream.read(512)
-        stream.seek(0)
+    with file.open("rb") as plain:
         try:
-            if head.startswith(b"PK\x03\x04"):
+            head = _head(plain)
+            packed = next((kind for mark, kind in _OPEN.items() if head.startswith(mark)), None)
+            stream = plain if packed is None else packed(plain)
+            if packed is None and head.startswith(_ZIP):
                 yield from _zip(name, stream, limit)
-            elif _is_tar(file, head):
+            elif _is_tar(head if packed is None else _head(stream)):
                 yield from _tar(name, stream, limit)
-            elif head.startswith(b"\x1f\x8b"):
-                with gzip.open(stream) as unpacked:
-                    yield _checked(name, unpacked.read(limit + 1), limit)
-            else:
+            elif packed is None:
                 yield _plain(name, stream, head, limit)
-        except (*_BROKEN, OSError) as error:
+            else:
+                yield _checked(name, stream.read(limit + 1), limit)
+        except _BROKEN as error:
             yield UnreadableFile(name, f"archive_damaged: {_said(error)}")
+
+
+def _head(stream: Any) -> bytes:
+    """The first bytes of a file, which is at its beginning again."""
+    head: bytes = stream.read(512)
+    stream.seek(0)
+    return head
+
+
+def _is_tar(head: bytes) -> bool:
+    return head[257:262] == b"ustar"
 
 
 def bounded_lines(lines: IO[bytes] | Iterable[bytes], limit: int) -> Iterator[bytes | None]:
@@ -117,21 +129,20 @@ def _zip(name: str, stream: IO[bytes], limit: int) -> Iterator[Member]:
 
 def _tar(name: str, stream: IO[bytes], limit: int) -> Iterator[Member]:
     """The regular files of a tar archive, in its order: sorting would unpack it twice."""
-    head = stream.read(8)
-    stream.seek(0)
-    opened = next((open_ for mark, open_ in _OPEN.items() if head.startswith(mark)), None)
-    unpacked: Any = _Sips(opened(stream) if opened else stream)
+    unpacked: Any = _Bounded(stream)
     with tarfile.open(fileobj=unpacked, mode="r:") as archive:
-        files = ((info.name, info) for info in _bounded(archive) if info.isreg())
+        files = ((info.name, info) for info in archive if info.isreg())
         yield from _members(name, archive.extractfile, files, limit)
 
 
-class _Sips:
-    """A file that gives no more than `SIP` bytes at once: a tar header may ask for any number."""
+class _Bounded:
+    """A file of which at most `UNPACKED` bytes are read or passed over, and `SIP` at once.
+
+    Headers of a tar archive may ask for any number of bytes.
+    """
 
     def __init__(self, file: Any) -> None:
         self._file = file
-        self.seek = file.seek
         self.tell = file.tell
 
     def read(self, size: int) -> bytes:
@@ -140,27 +151,10 @@ class _Sips:
         data: bytes = self._file.read(size)
         return data
 
-
-def _bounded(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """The entries up to the one whose data, which must be skipped, are beyond the limit."""
-    total = 0
-    for info in archive:
-        total += max(info.size, 0)
-        if total > UNPACKED:
+    def seek(self, place: int) -> None:
+        if place > UNPACKED:
             raise ValueError(f"it unpacks to more than {UNPACKED:,} bytes")
-        yield info
-
-
-def _is_tar(file: Path, head: bytes) -> bool:
-    """Test by the magic of the first header for a tar archive, compressed or not."""
-    opened = next((open_ for mark, open_ in _OPEN.items() if head.startswith(mark)), None)
-    if opened is None:
-        return head[257:262] == b"ustar"
-    try:
-        with opened(file) as unpacked:
-            return bool(unpacked.read(512)[257:262] == b"ustar")
-    except (*_BROKEN, OSError):
-        return False
+        self._file.seek(place)
 
 
 def _members(
@@ -177,13 +171,13 @@ def _members(
         try:
             with opened(info) as member:
                 body = member.read(limit + 1)
-        except (*_BROKEN, OSError) as error:
+        except _BROKEN as error:
             yield UnreadableFile(where, f"archive_damaged: {_said(error)}")
             continue
         total += len(body)
         if total > UNPACKED:
             raise ValueError(f"it unpacks to more than {UNPACKED:,} bytes")
-        if body.startswith((b"PK\x03\x04", *_COMPRESSED)) or body[257:262] == b"ustar":
+        if body.startswith((_ZIP, *_OPEN)) or _is_tar(body):
             yield UnreadableFile(where, "archive_nested: an archive in an archive is not opened")
         else:
             yield _checked(where, body, limit)

@@ -5,7 +5,7 @@
 | RSS, Atom, JSON Feed | its items                                                      |
 | any other XML        | the file itself                                                |
 | JSON lines           | one a line, `{"stream","id","timestamp","xml"}`; `xml` is enough |
-| zip, tar, gzip       | those of the files in it, but not of archives in it            |
+| zip, tar, gz, bz2, xz | those of the files in it, but not of archives in it           |
 | a directory          | those of the files below it, by path; not those named `.*`     |
 
 A symbolic link in a directory is read if it leads to a file below that directory.  Any other is

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import os
 import tarfile
 import zipfile
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -322,9 +325,10 @@ def test_archives(tmp_path: Path, kind: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["pack"]
 
 
-def test_gzip_of_one_file(tmp_path: Path) -> None:
-    (document,) = documents(write(tmp_path / "a.xml.gz", gzip.compress(b"<a/>")))
-    assert (document.id, document.xml) == ("a.xml.gz", b"<a/>")
+@pytest.mark.parametrize("packed", [gzip.compress, bz2.compress, lzma.compress])
+def test_one_compressed_file(tmp_path: Path, packed: Callable[[bytes], bytes]) -> None:
+    (document,) = documents(write(tmp_path / "a.xml", packed(b"<a/>")))
+    assert (document.id, document.xml) == ("a.xml", b"<a/>")
 
 
 @pytest.mark.parametrize(
@@ -358,14 +362,14 @@ def test_a_damaged_member_does_not_hide_the_others(tmp_path: Path) -> None:
 def test_archives_are_not_unpacked_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archives, "UNPACKED", 100)
+    monkeypatch.setattr(archives, "UNPACKED", 4_000)
     monkeypatch.setattr(archives, "MEMBERS", 3)
-    large = {f"{n}.xml": b"<a>" + b"x" * 40 + b"</a>" for n in range(4)}
+    large = {f"{n}.xml": b"<a>" + b"x" * 1_500 + b"</a>" for n in range(4)}
     many = {f"{n}.xml": b"<a/>" for n in range(5)}
     for body, kept, reason in (
-        (zipped(large), 2, "archive_damaged: it unpacks to more than 100 bytes"),
-        (tarred(large, "w:gz"), 2, "archive_damaged: it unpacks to more than 100 bytes"),
-        (tarred({".big": bytes(200), **many}, "w:xz"), 0, "archive_damaged: it unpacks to more"),
+        (zipped(large), 2, "archive_damaged: it unpacks to more than 4,000 bytes"),
+        (tarred(large, "w:gz"), 2, "archive_damaged: it unpacks to more than 4,000 bytes"),
+        (tarred({".big": bytes(10_000), **many}, "w:xz"), 0, "archive_damaged: it unpacks to more"),
         (zipped(many), 3, "archive_damaged: it has more than 3 files"),
     ):
         found = every(write(tmp_path / "x", body))

@@ -117,7 +117,7 @@ def _clock(home: DataDirectory) -> Finding:
     state, ahead = told.get("wall_clock", "ok"), told.get("wall_clock_ahead", 0.0)
     if state != "ok" and home.address() is not None:
         found = f"the wall clock is {ahead:+.0f} s against the clock that the service goes by"
-        sign: Sign = "warn" if state == "slowed" else "bad"
+        sign: Sign = "warn" if state == "held" else "bad"
         return Finding("clock", sign, found, way_back(state, ahead, ticks()))
     now = time.time()
     latest = ticks_of_time(told.get("clock") or "") or 0

@@ -11,7 +11,7 @@ the monotonic clock, which is never stepped:
     ahead by at most a day, for 10 minutes  the wall clock, which is the new anchor
     ahead by more                           anchor + monotonic until the service is restarted,
                                             unless that is before 2026: a clock was never set
-    behind, for 10 minutes                  half as fast as the monotonic clock, until they meet
+    behind, for 10 minutes                  the latest time, until the wall clock has caught up
 
 The anchor is the wall clock when the service starts, and every ten minutes while they agree, so
 that small corrections do not add up to a step. A step back to the anchor ends a disagreement.
@@ -43,7 +43,7 @@ FURTHEST = DAY
 RELEASED = 1_767_225_600 * SECOND
 """2026-01-01: no clock that was ever set is before it."""
 
-State: TypeAlias = Literal["ok", "stepped", "slowed"]
+State: TypeAlias = Literal["ok", "stepped", "held"]
 
 _log = logging.getLogger(__name__)
 _BOOTTIME = int(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
@@ -58,7 +58,7 @@ def monotonic() -> int:
 class ClockAgreement:
     """The state of the wall clock; `ahead` are its ticks less those of the clock of arrivals.
 
-    `ok`: it is followed. `stepped`: it is not. `slowed`: the clock of arrivals runs at half speed
+    `ok`: it is followed. `stepped`: it is not. `held`: the clock of arrivals stands still
     until the wall clock, which was set back, has caught up.
     """
 
@@ -89,7 +89,6 @@ class ArrivalClock:
         self._steady = steady
         self._mutex = threading.Lock()
         self._anchor, self._anchored = self._read()
-        self._slow = False
         self._last = self._anchor  # the time returned last
         self._offset = self._anchor - self._anchored  # of the wall clock, when it was last stepped
         self._stepped = self._anchored  # when that was
@@ -131,7 +130,6 @@ class ArrivalClock:
         with self._mutex:
             ahead = last - self._now()
             if 0 < ahead <= FURTHEST:
-                self._anchor, self._anchored, self._slow = last, self._steady(), True
                 self._last = last
         if ahead > FURTHEST:
             _log.warning(
@@ -142,21 +140,21 @@ class ArrivalClock:
 
     def _now(self) -> int:
         wall, steady = self._read()
-        passed = steady - self._anchored
-        ours = self._anchor + (passed // 2 if self._slow else passed)
-        ahead = wall - ours
+        expected = self._anchor + steady - self._anchored
+        ahead = wall - expected
         if abs(wall - steady - self._offset) > BOUND:
             self._offset, self._stepped = wall - steady, steady
-        if self._slow:
-            ours = self._slowed(wall, steady, ours)
-        elif abs(ahead) > BOUND:
-            ours = self._disagreed(wall, steady, ours)
-        else:
-            ours = wall
-            self._agree(OK)
-            if steady - self._anchored >= SETTLED:  # small corrections do not add up to a step
-                self._anchor, self._anchored, self._offset = wall, steady, wall - steady
-        self._last = max(self._last, ours)
+        is_fresh = steady - self._stepped < SETTLED
+        if abs(ahead) > BOUND and (is_fresh or _is_too_far(ahead, expected)):
+            self._last = max(self._last, expected)
+            self._agree(ClockAgreement("stepped", wall - self._last))
+            return self._last
+        # Small corrections do not add up to a step.
+        if abs(ahead) > BOUND or steady - self._anchored >= SETTLED:
+            self._anchor, self._anchored, self._offset = wall, steady, wall - steady
+        self._last = max(self._last, wall)
+        behind = wall - self._last
+        self._agree(ClockAgreement("held", behind) if behind < -BOUND else OK)
         return self._last
 
     def _read(self) -> tuple[int, int]:
@@ -171,28 +169,6 @@ class ArrivalClock:
                 break
         return wall, after
 
-    def _slowed(self, wall: int, steady: int, ours: int) -> int:
-        """Run at half speed while the wall clock is behind."""
-        ahead = wall - ours
-        if ahead < 0:
-            self._agree(ClockAgreement("slowed", ahead) if ahead < -BOUND else OK)
-            return ours
-        self._slow, self._anchor, self._anchored = False, ours, steady
-        if ahead > BOUND:
-            return self._disagreed(wall, steady, ours)
-        self._agree(OK)
-        return wall
-
-    def _disagreed(self, wall: int, steady: int, ours: int) -> int:
-        """Continue by the monotonic clock, until a step that can be followed has lasted."""
-        ahead = wall - ours
-        if steady - self._stepped < SETTLED or _is_too_far(ahead, ours):
-            self._agree(ClockAgreement("stepped", ahead))
-            return ours
-        self._slow, self._anchor, self._anchored = ahead < 0, max(wall, ours), steady
-        self._agree(ClockAgreement("slowed", ahead) if ahead < 0 else OK)
-        return self._anchor
-
     def _agree(self, found: ClockAgreement) -> None:
         """Record the agreement of the clocks, and its changes."""
         before, self._agreement = self._agreement, found
@@ -206,10 +182,10 @@ class ArrivalClock:
                     f"the wall clock has jumped by {_length(found.ahead)} against the monotonic"
                     f" clock and is not followed; {_way_back(found.ahead, self._last)}"
                 )
-            case "slowed":
+            case "held":
                 change = (
-                    f"the wall clock was set back by {_length(-found.ahead)}: arrivals are counted"
-                    " at half speed until it has caught up"
+                    f"the wall clock was set back by {_length(-found.ahead)}: the clock of"
+                    " arrivals is held until it has caught up"
                 )
         self._changes = [*self._changes, change][-_LOGGED:]
 
@@ -219,8 +195,8 @@ def way_back(state: str, seconds: float, now: int) -> str:
 
     `seconds` is how far the wall clock is ahead, `now` the time of the clock of arrivals.
     """
-    if state == "slowed":
-        return "arrivals are counted at half speed until the wall clock has caught up"
+    if state == "held":
+        return "the clock of arrivals is held, and no feed is polled, until it has caught up"
     return _way_back(round(seconds * SECOND), now)
 
 

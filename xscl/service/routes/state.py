@@ -45,9 +45,9 @@ class Health(JsonBody):
     """Since when they are; null while they are there."""
     store: Literal["ok"] = "ok"
     """Always `ok`."""
-    clock: Literal["ok", "stepped", "slowed"] = "ok"
+    clock: Literal["ok", "stepped", "held"] = "ok"
     """`ok`, or how the wall clock disagrees with the monotonic clock: it has `stepped` and is not
-    followed, or it was set back and time is `slowed` until it has caught up."""
+    followed, or it was set back and time is `held` until it has caught up."""
     clock_ahead: float = Field(default=0.0, examples=[0.0])
     """Lead of the wall clock over the assigned document times, in seconds."""
 
