@@ -88,11 +88,6 @@ class Hub:
             verify=NO_CERTIFICATES,
         )
 
-    def publish(self, *titles: str) -> httpx.Response:
-        """Put items on top of the feed, and send these alone."""
-        self.titles = [*titles, *self.titles]
-        return self.send(rss(*titles))
-
 
 @contextmanager
 def hub_running() -> Iterator[Hub]:

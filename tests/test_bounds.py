@@ -57,7 +57,6 @@ import xscl.polling.feed as feed
 import xscl.polling.feed_admission as feed_admission
 import xscl.polling.feed_poller as poller
 import xscl.polling.hubs as hubs
-import xscl.polling.lifecycle as lifecycle
 import xscl.polling.new_items as new_items
 import xscl.polling.poll_history as poll_history
 import xscl.service.accounts as accounts
@@ -256,7 +255,6 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "callbacks": (hubs.CALLBACKS,),
     "lease of a hub": (hubs.SHORTEST, hubs.LONGEST / (24 * 3_600)),
     "hubs that are asked": (hubs.AT_ONCE, websub.REDIRECTS),
-    "interval of polls while": (lifecycle.RELAXED, lifecycle.LONGEST_RELAXED / 3_600),
     "feeds of an OPML list": (opml.MAX_OUTLINES,),
     "members and unpacked bytes": (archives.MEMBERS, archives.UNPACKED / GIB),
     "answer of a receiver": (webhook.SECONDS, webhook.LARGEST / KIB),

@@ -47,7 +47,6 @@ from feeds.http.fetch import (
     fetch,
 )
 from feeds.spool import Spool
-from xscl.engine.disk_guard import DiskFull
 from xscl.engine.facade import Engine
 from xscl.language.names import EVERYTHING
 from xscl.polling import lifecycle
@@ -56,10 +55,10 @@ from xscl.polling.domain_limiter import DomainLimiter
 from xscl.polling.feed import EVERY, Feed, FeedsError, Headers, lateness_of, public, shown
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository, ticks
-from xscl.polling.hubs import Hubs, catch_up, delivered, missed, unlease
-from xscl.polling.new_items import NewItems, by_time, new_items, parts, pushed_items
+from xscl.polling.hubs import Hubs, unlease
+from xscl.polling.new_items import by_time, new_items, parts
 from xscl.polling.poll_history import DEFERRED, LONGEST, OK, UNCHANGED, PollRecord
-from xscl.polling.websub_callbacks import Push, Pushes, refuse
+from xscl.polling.websub_callbacks import HubCallbacks
 
 # -- Streams -------------------------------------------------------------------------------
 
@@ -239,10 +238,10 @@ def keep_polling(
     spool: Spool,
     fetching: PollSettings,
     stopping: threading.Event,
-    pushes: Pushes | None = None,
+    callbacks: HubCallbacks | None = None,
 ) -> None:
-    """Poll due feeds until the event is set, and take what hubs send."""
-    asyncio.run(_keep_polling(feeds, spool, fetching, stopping, pushes))
+    """Poll due feeds until the event is set, and ask hubs to send what is new."""
+    asyncio.run(_keep_polling(feeds, spool, fetching, stopping, callbacks))
 
 
 async def _keep_polling(
@@ -250,25 +249,20 @@ async def _keep_polling(
     spool: Spool,
     fetching: PollSettings,
     stopping: threading.Event,
-    pushes: Pushes | None,
+    callbacks: HubCallbacks | None,
 ) -> None:
     """Fill free slots with due feeds at every interval, and process the answers."""
     asking = _Requests(feeds, fetching)
-    if pushes is None:  # nobody takes what hubs send
-        catch_up(feeds, fetching.now())
+    hubs = None
+    if callbacks is None:
         unlease(feeds, feeds.leases())
-        hubs = None
     else:
-        hubs = Hubs(feeds, pushes, asking.settings, fetching.now)
+        hubs = Hubs(feeds, callbacks, asking.settings, fetching.now)
     flying: set[asyncio.Task[PollAnswer]] = set()
     try:
         while not stopping.is_set():
-            if hubs is not None and pushes is not None:
-                if fetching.is_paused():
-                    refuse(pushes.take(), DiskFull("the disk is full or fails"))
-                else:
-                    hubs.ask_due()
-                    _take(feeds, spool, pushes.take(), fetching.now())
+            if hubs is not None and not fetching.is_paused():
+                hubs.ask_due()
             beside = min(asking.domains.waiting, WAITING)
             free = 0 if fetching.is_paused() else AT_ONCE + beside - len(flying)
             for feed in feeds.next_due(fetching.now(), asking.busy, free) if free > 0 else ():
@@ -482,7 +476,6 @@ def _flush(
     reached("spooled")
     new = {one.feed: len(one.documents) for one in found}
     after = _settled(feeds, [answer.after for answer in answers])
-    after = _relaxed(feeds, after, [one.before for one in answers if new.get(one.after.key)], now)
     holds = {a.holds: a.held_until for a in answers if a.holds and a.held_until is not None}
     polls = {
         feed.key: _recorded(answer, feed, new.get(feed.key, 0))
@@ -509,48 +502,6 @@ def _recorded(answer: PollAnswer, after: Feed, new: int) -> PollRecord:
         note = None if there is None else f"moved to {shown(there)}"
     text = None if note is None else note[:LONGEST]
     return PollRecord(answer.at, outcome, answer.seconds, new, text)
-
-
-def _relaxed(
-    feeds: FeedRepository, after: Sequence[Feed], found: Sequence[Feed], now: int
-) -> list[Feed]:
-    """Return feeds with later polls where hubs send what is new; `found` had new items."""
-    leases = feeds.leases([feed.key for feed in after])
-    if not leases:
-        return list(after)
-    missed(feeds, [feed for feed in found if feed.key in leases], now)
-    reliable = {key for key, lease in feeds.leases(leases).items() if lease.is_reliable}
-    return [lifecycle.relaxed(feed) if feed.key in reliable else feed for feed in after]
-
-
-def _take(feeds: FeedRepository, spool: Spool, pushes: list[Push], now: int) -> None:
-    """Append new items of pushes to the spool and record them; then the requests are answered."""
-    if not pushes:
-        return
-    try:
-        followed = {feed.key: feed for feed in feeds.among({push.key for push in pushes})}
-        seen = feeds.items_of(followed)
-        found: list[NewItems] = []
-        unclear: set[str] = set()
-        for push in pushes:
-            feed = followed.get(push.key)
-            if feed is None or push.items is None:
-                unclear.add(push.key)
-                continue
-            news, needs_poll = pushed_items(feed, push.items, seen[feed.key], push.at)
-            seen[feed.key].update(news.items)
-            found.append(news)
-            unclear.update((feed.key,) if needs_poll else ())
-        reached("pushed")
-        segment = _append(feeds, spool, by_time(found), now)
-        reached("push_spooled")
-        feeds.record((), found, segment)
-        delivered(feeds, [push.key for push in pushes], unclear, now)
-    except BaseException as error:
-        refuse(pushes, error)
-        raise
-    for push in pushes:
-        push.done.set_result(None)
 
 
 def _append(

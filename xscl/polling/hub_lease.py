@@ -5,7 +5,7 @@
     denied    it refuses; it is asked again after a day
     failed    it cannot be reached, or has not confirmed; it is asked again, later each time
 
-In all states but `active` the feed is polled as if it had no hub.
+The feed is polled as if it had no hub, and at once when the hub sends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class HubLease:
     `callback` is the hash of the secret part of the address to which the hub sends.  `asked` is the
     last request to the hub, `due` the next one, `confirmed` the last confirmation of a request, and
     `until` the end of the lease.  `failures` counts requests since then.  `delivered` is the last
-    of `deliveries`, and `missed` the last poll that found items that the hub had not sent.
+    of `deliveries`.
     """
 
     key: str
@@ -39,7 +39,6 @@ class HubLease:
     note: str | None = None
     deliveries: int = 0
     delivered: int | None = None
-    missed: int | None = None
 
     @property
     def state(self) -> LeaseState:
@@ -48,11 +47,6 @@ class HubLease:
         if self.denied:
             return "denied"
         return "asked" if self.note is None else "failed"
-
-    @property
-    def is_reliable(self) -> bool:
-        """Return True if the hub sends, as far as polls can tell."""
-        return self.until is not None and (self.missed or -1) <= (self.delivered or 0)
 
 
 def lease_row(lease: HubLease | None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 A lease is asked for after a poll has found a hub, and again when three quarters of it are over.
 The hub confirms by a request to the callback.  Its row is written before the hub is asked, as a hub
-may confirm before it answers.  When a lease ends for any reason, the feed is polled as before.
+may confirm before it answers.  What a hub sends makes the feed's poll due, which alone takes items.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import asdict, replace
 from feeds.formats.mend import FORBIDDEN
 from feeds.http import websub
 from feeds.http.fetch import FetchSettings
-from xscl.polling.feed import LEAST_EVERY, SECOND, Feed
+from xscl.polling.feed import LEAST_EVERY, SECOND
 from xscl.polling.feed_repository import FeedRepository
 from xscl.polling.hub_lease import HubLease
-from xscl.polling.websub_callbacks import Pushes, digest
+from xscl.polling.websub_callbacks import HubCallbacks, digest
 from xscl.store.queries import leases as stored
-from xscl.store.queries.feeds import bring_forward, poll_again
+from xscl.store.queries.feeds import poll_again
 from xscl.store.queries.rows import delete_rows
 
 LEASE = 10 * 24 * 3_600
@@ -52,17 +52,16 @@ class Hubs:
     def __init__(
         self,
         feeds: FeedRepository,
-        pushes: Pushes,
+        callbacks: HubCallbacks,
         settings: FetchSettings,
         now: Callable[[], int],
     ) -> None:
         self._feeds = feeds
-        self._pushes = pushes
+        self._callbacks = callbacks
         self._settings = settings
         self._now = now
         self._looked = 0
         self._flying: set[asyncio.Task[None]] = set()
-        catch_up(feeds, now())
         unlease(feeds, self._foreign())
         self._note_callbacks()
 
@@ -71,11 +70,11 @@ class Hubs:
         return [
             lease.key
             for lease in self._feeds.leases().values()
-            if lease.callback != digest(self._pushes.token(lease.key, lease.hub, lease.topic))
+            if lease.callback != digest(self._callbacks.token(lease.key, lease.hub, lease.topic))
         ]
 
     def _note_callbacks(self) -> None:
-        self._pushes.known = frozenset(one.callback for one in self._feeds.leases().values())
+        self._callbacks.known = frozenset(one.callback for one in self._feeds.leases().values())
 
     def ask_due(self) -> None:
         """Begin to ask hubs whose leases are due, and end what is over; once a second at most."""
@@ -85,7 +84,7 @@ class Hubs:
             return
         self._looked = now
         end_leases(self._feeds, now)
-        begun = begin(self._feeds, self._pushes, now, AT_ONCE - len(self._flying))
+        begun = begin(self._feeds, self._callbacks, now, AT_ONCE - len(self._flying))
         if begun:
             self._note_callbacks()
         self._flying.update(asyncio.create_task(self._ask(lease)) for lease in begun)
@@ -98,13 +97,13 @@ class Hubs:
 
     async def _ask(self, lease: HubLease) -> None:
         """Ask a hub for a lease; it confirms it to the callback."""
-        token = self._pushes.token(lease.key, lease.hub, lease.topic)
+        token = self._callbacks.token(lease.key, lease.hub, lease.topic)
         form = {
             "hub.mode": "subscribe",
             "hub.topic": lease.topic,
-            "hub.callback": self._pushes.address(token),
+            "hub.callback": self._callbacks.address(token),
             "hub.lease_seconds": str(LEASE),
-            "hub.secret": self._pushes.secret(token),
+            "hub.secret": self._callbacks.secret(token),
         }
         problem = await websub.post(lease.hub, form, self._settings)
         if problem is not None:
@@ -112,7 +111,7 @@ class Hubs:
                 stored.note_problem(store, lease.key, problem[:_NOTE], asked=lease.asked)
 
 
-def begin(feeds: FeedRepository, pushes: Pushes, now: int, most: int) -> list[HubLease]:
+def begin(feeds: FeedRepository, callbacks: HubCallbacks, now: int, most: int) -> list[HubLease]:
     """Record and return the leases to ask for now."""
     rows = stored.wanted_leases(feeds.store, now, max(0, most))
     if not rows:
@@ -123,7 +122,7 @@ def begin(feeds: FeedRepository, pushes: Pushes, now: int, most: int) -> list[Hu
         wanted = [row for row in rows if row[0] in before]
         wanted += [row for row in rows if row[0] not in before][: max(0, room)]
         asked = [
-            _asking(pushes, key, hub, topic, before.get(key), now) for key, hub, topic in wanted
+            _asking(callbacks, key, hub, topic, before.get(key), now) for key, hub, topic in wanted
         ]
         for lease in asked:
             store.insert_rows("feed_lease", [asdict(lease)], replace=True)
@@ -131,10 +130,10 @@ def begin(feeds: FeedRepository, pushes: Pushes, now: int, most: int) -> list[Hu
 
 
 def _asking(
-    pushes: Pushes, key: str, hub: str, topic: str, last: HubLease | None, now: int
+    callbacks: HubCallbacks, key: str, hub: str, topic: str, last: HubLease | None, now: int
 ) -> HubLease:
     """Return the lease of a feed while its hub is asked."""
-    callback = digest(pushes.token(key, hub, topic))
+    callback = digest(callbacks.token(key, hub, topic))
     if last is None or (last.hub, last.topic) != (hub, topic):
         return HubLease(key, hub, topic, callback, now, now + _RETRY * SECOND, failures=1)
     is_silent = last.until is None and not last.denied and last.note is None
@@ -173,7 +172,6 @@ def deny(feeds: FeedRepository, lease: HubLease, reason: str, now: int) -> None:
         again = now + _DAY * SECOND
         said = said or "the hub refuses"
         stored.deny_lease(store, lease.key, lease.callback, due=again, note=said)
-    poll_as_before(feeds, [lease.key], now)
 
 
 def end_leases(feeds: FeedRepository, now: int) -> None:
@@ -182,7 +180,6 @@ def end_leases(feeds: FeedRepository, now: int) -> None:
     if over:
         with feeds.writing() as store:
             stored.end_leases(store, over, ENDED)
-        poll_as_before(feeds, over, now)
     unlease(feeds, stored.leases_without_hub(feeds.store))
 
 
@@ -193,40 +190,8 @@ def unlease(feeds: FeedRepository, keys: Iterable[str]) -> None:
             delete_rows(store, "feed_lease", key=listed)
 
 
-def catch_up(feeds: FeedRepository, now: int) -> None:
-    """Poll feeds with leases as if they had none: nobody took what hubs sent meanwhile."""
-    poll_as_before(feeds, list(feeds.leases()), now)
-
-
-def poll_as_before(feeds: FeedRepository, keys: Iterable[str], now: int) -> None:
-    """Bring the next polls of feeds forward to those of feeds without a hub."""
-    listed = list(keys)
-    if listed:
-        with feeds.writing() as store:
-            bring_forward(store, listed, now=now, second=SECOND)
-
-
-# -- Polls and pushes ----------------------------------------------------------------------
-
-
-def delivered(feeds: FeedRepository, keys: Iterable[str], polls: Iterable[str], now: int) -> None:
-    """Record deliveries to feeds, one for each key, and let a poll tell the rest of some."""
-    again = list(polls)
+def delivered(feeds: FeedRepository, lease: HubLease, now: int) -> None:
+    """Record that a hub has sent something, and make the feed's poll due."""
     with feeds.writing() as store:
-        for key in keys:
-            stored.count_delivery(store, key, now)
-        if again:
-            poll_again(store, again, now=now, least=LEAST_EVERY * SECOND)
-
-
-def missed(feeds: FeedRepository, polled: Iterable[Feed], now: int) -> None:
-    """Record polls with new items that no push since the last poll could have brought.
-
-    `polled` are the feeds before the poll.
-    """
-    listed = list(polled)
-    if not listed:
-        return
-    with feeds.writing() as store:
-        for feed in listed:
-            stored.note_missed(store, feed.key, now, since=feed.polled or 0)
+        stored.count_delivery(store, lease.key, now)
+        poll_again(store, lease.key, now=now, least=LEAST_EVERY * SECOND)

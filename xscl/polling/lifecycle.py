@@ -244,22 +244,6 @@ def _at_hub(feed: Feed, fetched: Fetched, parsed: ParsedFeed) -> Feed:
 
 # -- When to ask again ---------------------------------------------------------------------
 
-RELAXED = 10
-"""While a hub sends what is new, so many times the usual interval is between two polls, ..."""
-
-LONGEST_RELAXED = 24 * 3_600
-"""... but at most so many seconds."""
-
-
-def relaxed(feed: Feed) -> Feed:
-    """Return a feed after a good answer with a later next poll, as its hub sends what is new."""
-    if feed.error is not None or feed.polled is None:
-        return feed
-    later = min(RELAXED * feed.every, LONGEST_RELAXED)
-    policy = PollPolicy(base=later, floor=min(later, PollPolicy().floor))
-    next_ = next_poll(feed.key, feed.polled, _wishes(feed), policy)
-    return replace(feed, next_poll=max(feed.next_poll, next_))
-
 
 def held_until(failure: Failed, now: int) -> int | None:
     """Return the end of a block of the whole domain; None if there is none."""

@@ -19,12 +19,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from feeds.documents import Document
-from feeds.formats.identity import CandidateNames, identify
+from feeds.formats.identity import identify
 from feeds.formats.items import FeedItem
 from xscl.polling.feed import Feed
 
@@ -115,36 +114,6 @@ def new_items(
         if seen.get(name) != row and name not in forgotten
     )
     return NewItems(feed.key, tuple(documents), changed, tuple(forgotten))
-
-
-def pushed_items(
-    feed: Feed, items: Sequence[FeedItem], seen: Mapping[str, ItemVersion], now: int
-) -> tuple[NewItems, bool]:
-    """Return the items of a push that are certainly new; and True if a poll has to judge the rest.
-
-    A push may be a part of the feed, or older than the last poll.  So an entry is new only if it
-    shares guid, link and title with no other entry and no item.  Edits, and entries that only
-    the others tell apart, are left to a poll.
-    """
-    hash_of = functools.cache(item_hash)
-    known = {number for row in seen.values() for number in _numbers(row)}
-    here = Counter(number for item in items for number in _numbers(item.names))
-    fresh: list[FeedItem] = []
-    whole = True
-    for item in items:
-        numbers = _numbers(item.names)
-        named = [name for name in item.names.called if name in seen]
-        if not named and known.isdisjoint(numbers) and all(here[each] == 1 for each in numbers):
-            fresh.append(item)
-        elif not any(hash_of(item.known_as(name).canonical) == seen[name].hash for name in named):
-            whole = False
-    return new_items(feed, fresh, {}, now), not whole
-
-
-def _numbers(names: CandidateNames | ItemVersion) -> set[int]:
-    """Return the numbers that stand for the names of an entry or an item, if known."""
-    every = (names.first_name, names.all_names, names.alike)
-    return {number for number in every if number is not None}
 
 
 def _identified(

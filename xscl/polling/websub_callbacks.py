@@ -1,7 +1,4 @@
-"""Contents from WebSub hubs, between requests and the polling thread.
-
-Only that thread writes items: a push that another thread wrote while a poll is on its way to the
-spool could make the same item twice.  A request waits until what it brought is durable.
+"""HubCallbacks of WebSub hubs.
 
 The secret part of a callback's address, and the secret of its signatures, are made from one random
 key of this installation (`xscl.polling.credentials`), the feed, its hub and its topic.  Tables have
@@ -16,12 +13,7 @@ import re
 import secrets
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
-from dataclasses import dataclass, field
 
-from feeds.formats.items import FeedItem
-from xscl.errors import Stopping
 from xscl.polling.credentials import Credentials
 
 PATH = "/websub/"
@@ -33,34 +25,17 @@ TOKEN = re.compile(r"[0-9a-f]{64}")
 KEPT_AS = "websub"  # among the credentials; the key of no feed
 
 
-@dataclass(frozen=True, slots=True)
-class Push:
-    """Content that a hub has sent for a feed; None if it cannot be read, which makes a poll due.
-
-    `done` is set when it is durable.
-    """
-
-    key: str
-    items: tuple[FeedItem, ...] | None
-    at: int
-    done: Future[None] = field(default_factory=Future)
-
-
-class Pushes:
-    """The callbacks of a service with a public address, and what came there."""
+class HubCallbacks:
+    """The callbacks of a service with a public address."""
 
     def __init__(self, public: str, credentials: Callable[[], Credentials]) -> None:
         """`credentials` are those of the installation, read when the first callback is made."""
         self._public = public.rstrip("/")
         self._credentials = credentials
         self._mutex = threading.Lock()
-        self._waiting: list[Push] = []
-        self._is_closed = False
         self._key: bytes | None = None
         self.known: frozenset[str] = frozenset()
         """The hashes of the callbacks that have a lease: their requests may have large bodies."""
-
-    # -- Callbacks -------------------------------------------------------------------------
 
     def token(self, key: str, hub: str, topic: str) -> str:
         """Return the secret part of the callback for a feed at its hub."""
@@ -86,34 +61,6 @@ class Pushes:
                 credentials.change({KEPT_AS: {"key": kept}})
                 self._key = bytes.fromhex(kept)
             return self._key
-
-    # -- Content ---------------------------------------------------------------------------
-
-    def put(self, push: Push) -> None:
-        """Queue what came; raises Stopping."""
-        with self._mutex:
-            if self._is_closed:
-                raise Stopping()
-            self._waiting.append(push)
-
-    def take(self) -> list[Push]:
-        """Return the contents that arrived since the last call."""
-        with self._mutex:
-            taken, self._waiting = self._waiting, []
-            return taken
-
-    def close(self) -> None:
-        """Refuse what waits and what comes."""
-        with self._mutex:
-            self._is_closed = True
-        refuse(self.take(), Stopping())
-
-
-def refuse(pushes: list[Push], error: BaseException) -> None:
-    """Fail the requests whose content is not durable; hubs send it again."""
-    for push in pushes:
-        with suppress(InvalidStateError):  # it was done before the failure
-            push.done.set_exception(error)
 
 
 def digest(token: str) -> str:

@@ -58,7 +58,7 @@ from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed_poller import PollSettings, keep_polling, poll_now, prepare
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.polling.stored_feeds import heard_until
-from xscl.polling.websub_callbacks import Pushes
+from xscl.polling.websub_callbacks import HubCallbacks
 from xscl.service.accounts import Accounts
 from xscl.service.status import StatusReader
 from xscl.service.status_series import StatusSeries
@@ -144,7 +144,7 @@ class Service:
         self._serving = serving
         self._on_matches = on_matches
         self._pushes = (
-            Pushes(serving.public_url, lambda: secrets_in(home.path / NAME))
+            HubCallbacks(serving.public_url, lambda: secrets_in(home.path / NAME))
             if serving.public_url and serving.listen
             else None
         )
@@ -369,8 +369,6 @@ class Service:
             finally:
                 outbox.begin_shutdown()
                 engine.host.trials.end()
-                if self._pushes is not None:
-                    self._pushes.close()
                 server.stop()
                 self.address = None
                 self._home.write_token()

@@ -22,7 +22,7 @@ from xscl.limiter import FairLimiter, KeyedLimiter, TokenBuckets
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import FeedRepository
-from xscl.polling.websub_callbacks import Pushes
+from xscl.polling.websub_callbacks import HubCallbacks
 from xscl.service.accounts import THE_OPERATOR, Accounts
 from xscl.service.backups import Backups
 from xscl.service.client_address import Network, is_loopback
@@ -205,7 +205,7 @@ class Installation:
     counts: StreamCounts
     warnings: RegistrationWarnings
     feeds_lock: threading.Lock = field(default_factory=threading.Lock)
-    pushes: Pushes | None = None
+    pushes: HubCallbacks | None = None
     executors: ExecutorsWatch | None = None
     callbacks: TokenBuckets[str] = field(default_factory=TokenBuckets[str])
     deliveries: KeyedLimiter[None] = field(default_factory=KeyedLimiter[None])
@@ -228,7 +228,7 @@ def installed(
     clock: ArrivalClock,
     watch: ConsumerWatch,
     series: StatusSeries,
-    pushes: Pushes | None = None,
+    pushes: HubCallbacks | None = None,
     executors: ExecutorsWatch | None = None,
 ) -> Iterator[Installation]:
     """Yield an installation over an engine and a spool, which the caller owns and closes."""

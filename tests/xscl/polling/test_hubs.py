@@ -12,7 +12,7 @@ from xscl.polling import hubs
 from xscl.polling.credentials import Credentials
 from xscl.polling.feed import Feed
 from xscl.polling.hub_lease import HubLease
-from xscl.polling.websub_callbacks import Pushes
+from xscl.polling.websub_callbacks import HubCallbacks
 
 HUB = "https://hub.example/"
 TOPIC = "https://a.example/feed"
@@ -43,9 +43,9 @@ def place(shared: Place) -> Iterator[Place]:
 
 
 @pytest.fixture
-def pushes() -> Pushes:
+def callbacks() -> HubCallbacks:
     kept = Credentials()
-    return Pushes("https://push.example/", lambda: kept)
+    return HubCallbacks("https://push.example/", lambda: kept)
 
 
 @pytest.fixture
@@ -62,39 +62,39 @@ def lease(place: Place) -> HubLease:
     return found
 
 
-def asked(place: Place, pushes: Pushes) -> list[HubLease]:
+def asked(place: Place, callbacks: HubCallbacks) -> list[HubLease]:
     hubs.end_leases(place.feeds, place.clock.now)
-    return hubs.begin(place.feeds, pushes, place.clock.now, hubs.AT_ONCE)
+    return hubs.begin(place.feeds, callbacks, place.clock.now, hubs.AT_ONCE)
 
 
-def confirm(place: Place, pushes: Pushes, seconds: int = hubs.LEASE) -> None:
-    asked(place, pushes)
+def confirm(place: Place, callbacks: HubCallbacks, seconds: int = hubs.LEASE) -> None:
+    asked(place, callbacks)
     place.clock.now += MINUTE
     hubs.confirm(place.feeds, lease(place), seconds, place.clock.now)
 
 
 def test_a_hub_is_asked_once_and_again_before_the_lease_ends(
-    place: Place, pushes: Pushes, feed: Feed
+    place: Place, callbacks: HubCallbacks, feed: Feed
 ) -> None:
     assert (feed.hub, feed.topic) == (HUB, TOPIC)
-    (first,) = asked(place, pushes)
+    (first,) = asked(place, callbacks)
     assert (first.hub, first.topic, first.state) == (HUB, TOPIC, "asked")
-    assert asked(place, pushes) == []
+    assert asked(place, callbacks) == []
     hubs.confirm(place.feeds, first, 4 * 86_400, place.clock.now)
     assert (lease(place).state, lease(place).failures) == ("active", 0)
     place.clock.now += 3 * DAY - 1
-    assert asked(place, pushes) == []
+    assert asked(place, callbacks) == []
     place.clock.now += 1
-    (again,) = asked(place, pushes)
+    (again,) = asked(place, callbacks)
     assert (again.state, again.callback) == ("active", first.callback)
 
 
 def test_a_hub_that_does_not_confirm_is_asked_less_and_less_often(
-    place: Place, pushes: Pushes, feed: Feed
+    place: Place, callbacks: HubCallbacks, feed: Feed
 ) -> None:
     waits = []
     for _ in range(8):
-        (one,) = asked(place, pushes)
+        (one,) = asked(place, callbacks)
         waits.append((one.due - place.clock.now) // HOUR)
         place.clock.now = one.due
     assert waits == [1, 2, 4, 8, 16, 24, 24, 24]
@@ -102,100 +102,80 @@ def test_a_hub_that_does_not_confirm_is_asked_less_and_less_often(
 
 
 @pytest.mark.parametrize(("said", "held"), [(1, 60), (10**9, hubs.LONGEST)])
-def test_a_lease_has_bounds(place: Place, pushes: Pushes, feed: Feed, said: int, held: int) -> None:
-    confirm(place, pushes, said)
+def test_a_lease_has_bounds(
+    place: Place, callbacks: HubCallbacks, feed: Feed, said: int, held: int
+) -> None:
+    confirm(place, callbacks, said)
     assert lease(place).until == place.clock.now + held * 1_000_000
 
 
-def test_while_a_hub_sends_polls_are_rare_and_after_that_as_before(
-    place: Place, pushes: Pushes, feed: Feed, server: Server
+def test_what_a_hub_sends_makes_the_poll_due_but_no_more_than_once_a_minute(
+    place: Place, callbacks: HubCallbacks, feed: Feed
 ) -> None:
-    confirm(place, pushes)
+    confirm(place, callbacks)
     place.poll()
-    rare = place.feeds[feed.key].next_poll
-    assert 10 * HOUR <= rare - place.clock.now <= 11 * HOUR
+    polled = place.clock.now
+    assert HOUR <= place.feeds[feed.key].next_poll - polled <= 2 * HOUR
+    for _ in range(2):
+        hubs.delivered(place.feeds, lease(place), place.clock.now)
+        assert place.feeds[feed.key].next_poll == polled + MINUTE
+    assert (lease(place).deliveries, lease(place).delivered) == (2, polled)
+    place.clock.now += HOUR
+    hubs.delivered(place.feeds, lease(place), place.clock.now)
+    assert place.feeds[feed.key].next_poll == place.clock.now + 1
+
+
+def test_a_lease_that_is_not_renewed_ends(
+    place: Place, callbacks: HubCallbacks, feed: Feed
+) -> None:
+    confirm(place, callbacks)
     place.clock.now = lease(place).until or 0
-    place.poll()
     hubs.end_leases(place.feeds, place.clock.now)
     assert (lease(place).state, lease(place).note) == ("failed", hubs.ENDED)
-    assert place.feeds[feed.key].next_poll == place.clock.now + HOUR
 
 
-@pytest.mark.slow
-def test_the_time_between_rare_polls_is_bounded(place: Place, pushes: Pushes, feed: Feed) -> None:
-    place.feeds.edit(replace(feed, every=8 * 3_600))
-    confirm(place, pushes)
-    place.poll()
-    assert place.feeds[feed.key].next_poll <= place.clock.now + 24 * HOUR
-
-
-def test_a_hub_that_misses_items_is_not_relied_on_until_it_sends(
-    place: Place, pushes: Pushes, feed: Feed, server: Server
+def test_a_denial_is_asked_again_after_a_day(
+    place: Place, callbacks: HubCallbacks, feed: Feed
 ) -> None:
-    confirm(place, pushes)
-    place.clock.now += MINUTE
-    place.poll()
-    assert lease(place).is_reliable
-    server.says("/feed", reply(rss("two", "one"), *NAMED))
-    place.clock.now += MINUTE
-    place.poll()
-    assert not lease(place).is_reliable
-    assert place.feeds[feed.key].next_poll <= place.clock.now + 2 * HOUR
-    place.clock.now += MINUTE
-    hubs.delivered(place.feeds, [feed.key], [], place.clock.now)
-    server.says("/feed", reply(rss("three", "two", "one"), *NAMED))
-    place.poll()
-    assert lease(place).is_reliable
-    assert place.feeds[feed.key].next_poll >= place.clock.now + 10 * HOUR
-
-
-def test_a_denial_is_asked_again_after_a_day(place: Place, pushes: Pushes, feed: Feed) -> None:
-    confirm(place, pushes)
+    confirm(place, callbacks)
     place.poll()
     hubs.deny(place.feeds, lease(place), "no \x00 way\n" + "x" * 1_000, place.clock.now)
     assert lease(place).state == "denied"
     assert (lease(place).note or "")[:6] == "no way"
     assert len(lease(place).note or "") == 200
-    assert place.feeds[feed.key].next_poll == place.clock.now + HOUR
-    assert asked(place, pushes) == []
+    assert asked(place, callbacks) == []
     place.clock.now += DAY
-    assert len(asked(place, pushes)) == 1
+    assert len(asked(place, callbacks)) == 1
 
 
 def test_another_hub_has_another_callback_and_none_ends_the_lease(
-    place: Place, pushes: Pushes, feed: Feed, server: Server
+    place: Place, callbacks: HubCallbacks, feed: Feed, server: Server
 ) -> None:
-    confirm(place, pushes)
+    confirm(place, callbacks)
     before = lease(place)
     server.says("/feed", reply(rss("one"), 'Link: <https://b.example/>; rel="hub"'))
     place.poll()
-    (other,) = asked(place, pushes)
+    (other,) = asked(place, callbacks)
     assert (other.hub, other.state) == ("https://b.example/", "asked")
     assert other.callback != before.callback
     assert place.feeds.lease_of(before.callback) is None
     server.says("/feed", reply(rss("one")))
     place.poll()
-    assert asked(place, pushes) == []
+    assert asked(place, callbacks) == []
     assert place.feeds.leases() == {}
 
 
-def test_a_start_polls_what_hubs_may_have_sent_meanwhile(
-    place: Place, pushes: Pushes, feed: Feed
-) -> None:
-    confirm(place, pushes)
-    place.poll()
-    place.clock.now += 5 * HOUR
-    hubs.Hubs(place.feeds, pushes, place.fetching.settings, place.clock)
-    assert place.feeds[feed.key].next_poll == place.clock.now
-    assert pushes.known == {lease(place).callback}
+def test_a_start_knows_the_callbacks(place: Place, callbacks: HubCallbacks, feed: Feed) -> None:
+    confirm(place, callbacks)
+    hubs.Hubs(place.feeds, callbacks, place.fetching.settings, place.clock)
+    assert callbacks.known == {lease(place).callback}
 
 
-@pytest.mark.slow
 def test_after_a_restore_without_secrets_hubs_are_asked_anew(
-    place: Place, pushes: Pushes, feed: Feed
+    place: Place, callbacks: HubCallbacks, feed: Feed
 ) -> None:
-    confirm(place, pushes)
-    other = Pushes("https://push.example/", Credentials)
+    confirm(place, callbacks)
+    other = HubCallbacks("https://push.example/", Credentials)
     hubs.Hubs(place.feeds, other, place.fetching.settings, place.clock)
     assert place.feeds.leases() == {}
     assert len(asked(place, other)) == 1
@@ -210,12 +190,12 @@ def test_no_hub_learns_of_a_feed_with_secrets(place: Place, server: Server, path
 
 
 def test_the_number_of_callbacks_is_bounded(
-    place: Place, pushes: Pushes, feed: Feed, monkeypatch: pytest.MonkeyPatch
+    place: Place, callbacks: HubCallbacks, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hubs, "CALLBACKS", 1)
-    confirm(place, pushes)
+    confirm(place, callbacks)
     other = place.follow("http://a.example/other")
     place.feeds.record([replace(other, hub=HUB, topic=TOPIC)])
-    assert asked(place, pushes) == []
+    assert asked(place, callbacks) == []
     place.feeds.remove(feed)
-    assert [one.key for one in asked(place, pushes)] == [other.key]
+    assert [one.key for one in asked(place, callbacks)] == [other.key]

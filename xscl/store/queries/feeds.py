@@ -134,29 +134,13 @@ def hold_domain(store: Store, domain: str, until: int) -> None:
     )
 
 
-def bring_forward(store: Store, keys: Collection[str], *, now: int, second: int) -> None:
-    """Bring the next polls of feeds forward to those of feeds without a hub, not before `now`.
-
-    `second` is the number of ticks of a second.
-    """
-    plain = f"coalesce(polled, 0) + (CASE WHEN ttl > every THEN ttl ELSE every END) * {second}"
-    store.fetch(
-        f"UPDATE state.feed SET next_poll = CASE WHEN next_poll <= {plain} THEN next_poll"
-        f" WHEN {plain} > ? THEN {plain} ELSE ? END"
-        f" WHERE next_poll > ? AND error IS NULL AND key IN {LISTED}",
-        [now, now, now, list(keys)],
-    )
-
-
-def poll_again(store: Store, keys: Collection[str], *, now: int, least: int) -> None:
-    """Let feeds be polled after `now`, and `least` ticks after their last poll.
+def poll_again(store: Store, key: str, *, now: int, least: int) -> None:
+    """Let a feed be polled after `now`, and `least` ticks after its last poll.
 
     A feed that is due may just be polled: as its time changes, it is polled once more.
     """
-    rows = store.rows(
-        f"SELECT key, next_poll, polled FROM state.feed WHERE key IN {LISTED}", [list(keys)]
+    store.fetch(
+        "UPDATE state.feed SET next_poll = max(?1, coalesce(polled, 0) + ?2)"
+        " WHERE key = ?3 AND next_poll NOT BETWEEN ?1 AND max(?1, coalesce(polled, 0) + ?2)",
+        [now + 1, least, key],
     )
-    for row in rows:
-        soon = max(now + 1, (row["polled"] or 0) + least)
-        if not now < row["next_poll"] <= soon:
-            store.fetch("UPDATE state.feed SET next_poll = ? WHERE key = ?", [soon, row["key"]])

@@ -84,12 +84,3 @@ def count_delivery(store: Store, key: str, now: int) -> None:
         "UPDATE state.feed_lease SET deliveries = deliveries + 1, delivered = ? WHERE key = ?",
         [now, key],
     )
-
-
-def note_missed(store: Store, key: str, now: int, *, since: int) -> None:
-    """Record that the hub of a lease, which was confirmed before, has sent nothing since a time."""
-    store.fetch(
-        "UPDATE state.feed_lease SET missed = ? WHERE key = ? AND until IS NOT NULL"
-        " AND coalesce(delivered, 0) < ? AND confirmed < ?",
-        [now, key, since, since],
-    )

@@ -28,7 +28,7 @@ EARLIEST = -(INFINITE >> 1)
 """The clock before the first document; all times are nearer to the epoch."""
 LEVELS = 64
 """Ranks from one arrival to the next: how deep published streams can be nested."""
-VERSION = 21
+VERSION = 22
 """The version of these tables."""
 APPLICATION = 0x7873636C
 """What marks a file of SQLite as a store: `xscl`."""
@@ -119,7 +119,7 @@ _TABLES = {
     "feed_spool": "segment BIGINT, announced INTEGER",
     "feed_lease": """key VARCHAR PRIMARY KEY, hub VARCHAR, topic VARCHAR, callback VARCHAR,
         asked BIGINT, due BIGINT, confirmed BIGINT, until BIGINT, failures INTEGER,
-        denied BOOLEAN, note VARCHAR, deliveries BIGINT, delivered BIGINT, missed BIGINT""",
+        denied BOOLEAN, note VARCHAR, deliveries BIGINT, delivered BIGINT""",
     "feed_poll": """key VARCHAR, polled BIGINT, outcome VARCHAR, seconds FLOAT, items INTEGER,
         note VARCHAR""",
     "chunk": """id BIGINT PRIMARY KEY, relation VARCHAR, first BIGINT, last BIGINT, rows BIGINT,
