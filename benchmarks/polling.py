@@ -20,7 +20,8 @@ from benchmarks.harness import Benchmark, Options, Row, log_log, require_equal
 from feeds.spool import Spool
 from xscl.engine.facade import Engine
 from xscl.polling.feed_admission import FeedRequest
-from xscl.polling.feed_poller import PollSettings, follow, poll_now
+from xscl.polling.feed_commands import follow
+from xscl.polling.feed_poller import PollSettings, poll_now
 from xscl.polling.feed_repository import FeedRepository
 
 NAME = "polling"

@@ -248,7 +248,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "wait for the first answer": (feed_routes.FIRST_ANSWER, local_service.FIRST_ANSWER),
     "failures in a row": (feed.LOST_AFTER / DAY,),
     "answers 304": (fetch.UNCONDITIONAL,),
-    "requests at the same time": (poller.AT_ONCE, 1, poller.IN_FLIGHT),
+    "requests at the same time": (poller.AT_ONCE, 1),
     "name resolutions": (addresses.RESOLVING,),
     "content that a hub sends": (fetch.DEFAULT.largest,),
     "requests to a callback": (callbacks.REQUESTS, callbacks.AT_ONCE, callbacks.PATIENCE),

@@ -32,7 +32,8 @@ from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.pipeline import Consumer
 from xscl.polling.feed_admission import FeedRequest
-from xscl.polling.feed_poller import PollSettings, follow, prepare
+from xscl.polling.feed_commands import follow, prepare
+from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import stopped_by_signals

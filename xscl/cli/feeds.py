@@ -45,7 +45,8 @@ from xscl.cli.service import opened
 from xscl.language.parser import parse_window
 from xscl.plurals import counted
 from xscl.polling.feed import EVERY, LEAST_EVERY, Headers, check_name, check_url, read_header
-from xscl.polling.feed_poller import FeedChange, PollSettings
+from xscl.polling.feed_commands import FeedChange
+from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import ticks
 from xscl.time_format import ticks_of_time
 

@@ -43,18 +43,9 @@ from xscl.planning.truncations import Stopped
 from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed import EVERY, Feed, Headers
 from xscl.polling.feed_admission import FeedRequest
+from xscl.polling.feed_commands import FeedChange, allow_late, edit, follow, late_items, prepare
 from xscl.polling.feed_list import ImportLine, import_outlines, outlines_of
-from xscl.polling.feed_poller import (
-    FeedChange,
-    PollSettings,
-    allow_late,
-    edit,
-    follow,
-    late_items,
-    poll_now,
-    prepare,
-    try_first,
-)
+from xscl.polling.feed_poller import PollSettings, poll_now, try_first
 from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row, ticks
 from xscl.polling.hub_lease import HubLease
 from xscl.polling.new_items import parts

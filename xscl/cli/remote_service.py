@@ -39,8 +39,9 @@ from xscl.inspection.names_seen import NearName
 from xscl.inspection.unseen_names import UnseenName
 from xscl.inspection.why import Edge, Why
 from xscl.polling.feed import Headers
+from xscl.polling.feed_commands import FeedChange
 from xscl.polling.feed_list import ImportLine
-from xscl.polling.feed_poller import FeedChange, PollSettings
+from xscl.polling.feed_poller import PollSettings
 from xscl.service.document_bindings import DocumentBindings, NodeRow
 from xscl.service.subscription_change import SubscriptionChange
 from xscl.subscriptions.import_rows import ImportRow

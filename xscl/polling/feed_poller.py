@@ -32,7 +32,6 @@ from dataclasses import dataclass, field, replace
 from feeds.documents import Document
 from feeds.errors import FeedError
 from feeds.faultpoints import reached
-from feeds.formats.items import LEAVES
 from feeds.formats.parse import ParsedFeed, parse_feed
 from feeds.http.addresses import Resolve, resolve
 from feeds.http.fetch import (
@@ -47,128 +46,20 @@ from feeds.http.fetch import (
     fetch,
 )
 from feeds.spool import Spool
-from xscl.engine.facade import Engine
-from xscl.language.names import EVERYTHING
 from xscl.polling import lifecycle
-from xscl.polling.byte_budget import ByteBudget
 from xscl.polling.domain_limiter import DomainLimiter
-from xscl.polling.feed import EVERY, Feed, FeedsError, Headers, lateness_of, public, shown
-from xscl.polling.feed_admission import FeedRequest
+from xscl.polling.feed import Feed, FeedsError, public, shown
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.polling.hubs import Hubs, unlease
 from xscl.polling.new_items import by_time, new_items, parts
 from xscl.polling.poll_history import DEFERRED, LONGEST, OK, UNCHANGED, PollRecord
 from xscl.polling.websub_callbacks import HubCallbacks
 
-# -- Streams -------------------------------------------------------------------------------
-
-
-def follow(engine: Engine, feeds: FeedRepository, wanted: FeedRequest) -> tuple[Feed, list[str]]:
-    """Follow a feed; return it, and its streams whose lateness could not be raised.
-
-    The lateness of items is the time of two polls, at least one hour.  It must be set
-    before a subscription reads the stream; `prepare` repairs a kill between the two
-    steps.  Raises FeedsError if the feed is followed already or a name is invalid.
-    """
-    feed = feeds.add(wanted)
-    return feed, allow_late(engine, [feed])
-
-
-def try_first(feeds: FeedRepository, feed: Feed, fetching: PollSettings) -> None:
-    """Ask a feed that was added, where nobody polls; raises FeedsError if the answer is no feed."""
-    answer = asyncio.run(_Requests(feeds, fetching).ask(feed))
-    try:
-        lifecycle.refuse_no_feed(answer.after)
-    except FeedsError:
-        feeds.remove(feed)
-        raise
-
-
-@dataclass(frozen=True, slots=True)
-class FeedChange:
-    """Changes of a feed: None leaves a field, tags and headers are replaced as a whole.
-
-    `revive` resumes the polls of a feed that is gone.
-    """
-
-    tags: Sequence[str] | None = None
-    every: int | None = None
-    headers: Headers | None = None
-    revive: bool = False
-
-
-def edit(
-    engine: Engine, feeds: FeedRepository, feed: Feed, change: FeedChange, now: int
-) -> tuple[Feed, list[str]]:
-    """Change a feed; return it, and streams as `follow` does."""
-    tags, headers = change.tags, change.headers
-    changed = replace(
-        feed,
-        tags=feed.tags if tags is None else tuple(dict.fromkeys(feed.owner + t for t in tags)),
-        every=feed.every if change.every is None else change.every,
-        headers=feed.headers if headers is None else headers,
-        header_names=feed.header_names if headers is None else tuple(name for name, _ in headers),
-        given_for=feed.given_for if headers is None else feed.url if headers else "",
-        gone=feed.gone and not change.revive,
-        next_poll=now if change.revive or lifecycle.secret_lost(feed) else feed.next_poll,
-    )
-    feeds.edit(changed)
-    return changed, allow_late(engine, [changed])
-
-
-def prepare(engine: Engine) -> None:
-    """Set the lateness and attributes of item streams before a subscription reads them.
-
-    The stream of all items gets them before the first feed; the others have them since their feeds
-    were followed, unless the process was killed at that moment.
-    """
-    with FeedRepository(engine) as feeds:
-        needed = _needed(feeds)
-    engine.host.catalog.raise_lateness(
-        {**needed, EVERYTHING: max(lateness_of(EVERY), needed.get(EVERYTHING, 0))}, _ATTRIBUTES
-    )
-
-
-def allow_late(engine: Engine, feeds: Iterable[Feed]) -> list[str]:
-    """Raise the lateness of the feeds' streams as they need, and return those that could not be.
-
-    A stream's lateness is fixed as soon as a subscription reads it.
-    """
-    return engine.host.catalog.raise_lateness(_needed(feeds), _ATTRIBUTES)
-
-
-def late_items(stream: str) -> str:
-    """Return the warning about a stream whose lateness could not be raised."""
-    return (
-        f"subscriptions to {stream!r} may miss older items of this feed: their allowance for late"
-        " items was fixed when they were made; follow feeds before you subscribe to their streams"
-    )
-
-
-def _needed(feeds: Iterable[Feed]) -> dict[str, int]:
-    """Return the lateness that each stream needs."""
-    needed: dict[str, int] = {}
-    for feed in feeds:
-        for name in feed.streams:
-            needed[name] = max(feed.lateness, needed.get(name, 0))
-    return needed
-
-
-# -- Polling -------------------------------------------------------------------------------
-
-_ATTRIBUTES = dict.fromkeys(LEAVES, str)  # of items, as languages of events read them
-
 AT_ONCE = 64
 """Domains that are asked at the same time; one domain is asked one thing at a time."""
 
 WAITING = 64
 """Feeds that may wait for a domain's slot besides these."""
-
-IN_FLIGHT = 256_000_000
-"""Bytes of answers that are fetched and parsed at once; who has not begun to ask waits then."""
-
-USUAL = 1_000_000
-"""What a request counts as until its answer is there, so that slow servers hold nobody up."""
 
 ROUND = 64_000_000
 """Bytes of answers after which polls of one round are taken to the spool before all have ended."""
@@ -220,6 +111,16 @@ class PollOutcome:
     new: int = 0
     held_until: int | None = None
     asked: bool = True
+
+
+def try_first(feeds: FeedRepository, feed: Feed, fetching: PollSettings) -> None:
+    """Ask a feed that was added, where nobody polls; raises FeedsError if the answer is no feed."""
+    answer = asyncio.run(_Requests(feeds, fetching).ask(feed))
+    try:
+        lifecycle.refuse_no_feed(answer.after)
+    except FeedsError:
+        feeds.remove(feed)
+        raise
 
 
 def poll_now(
@@ -366,7 +267,6 @@ class _Requests:
     fetching: PollSettings
     busy: set[str] = field(default_factory=set)
     claimed: set[str] = field(default_factory=set)
-    budget: ByteBudget = field(default_factory=lambda: ByteBudget(IN_FLIGHT))
     domains: DomainLimiter = field(init=False)
     settings: FetchSettings = field(init=False)
 
@@ -430,13 +330,11 @@ class _Requests:
         if (lost := lifecycle.secret_lost(feed)) is not None:
             return lost, None
         try:
-            async with self.budget.reserve(USUAL) as add:
-                outcome = await fetch(feed.request, now=now, settings=self.settings)
-                if not isinstance(outcome, Fetched):
-                    return outcome, None
-                add(len(outcome.body))
-                loop = asyncio.get_running_loop()
-                return outcome, await loop.run_in_executor(_readers(), _parse, outcome, now)
+            outcome = await fetch(feed.request, now=now, settings=self.settings)
+            if not isinstance(outcome, Fetched):
+                return outcome, None
+            loop = asyncio.get_running_loop()
+            return outcome, await loop.run_in_executor(_readers(), _parse, outcome, now)
         except FeedError as error:
             return Failed(error.reason_code, f"the feed cannot be read: {error}"), None
         except Exception as error:  # one feed must not stop the others, whatever it does

@@ -55,7 +55,8 @@ from xscl.ingestion.pipeline import Consumer, PipelineError
 from xscl.ingestion.quarantine import BatchAttempts
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import NAME, secrets_in
-from xscl.polling.feed_poller import PollSettings, keep_polling, poll_now, prepare
+from xscl.polling.feed_commands import prepare
+from xscl.polling.feed_poller import PollSettings, keep_polling, poll_now
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.polling.stored_feeds import heard_until
 from xscl.polling.websub_callbacks import HubCallbacks

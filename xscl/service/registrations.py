@@ -33,7 +33,7 @@ from xscl.errors import StoreError, XsclError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.credentials import ADDRESSES, NAME, Credentials, secrets_in
 from xscl.polling.feed import HIDDEN, Feed, site_of, split_user, title_of
-from xscl.polling.feed_poller import allow_late, prepare
+from xscl.polling.feed_commands import allow_late, prepare
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.service.name_bounds import unfit_names
 from xscl.store.queries.registrations import StoredRow, expect_types, insert_missing

@@ -19,7 +19,7 @@ from tests.xscl.commandline import called
 from tests.xscl.planning.test_event_queries import CUTS, FLAT, flat
 from xscl.engine.facade import Engine
 from xscl.errors import QueryError, StreamInUse
-from xscl.polling.feed_poller import prepare
+from xscl.polling.feed_commands import prepare
 from xscl.subscriptions.match import EventMatch
 
 QUERIES = {

@@ -17,7 +17,8 @@ from tests.waiting import PATIENCE
 from xscl.engine.facade import Engine
 from xscl.polling.feed import Feed
 from xscl.polling.feed_admission import FeedRequest
-from xscl.polling.feed_poller import PollOutcome, PollSettings, follow, poll_now
+from xscl.polling.feed_commands import follow
+from xscl.polling.feed_poller import PollOutcome, PollSettings, poll_now
 from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row
 
 HOUR = 3_600_000_000

@@ -18,14 +18,8 @@ from xscl.errors import StreamInUse
 from xscl.language.names import EVERYTHING
 from xscl.polling.feed import Feed, FeedsError, feed_key, public
 from xscl.polling.feed_admission import FeedRequest
-from xscl.polling.feed_poller import (
-    PollSettings,
-    allow_late,
-    follow,
-    keep_polling,
-    poll_now,
-    prepare,
-)
+from xscl.polling.feed_commands import allow_late, follow, prepare
+from xscl.polling.feed_poller import PollSettings, keep_polling, poll_now
 from xscl.polling.feed_repository import FeedRepository
 from xscl.polling.new_items import VERSIONS, ItemVersion, item_hash, new_items
 

@@ -31,9 +31,9 @@ from tests.xscl.polling.scripted import (
 from xscl.engine.facade import Engine
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
-from xscl.polling.byte_budget import ByteBudget
 from xscl.polling.feed import Feed
-from xscl.polling.feed_poller import keep_polling, poll_now, prepare
+from xscl.polling.feed_commands import prepare
+from xscl.polling.feed_poller import keep_polling, poll_now
 from xscl.polling.feed_repository import FeedRepository
 from xscl.polling.new_items import NewItems, by_time, parts
 
@@ -288,32 +288,6 @@ def test_answers_without_items_do_not_wait_for_the_end_of_the_round(
         assert [feed.key for feed in place.feeds.due(place.clock.now)] == [asked[4].key]
 
 
-def test_without_room_feeds_are_asked_one_after_the_other(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("xscl.polling.feed_poller.IN_FLIGHT", 1)
-    running, most = 0, 0
-
-    def counted(answer: bytes) -> Talk:
-        async def talk(writer: asyncio.StreamWriter) -> None:
-            nonlocal running, most
-            running += 1
-            most = max(most, running)
-            await asyncio.sleep(0.02)
-            running -= 1
-            writer.write(answer)
-            await writer.drain()
-
-        return talk
-
-    with placed(tmp_path, server) as place:
-        for number, host in enumerate(HOSTS):
-            server.says(f"/{number}", counted(reply(body([(f"n{number} word", number)]))))
-            place.follow(f"http://{host}:{server.port}/{number}")
-        assert [polled.new for polled in place.poll()] == [1, 1, 1, 1]
-    assert most == 1
-
-
 def test_a_feed_that_is_named_twice_is_polled_once(tmp_path: Path, server: Server) -> None:
     server.says("/f", reply(body([("one word", 1)])))
     with placed(tmp_path, server) as place:
@@ -360,33 +334,3 @@ def test_parts_are_bounded_and_complete(monkeypatch: pytest.MonkeyPatch) -> None
     assert [len(part) for part in cut] == [3, 1, 1, 2, 2]
     assert [each for part in cut for each in part] == documents
     assert list(parts([])) == []
-
-
-# -- Byte budget ---------------------------------------------------------------------------
-
-
-def test_only_a_request_that_has_not_begun_waits_for_the_budget() -> None:
-    inside, most = 0, 0
-
-    async def answer(budget: ByteBudget, size: int, order: list[int]) -> None:
-        nonlocal inside, most
-        async with budget.reserve(1) as add:
-            inside += 1
-            await asyncio.sleep(0)
-            add(size - 1)
-            order.append(size)
-            inside += size - 1
-            most = max(most, inside)
-            await asyncio.sleep(0)
-            inside -= size
-
-    async def run(budget: ByteBudget, sizes: Sequence[int]) -> list[int]:
-        order = list[int]()
-        await asyncio.gather(*(answer(budget, size, order) for size in sizes))
-        return order
-
-    assert sorted(asyncio.run(run(ByteBudget(3), [5] * 12))) == [5] * 12
-    assert most == 3 * 5
-    most = 0
-    asyncio.run(run(ByteBudget(1), [5, 7, 5]))
-    assert most == 7

@@ -33,7 +33,8 @@ from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
 from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed_admission import FeedRequest
-from xscl.polling.feed_poller import PollSettings, follow
+from xscl.polling.feed_commands import follow
+from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import FeedRepository
 from xscl.server.serve import ServeSettings, Service
 from xscl.service.accounts import Accounts, Quota

@@ -27,8 +27,8 @@ from xscl.polling.feed import (
     read_header,
 )
 from xscl.polling.feed_admission import FeedRequest
+from xscl.polling.feed_commands import FeedChange, allow_late, edit, follow, late_items
 from xscl.polling.feed_list import ImportLine, import_outlines, outlines_of
-from xscl.polling.feed_poller import FeedChange, allow_late, edit, follow, late_items
 from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row
 from xscl.polling.hub_lease import HubLease
 from xscl.polling.lifecycle import refuse_no_feed
