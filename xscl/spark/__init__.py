@@ -34,8 +34,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from xscl.errors import XsclError
-
 if TYPE_CHECKING:
     from xscl.spark.catalog import Catalog
     from xscl.spark.feed_items import items
@@ -60,22 +58,8 @@ _PLACES = {
 }
 
 
-_ENGINE = "push the rows of a micro-batch to xscl.Engine.push in foreachBatch"
-_REMOVED = {
-    "Consumption": f"xscl.spark.stream returns a query; or {_ENGINE}",
-    "consume": f"xscl.spark.stream evaluates a stream on executors; or {_ENGINE}",
-    "join": "xscl.spark.match evaluates a batch on executors; or collect it for xscl.Engine.push",
-    "register": "xscl.spark.stream writes matches to a sink, which other queries can read",
-}
-"""Names of version 0.2, and what replaces them."""
-
-
 def __getattr__(name: str) -> object:
     """Import a name on first use: Spark's tasks do not need all of them."""
-    if name in _REMOVED:
-        # No AttributeError: `from xscl.spark import` would not show its text.
-        # A traceback shows no hint.
-        raise XsclError(f"xscl.spark.{name} is no longer there: {_REMOVED[name]}")
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,20 +9,6 @@ MOST = 3
 """Columns by which an answer is counted at once."""
 VALUES = 20
 """Values of a column that are listed; a column with more in the rows shown is not suggested."""
-
-_TOKEN = re.compile(
-    r"""
-    (?P<nothing> \s+ | ; | --[^\n]* )
-  | (?P<comment> /\* )
-  | [eE]'(?:[^'\\]|\\.|'')*' | '[^']*' | "[^"]*"
-  | \$ (?P<tag> \w* ) \$ .*? \$ (?P=tag) \$
-  | \w+ | .
-    """,
-    re.DOTALL | re.VERBOSE,
-)
-"""A token of a statement that DuckDB has accepted, blanks and comments included."""
-_BRACKET = re.compile(r"/\*|\*/")
-"""A bracket of a comment; such comments nest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +63,8 @@ def narrowed(statement: str, column: str, value: str | None) -> str:
 
 
 def _inner(statement: str) -> str:
-    """Return a statement to stand in parentheses, without the comments and semicolons after it."""
-    at = end = 0
-    while found := _TOKEN.match(statement, at):
-        at = found.end()
-        if found["comment"]:
-            at = _end_of_comment(statement, at)
-        elif not found["nothing"]:
-            end = at
-    return f"\n{statement[:end].lstrip()}\n"
-
-
-def _end_of_comment(statement: str, begin: int) -> int:
-    """Return the end of a comment whose first bracket ends at `begin`."""
-    depth, end = 1, begin
-    while depth and (bracket := _BRACKET.search(statement, end)):
-        depth += 1 if bracket[0] == "/*" else -1
-        end = bracket.end()
-    return len(statement) if depth else end
+    """Return a statement to stand in parentheses: its last line may end with a comment."""
+    return "\n{}\n".format(statement.rstrip("; \t\r\n"))
 
 
 def _quoted(column: str) -> str:
