@@ -5,7 +5,7 @@ The two tables have equal columns; `outputs`, `places`, `reads`, `columns` and `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -78,6 +78,8 @@ def names_of(
     *,
     after: str = "",
     prefix: str = "",
+    part: str = "",
+    template: int = 0,
     language: str = "",
     reads: str = "",
     tag: str = "",
@@ -85,43 +87,26 @@ def names_of(
 ) -> list[str]:
     """Return the first names of an owner's subscriptions after one, in their order.
 
-    They begin with a prefix, and are of subscriptions in a language, with a tag, which read a
-    stream, as far as these are given.
+    They begin with a prefix and contain a part, in any capitals; they are of subscriptions of a
+    template, in a language, with a tag, which read a stream, as far as these are given.
     """
-    wanted = {"after": after, "prefix": prefix, "language": language, "reads": reads, "tag": tag}
-    return [row["name"] for row in _of(store, owner, "name", wanted, limit)]
-
-
-def subscriptions_of(
-    store: Store,
-    owner: int,
-    *,
-    after: str = "",
-    part: str = "",
-    template: int = 0,
-    tag: str = "",
-    limit: int,
-) -> list[dict[str, Any]]:
-    """Return an owner's first subscriptions after a name, in the order of names.
-
-    Their names contain a part, in any capitals, and they have a template and a tag, as far as these
-    are given.  Columns are number, name, query, language, publish and is_paused.
-    """
-    columns = "number, name, query, language, publish, until IS NOT NULL AS is_paused"
-    wanted = {"after": after, "part": part, "template": template, "tag": tag}
-    return list(_of(store, owner, columns, wanted, limit))
-
-
-def _of(
-    store: Store, owner: int, columns: str, wanted: Mapping[str, object], limit: int
-) -> Iterator[dict[str, Any]]:
+    wanted = {
+        "after": after,
+        "prefix": prefix,
+        "part": part,
+        "template": template,
+        "language": language,
+        "reads": reads,
+        "tag": tag,
+    }
     given = {name: value for name, value in wanted.items() if value}
     conditions = [own_condition("name", owner), *map(_FILTERS.__getitem__, given)]
-    return store.rows(
-        f"SELECT {columns} FROM state.subscription WHERE {' AND '.join(conditions)}"
+    rows = store.rows(
+        f"SELECT name FROM state.subscription WHERE {' AND '.join(conditions)}"
         " ORDER BY name LIMIT ?",
         [*given.values(), limit],
     )
+    return [row["name"] for row in rows]
 
 
 def count_of(store: Store, owner: int) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import takewhile
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Form, Query
@@ -33,7 +33,7 @@ from xscl.service.tags import (
     split_tags,
 )
 from xscl.store.queries.kept_matches import match_counts
-from xscl.store.queries.subscriptions import count_of, count_sharing, subscriptions_of
+from xscl.store.queries.subscriptions import count_of, count_sharing, names_of
 from xscl.store.queries.tags import tag_counts, tags_of
 from xscl.store.store import Store
 from xscl.time_format import duration
@@ -76,23 +76,9 @@ NONE_FOUND = MatchCounts()
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRow:
-    """A row of the list, with the counts of what was `found`.
+    """A row of the list: the API's view of a subscription, with the counts of what was `found`."""
 
-    `cost_share` is that of the time of the plan, from 0 to 1.
-    It `is_reading` while its history is read, `is_incomplete` if results were cut at their bound,
-    `is_refused` if this release refuses it.
-    """
-
-    name: str
-    query: str
-    language: str
-    publish: str | None
-    is_paused: bool
-    is_reading: bool
-    is_incomplete: bool
-    is_refused: bool
-    tags: tuple[str, ...]
-    cost_share: float
+    shown: subscriptions.Shown
     found: MatchCounts
 
     @property
@@ -103,11 +89,12 @@ class SubscriptionRow:
     @property
     def text(self) -> str:
         """The query without that comment."""
-        return "\n".join(self.query.splitlines()[len(self._comment) :]).strip()
+        return "\n".join(self.shown.query.splitlines()[len(self._comment) :]).strip()
 
     @property
     def _comment(self) -> list[str]:
-        return list(takewhile(lambda line: line.lstrip().startswith("--"), self.query.splitlines()))
+        lines = self.shown.query.splitlines()
+        return list(takewhile(lambda line: line.lstrip().startswith("--"), lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +145,7 @@ def listed(
         of_template=template,
         addresses=syndication.addresses_of_all(asked.app, asked.account),
         removed=subscriptions.removed_names(asked.app, asked.account),
-        next="/subscriptions?" + urlencode(query | {"after": rows[LIMIT - 1].name})
+        next="/subscriptions?" + urlencode(query | {"after": rows[LIMIT - 1].shown.name})
         if more
         else None,
     )
@@ -170,8 +157,7 @@ def _rows(
     """Return the number of the reader's subscriptions, their tags, and rows with one more."""
     app, account = asked.app, asked.account
     with app.reading() as store:
-        total = count_of(store, account.number)
-        rows = subscriptions_of(
+        names = names_of(
             store,
             account.number,
             after=account.qualify(after) if after else "",
@@ -180,30 +166,19 @@ def _rows(
             tag=tag,
             limit=LIMIT + 1,
         )
-        names = [row["name"] for row in rows]
+        known = [one for one in map(app.engine.subscription, names) if one is not None]
+        total, tags = count_of(store, account.number), tag_counts(store, account.number)
         tagged = tags_of(store, names)
-        tags = tag_counts(store, account.number)
-        counts = _counts(store, [row["number"] for row in rows], app.clock.now())
-    reading = app.engine.host.state.subscriptions.backfills
+        counts = _counts(store, [one.number for one in known], app.clock.now())
     shares = subscriptions.cost_shares(app, account, names)
-
-    def shown(row: Mapping[str, Any]) -> SubscriptionRow:
-        name, query, publish = row["name"], row["query"], row["publish"]
-        return SubscriptionRow(
-            name=account.named(name),
-            query=app.resolver.written(account, query) if row["language"] == XSCL else query,
-            language=row["language"],
-            publish=None if publish is None else account.own(publish),
-            is_paused=row["is_paused"],
-            is_reading=row["number"] in reading,
-            is_incomplete=app.engine.stopped(name) is not None,
-            is_refused=app.engine.host.refused(name) is not None,
-            tags=tagged[name],
-            cost_share=shares.get(name, 0.0),
-            found=counts.get(row["number"], NONE_FOUND),
+    rows = [
+        SubscriptionRow(
+            subscriptions.shown(app, account, one, tagged[one.name], shares),
+            counts.get(one.number, NONE_FOUND),
         )
-
-    return total, tags, [shown(row) for row in rows]
+        for one in known
+    ]
+    return total, tags, rows
 
 
 def _counts(store: Store, numbers: list[int], now: int) -> dict[int, MatchCounts]:
