@@ -1,108 +1,34 @@
 """Following feeds: what is new goes to the spool once, whatever happens in between."""
 
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from feeds.documents import Document
 from feeds.formats.parse import parse_feed
-from feeds.spool import Spool
-from tests.waiting import PATIENCE, eventually
+from tests.xscl.polling.scripted import HOUR, Place, Server, placed, reply, rss
 from xscl.engine.facade import Engine
 from xscl.errors import StreamInUse
 from xscl.language.names import EVERYTHING
-from xscl.polling.feed import Feed, FeedsError, feed_key, public
+from xscl.polling.feed import Feed, FeedsError
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_commands import allow_late, follow, prepare
-from xscl.polling.feed_poller import PollSettings, keep_polling, poll_now
 from xscl.polling.feed_repository import FeedRepository
 from xscl.polling.new_items import VERSIONS, ItemVersion, item_hash, new_items
-
-HOUR = 3_600_000_000
-
-
-def rss(*titles: str, extra: str = "") -> bytes:
-    items = "".join(f"<item><guid>{t.split()[0]}</guid><title>{t}</title></item>" for t in titles)
-    head = f"<title>Sample</title><link>http://sample.example/</link>{extra}"
-    return f'<rss version="2.0"><channel>{head}{items}</channel></rss>'.encode()
-
-
-@dataclass
-class Script:
-    """The server's answer to every request, and the requests that it received."""
-
-    status: int = 200
-    body: bytes = b""
-    headers: dict[str, str] = field(default_factory=dict)
-    asked: list[dict[str, str]] = field(default_factory=list)
-
-
-class Server(ThreadingHTTPServer):
-    script: Script
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        script = self.server.script
-        script.asked.append({name.lower(): value for name, value in self.headers.items()})
-        self.send_response(script.status)
-        for name, value in script.headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(script.body)))
-        self.end_headers()
-        self.wfile.write(script.body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Tests have no log."""
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server(("127.0.0.1", 0), Handler) as running:
-        running.daemon_threads = True
-        running.script = Script(body=rss("one", "two"))
-        thread = threading.Thread(target=running.serve_forever, args=(0.02,))
-        thread.start()
-        yield running
-        running.shutdown()
-        thread.join()
-
-
-@dataclass
-class Place:
-    """An engine with its feeds and a spool."""
-
-    engine: Engine
-    feeds: FeedRepository
-    spool: Spool
-    fetching: PollSettings
-
-    def poll(self) -> list[int]:
-        """Poll all feeds; how many items were new or changed in each."""
-        return [p.new for p in poll_now(self.feeds, self.spool, list(self.feeds), self.fetching)]
-
-    def spooled(self, after: int = 0) -> list[Document]:
-        return [d for n in self.spool.numbers(after) for d in self.spool.read(n)]
 
 
 @pytest.fixture
 def place(tmp_path: Path, server: Server) -> Iterator[Place]:
-    fetching = PollSettings((f"127.0.0.1:{server.server_port}",))
-    with Engine() as engine, FeedRepository(engine) as feeds, Spool(tmp_path / "spool") as spool:
-        yield Place(engine, feeds, spool, fetching)
+    with placed(tmp_path, server) as made:
+        yield made
 
 
 @pytest.fixture
 def feed(place: Place, server: Server) -> Feed:
-    url = f"http://127.0.0.1:{server.server_port}/feed"
-    return follow(place.engine, place.feeds, FeedRequest(url, stream="news", tags=("daily",)))[0]
+    server.says("/feed", reply(rss("one", "two")))
+    return place.follow(server.url("/feed"), stream="news", tags=("daily",))
 
 
 # -- The table of feeds --------------------------------------------------------------------
@@ -163,27 +89,10 @@ def test_found_by_address_key_or_stream(place: Place) -> None:
         place.feeds["nix"]
 
 
-def test_no_secret_of_the_address_is_shown() -> None:
-    url = "https://ann:pass@a.example:8443/f?token=secret"
-    feed = Feed(feed_key(url), url, "s", (), 60, 0)
-    assert feed.key.startswith("a.example-")
-    assert feed.shown_url == "https://a.example:8443/f?token=***"
-    assert public(feed.url) == "https://a.example:8443/f"
-    assert feed.request.url == url
-
-
 # -- What is new ---------------------------------------------------------------------------
 
 
 FEED = Feed("k", "http://a.example/", "s", (), 60, 0)
-
-
-def test_all_is_new_at_first_and_nothing_the_second_time() -> None:
-    first = new_items(FEED, parse_feed(rss("one", "two"), seen_at=1).items, {}, 1)
-    assert [d.id for d in first.documents] == ["k#two", "k#one"]  # feeds begin with the newest
-    assert all(d.history and d.streams == ("s", EVERYTHING) for d in first.documents)
-    again = new_items(FEED, parse_feed(rss("one", "two"), seen_at=2).items, dict(first.items), 2)
-    assert (again.documents, again.items) == ((), ())
 
 
 def test_a_changed_item_is_passed_on_a_bounded_number_of_times() -> None:
@@ -209,105 +118,47 @@ def test_dates_do_not_make_a_version() -> None:
 # -- Polling -------------------------------------------------------------------------------
 
 
+def polled(place: Place) -> list[int]:
+    """Poll all feeds; how many items were new or changed in each."""
+    return [outcome.new for outcome in place.poll()]
+
+
 def test_the_first_poll_is_history_and_the_next_brings_what_is_new(
     place: Place, feed: Feed, server: Server
 ) -> None:
-    assert place.poll() == [2]
-    assert [d.history for d in place.spooled()] == [True, True]
-    server.script.body = rss("three", "one", "two changed")
-    assert place.poll() == [2]
-    later = place.spooled(after=1)
-    assert sorted(d.id for d in later) == [f"{feed.key}#three", f"{feed.key}#two"]
-    assert not any(d.history for d in later)
-    assert place.poll() == [0]
+    assert polled(place) == [2]
+    server.says("/feed", reply(rss("three", "one", "two changed")))
+    assert polled(place) == [2]
+    found = [(one.id.partition("#")[2], one.history) for one in place.spooled(feed)]
+    assert found[:2] == [("two", True), ("one", True)]  # feeds begin with the newest
+    assert sorted(found[2:]) == [("three", False), ("two", False)]
+    assert polled(place) == [0]
     assert place.spool.latest() == 2
-
-
-def test_validators_go_back_byte_for_byte(place: Place, feed: Feed, server: Server) -> None:
-    server.script.headers = {"ETag": 'W/"x-1"', "Last-Modified": "Mon, 06 May 2024 06:00:00 GMT"}
-    place.poll()
-    server.script.status, server.script.body = 304, b""
-    assert place.poll() == [0]
-    assert server.script.asked[1]["if-none-match"] == 'W/"x-1"'
-    assert server.script.asked[1]["if-modified-since"] == "Mon, 06 May 2024 06:00:00 GMT"
-    assert place.feeds[feed.key].state == "ok"
-    assert place.feeds[feed.key].unchanged == 1
-
-
-def test_errors_are_kept_and_go_away(place: Place, feed: Feed, server: Server) -> None:
-    server.script.status = 500
-    place.poll()
-    failing = place.feeds[feed.key]
-    assert (failing.state, failing.failures) == ("failing", 1)
-    assert failing.error == "the server answered 500 Internal Server Error"
-    server.script.status, server.script.body = 200, b"<rss><channel>"
-    place.poll()
-    assert str(place.feeds[feed.key].error).startswith("the feed cannot be read: ")
-    assert place.feeds[feed.key].next_poll > failing.next_poll
-    server.script.body = rss("one")
-    assert place.poll() == [1]
-    assert place.spooled()[0].history
-    assert (place.feeds[feed.key].state, place.feeds[feed.key].failures) == ("ok", 0)
-
-
-def test_a_page_that_names_no_feed_that_is_one_says_so(
-    place: Place, feed: Feed, server: Server
-) -> None:
-    link = '<link rel="alternate" type="application/rss+xml" href="/real.rss">'
-    server.script.body = f"<!DOCTYPE html><html><head>{link}</head></html>".encode()
-    place.poll()
-    assert str(place.feeds[feed.key].error).endswith("/real.rss")
-    assert place.feeds[feed.key].url == feed.url
-    assert len(server.script.asked) == 2
-
-
-def test_a_feed_that_is_gone_is_not_due_again(place: Place, feed: Feed, server: Server) -> None:
-    server.script.status = 410
-    place.poll()
-    assert place.feeds[feed.key].state == "gone"
-    assert place.feeds.due(1 << 62) == []
 
 
 def test_a_private_address_is_refused_which_is_no_failure_of_the_feed(
     place: Place, feed: Feed, server: Server
 ) -> None:
-    place.fetching = PollSettings()
+    allowed, place.fetching = place.fetching, replace(place.fetching, allow_addresses=())
     for _ in range(3):
         place.poll()
     refused = place.feeds[feed.key]
     assert (refused.state, refused.failures, refused.failing_since) == ("refused", 0, None)
-    assert str(refused.error).endswith(
-        f"; --allow-address 127.0.0.1:{server.server_port} allows it"
-    )
-    assert refused.polled is not None
-    assert refused.next_poll - refused.polled < 2 * HOUR
-    assert server.script.asked == []
-    place.fetching = PollSettings((f"127.0.0.1:{server.server_port}",))
+    assert str(refused.error).endswith(f"; --allow-address {server.address} allows it")
+    assert refused.next_poll - place.clock.now < 2 * HOUR
+    assert server.asked == []
+    place.fetching = allowed
     place.poll()
     assert place.feeds[feed.key].state == "ok"
 
 
-def test_a_redirect_to_a_private_address_is_a_failure(
-    place: Place, feed: Feed, server: Server
-) -> None:
-    server.script.status = 302
-    server.script.headers = {"Location": "http://127.0.0.2:80/"}
-    place.poll()
-    failing = place.feeds[feed.key]
-    assert (failing.state, failing.failures, failing.code) == ("failing", 1, "url_private")
-
-
 def test_the_feeds_wish_for_rest_is_heard(place: Place, feed: Feed, server: Server) -> None:
-    server.script.body = rss("one", extra="<ttl>300</ttl>")
+    server.says("/feed", reply(rss("one", head="<ttl>300</ttl>")))
     place.poll()
-    polled = place.feeds[feed.key]
-    assert polled.polled is not None
-    assert polled.next_poll - polled.polled >= 5 * HOUR
+    assert place.feeds[feed.key].next_poll - place.clock.now >= 5 * HOUR
     place.fetching = replace(place.fetching, quick=True)
     place.poll()
-    polled = place.feeds[feed.key]
-    assert polled.polled is not None
-    assert polled.next_poll - polled.polled == HOUR
+    assert place.feeds[feed.key].next_poll - place.clock.now == HOUR
 
 
 def test_what_was_appended_but_not_recorded_is_not_appended_again(
@@ -318,9 +169,9 @@ def test_what_was_appended_but_not_recorded_is_not_appended_again(
     with FeedRepository(place.engine, place.spool.directory) as reopened:
         assert len(reopened.items_of([feed.key])[feed.key]) == 2
         assert reopened[feed.key].polls == 1
-    server.script.body = rss("three", "one", "two")
-    assert place.poll() == [1]
-    assert not place.spooled(after=1)[0].history
+    server.says("/feed", reply(rss("three", "one", "two")))
+    assert polled(place) == [1]
+    assert not place.spooled(feed)[-1].history
 
 
 def test_what_was_not_recorded_waits_for_who_writes_the_tables(place: Place, feed: Feed) -> None:
@@ -347,26 +198,7 @@ def test_a_feed_added_again_brings_nothing_twice(place: Place, feed: Feed) -> No
     place.feeds.remove(feed)
     assert list(place.feeds) == []
     place.feeds.add(FeedRequest(feed.url))
-    assert place.poll() == [0]
-
-
-def test_polling_goes_on_until_it_is_stopped(place: Place, feed: Feed, server: Server) -> None:
-    stopping, failures = threading.Event(), []
-
-    def poll() -> None:
-        try:
-            keep_polling(place.feeds, place.spool, place.fetching, stopping)
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=poll)
-    thread.start()
-    eventually(lambda: place.spool.latest() or failures)
-    stopping.set()
-    thread.join(PATIENCE)
-    assert not thread.is_alive()
-    assert failures == []
-    assert len(server.script.asked) == 1
+    assert polled(place) == [0]
 
 
 # -- Lateness ------------------------------------------------------------------------------

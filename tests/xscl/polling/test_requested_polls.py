@@ -12,6 +12,7 @@ from tests.xscl.polling.scripted import HOUR, Place, Server, Talk, placed, reply
 from xscl.polling import hubs
 from xscl.polling.feed import Feed
 from xscl.polling.feed_repository import FeedRepository
+from xscl.polling.hub_lease import HubLease
 
 MINUTE = 60_000_000
 
@@ -29,7 +30,7 @@ def by_a_person(feeds: FeedRepository, feed: Feed, now: int) -> object:
 
 
 def by_a_hub(feeds: FeedRepository, feed: Feed, now: int) -> None:
-    hubs.delivered(feeds, [feed.key], [feed.key], now)
+    hubs.delivered(feeds, HubLease(feed.key, "", "", "", 0, 0), now)
 
 
 def requesting(place: Place, feed: Feed, request: Request, then: bytes) -> Talk:
