@@ -3,7 +3,7 @@
 A command parses arguments, calls use cases of a `Service`, and prints.  `LocalService` and
 `RemoteService` have the same methods with the same results and errors; mypy checks each call
 against both.  What HTTP routes and `LocalService` share are functions of the packages below, such
-as `xscl.polling.feed_poller.edit`.
+as `xscl.polling.feed_commands.edit`.
 """
 
 from __future__ import annotations
