@@ -1,15 +1,12 @@
-"""A report on the fields of items that feedparser reads otherwise, over folders of feeds.
-
-    python -m tests.feeds.against_feedparser FOLDER...
+"""The fields of items that feedparser reads otherwise.
 
 Entries are compared in their order, field by field, as text without HTML and with single blanks.
-Most differences have a reason (`REASONS`); the others are printed one by one.
+Most differences have a reason (`REASONS`).
 """
 
 from __future__ import annotations
 
 import io
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -200,25 +197,3 @@ def feeds_in(folders: Iterable[Path]) -> list[Path]:
     """The files of feeds in folders and below."""
     endings = {".xml", ".rdf", ".json", ".rss", ".atom"}
     return sorted(f for each in folders for f in each.rglob("*") if f.suffix in endings)
-
-
-def main(folders: Iterable[str]) -> None:
-    """Print the differences without a reason, the reasons of the others, and what is equal."""
-    equal: Counter[str] = Counter()
-    found = [
-        one
-        for file in feeds_in(map(Path, folders))
-        for one in differences(str(file), file.read_bytes(), equal)
-    ]
-    for one in found:
-        if not one.reason:
-            print(f"{one.file}#{one.number}\t{one.field}\t{one.ours[:150]!r}\t{one.theirs[:150]!r}")
-    reasons = Counter((one.field, one.reason) for one in found)
-    for (field, reason), count in sorted(reasons.items()):
-        print(f"{field:12}{count:6}  {reason or 'see above'}")
-    for field in FIELDS:
-        print(f"{field:12}{equal[field]:6}  equal")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
