@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -106,6 +107,10 @@ def numbers(engine: xscl.Engine) -> list[str]:
     return [str(id) for id in found["id"].to_pylist()]
 
 
+Change: TypeAlias = Callable[[DataDirectory, DataDirectory], None]
+"""A change of the directory of today, given that of yesterday, too."""
+
+
 def without_the_logs(yesterday: DataDirectory, today: DataDirectory) -> None:
     """Copy one file, and delete what does not seem to belong to it."""
     shutil.copy(yesterday.database, today.database)
@@ -122,35 +127,50 @@ def all_but_the_count(yesterday: DataDirectory, today: DataDirectory) -> None:
             shutil.copy(path, today.path)
 
 
-@pytest.mark.parametrize("copy", [without_the_logs, all_but_the_count])
-def test_the_database_of_yesterday_beside_the_spool_of_today(
-    yesterday: DataDirectory,
-    today: DataDirectory,
-    copy: Callable[[DataDirectory, DataDirectory], None],
+def without(*names: str) -> Change:
+    """Delete files of today: of the database, its log, its count, its segments."""
+
+    def delete(yesterday: DataDirectory, today: DataDirectory) -> None:
+        places = {
+            "database": [today.database],
+            "log": [log_path(today.database)],
+            "count": [lock_path(today.database)],
+            "segments": list(today.spool.glob("*.arrow*")),
+        }
+        for name in names:
+            for path in places[name]:
+                path.unlink(missing_ok=True)
+
+    return delete
+
+
+CHANGES: dict[str, tuple[Change, str]] = {
+    "the file of yesterday alone": (without_the_logs, "are missing"),
+    "all of yesterday but the count": (all_but_the_count, "are missing"),
+    "no log": (without("log"), f"the last {TODAY} are missing"),
+    "no log and no count": (
+        without("log", "count"),
+        f"it has consumed the spool up to segment {YESTERDAY}",
+    ),
+    "no database": (without("database"), "the file is missing or empty"),
+    "no files": (without("database", "log", "count"), "the file and its mark are missing"),
+    "no files and no segments": (
+        without("database", "log", "count", "segments"),
+        "the file and its mark are missing",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_directory_of_today_that_lacks_something(
+    yesterday: DataDirectory, today: DataDirectory, name: str
 ) -> None:
-    copy(yesterday, today)
-    is_told(today, "are missing")
+    change, said = CHANGES[name]
+    change(yesterday, today)
+    is_told(today, said)
     is_told_by_doctor(today)
-    is_accepted(today, YESTERDAY + TODAY)
-
-
-def test_one_file_of_yesterday_beside_the_logs_of_today(
-    yesterday: DataDirectory, today: DataDirectory
-) -> None:
-    """It is refused, unless the logs have all that has come since then."""
-    shutil.copy(yesterday.database, today.database)
-    if called("subscriptions", "--data", str(today.path)).exit_code:
-        is_told(today, "are missing")
-    else:
-        with xscl.Engine(today.database) as engine:
-            assert len(numbers(engine)) == 3 * (YESTERDAY + TODAY)
-
-
-def test_deleted_logs_beside_a_killed_store(today: DataDirectory) -> None:
-    log_path(today.database).unlink(missing_ok=True)
-    is_told(today, f"the last {TODAY} are missing")
-    is_told_by_doctor(today)
-    is_accepted(today, YESTERDAY + TODAY)
+    if today.database.exists():
+        is_accepted(today, YESTERDAY + TODAY)
 
 
 def test_an_older_file_beside_the_logs_of_today(yesterday: DataDirectory, tmp_path: Path) -> None:
@@ -165,40 +185,6 @@ def test_an_older_file_beside_the_logs_of_today(yesterday: DataDirectory, tmp_pa
     is_told(today, "it is an older copy, beside a newer log")
     is_told_by_doctor(today)
     is_accepted(today, YESTERDAY + 2)
-
-
-def test_deleted_logs_and_count(today: DataDirectory) -> None:
-    """Nothing but the note in the spool says that there was more."""
-    for path in (log_path(today.database), lock_path(today.database)):
-        path.unlink(missing_ok=True)
-    is_told(today, f"it has consumed the spool up to segment {YESTERDAY}")
-    is_told_by_doctor(today)
-    is_accepted(today, YESTERDAY + TODAY)
-
-
-@pytest.mark.parametrize("has_segments", [True, False])
-def test_deleted_files_beside_an_emptied_spool(today: DataDirectory, has_segments: bool) -> None:
-    for path in files_of(today):
-        path.unlink()
-    if not has_segments:
-        for path in today.spool.glob("*.arrow*"):
-            path.unlink()
-    is_told(today, "the file and its mark are missing")
-    is_told_by_doctor(today)
-
-
-def test_a_deleted_database(today: DataDirectory) -> None:
-    today.database.unlink()
-    is_told(today, "the file is missing or empty")
-    is_told_by_doctor(today)
-
-
-def test_deleted_files_of_the_database(today: DataDirectory) -> None:
-    """Nothing but the spool says that there was a store."""
-    for path in files_of(today):
-        path.unlink()
-    is_told(today, "are missing", str(today.spool))
-    is_told_by_doctor(today)
 
 
 def all_files(yesterday: DataDirectory, today: DataDirectory) -> None:
