@@ -1061,8 +1061,8 @@ _DURABLE_STORE = (
     Fault(
         "a mirror misses changed rows",
         "xscl/store/queries/mirrors.py",
-        "if asked <= columns and self._changed[name] <= mirror.commits <= commits:",
-        "if asked <= columns and mirror.commits <= commits:",
+        "if mirror is not None and self._changed[name] <= mirror.commits <= commits:",
+        "if mirror is not None and mirror.commits <= commits:",
         ("tests/xscl/store/queries/test_mirrors.py::test_a_mirror_has_what_the_table_has",),
     ),
     Fault(

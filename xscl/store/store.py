@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
@@ -242,17 +242,14 @@ class Store:
             assert self._chunks is not None
             yield self._chunks
 
-    def mirror(self, table: str, columns: Collection[str] | None = None) -> pa.Table:
-        """Return a table `state.*` or a relation in Arrow, with the types that users see.
-
-        Of a table only the `columns` are read, if these are given; all others are null.
-        """
+    def mirror(self, table: str) -> pa.Table:
+        """Return a table `state.*` or a relation in Arrow, with the types that users see."""
         name = table.removeprefix("state.")
         if name in RELATIONS:
             return self.scan(name)
         with self._reading_chunks():
             mirrors = self._new_mirrors() if self._is_within else self._mirrors
-            return mirrors.table(self._raw, name, columns)
+            return mirrors.table(self._raw, name)
 
     def _new_mirrors(self) -> Mirrors:
         return Mirrors(self._database.changed, self._database.removed)
@@ -261,16 +258,14 @@ class Store:
         self,
         *names: str,
         lent: Mapping[str, pa.Table] = MappingProxyType({}),
-        columns: Collection[str] | None = None,
     ) -> duckdb.DuckDBPyConnection:
         """Return a connection of DuckDB with tables and relations as `state.NAME`, of one commit.
 
-        Those that are `lent` are there, too.  If `columns` are given, all others of tables are
-        null.  The caller closes it.
+        Those that are `lent` are there, too.  The caller closes it.
         """
         tables = dict(lent)
         with self.reading():
-            tables |= {name: self.mirror(name, columns) for name in names}
+            tables |= {name: self.mirror(name) for name in names}
         return self._analysis.connect(tables)
 
     def _raw(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

@@ -6,14 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
 from xscl.store.store import Store
 
-_WORD = re.compile(r"\w+")
 _OF_STATE = re.compile(r'\bstate"?\s*\.\s*"?(\w+)')
 
 
@@ -23,17 +21,10 @@ def tables_of(query: str) -> frozenset[str]:
     return frozenset(_OF_STATE.findall(query))
 
 
-@lru_cache(100)
-def words(*queries: str) -> frozenset[str]:
-    """Return the words of queries, which have the names of all columns that they read."""
-    return frozenset(chain.from_iterable(map(_WORD.findall, queries)))
-
-
 def answers(store: Store, queries: Mapping[str, str]) -> dict[str, pa.Table]:
     """Return the answers of queries over stored tables, as of one commit."""
-    asked = queries.values()
-    tables = frozenset().union(*map(tables_of, asked))
-    with closing(store.duck(*tables, columns=words(*asked))) as connection:
+    tables = frozenset().union(*map(tables_of, queries.values()))
+    with closing(store.duck(*tables)) as connection:
         return {name: connection.sql(query).to_arrow_table() for name, query in queries.items()}
 
 
@@ -47,7 +38,7 @@ def analysed(
 
     Tables in memory are `lent` to it by their names.
     """
-    with closing(store.duck(*tables_of(query), columns=words(query))) as connection:
+    with closing(store.duck(*tables_of(query))) as connection:
         for name, table in (lent or {}).items():
             connection.register(name, table)
         answer = connection.execute(query, list(parameters))

@@ -9,7 +9,7 @@ no mirror misses a change.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import duckdb
@@ -20,7 +20,7 @@ from xscl.store.chunks import Execute
 from xscl.store.queries.tables import TABLES, column_of, named, schema_of
 
 MOST_BYTES = 256 << 20
-"""Bytes of the mirrors of a table that are kept."""
+"""Bytes of a mirror that is kept."""
 _NUMBER = "rowid"  # the column of a mirror with the internal numbers of rows
 _PARTS = 64  # of a mirror, after which they become one
 _SETTINGS = (
@@ -32,7 +32,7 @@ _SETTINGS = (
 
 
 class Mirror(NamedTuple):
-    """Columns of a table as of a commit, after the internal numbers of its rows."""
+    """The rows of a table as of a commit, after their internal numbers."""
 
     rows: pa.Table
     commits: int
@@ -48,62 +48,33 @@ class Mirrors:
     def __init__(self, changed: Mapping[str, int], removed: Mapping[str, int]) -> None:
         self._changed = changed
         self._removed = removed
-        self._kept: dict[str, dict[frozenset[str], Mirror]] = {}  # the last one was used last
+        self._kept: dict[str, Mirror] = {}
         self._mutex = threading.Lock()
 
-    def table(
-        self, execute: Execute, name: str, columns: Collection[str] | None = None
-    ) -> pa.Table:
-        """Return the rows of a table that a snapshot has; `execute` reads it.
-
-        Only the `columns` are read, if these are given; all others are null.
-        """
-        schema = TABLES[name]
-        asked = frozenset(one for one in schema.names if columns is None or one in columns)
+    def table(self, execute: Execute, name: str) -> pa.Table:
+        """Return the rows of a table that a snapshot has; `execute` reads it."""
         ((commits,),) = execute("SELECT commits FROM state.progress", ())
-        kept = self._kept_for(name, asked, commits)
+        kept = self._kept_for(name, commits)
         if self._removed.get(name, 0) > kept.commits:
             kept = _left(execute, name, kept)
         found = _read(execute, name, kept, commits)
         self._keep(name, found)
-        rows = found.rows
-        if len(asked) == len(schema):
-            return rows.drop_columns(_NUMBER)
-        zeros = pa.py_buffer(np.zeros(8 * (rows.num_rows + 1), np.uint8))
-        arrays = (
-            rows[one.name] if one.name in asked else _nulls(one.type, rows.num_rows, zeros)
-            for one in schema
-        )
-        return pa.table(list(arrays), schema=schema)
+        return found.rows.drop_columns(_NUMBER)
 
-    def _kept_for(self, name: str, asked: frozenset[str], commits: int) -> Mirror:
-        """Return the best mirror for some columns."""
+    def _kept_for(self, name: str, commits: int) -> Mirror:
+        """Return the kept mirror of a table, an empty one if it does not fit the snapshot."""
         with self._mutex:
-            for columns, mirror in self._kept.get(name, {}).items():
-                if asked <= columns and self._changed[name] <= mirror.commits <= commits:
-                    return mirror
-        fields = [one for one in TABLES[name] if one.name in asked]
-        return Mirror(pa.schema([(_NUMBER, pa.int64()), *fields]).empty_table(), 0)
+            mirror = self._kept.get(name)
+        if mirror is not None and self._changed[name] <= mirror.commits <= commits:
+            return mirror
+        return Mirror(pa.schema([(_NUMBER, pa.int64()), *TABLES[name]]).empty_table(), 0)
 
     def _keep(self, name: str, found: Mirror) -> None:
-        """Keep a mirror, and of a table those used last."""
-        columns = frozenset(found.rows.column_names[1:])
+        """Keep the newer one of two mirrors, unless it is large or out of date."""
         with self._mutex:
-            kept = self._kept.setdefault(name, {})
-            newest = kept.pop(columns, found)
-            kept[columns] = max(newest, found, key=lambda mirror: mirror.commits)
-            size = 0
-            for one in reversed(list(kept)):
-                size += kept[one].rows.nbytes
-                if size > MOST_BYTES or kept[one].commits < self._changed[name]:
-                    del kept[one]
-
-
-def _nulls(kind: pa.DataType, number: int, zeros: pa.Buffer) -> pa.Array:
-    """Return an array of nulls, which `pa.nulls` would write: one on enough zeros."""
-    children = [pa.array([], kind.value_type)] if pa.types.is_list(kind) else []
-    buffers = [zeros] * kind.num_buffers
-    return pa.Array.from_buffers(kind, number, buffers, number, children=children)
+            newest = max(self._kept.pop(name, found), found, key=lambda mirror: mirror.commits)
+            if newest.rows.nbytes <= MOST_BYTES and newest.commits >= self._changed[name]:
+                self._kept[name] = newest
 
 
 def _left(execute: Execute, name: str, kept: Mirror) -> Mirror:

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from templates.model.join_graph import JoinGraph
 from xscl.store.queries.analysis import tables_of
-from xscl.store.queries.analysis import words as words_of
 from xscl.store.queries.kept_matches import KEPT_MATCHES
 from xscl.store.queries.lateness import ARRIVAL, LATE, MISSED
 from xscl.store.queries.tables import EARLIEST, LEVELS, TABLES, schema_of
@@ -381,6 +380,7 @@ def no_output(graph: JoinGraph) -> pa.Table:
 # -- A user's query ------------------------------------------------------------------------
 
 _STORED = frozenset({*TABLES, *CHUNKED} - {"chunk"})
+_WORD = re.compile(r"\w+")
 _OF_TEMPLATE = re.compile(r"\b(?:r_t|r_out|out)_([1-9][0-9]*)\b")
 _OF_ALL = re.compile(r"\b(duckdb_\w+|pragma_\w+|pg_\w+|sqlite_\w+|information_schema|show)\b")
 """What tells of relations without naming them."""
@@ -400,7 +400,7 @@ def answer(
     Raises duckdb.Error, as the query is wrong.
     """
     text = query.lower()
-    words = words_of(text)
+    words = set(_WORD.findall(text))
     tells_of_all = _OF_ALL.search(text) is not None
     named = {int(number) for number in _OF_TEMPLATE.findall(text)}
     chosen = graphs.keys() if tells_of_all else graphs.keys() & named
@@ -409,13 +409,11 @@ def answer(
     in_memory = {*LENT, *(f"out_{number}" for number in chosen)}
     read = relations_for(words, known)
     shown = known if tells_of_all else read
-    given = _STORED & tables_of(text)
-    stored = given.union(*(tables_of(one.query) for one in read))
-    columns = None if given else words_of(*(one.query for one in read))
+    stored = (_STORED & tables_of(text)).union(*(tables_of(one.query) for one in read))
     empty = _STORED - stored if tells_of_all else ()
     tables = {name: instead[name] for name in stored & instead.keys()}
     tables |= {name: schema_of(name).empty_table() for name in empty}
-    with closing(store.duck(*stored - tables.keys(), lent=tables, columns=columns)) as connection:
+    with closing(store.duck(*stored - tables.keys(), lent=tables)) as connection:
         for name in (words | {name for one in shown for name in one.over}) & in_memory:
             connection.register(name, lent(name))
         for one in shown:

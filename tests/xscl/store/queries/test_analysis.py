@@ -1,17 +1,13 @@
 """Statements that analyse whole tables."""
 
-import inspect
 import pkgutil
-import re
 from contextlib import closing
 from importlib import import_module
 
 import pyarrow as pa
 
 from xscl.store import queries
-from xscl.store.queries import visible_rows
 from xscl.store.queries.analysis import analysed, tables_of
-from xscl.store.queries.relations import RELATIONS
 from xscl.store.queries.tables import RELATIONS as CHUNKED
 from xscl.store.queries.tables import TABLES
 from xscl.store.store import Store
@@ -22,15 +18,6 @@ def _queries() -> list[str]:
     modules = [import_module(f"{queries.__name__}.{name}") for name in names]
     values = {value for module in modules for value in vars(module).values() if type(value) is str}
     return [value for value in values if "state." in value and "SELECT" in value]
-
-
-def test_columns_that_are_read_are_named() -> None:
-    """Else they are null (`xscl.store.queries.analysis.words`)."""
-    texts = _queries() + [one.query for one in RELATIONS]
-    assert len(texts) > len(RELATIONS) + 10
-    for query in (*texts, inspect.getsource(visible_rows.visible_rows)):
-        named = re.sub(r"count\(\*\)", "", query)
-        assert re.search(r"\bSELECT (DISTINCT )?\*|\.\*|COLUMNS\(|\(FROM\b", named) is None, query
 
 
 def test_the_stored_tables_of_a_query_are_known() -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
-import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -35,7 +32,7 @@ def document(store: Store, doc: int) -> None:
 
 OPERATIONS = st.lists(
     st.sampled_from(
-        ["insert", "insert", "insert", "change", "remove", "read", "read", "part", "roll back"]
+        ["insert", "insert", "insert", "change", "remove", "read", "read", "roll back"]
     ),
     min_size=10,
     max_size=40,
@@ -69,15 +66,7 @@ def test_a_mirror_has_what_the_table_has(
                 case _:
                     columns = TABLES[table].names
                     rows = list(store.rows(f"SELECT {', '.join(columns)} FROM state.{table}"))
-                    if operation == "part":
-                        found = store.mirror(table, ["doc", text, "nix"])
-                        rows = [
-                            dict.fromkeys(row) | {one: row[one] for one in ("doc", text)}
-                            for row in rows
-                        ]
-                    else:
-                        found = store.mirror(table)
-                    assert found.to_pylist() == rows
+                    assert store.mirror(table).to_pylist() == rows
 
 
 def test_a_mirror_reads_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,32 +101,6 @@ def test_mirrors_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(2):
             assert store.mirror("late")["doc"].to_pylist() == [0, 1, 2]
     assert read == 2 * len(TABLES["late"]) * [3]
-
-
-def test_a_mirror_reads_only_the_columns_of_a_query(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-    here, raw = threading.get_ident(), Store._raw
-
-    def noted(store: Store, sql: str, *rest: Any) -> Any:
-        if threading.get_ident() == here:  # a service of another test may read its store meanwhile
-            read.append(sql)
-        return raw(store, sql, *rest)
-
-    monkeypatch.setattr(Store, "_raw", noted)
-    with closing(Store(None)) as store:
-        for doc in range(3):
-            document(store, doc)
-        store.mirror("document", ["doc", "ts"])
-        store.fetch("DELETE FROM state.document WHERE doc = 1")
-        document(store, 3)
-        assert store.mirror("document", ["doc"])["doc"].to_pylist() == [0, 2, 3]
-        with closing(store.duck("document", columns={"doc"})) as connection:
-            found = connection.sql("SELECT doc, hash, streams FROM state.document")
-            assert found.fetchall() == [(doc, None, None) for doc in (0, 2, 3)]
-            assert list(map(str, found.types)) == ["BIGINT", "BLOB", "VARCHAR[]"]
-        store.mirror("document", ["doc", "given"])
-    columns = [re.findall('"(\\w+)"', one) for one in read if "rowid >" in one]
-    assert columns == [["rowid", "doc", "ts"]] * 3 + [["rowid", "doc", "given"]]
 
 
 def test_a_mirror_is_as_old_as_its_snapshot(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import duckdb
@@ -54,10 +54,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Callable[[str], pa.
     read: set[str] = set()
     here, mirror = threading.get_ident(), Store.mirror
 
-    def noted(store: Store, table: str, columns: Collection[str] | None = None) -> pa.Table:
+    def noted(store: Store, table: str) -> pa.Table:
         if threading.get_ident() == here:  # a service of another test may count matches meanwhile
             read.add(table)
-        return mirror(store, table, columns)
+        return mirror(store, table)
 
     monkeypatch.setattr(Store, "mirror", noted)
     with Engine() as engine, closing(Store(None)) as store:
