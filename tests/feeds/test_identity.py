@@ -87,21 +87,6 @@ def test_a_second_entry_with_a_guid_leaves_the_first_its_name(follower: Follower
     assert follower.answer(*shared("B")) == []
 
 
-def test_what_an_earlier_release_called_by_its_content_keeps_its_name(follower: Follower) -> None:
-    """An edit of one makes an item with a place once; later edits are versions of that."""
-    entries = shared("b", "a")
-    for item in make_items(FeedChannel("rss20", entries=tuple(entries)), "http://c/", 1):
-        name = f"sha256:{item.names.content_hash}"
-        one = ItemVersion(rule="hash", versions=1, all_names=item.names.all_names)
-        old = new_items(FEED, [item.known_as(name)], {name: one}, 1)
-        follower.seen |= dict(old.items)
-    names = set(follower.seen)
-    follower.answer(*entries)
-    assert set(follower.seen) == names
-    assert follower.answer(*shared("B", "a")) == ["g http://x/1 #1"]
-    assert follower.answer(*shared("BB", "a")) == ["g http://x/1 #1"]
-
-
 def articles(guid: str, *numbers: int) -> list[FeedEntry]:
     return [
         FeedEntry(guid=guid.format(n), link=f"http://x/{n}", title=f"Article {n}", content="text")

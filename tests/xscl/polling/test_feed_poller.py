@@ -16,7 +16,7 @@ from xscl.polling.feed import Feed, FeedsError
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_commands import allow_late, follow, prepare
 from xscl.polling.feed_repository import FeedRepository
-from xscl.polling.new_items import VERSIONS, ItemVersion, item_hash, new_items
+from xscl.polling.new_items import item_hash, new_items
 
 
 @pytest.fixture
@@ -93,18 +93,6 @@ def test_found_by_address_key_or_stream(place: Place) -> None:
 
 
 FEED = Feed("k", "http://a.example/", "s", (), 60, 0)
-
-
-def test_a_changed_item_is_passed_on_a_bounded_number_of_times() -> None:
-    followed, passed = replace(FEED, polls=1), 0
-    seen: dict[str, ItemVersion] = {}
-    for number in range(VERSIONS + 5):
-        found = new_items(followed, parse_feed(rss(f"one {number}"), seen_at=number).items, seen, 9)
-        seen |= dict(found.items)
-        passed += len(found.documents)
-        assert not any(d.history for d in found.documents)
-    assert passed == VERSIONS
-    assert (seen["one"].versions, seen["one"].skipped) == (VERSIONS, 5)
 
 
 def test_dates_do_not_make_a_version() -> None:

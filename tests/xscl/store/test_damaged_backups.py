@@ -17,7 +17,6 @@ from tests.xscl.store.backups import (
     consumed,
     edited,
     everything,
-    flipped,
     part_of,
     renamed,
     replaced,
@@ -31,11 +30,6 @@ from xscl.store.store_errors import DATABASE, BackupError
 from xscl.store.store_lock import UNFINISHED
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a byte of the database": (lambda p: flipped(p, 512 + 5_000), f"checksum of {DATABASE}"),
-    "a byte of a header": (lambda p: flipped(p, 100), "no backup of xscl, or it is damaged"),
-    "cut in half": (lambda p: os.truncate(p, p.stat().st_size // 2), "damaged"),
-    "without its end": (lambda p: rewritten(p, lambda m: m.pop(MANIFEST)), "its end"),
-    "without a part": (lambda p: rewritten(p, lambda m: m.pop("spool/latest")), "parts"),
     "empty": (lambda p: os.truncate(p, 0), "damaged"),
     "a text": (lambda p: p.write_text("dear friend, " * 99), "damaged"),
     "a manifest of nothing": (

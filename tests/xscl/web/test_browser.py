@@ -186,20 +186,6 @@ def test_what_is_new_waits_in_the_bar_and_moves_nothing(browser: Browser, shop: 
     assert browser.shifted() < 0.01
 
 
-@pytest.mark.slow
-def test_matches_shown_at_once_do_not_grow_without_end(browser: Browser, shop: Shop) -> None:
-    for number in range(4):
-        shop.subscribe(f"stream {number}", f"flow//f->x{number}")
-    browser.open(f"{shop.address}/")
-    browser.until(browser.is_live)
-    browser.one("#live-follow").click()
-    now = int(time.time() * 1e6) - 60_000_000
-    for number in range(30):
-        shop.push("flow", b"<f><n>number %d</n></f>" % number, f"f{number}", now + number)
-    browser.until(lambda: "number 29" in browser.text("article.match:first-child"))
-    assert len(browser.all("article.match")) <= 100
-
-
 # -- By keyboard -----------------------------------------------------------------------------
 
 
