@@ -10,15 +10,12 @@ import pyarrow as pa
 
 import xscl
 from feeds.documents import Document
+from tests.xscl.spark.bucket_executors import Handle, PartRow
 from xscl.errors import QueryError
-from xscl.spark.absences import Waiting
-from xscl.spark.bucket import Bucket, read_parts
 from xscl.spark.catalog import Catalog
-from xscl.spark.match_rows import MatchRows, absent_table
-from xscl.spark.part_format import REJECTED_ROWS
+from xscl.spark.part_format import REJECTED_ROWS, unpacked
 from xscl.spark.parts import Shredding
-from xscl.spark.plan_replica import replica_of
-from xscl.spark.streaming import NOTHING
+from xscl.spark.streaming import BucketJoin, StreamSettings
 from xscl.subscriptions.match_tables import values_of
 
 Batches = Sequence[Sequence[Document]]
@@ -36,42 +33,33 @@ class Found(NamedTuple):
 
 
 class BucketRun:
-    """The micro-batches of one stream over all buckets."""
+    """The micro-batches of one stream over all buckets, by the processors that Spark calls."""
 
     def __init__(self, catalog: Catalog, buckets: int, *, lateness: int = 0) -> None:
-        self._catalog = catalog
-        self._buckets = buckets
-        self._lateness = lateness
-        self._joined: dict[int, Bucket] = {}
-        self._waiting: dict[int, Waiting] = {}
+        self._files = catalog.files
+        self._settings = StreamSettings(buckets, lateness, "time", content=True)
+        self._joins: dict[int, BucketJoin] = {}
         self._number = 0
         self._clock = -(1 << 40)
 
     def join(self, documents: Sequence[Document]) -> Iterator[dict[str, Any]]:
         """Yield the rows of `FOUND` that a micro-batch completes, from all buckets."""
-        files = self._catalog.files
-        version = files.current()
         rows = pa.RecordBatch.from_pylist([*self._rows(documents)])
-        shredding = Shredding(files, self._buckets, self._lateness, True, version=version)
+        buckets, lateness = self._settings.buckets, self._settings.lateness
+        version = self._files.current()
+        shredding = Shredding(self._files, buckets, lateness, True, version=version)
         parts = defaultdict(list)
-        clock = self._clock
         for batch in shredding(iter([rows.slice(0, 2), rows.slice(2)])):
             for part in batch.to_pylist():
-                data = part["documents"], part["bindings"], part["absences"]
-                parts[part["bucket"]].append(data)
-                clock = max(clock, part["clock"])
+                parts[part["bucket"]].append(PartRow(part))
         assert REJECTED_ROWS not in parts
-        replica = replica_of(files, self._lateness, version)
         for number, several in parts.items():
-            bucket = self._joined.setdefault(number, Bucket(number, self._buckets))
-            read = bucket.unknown(read_parts(several) or NOTHING)
-            waiting = self._waiting.setdefault(number, Waiting(self._lateness))
-            over = waiting.join(replica.absences, read.absences, read.documents, clock)
-            yield from absent_table(replica, over, with_content=True).to_pylist()
-            if read.documents.num_rows:
-                found = bucket.join(replica, read.documents, read.bindings)
-                yield from MatchRows(replica, bucket, with_content=True).table(found).to_pylist()
-                bucket.evict(replica, clock)
+            if number not in self._joins:
+                self._joins[number] = BucketJoin(self._files, str(id(self)), self._settings)
+                self._joins[number].init(Handle())  # type: ignore[arg-type]  # as much as is used
+            found = self._joins[number].handleInputRows((number,), iter(several), None)  # type: ignore[arg-type]  # as above
+            for row in found:
+                yield from unpacked(row.found).to_pylist()
 
     def _rows(self, documents: Sequence[Document]) -> Iterator[dict[str, object]]:
         for one in documents:
