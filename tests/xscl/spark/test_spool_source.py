@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -179,6 +179,24 @@ class Life:
     def found(self) -> list[tuple[str, ...]]:
         return [match.documents for match in self.engine.matches()]
 
+    def close(self) -> None:
+        self.executors.close()
+        self.engine.close()
+
+    def fail_to_consume(self) -> None:
+        """Consume what waits, which the store cannot take."""
+        with pytest.MonkeyPatch.context() as failing:
+            failing.setattr(type(self.engine.host.ingest), "_commit", None)
+            with pytest.raises(TypeError):
+                self.consumer.run_once()
+
+
+@pytest.fixture
+def life(spool: Spool, tmp_path: Path) -> Iterator[Life]:
+    with closing(Life(tmp_path, spool)) as made:
+        made.engine.subscribe("again", AGAIN)
+        yield made
+
 
 def test_c12_what_executors_have_left_decides_nothing(spool: Spool, tmp_path: Path) -> None:
     life = Life(tmp_path, spool)
@@ -198,16 +216,13 @@ def test_c12_what_executors_have_left_decides_nothing(spool: Spool, tmp_path: Pa
     spool.append([document(2), document(3, "z")], 0)
     life.consumer.run_once()
     assert life.found == [("d0", "d2"), ("d1", "d3")]
-    life.executors.close()
-    life.engine.close()
+    life.close()
     assert [path.name for path in (tmp_path / "spark").iterdir()] == []
 
 
 def test_what_the_store_could_not_take_is_not_evaluated_again(
-    spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spool: Spool, life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    life = Life(tmp_path, spool)
-    life.engine.subscribe("again", AGAIN)
     offered: list[Offer] = []
     run = life.executors._run
 
@@ -217,16 +232,11 @@ def test_what_the_store_could_not_take_is_not_evaluated_again(
 
     monkeypatch.setattr(life.executors, "_run", noted)
     fill(spool, 2)
-    with monkeypatch.context() as failing:
-        failing.setattr(type(life.engine.host.ingest), "_commit", None)
-        with pytest.raises(TypeError):
-            life.consumer.run_once()
+    life.fail_to_consume()
     fill(spool, 3)
     life.consumer.run_once()
     assert [(offer.after, offer.last) for offer in offered] == [(0, 1), (1, 2)]
     assert life.found == [("d0", "d1"), ("d0", "d2"), ("d1", "d2")]
-    life.executors.close()
-    life.engine.close()
 
 
 def test_documents_are_joined_whose_commit_was_reported_as_failed() -> None:
@@ -261,73 +271,51 @@ def test_invalid_documents_hide_none() -> None:
 
 
 def test_documents_that_end_a_process_are_left_out_again(
-    spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spool: Spool, life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the store could not take what executors had found in the others."""
-    life = Life(tmp_path, spool)
-    life.engine.subscribe("again", AGAIN)
     fill(spool, 3)
     monkeypatch.setattr("xscl.ingestion.pipeline.poisonous", lambda documents: frozenset({1}))
     life.consumer._failures = SUSPICIOUS
-    with monkeypatch.context() as failing:
-        failing.setattr(type(life.engine.host.ingest), "_commit", None)
-        with pytest.raises(TypeError):
-            life.consumer.run_once()
+    life.fail_to_consume()
     life.consumer.run_once()
     assert life.found == [("d0", "d2")]
     assert life.engine.sql("SELECT id FROM rejected").to_pylist() == [{"id": "d1"}]
-    life.executors.close()
-    life.engine.close()
 
 
 def test_a_publisher_that_comes_before_segments_are_taken_again_is_heard(
-    spool: Spool, tmp_path: Path
+    spool: Spool, life: Life
 ) -> None:
-    life = Life(tmp_path, spool)
-    life.engine.subscribe("again", AGAIN.replace("S//", "P//"))
+    life.engine.subscribe("heard", AGAIN.replace("S//", "P//"))
     life.engine.subscribe("alone", "S//a->x")
     fill(spool, 1)
     life.consumer.run_once()
     spool.append([document(1), document(2)], 0)
-    with pytest.MonkeyPatch.context() as failing:
-        failing.setattr(type(life.engine.host.ingest), "_commit", None)
-        with pytest.raises(TypeError):
-            life.consumer.run_once()
+    life.fail_to_consume()
     # It shares a row of R_T with the one before.
     life.engine.subscribe("passed", "SELECT <a>{string(x)}</a> FROM S//a->x PUBLISH P")
     life.consumer.run_once()
-    assert len(life.engine.matches("again")) == 1
-    life.executors.close()
-    life.engine.close()
+    assert len(life.engine.matches("heard")) == 1
 
 
 def test_beats_do_not_stand_for_documents_that_a_query_had_in_vain(
-    spool: Spool, tmp_path: Path
+    spool: Spool, life: Life
 ) -> None:
     """The next documents come to a query that begins again."""
-    life = Life(tmp_path, spool)
-    life.engine.subscribe("again", AGAIN)
     fill(spool, 1)
     life.consumer.run_once()
     spool.beat(0)
     spool.append([document(1)], 0)
-    with pytest.MonkeyPatch.context() as failing:
-        failing.setattr(type(life.engine.host.ingest), "_commit", None)
-        with pytest.raises(TypeError):
-            life.consumer.run_once()
+    life.fail_to_consume()
     for segment in (2, 3):
         with life.executors.between():
             life.consumer._consume([segment])
     assert life.found == [("d0", "d1")]
-    life.executors.close()
-    life.engine.close()
 
 
 def test_a_plan_that_could_not_be_written_is_written_whole(
-    spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spool: Spool, life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    life = Life(tmp_path, spool)
-    life.engine.subscribe("again", AGAIN)
     fill(spool, 2)
     for _ in range(2):
         with monkeypatch.context() as failing:
@@ -336,25 +324,19 @@ def test_a_plan_that_could_not_be_written_is_written_whole(
                 life.consumer.run_once()
     life.consumer.run_once()
     assert life.found == [("d0", "d1")]
-    life.executors.close()
-    life.engine.close()
 
 
 def test_queries_that_begin_again_replace_the_join_states_in_workers(
-    spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spool: Spool, life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streaming, "_live", {})
-    life = Life(tmp_path, spool)
     monkeypatch.setattr(life.executors._random, "random", lambda: 1.0)  # workers lose nothing
-    life.engine.subscribe("again", AGAIN)
     for number in range(5):
         spool.append([document(number)], 0)
         life.executors._end()
         life.consumer.run_once()
     assert len(life.found) == 10
     assert len(streaming._live) <= 4
-    life.executors.close()
-    life.engine.close()
 
 
 def test_documents_that_end_a_process_are_left_out() -> None:
