@@ -196,7 +196,7 @@ def way_back(state: str, seconds: float, now: int) -> str:
     `seconds` is how far the wall clock is ahead, `now` the time of the clock of arrivals.
     """
     if state == "held":
-        return "the clock of arrivals is held, and no feed is polled, until it has caught up"
+        return "until it has caught up, no feed is polled, and no delivery is tried again"
     return _way_back(round(seconds * SECOND), now)
 
 

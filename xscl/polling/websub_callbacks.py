@@ -1,4 +1,4 @@
-"""HubCallbacks of WebSub hubs.
+"""Callbacks of WebSub hubs.
 
 The secret part of a callback's address, and the secret of its signatures, are made from one random
 key of this installation (`xscl.polling.credentials`), the feed, its hub and its topic.  Tables have
