@@ -19,8 +19,8 @@ from xscl.engine.transactions import Transactions
 from xscl.engine.twin import event_publishers
 from xscl.errors import StreamInUse, XsclError
 from xscl.inspection.replay import beginning
-from xscl.planning.compile_cache import Registrable
 from xscl.planning.event_queries import Attributes, schema_of
+from xscl.planning.query_plan import QueryPlan
 from xscl.store.queries.documents import has_documents
 from xscl.store.queries.past import first_after
 from xscl.store.queries.subscriptions import delete_endpoints_and_tags
@@ -194,7 +194,7 @@ class Catalog:
         may depend on it.
         """
         answers: list[XsclError | None] = [None] * len(pairs)
-        together: list[tuple[str, Registrable]] = []
+        together: list[tuple[str, QueryPlan]] = []
         alone: list[int] = []
         names: set[str] = set()
         with self._transactions.committed(), self._transactions.paused():
@@ -219,7 +219,7 @@ class Catalog:
             self._transactions.freeze()
         return answers
 
-    def _register(self, compiled: Sequence[tuple[str, Registrable]], updates: bool) -> None:
+    def _register(self, compiled: Sequence[tuple[str, QueryPlan]], updates: bool) -> None:
         with self._transactions.change() as state:
             state.registration.register(compiled, updates, state.documents.next)
 
@@ -280,7 +280,7 @@ class Catalog:
 
     def _checked_edit(
         self, one: Subscription, text: str, updates: bool, language: str
-    ) -> Registrable | None:
+    ) -> QueryPlan | None:
         """Return a query in XSCL that may replace a subscription's; None for one of events."""
         if language != XSCL:
             self._state.subscriptions.refuse_orphans(one.name)
@@ -547,7 +547,7 @@ def _begin_backfill(
 def _replace(
     state: EngineState,
     one: Subscription,
-    compiled: Registrable | None,
+    compiled: QueryPlan | None,
     text: str,
     updates: bool,
     language: str,
@@ -568,7 +568,7 @@ def _replace(
 def _replace_query(
     state: EngineState,
     one: Subscription,
-    compiled: Registrable | None,
+    compiled: QueryPlan | None,
     text: str,
     updates: bool,
     language: str,

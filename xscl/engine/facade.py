@@ -31,7 +31,7 @@ from xscl.engine.state import Settings
 from xscl.errors import DocumentError
 from xscl.inspection.diagnosis import Diagnosis
 from xscl.inspection.why import Read, Why
-from xscl.language.names import NAME, NAME_HINT, refuse_long_stream
+from xscl.language.names import NAME, NAME_HINT
 from xscl.planning.event_queries import Attributes, names_of
 from xscl.planning.plan_graph import PlanGraph
 from xscl.planning.truncations import Stopped
@@ -39,6 +39,7 @@ from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import LIMIT, Page
 from xscl.subscriptions.match_tables import html_table
 from xscl.subscriptions.matches import Matches, MatchSequence
+from xscl.subscriptions.streams import refuse_long_stream
 
 __all__ = ["Engine"]
 

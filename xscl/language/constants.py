@@ -1,9 +1,9 @@
 """Texts without their constants: thousands of queries differ in nothing else.
 
 `split` takes the strings and numbers that something is compared with out of a
-text; texts with the same rest have one *shape*, and what was worked out for it
-serves them all.  A shape is worked out with `marks` in the constants' places:
-values that stand out, to be found again in what comes of them.
+text; texts with the same rest have one *shape*, and what a `ShapeCache` has
+computed of it serves them all.  It computes a shape with `marks` in the constants'
+places: values that stand out, to be found again in the result.
 
 Only constants are taken out whose value cannot matter before a document is
 looked at: an operand of a comparison, a sum or a product, or the last argument
@@ -13,14 +13,17 @@ of a function.  Equal constants are one, so that a shape also says which are equ
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
+from xscl.errors import XsclError
 from xscl.language.syntax import Compare, Exists, Residual, TextMatch
 from xscl.language.unparse import literal
 
+T = TypeVar("T")
 Constant: TypeAlias = "str | float"
 Fill: TypeAlias = Callable[[Sequence[Constant]], Any]
 
@@ -142,13 +145,64 @@ def marks(shape: Shape, *, first: bool) -> tuple[Constant, ...]:
     )
 
 
-def filler(node: object, marked: Sequence[Constant], *, printed: bool = False) -> Fill:
+class ShapeCache(Generic[T]):
+    """A function of texts, computed once for all texts of a shape; for any thread.
+
+    Its results are trees of frozen dataclasses, tuples and texts.  Those of one shape may differ in
+    their constants only.  Constants can change the order in which conditions are printed, so a
+    shape is computed twice, with marks in ascending and in descending order.  If the two results
+    differ by more than the marks, or do not reproduce the first text's, every text of the shape is
+    computed by itself.  This happens at the second text of a shape: many shapes have one text.
+    """
+
+    def __init__(self, function: Callable[[str], T], most: int) -> None:
+        self._function = function
+        self._most = most
+        # That of the longest ago first; of one text its constants and result.
+        self._known: dict[Shape, tuple[Sequence[Constant], T] | Fill | None] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, text: str) -> T:
+        """Return the result of a text; raises what the function raises."""
+        found = split(text)
+        if found is None:
+            return self._function(text)
+        shape, constants = found
+        with self._lock:
+            known = self._known.pop(shape, ())
+            if known == ():
+                made = self._function(text)
+                self._keep(shape, (constants, made))
+                return made
+            fill = self._learnt(shape, *known) if isinstance(known, tuple) else known
+            self._keep(shape, fill)
+        return self._function(text) if fill is None else fill(constants)
+
+    def _keep(self, shape: Shape, known: tuple[Sequence[Constant], T] | Fill | None) -> None:
+        """Keep what is known of a shape; the one that was asked for longest ago leaves."""
+        if len(self._known) >= self._most:
+            del self._known[next(iter(self._known))]
+        self._known[shape] = known
+
+    def _learnt(self, shape: Shape, constants: Sequence[Constant], whole: T) -> Fill | None:
+        """Return the factory of a shape's results; None if more depends on constants."""
+        if not constants:
+            return lambda _: whole
+        first, last = marks(shape, first=True), marks(shape, first=False)
+        try:
+            fill = filler(self._function(shape.text(first)), first)
+            other = self._function(shape.text(last))
+        except (XsclError, RecursionError):
+            return None
+        return fill if fill(last) == other and fill(constants) == whole else None
+
+
+def filler(node: object, marked: Sequence[Constant]) -> Fill:
     """Return a function that puts constants in place of marks in a tree of frozen dataclasses.
 
-    What has no marks is shared by all trees that it makes, and so are equal conditions.  With
-    `printed` its texts may have been printed from trees, and have numbers in them, too.
+    What has no marks is shared by all trees that it makes, and so are equal conditions.
     """
-    found = _Fillers(marked, printed).of(node)
+    found = _Fillers(marked).of(node)
     return found.fill if found is not None else lambda constants: node
 
 
@@ -162,10 +216,10 @@ class _Filler(NamedTuple):
 class _Fillers:
     """The factories of the parts of a tree; None for one without a mark."""
 
-    def __init__(self, marked: Sequence[Constant], printed: bool) -> None:
+    def __init__(self, marked: Sequence[Constant]) -> None:
         self._marked = marked
-        within = [mark for mark in marked if printed or isinstance(mark, str)]
-        self._within = {_printed(mark): marked.index(mark) for mark in within}
+        self._within = {_printed(mark): place for place, mark in enumerate(marked)}
+        self._marks = re.compile(f"({'|'.join(map(re.escape, self._within))})")
 
     def of(self, node: object) -> _Filler | None:
         """Return the factory of a part of a tree."""
@@ -185,7 +239,7 @@ class _Fillers:
         if node in self._marked:
             place = self._marked.index(node)
             return _Filler(itemgetter(place), frozenset((place,)))
-        parts = cut(node, list(self._within)) if isinstance(node, str) else []
+        parts = self._marks.split(node) if isinstance(node, str) else []
         if len(parts) < 2:
             return None
         places = [self._within[mark] for mark in parts[1::2]]
@@ -248,8 +302,3 @@ def _shared(part: _Filler | None) -> _Filler | None:
         return found
 
     return _Filler(fill, part.places)
-
-
-def cut(text: str, marked: Sequence[str]) -> list[str]:
-    """Return a text in pieces: every second one is one of the marks."""
-    return re.split(f"({'|'.join(map(re.escape, marked))})", text) if marked else [text]

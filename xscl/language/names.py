@@ -44,21 +44,6 @@ def in_short(name: str) -> str:
     return repr(name if len(name) <= 100 else f"{name[:100]}…")
 
 
-class WrongStreamName(XsclError):
-    """A name of a stream that is too long."""
-
-    code = "stream_name"
-
-
-def refuse_long_stream(name: str) -> None:
-    """Raise WrongStreamName for a stream whose name has too many characters."""
-    if len(name) > LONGEST_STREAM + PREFIX:
-        raise WrongStreamName(
-            f"{in_short(name)} cannot be the name of a stream: it has {len(name):,} characters",
-            hint=f"choose one of at most {LONGEST_STREAM}",
-        )
-
-
 class WrongLabel(XsclError):
     """A label that is too long, or that cannot be printed."""
 

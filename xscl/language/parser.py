@@ -6,19 +6,19 @@ Lark reads the grammar (`xscl.lark`); `Queries` turns its tree into ours.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from importlib import resources
 
 from lark import Lark, TextSlice, Token, Tree
 from lark.exceptions import UnexpectedInput
 
 from xscl.errors import NotSupported, QueryError, TooComplex
-from xscl.language.constants import Constant, Fill, Shape, filler, marks, split
+from xscl.language.constants import ShapeCache
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import fault, syntax_fault
-from xscl.language.limits import MAX_TOKENS, admit
+from xscl.language.limits import admit
 from xscl.language.paths import Paths
 from xscl.language.prologue import broken_declaration, declarations
 from xscl.language.queries import Queries
@@ -30,8 +30,6 @@ from xscl.language.syntax import (
     Computed,
     Decorated,
     Embedded,
-    FollowedBy,
-    Join,
     NameTest,
     Operand,
     Query,
@@ -63,46 +61,6 @@ def parse(text: str) -> Query:
         # Only where the caller is itself deep in the stack, or a quote hides nesting.
         message = "the query is too complex: nested too deep to be read here"
         raise TooComplex.at(0, message, text) from None
-
-
-_TWO_BLOCKS = re.compile(
-    r"([^{}<|]+?)\s+(JOIN|FOLLOWED\s+BY)\s*\{([^{}<|\"']*)\}\s*([^{}<|]+)", re.ASCII
-)
-"""Two blocks and an operator with a constraint; braces nowhere else, no constants in it."""
-_WIDE = re.compile(r"\s{50}")
-"""Blanks that make the expression above look for its end again and again."""
-_PARTS = 2_000
-"""Blocks and constraints that are remembered by their texts."""
-
-
-def parse_parts(text: str) -> Query | None:
-    """Return the tree of a join of two blocks, each part read once for all queries that have it.
-
-    Equal parts are one object, and places are those in the parts.  None where a text may be more
-    than such a join; what raises QueryError may be a query for `parse`, which has the right place.
-    """
-    # The parts of a shorter text cannot be over a limit together that none of them is over.
-    short = len(text) <= MAX_TOKENS and "--" not in text and not _WIDE.search(text)
-    found = _TWO_BLOCKS.fullmatch(text) if short else None
-    if found is None:
-        return None
-    left, operator, constraint, right = found.groups()
-    joined = _operator(operator, constraint)
-    return Query(replace(joined, left=_part(left), right=_part(right)))
-
-
-@lru_cache(maxsize=_PARTS)
-def _part(text: str) -> Block:
-    admit(text)
-    return parse_block(text)
-
-
-@lru_cache(maxsize=_PARTS)
-def _operator(name: str, constraint: str) -> Join | FollowedBy:
-    """Return an operator with a constraint, between two blocks that stand for its own."""
-    found = parse(f"S//a {name}{{{constraint}}} S//a").expression
-    assert isinstance(found, Join | FollowedBy)
-    return found
 
 
 _HIDDEN = re.compile(r"--[^\n]*|\"[^\"]*\"|'[^']*'|\{[^{}]*\}")
@@ -162,40 +120,10 @@ def parse_block(text: str, *, short: bool = False) -> Block:
     It is read once for all texts of its shape, which then share what no constant is in.  `short`
     asks for its conditions in their shortest form.
     """
-    found = split(text)
-    if found is None:
-        return _block(text, short)
-    shape, constants = found
-    asked = shape, short
-    try:
-        fill = _FILLS[asked]
-    except KeyError:
-        whole = _block(text, short)
-        if len(_FILLS) >= MOST_FILLS:
-            _FILLS.clear()
-        fill = _FILLS[asked] = _fill_of(shape, constants, whole, short)
-    if fill is None:
-        return _block(text, short)
-    block: Block = fill(constants)
-    return block
+    return (_SHORT_BLOCKS if short else _BLOCKS)(text)
 
 
-MOST_FILLS = 10_000
-"""Shapes of blocks that are remembered."""
-_FILLS: dict[tuple[Shape, bool], Fill | None] = {}
-
-
-def _fill_of(shape: Shape, constants: Sequence[Constant], whole: Block, short: bool) -> Fill | None:
-    """Return the factory of a shape's blocks; None if it does not reproduce a known one."""
-    marked = marks(shape, first=True)
-    try:
-        fill = filler(_block(shape.text(marked), short), marked)
-    except QueryError:
-        return None
-    return fill if fill(constants) == whole else None
-
-
-def _block(text: str, short: bool) -> Block:
+def _block(text: str) -> Block:
     try:
         block, *derived = _read(text, text, "block_start").children
         read = Paths(text).block(block)
@@ -206,7 +134,13 @@ def _block(text: str, short: bool) -> Block:
     if derived:
         step = Step(NameTest(None, None), derived=Queries(text, here=True).operand(derived[0]))
         read = replace(read, steps=(*read.steps, step))
-    return shortest(read) if short else read
+    return read
+
+
+MOST_BLOCKS = 10_000
+"""Shapes of blocks that are remembered."""
+_BLOCKS = ShapeCache(_block, MOST_BLOCKS)
+_SHORT_BLOCKS = ShapeCache(lambda text: shortest(_block(text)), MOST_BLOCKS)
 
 
 def parse_operand(text: str) -> Operand:

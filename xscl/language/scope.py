@@ -14,7 +14,6 @@ from typing import Any, TypeVar, assert_never
 
 from xscl.errors import QueryError
 from xscl.language.faults import fault, near_miss, unsupported
-from xscl.language.identity import by_identity
 from xscl.language.syntax import (
     Block,
     Call,
@@ -213,7 +212,6 @@ def _refuse_repeated(bound: Iterable[tuple[str, Span]], known: set[str], source:
         known.add(name)
 
 
-@by_identity
 def bound_names(block: Block) -> tuple[tuple[str, Span], ...]:
     """Return the names that a block binds, in the order of the text, with their places."""
     return tuple((step.variable or "", step.variable_span) for step in bound_steps(block.steps))

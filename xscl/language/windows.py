@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from xscl.errors import QueryError
-from xscl.language.constants import Shape, marks, split
 from xscl.language.parser import parse
 from xscl.language.scope import walk
 from xscl.language.syntax import FollowedBy, Join
@@ -14,24 +11,8 @@ from xscl.language.syntax import FollowedBy, Join
 def refuse_bare_windows(text: str) -> None:
     """Raise QueryError for a window without a unit: 10 what?
 
-    Bare numbers are ticks, which are right in a library and a trap for people.  Each shape of
-    queries is parsed once.
+    Bare numbers are ticks, which are right in a library and a trap for people.
     """
-    cut = split(text)
-    if cut is None or not _has_units(cut[0]):
-        _refuse(text)
-
-
-@lru_cache(maxsize=1_000)
-def _has_units(shape: Shape) -> bool:
-    try:
-        _refuse(shape.text(marks(shape, first=True)))
-    except QueryError:
-        return False
-    return True
-
-
-def _refuse(text: str) -> None:
     for node in walk(parse(text)):
         if isinstance(node, Join | FollowedBy) and node.window.ticks and node.window.unit is None:
             ticks = node.window.ticks

@@ -16,7 +16,7 @@ from typing import Generic, TypeAlias, TypeVar, assert_never
 
 from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node, minor
 from xscl.documents.lazy import lazy
-from xscl.errors import QueryError, TooComplex
+from xscl.errors import TooComplex
 from xscl.language.faults import fault
 from xscl.language.normalform import (
     Absent,
@@ -31,7 +31,7 @@ from xscl.language.normalform import (
     components,
     normalise,
 )
-from xscl.language.parser import parse, parse_parts
+from xscl.language.parser import parse
 from xscl.language.syntax import Block, Call, Exists, Operand, Predicate, Query, Step, VariablePath
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import Disjunct
@@ -150,9 +150,12 @@ class CompiledJoin:
         return bool(self.graph.text_joins)
 
     def definitions(self) -> tuple[str, ...]:
-        """Return the canonical definitions of the minor's nodes; all sides are blocks."""
+        """Return the canonical definitions of the minor's nodes on the sides that are blocks."""
         return tuple(
-            one for side, _ in enumerate(self.sides) for one in self.block_definitions(side)
+            definition
+            for number, side in enumerate(self.sides)
+            if side.pattern is not None
+            for definition in self.block_definitions(number)
         )
 
     def block_definitions(self, side: int) -> tuple[str, ...]:
@@ -280,19 +283,6 @@ def compile_query(source: str) -> CompiledQuery:
         return _compiled(parse(source), source)
     except RecursionError:
         raise too_deep(source) from None
-
-
-def compile_parts(source: str) -> CompiledQuery:
-    """Return a query ready to be registered, as `compile_query`, but without its places.
-
-    Many queries have the same blocks and predicates, so those of a plain join are read once.
-    """
-    try:
-        query = parse_parts(source)
-        found = None if query is None else _compiled(query, source)
-    except (QueryError, RecursionError):
-        found = None  # the whole text is refused at the right place, or is read otherwise
-    return compile_query(source) if found is None else found
 
 
 def too_deep(source: str) -> TooComplex:

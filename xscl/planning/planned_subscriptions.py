@@ -16,7 +16,7 @@ from xscl.errors import QueryError
 from xscl.planning.event_queries import Relational, composite_of_row
 from xscl.planning.operators.leaves import Leaves
 from xscl.planning.planner import Planned, Planner, one_sided_numbers
-from xscl.planning.query_plan import Outline
+from xscl.planning.query_plan import QueryPlan
 from xscl.planning.result_collector import ResultCollector
 from xscl.planning.result_sinks import PublishQueue, composite_in
 from xscl.planning.truncations import Cuts, Stopped
@@ -143,7 +143,7 @@ class PlannedSubscriptions:
     nested: int = field(default=0, init=False)
 
     def plan(
-        self, query: Outline, since: int, updates: bool, bound_to: int | None = None
+        self, query: QueryPlan, since: int, updates: bool, bound_to: int | None = None
     ) -> Planned:
         """Insert the operators of a query into the plan; `attach` adds a subscription to them."""
         return self._planner.plan(query, since, updates, bound_to)

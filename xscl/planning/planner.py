@@ -1,4 +1,4 @@
-"""From outlines of queries to operators of the one plan.
+"""From plans of queries to operators of the one plan.
 
 A block or a join becomes an `xpath_scan` for each side that is a block and a
 `template_join` for each disjunct; what is left of the predicate is a `refine`
@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from typing import Any, assert_never
 
 from cep_core import ALL_RULES, CepError, Engine, Rule
@@ -40,8 +41,7 @@ from xscl.planning.operators.attributes import Attributed, Kind
 from xscl.planning.operators.collect import Collected
 from xscl.planning.operators.joins import JoinDefinition
 from xscl.planning.operators.refine import Refinement
-from xscl.planning.query_plan import DisjunctOutline as Row
-from xscl.planning.query_plan import Outline, Outlined
+from xscl.planning.query_plan import PlannedJoin, PlannedPart, QueryPlan
 from xscl.planning.temporal_lowering import LEFT as LEFT_INPUT
 from xscl.planning.temporal_lowering import RIGHT as RIGHT_INPUT
 from xscl.planning.temporal_lowering import Timing, timing
@@ -128,7 +128,7 @@ class Planner:
         self.steps = lru_cache(maxsize=10_000)(self._steps)
 
     def plan(
-        self, query: Outline, since: int, updates: bool, bound_to: int | None = None
+        self, query: QueryPlan, since: int, updates: bool, bound_to: int | None = None
     ) -> Planned:
         """Put a query into the plan.  It sees documents that arrive from `since` on.
 
@@ -136,7 +136,7 @@ class Planner:
         """
         lowering = _Lowering(self, query, since, updates, bound_to)
         try:
-            lowering.planned.root = lowering.lower(query.root)
+            lowering.planned.root = lowering.lower(query.shape.root)
         except (CepError, RecursionError, SyntaxError):  # expressions become nested Python code
             raise too_deep(query.source) from None
         return lowering.planned
@@ -218,7 +218,7 @@ class _Lowering:
     """One query on its way into the plan."""
 
     def __init__(
-        self, planner: Planner, query: Outline, since: int, updates: bool, bound_to: int | None
+        self, planner: Planner, query: QueryPlan, since: int, updates: bool, bound_to: int | None
     ) -> None:
         self.planned = Planned()
         self._planner = planner
@@ -227,7 +227,7 @@ class _Lowering:
         self._updates = updates
         self._bound_to = bound_to
 
-    def lower(self, part: Outlined) -> Lowered:
+    def lower(self, part: PlannedPart) -> Lowered:
         """Return a part of the query in the plan."""
         match part:
             case Witnessed():
@@ -243,14 +243,14 @@ class _Lowering:
 
     # -- Joins -----------------------------------------------------------------------------
 
-    def _read(self, part: Witnessed[Row]) -> Lowered:
+    def _read(self, part: Witnessed[PlannedJoin]) -> Lowered:
         documents = self._documents(part.component)
         placed, names = self._place(part.join, [documents], 0)
         operator = self._planner.join(self.planned, placed, [documents])
         return Lowered(operator, placed.qid, (part.component,), names, plain=True)
 
     def _instants(self, part: Occurring) -> Lowered:
-        name = self._query.blocks[part.component]
+        name = self._query.shape.blocks[part.component]
         source = self._planner.read_calendar(name)
         self.planned.calendars.append(name)
         self.planned.ordered = True
@@ -261,9 +261,9 @@ class _Lowering:
         return Lowered(operator, number, (part.component,), (), (part.variable,))
 
     def _documents(self, component: int) -> Lowered:
-        return self._planner.documents(self._query.blocks[component], component)
+        return self._planner.documents(self._query.shape.blocks[component], component)
 
-    def _joined(self, part: JoinedParts[Row]) -> Lowered:
+    def _joined(self, part: JoinedParts[PlannedJoin]) -> Lowered:
         inner = [
             side if isinstance(side, int) else self.lower(side) for side in (part.left, part.right)
         ]
@@ -285,7 +285,7 @@ class _Lowering:
 
     def _refined(
         self,
-        part: JoinedParts[Row],
+        part: JoinedParts[PlannedJoin],
         found: list[tuple[Operator, Placed, tuple[str, ...]]],
         covered: tuple[int, ...],
         values: tuple[str, ...],
@@ -311,15 +311,15 @@ class _Lowering:
         return Lowered(operator, number, covered, nodes, values, waits)
 
     def _place(
-        self, row: Row, sides: Sequence[Lowered], lateness: int
+        self, row: PlannedJoin, sides: Sequence[Lowered], lateness: int
     ) -> tuple[Placed, tuple[str, ...]]:
         """Register a join; return its place in R_T, and the output variables in its order."""
-        definitions: list[str] = []
-        for side, one in enumerate(sides):
-            if one.number:
-                definitions.extend(row.composite_definitions(side, one.number, one.names))
-            else:
-                definitions.extend(row.definitions[side])
+        leaves = [
+            row.composite_definitions(side, one.number, one.names) if one.number else ()
+            for side, one in enumerate(sides)
+        ]
+        # Those of blocks stay together: beside a composite there is one block at the most.
+        definitions = [*leaves[0], *self._query.definitions[row.number], *chain(*leaves[1:])]
         placed = self._planner.registry.add(
             row.reduced, definitions, row.operator, row.window, lateness, apart=row.apart
         )
@@ -335,14 +335,16 @@ class _Lowering:
         self.planned.numbers.append(number)
         return number
 
-    def _lateness(self, *parts: Outlined | int) -> int:
+    def _lateness(self, *parts: PlannedPart | int) -> int:
         """Return the largest lateness of the streams that some parts read."""
         read = (component for part in parts for component in read_components(part))
-        return max(self._planner.lateness(self._query.blocks[component]) for component in read)
+        return max(
+            self._planner.lateness(self._query.shape.blocks[component]) for component in read
+        )
 
     # -- Operators over time ---------------------------------------------------------------
 
-    def _timed(self, part: Timed[Row]) -> Lowered:
+    def _timed(self, part: Timed[PlannedJoin]) -> Lowered:
         left, right = self.lower(part.left), self.lower(part.right)
         self.planned.ordered = True
         self.planned.nested |= any(
@@ -385,7 +387,7 @@ class _Lowering:
 
     def _collected(
         self,
-        part: Timed[Row],
+        part: Timed[PlannedJoin],
         left: Lowered,
         right: Lowered,
         made: Timing,
@@ -419,20 +421,22 @@ class _Lowering:
         return f"{lane} {asked.since} {self._updates}"
 
 
-def _definition(part: Timed[Row], left: Lowered, right: Lowered, made: Timing, bound: str) -> str:
+def _definition(
+    part: Timed[PlannedJoin], left: Lowered, right: Lowered, made: Timing, bound: str
+) -> str:
     literals = " ".join(map(repr, made.literals))
     inputs = f"{left.number} {made.left} {right.number} {made.right}"
     return f"{type(part.form).__name__} {inputs} {made.node!r} {literals} {bound}"
 
 
-def _in_order(sides: Sequence[Lowered], own: tuple[str, ...], query: Outline) -> tuple[str, ...]:
+def _in_order(sides: Sequence[Lowered], own: tuple[str, ...], query: QueryPlan) -> tuple[str, ...]:
     """Return the variables of a join's composites: a row has those of its blocks only."""
     names: list[str] = []
     for side in sides:
         if side.number:
             names.extend(side.nodes)
         else:
-            names.extend(name for name in own if query.places[name] in side.components)
+            names.extend(name for name in own if query.shape.places[name] in side.components)
     return tuple(names)
 
 

@@ -1,18 +1,22 @@
-"""Outlines: what planning a query takes of it.
+"""Query plans: what registration and planning take of a query.
 
-A compiled query has its blocks as trees, which are looked at again for people.  The plan is asked
-with the definitions of the nodes that stage 2 sees, as texts, and with what is left of predicates.
-So the outlines of queries that differ in constants are the same but for these
-(`xscl.planning.compile_cache`).
+A compiled query has its blocks as trees, which are looked at again for people.  Stage 2 asks for
+the definitions of the nodes that it sees, as texts, and for what is left of predicates.  The plans
+of queries that differ in constants are the same but for these, and mostly but for the definitions.
+So `Shapes` compiles a query once for all of its shape.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
 from typing import TypeAlias, assert_never
 
 from templates.model.join_graph import JoinGraph
+from xscl.language.constants import ShapeCache
+from xscl.language.limits import admit
 from xscl.language.normalform import Absent, Scan
 from xscl.language.scope import here, rewritten, variables
 from xscl.language.syntax import Operand, Predicate
@@ -26,59 +30,106 @@ from xscl.planning.compile import (
     PartOf,
     Timed,
     Witnessed,
+    too_deep,
 )
+
+MOST = 50_000
+"""Shapes that are kept: of some 3 to 7 kB each while one query has it, then of 9 to 16 kB."""
+Variable: TypeAlias = tuple[int, str]
+"""A variable, and the place of its document."""
 
 
 @dataclass(frozen=True, slots=True)
-class DisjunctOutline:
+class PlannedJoin:
     """A disjunct of a join, or a block that is read by itself, in the form for R_T.
 
-    `names` are the variables of the minor's nodes, "" of one that has none.  Of a side that is a
-    block `definitions` has those of its nodes, of a composite `leaves` the operands that its nodes
+    `number` is that of its definitions in the plan, `names` are the variables of the minor's nodes,
+    "" of one that has none.  Of a side that is a composite `leaves` has the operands that its nodes
     stand for, None for its root.
     """
 
+    number: int
     reduced: JoinGraph
     operator: str
     window: int | None
     apart: bool
     names: tuple[str, ...]
-    definitions: tuple[tuple[str, ...], ...]
     leaves: tuple[tuple[Operand | None, ...], ...]
     residual: Predicate | None
 
-    def composite_definitions(
-        self, side: int, stream: int, names: Sequence[str]
-    ) -> tuple[str, ...]:
+    def composite_definitions(self, side: int, stream: int, names: Sequence[str]) -> list[str]:
         """Return the definitions of the minor's nodes on a composite's side.
 
         `stream` is the number of the composite stream, `names` are the variables of its rows.
         """
-        return tuple(_leaf(stream, operand, names) for operand in self.leaves[side])
+        return [_leaf(stream, operand, names) for operand in self.leaves[side]]
 
 
-Outlined: TypeAlias = "PartOf[DisjunctOutline]"
-"""A part of an outline; the inputs of the form of an operator over time stand for nothing."""
+PlannedPart: TypeAlias = "PartOf[PlannedJoin]"
+"""A part of a plan; the inputs of the form of an operator over time stand for nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """A query as it is planned.
+@dataclass(frozen=True)  # no slots: `streams` and `row` are remembered
+class PlanShape:
+    """A plan without its text and definitions, the same object for queries of one shape.
 
     `blocks` has the stream of each component, `places` the component that binds a variable.
     """
 
-    source: str
     blocks: tuple[str, ...]
     places: Mapping[str, int]
     distinct: bool
     publish: str | None
-    root: Outlined
+    root: PlannedPart
+
+    @cached_property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that the query reads, each once."""
+        return tuple(dict.fromkeys(self.blocks))
+
+    @cached_property
+    def row(self) -> PlannedJoin | None:
+        """The join of a query that is one row of R_T over blocks, and no more; None of others."""
+        if self.publish is not None:
+            return None
+        match self.root:
+            case Witnessed(_, join):
+                return join
+            case JoinedParts(int(), int(), (join,)) if join.residual is None:
+                return join
+            case _:
+                return None
+
+    @cached_property
+    def outputs(self) -> tuple[Variable | None, ...]:
+        """Each node of the row's minor as a variable of a match; None if it belongs to none."""
+        assert self.row is not None
+        return tuple(
+            (self.places[name], name) if node.output else None
+            for node, name in zip(self.row.reduced.nodes, self.row.names, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """A query as it is registered.
+
+    `definitions` has for each join those of its nodes that are nodes of blocks.
+    """
+
+    source: str
+    shape: PlanShape
+    definitions: tuple[tuple[str, ...], ...]
 
     @property
     def streams(self) -> tuple[str, ...]:
         """The streams that the query reads, each once."""
-        return tuple(dict.fromkeys(self.blocks))
+        return self.shape.streams
+
+    @property
+    def publish(self) -> str | None:
+        """The stream that the query publishes."""
+        return self.shape.publish
 
     def lateness(self, of_stream: Callable[[str], int]) -> int:
         """Return the lateness of the results: the streams' largest, and the time of deadlines."""
@@ -87,10 +138,10 @@ class Outline:
     def delays(self) -> tuple[tuple[str, int], ...]:
         """Return the streams, each with the time of the deadlines that its documents wait for."""
 
-        def of(part: Outlined | int, time: int) -> Iterator[tuple[str, int]]:
+        def of(part: PlannedPart | int, time: int) -> Iterator[tuple[str, int]]:
             match part:
                 case int(component) | Witnessed(component) | Occurring(component):
-                    yield self.blocks[component], time
+                    yield self.shape.blocks[component], time
                 case Timed(Absent(window=window), left, right):
                     yield from (*of(left, time + window), *of(right, time + window))
                 case JoinedParts(left, right) | Timed(_, left, right):
@@ -98,54 +149,77 @@ class Outline:
                 case _:
                     assert_never(part)
 
-        return tuple(dict.fromkeys(of(self.root, 0)))
+        return tuple(dict.fromkeys(of(self.shape.root, 0)))
 
 
-def outline(query: CompiledQuery) -> Outline:
-    """Return the outline of a query."""
-    normal = query.normal
-    return Outline(
-        query.source,
+class Shapes:
+    """Plans of queries, compiled once for each shape; for any thread."""
+
+    def __init__(self, compile_: Callable[[str], CompiledQuery], most: int = MOST) -> None:
+        self._parts = ShapeCache(lambda source: _shape_and_definitions(compile_(source)), most)
+
+    def prepare(self, source: str) -> QueryPlan:
+        """Return the plan of a query; raises QueryError."""
+        admit(source)
+        try:
+            return QueryPlan(source, *self._parts(source))
+        except RecursionError:
+            raise too_deep(source) from None
+
+
+def plan_of(query: CompiledQuery) -> QueryPlan:
+    """Return the plan of a compiled query."""
+    return QueryPlan(query.source, *_shape_and_definitions(query))
+
+
+def _shape_and_definitions(
+    query: CompiledQuery,
+) -> tuple[PlanShape, tuple[tuple[str, ...], ...]]:
+    normal, numbers = query.normal, count()
+    shape = PlanShape(
         tuple(block.stream for block in normal.blocks),
         normal.places,
         normal.distinct,
         normal.publish,
-        _part(query.root),
+        _part(query.root, numbers),
     )
+    return shape, tuple(join.definitions() for join in query.joins)
 
 
 _INPUT = Scan(0)
 
 
-def _part(part: Part) -> Outlined:
+def _part(part: Part, numbers: Iterator[int]) -> PlannedPart:
+    """Return a part of a plan, its joins numbered as in `CompiledQuery.joins`."""
     match part:
         case Witnessed(component, join):
-            return Witnessed(component, _row(join))
+            return Witnessed(component, _join(join, numbers))
         case Occurring():
             return part
         case JoinedParts(left, right, disjuncts):
-            return JoinedParts(_side(left), _side(right), tuple(map(_row, disjuncts)))
+            left_side = left if isinstance(left, int) else _part(left, numbers)
+            right_side = right if isinstance(right, int) else _part(right, numbers)
+            joins = tuple(_join(disjunct, numbers) for disjunct in disjuncts)
+            return JoinedParts(left_side, right_side, joins)
         case Timed(form, left, right):
             bare = replace(form, left=_INPUT, right=_INPUT)
-            return Timed(bare, _part(left), _part(right))
+            return Timed(bare, _part(left, numbers), _part(right, numbers))
         case _:
             assert_never(part)
 
 
-def _side(side: Part | int) -> Outlined | int:
-    return side if isinstance(side, int) else _part(side)
-
-
-def _row(join: CompiledJoin) -> DisjunctOutline:
-    blocks = [side.pattern is not None for side in join.sides]
-    return DisjunctOutline(
+def _join(join: CompiledJoin, numbers: Iterator[int]) -> PlannedJoin:
+    return PlannedJoin(
+        next(numbers),
         join.reduced,
         join.operator or "FOLLOWED BY",
         join.window,
         join.apart,
         tuple(join.variable(number) or "" for number in join.kept),
-        tuple(join.block_definitions(n) if block else () for n, block in enumerate(blocks)),
-        tuple(() if block else join.leaves(n) for n, block in enumerate(blocks)),
+        tuple(
+            () if side.pattern is not None else join.leaves(number)
+            for number, side in enumerate(join.sides)
+        ),
         join.residual,
     )
 

@@ -12,19 +12,17 @@ from dataclasses import dataclass, replace
 
 from cep_core import Query
 from templates.processor import Processor
-from templates.registry.registry import Placed, Registry
+from templates.registry.registry import Registry
 from xscl.documents.composite_ids import CompositeIds
 from xscl.documents.results import XSCL, Subscription
 from xscl.errors import StoreError, XsclError
-from xscl.language.names import refuse_long_stream
-from xscl.planning.compile_cache import Plain, Registrable, Shapes
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.event_queries import LANGUAGES
 from xscl.planning.planner import Planned
-from xscl.planning.query_plan import Outline
+from xscl.planning.query_plan import PlannedJoin, QueryPlan, Shapes
 from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
-from xscl.subscriptions.streams import Streams
+from xscl.subscriptions.streams import Streams, refuse_long_stream
 from xscl.subscriptions.subscriptions import Subscriptions
 
 
@@ -48,7 +46,7 @@ class Registration:
 
     def compiled(
         self, pairs: Iterable[tuple[str, str]], numbered: bool
-    ) -> Iterator[tuple[str, Registrable]]:
+    ) -> Iterator[tuple[str, QueryPlan]]:
         """Yield names and queries, compiled for registration.
 
         Errors name the row if rows are `numbered`.
@@ -64,12 +62,12 @@ class Registration:
                 raise
             names.add(name)
 
-    def compiled_one(self, name: str, text: str, others: Container[str] = ()) -> Registrable:
+    def compiled_one(self, name: str, text: str, others: Container[str] = ()) -> QueryPlan:
         """Return a query compiled for registration; `others` are names about to be registered."""
         self._subscriptions.expect_free(name, others)
         return self.checked(name, text)
 
-    def checked(self, name: str, text: str) -> Registrable:
+    def checked(self, name: str, text: str) -> QueryPlan:
         """Return a query compiled for a new or a registered name."""
         query = self._shapes.prepare(text)
         self._subscriptions.refuse_publisher(name, query.streams, query.publish, relational=False)
@@ -79,8 +77,8 @@ class Registration:
         self._refuse_later(query)
         return query
 
-    def _refuse_later(self, query: Registrable) -> None:
-        if isinstance(query, Outline) and query.publish is not None:
+    def _refuse_later(self, query: QueryPlan) -> None:
+        if query.publish is not None:
             self._streams.refuse_later(query.publish, query.lateness(self._streams.lateness))
 
     def planned(
@@ -126,7 +124,7 @@ class Registration:
 
     def register(
         self,
-        compiled: Sequence[tuple[str, Registrable]],
+        compiled: Sequence[tuple[str, QueryPlan]],
         updates: bool,
         since: int,
         bound_to: int | None = None,
@@ -139,12 +137,12 @@ class Registration:
         `suspended` have no operators until `activate`.
         """
         for name, query in compiled:
-            if isinstance(query, Plain):
-                self._register_row(name, query, updates, since, suspended)
+            if (row := query.shape.row) is not None:
+                self._register_row(name, query, row, updates, since, suspended)
             else:
                 self._register_planned(name, query, updates, since, bound_to, suspended)
         self._subscriptions.save()
-        if not all(isinstance(query, Plain) for _, query in compiled):
+        if any(query.shape.row is None for _, query in compiled):
             self._numbers.save()
         self._dataflow.pairs.install(self._registry.take_changed())
         self.set_prompt()
@@ -152,33 +150,30 @@ class Registration:
             self.save_plan_state()
 
     def _register_row(
-        self, name: str, query: Plain, updates: bool, since: int, suspended: bool
+        self,
+        name: str,
+        query: QueryPlan,
+        row: PlannedJoin,
+        updates: bool,
+        since: int,
+        suspended: bool,
     ) -> None:
         """Register a query that is only a row of R_T."""
-        placed = self._add(query)
+        late = max(map(self._streams.lateness, query.streams)) if row.reduced.two_sided else 0
+        placed = self._registry.add(
+            *(row.reduced, query.definitions[0], row.operator, row.window, late),
+            apart=row.apart,
+        )
         added = self._subscriptions.add_row(name, query, placed, since=since, updates=updates)
         if suspended:
             self._planned.suspend(added)
         else:
             self._planned.attach_row(added)
 
-    def _add(self, query: Plain) -> Placed:
-        """Add a query to R_T."""
-        shape = query.shape
-        two_sided = shape.reduced.two_sided
-        return self._registry.add(
-            shape.reduced,
-            query.definitions,
-            shape.operator,
-            shape.window,
-            max(map(self._streams.lateness, shape.streams)) if two_sided else 0,
-            apart=shape.apart,
-        )
-
     def _register_planned(
         self,
         name: str,
-        query: Outline,
+        query: QueryPlan,
         updates: bool,
         since: int,
         bound_to: int | None,
@@ -255,7 +250,7 @@ class Registration:
         self._planned.detach(subscription)
         self._processor.forget_pairs([p for p in pairs if self._registry.retention.keeps[p] < 0])
 
-    def edit(self, name: str, text: str, query: Registrable, updates: bool, position: int) -> bool:
+    def edit(self, name: str, text: str, query: QueryPlan, updates: bool, position: int) -> bool:
         """Change only the text of a query with the same results; return whether that is possible.
 
         Its state is kept, and the results after a position are those of the new version.
@@ -322,12 +317,6 @@ class Registration:
         else:
             self._planned.attach(subscription, self._planned_again(subscription))
 
-    def _outline(self, subscription: Subscription) -> Outline:
-        """Return a planned subscription's outline."""
-        made = self._shapes.prepare(subscription.query)
-        assert isinstance(made, Outline), "what is plain is a row of R_T"
-        return made
-
     def _suspend_again(self, subscription: Subscription) -> None:
         planned = None
         if subscription.relational:
@@ -341,9 +330,9 @@ class Registration:
         return self._dataflow.relational.plan_again(subscription)
 
     def _planned_again(self, subscription: Subscription) -> Planned:
-        outline = self._outline(subscription)
+        query = self._shapes.prepare(subscription.query)
         return self._planned.plan(
-            *(outline, subscription.since, subscription.updates, subscription.bound_to)
+            *(query, subscription.since, subscription.updates, subscription.bound_to)
         )
 
     def set_prompt(self) -> None:

@@ -16,10 +16,9 @@ import pyarrow as pa
 from cep_core import Schema, is_calendar
 from xscl.documents.results import Subscription
 from xscl.errors import QueryError, StreamInUse, XsclError
-from xscl.language.names import EVERYTHING, refuse_long_stream
+from xscl.language.names import EVERYTHING, LONGEST_STREAM, PREFIX, in_short
 from xscl.language.parser import MAX_LATENESS, parse_window
 from xscl.planning.compile import CompiledQuery
-from xscl.planning.compile_cache import MOST, Registrable
 from xscl.planning.event_queries import (
     Attributes,
     published_schema,
@@ -27,12 +26,27 @@ from xscl.planning.event_queries import (
     schema_from,
     schema_of,
 )
-from xscl.planning.query_plan import Outline
+from xscl.planning.query_plan import MOST, QueryPlan
 from xscl.store.queries.feeds import has_feeds_on
 from xscl.store.queries.rows import rows_of
 from xscl.store.queries.streams import delete_streams_of
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
+
+
+class WrongStreamName(XsclError):
+    """A name of a stream that is too long."""
+
+    code = "stream_name"
+
+
+def refuse_long_stream(name: str) -> None:
+    """Raise WrongStreamName for a stream whose name has too many characters."""
+    if len(name) > LONGEST_STREAM + PREFIX:
+        raise WrongStreamName(
+            f"{in_short(name)} cannot be the name of a stream: it has {len(name):,} characters",
+            hint=f"choose one of at most {LONGEST_STREAM}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +70,12 @@ class Streams:
         store: Store,
         subscriptions: Subscriptions,
         compiled: Callable[[str], CompiledQuery],
-        prepared: Callable[[str], Registrable],
+        prepared: Callable[[str], QueryPlan],
     ) -> None:
         self._store = store
         self._subscriptions = subscriptions
         self._compiled = compiled
-        self._delays = lru_cache(MOST)(lambda query: _delays(prepared(query)))
+        self._delays = lru_cache(MOST)(lambda query: prepared(query).delays())
         self._declared: dict[str, StreamDeclaration] = {}
         self._live_readers: list[Subscription] = []
         self._live_for: tuple[int, ...] = ()
@@ -315,9 +329,3 @@ class Streams:
                 f"publishing {stream!r} from later streams would change what its readers keep",
                 hint="subscribe the publisher before its readers",
             )
-
-
-def _delays(query: Registrable) -> tuple[tuple[str, int], ...]:
-    """Return the inputs of a publishing query, with the delay of its output."""
-    assert isinstance(query, Outline), "what publishes is not plain"
-    return query.delays()

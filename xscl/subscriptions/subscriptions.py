@@ -37,9 +37,8 @@ from xscl.errors import (
     XsclError,
 )
 from xscl.language.names import LONGEST_NAME, PREFIX, in_short
-from xscl.planning.compile_cache import Plain, Variable
 from xscl.planning.planner import Planned
-from xscl.planning.query_plan import Outline
+from xscl.planning.query_plan import QueryPlan, Variable
 from xscl.store.queries.results import delete_results_of
 from xscl.store.queries.rows import delete_rows, rows_of, update_rows
 from xscl.store.queries.subscriptions import all_subscriptions
@@ -258,7 +257,7 @@ class Subscriptions:
     def add(
         self,
         name: str,
-        query: Outline,
+        query: QueryPlan,
         planned: Planned,
         *,
         since: int,
@@ -277,9 +276,9 @@ class Subscriptions:
             query.source,
             planned.placed[-1].template if root.plain else 0,
             root.number,
-            tuple((places[query.places[name]], name) for name in root.nodes),
+            tuple((places[query.shape.places[name]], name) for name in root.nodes),
             since,
-            query.distinct,
+            query.shape.distinct,
             updates,
             query.publish,
             query.streams,
@@ -290,28 +289,28 @@ class Subscriptions:
         return self._add(subscription)
 
     def add_row(
-        self, name: str, plain: Plain, placed: Placed, *, since: int, updates: bool
+        self, name: str, query: QueryPlan, placed: Placed, *, since: int, updates: bool
     ) -> Subscription:
         """Register a query that is a row of R_T under an unused name."""
         subscription = Subscription(
             self._next,
             name,
-            plain.source,
+            query.source,
             placed.template,
             placed.qid,
-            self.outputs(plain, placed),
+            self.outputs(query, placed),
             since,
-            plain.shape.distinct,
+            query.shape.distinct,
             updates,
-            reads=plain.streams,
+            reads=query.streams,
             **self._lineage(name),
         )
         return self._add(subscription)
 
-    def outputs(self, plain: Plain, placed: Placed) -> tuple[tuple[int, str], ...]:
+    def outputs(self, query: QueryPlan, placed: Placed) -> tuple[tuple[int, str], ...]:
         """Return the variables that the results of a row of R_T bind for a query, in order."""
         graph = self._registry.members[placed.template].template.graph
-        return _outputs(graph, placed.order, plain.shape.outputs)
+        return _outputs(graph, placed.order, query.shape.outputs)
 
     def add_query(
         self,

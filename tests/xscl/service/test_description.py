@@ -35,7 +35,7 @@ from xscl.errors import (
     UnknownSubscription,
     XsclError,
 )
-from xscl.language.names import WrongLabel, WrongStreamName
+from xscl.language.names import WrongLabel
 from xscl.limiter import RateExceeded, TooManyConcurrent
 from xscl.server.app import ROUTERS
 from xscl.service import problems
@@ -53,6 +53,7 @@ from xscl.service.tags import WrongTag
 from xscl.service.tokens import UnknownToken
 from xscl.service.user_data import ErasureWaits
 from xscl.subscriptions.import_rows import RowError
+from xscl.subscriptions.streams import WrongStreamName
 
 _TELLS_ENOUGH = ("examples", "example", "enum", "const", "default", "$ref")
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from templates.model.relations import Pair
-from xscl.language.identity import by_identity
 from xscl.language.parser import parse_block
 from xscl.language.syntax import (
     And,
@@ -76,15 +75,13 @@ class Pattern:
         return replace(step, conditions=canonical((*step.conditions, *branches)))
 
 
-@by_identity
 def pattern(block: Block) -> Pattern:
-    """Return the tree pattern of a block; the same object for the same block."""
+    """Return the tree pattern of a block."""
     nodes: list[PatternNode] = []
     main = _grow(nodes, block.steps, None)
     return Pattern(block.stream, tuple(nodes), main)
 
 
-@by_identity
 def definitions(found: Pattern, kept: frozenset[int]) -> tuple[str, ...]:
     """Return the texts of the definitions of the nodes that stage 2 sees, by their numbers."""
     return tuple(unparse(found.definition(number, kept)) for number in sorted(kept))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -26,8 +25,8 @@ from xscl.language.constants import MOST, marks, split
 from xscl.language.parser import parse, parse_block
 from xscl.language.shortest import shortest
 from xscl.language.unparse import unparse
-from xscl.planning.compile import CompiledQuery, compile_parts, compile_query
-from xscl.planning.compile_cache import Plain, Registrable, Shapes, plain, registrable
+from xscl.planning.compile import CompiledQuery, compile_query
+from xscl.planning.query_plan import QueryPlan, Shapes, plan_of
 from xscl.subscriptions.streams import Streams
 
 FORMS = (
@@ -94,11 +93,11 @@ def filled(form: str, values: dict[str, object]) -> str:
 def test_a_shape_gives_what_the_query_itself_gives(
     form: str, cases: list[dict[str, object]]
 ) -> None:
-    shapes = Shapes(compile_parts)
+    shapes = Shapes(compile_query)
     for values in cases:
         text = filled(form, values)
         alone = compile_query(text)
-        assert shapes.prepare(text) == registrable(alone)
+        assert shapes.prepare(text) == plan_of(alone)
 
 
 @examples(8)
@@ -109,11 +108,11 @@ def test_queries_of_the_whole_language_are_made_from_shapes(case: Case) -> None:
         assert found is not None
         shape, given_ = found
         event(f"of {min(len(given_), 3)} constants")
-        shapes = Shapes(compile_parts)
+        shapes = Shapes(compile_query)
         for more in (100, 200):
             changed = [f"o{more}{c}" if isinstance(c, str) else c + more for c in given_]
             shapes.prepare(shape.text(changed))
-        assert shapes.prepare(query) == registrable(compile_query(query))
+        assert shapes.prepare(query) == plan_of(compile_query(query))
 
 
 TOKENS = (
@@ -143,51 +142,9 @@ def test_what_hides_nothing_is_split_like_any_other_text() -> None:
     assert seen[True] * 3 > sum(seen), "a third has constants"
 
 
-BLOCKS = (
-    *("S//a->x", "S//a[./b->x]", 'S//a[./b = "k"]->x', "S/a/b[./c and ./d->x]", "S -> x", "S AS x"),
-    *("S//a[@id->x]", "S//a[./b = 5][./c->x]", "S//a[text()][./b->x]", "S//a[./b->x] ELSE"),
-    *("S//a->x NEXT S//b", "S//a[count(b) > 1]->x", "SELECT * FROM S//a->x", "S//a->x PUBLISH p"),
-    *("(S//a->x)", 'S//a[./b = "JOIN"]->x', 'S//a[./b = "]->x', "S//a[./b", "S//a->x NOT", ""),
-    *("S//a[./b->x][./b->x]", "S//p:a->x", "S//a/following-sibling::b->x", "S//a->x OR S"),
-)
-CONSTRAINTS = (
-    "x = y, 3 d",
-    "x = y AND x = y, INF",
-    "y = x",
-    "x = zz, 3",
-    "x > y, 3",
-    "",
-    "x = y, 3,",
-)
-
-
-@examples(60, all_of_them=True)
-@given(
-    st.sampled_from(BLOCKS),
-    st.sampled_from(("JOIN", "FOLLOWED BY", "FOLLOWED  BY", "NOT FOLLOWED BY", "join", "NEXT")),
-    st.sampled_from(CONSTRAINTS),
-    st.sampled_from(BLOCKS),
-)
-def test_parts_make_what_the_whole_text_makes(
-    left: str, operator: str, constraint: str, right: str
-) -> None:
-    text = f"{left} {operator}{{{constraint}}} {right.replace('x', 'y')}"
-    assert _outcome(compile_parts, text) == _outcome(compile_query, text)
-
-
-def _outcome(compile_: Callable[[str], CompiledQuery], text: str) -> CompiledQuery | str:
-    """Return the compiled query, or the error with its place."""
-    try:
-        compiled = compile_(text)
-    except QueryError as error:
-        return str(error)
-    event("read")
-    return compiled
-
-
 def test_what_is_refused_is_refused_for_its_own_reason() -> None:
     with pytest.raises(QueryError) as refused:
-        Shapes(compile_parts).prepare("S//a->x JOIN{x = zz, 3} S//a->y")
+        Shapes(compile_query).prepare("S//a->x JOIN{x = zz, 3} S//a->y")
     assert refused.value.__context__ is None
 
 
@@ -204,20 +161,6 @@ def test_a_shape_is_compiled_with_its_second_query() -> None:
         shapes.prepare(FORMS[0].format(text, "word"))
         counts.append(len(compiled))
     assert counts == [1, 3, 3]
-
-
-def test_queries_that_differ_in_constants_are_compiled_once() -> None:
-    compiled: list[str] = []
-
-    def counting(text: str) -> object:
-        compiled.append(text)
-        return compile_query(text)
-
-    shapes = Shapes(counting)  # type: ignore[arg-type]
-    for number in range(50):
-        made = shapes.prepare(FORMS[1].format(f"v{number}", n=number + 20, m=number + 100))
-        assert isinstance(made, Plain)
-    assert len(compiled) == 3  # the first, and the shape in either order of its marks
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if not form.startswith(ALONE)])
@@ -238,8 +181,6 @@ def test_where_the_order_of_constants_matters_every_query_is_compiled() -> None:
     shapes = Shapes(compile_query)
     form = 'S//a[./b = "{0}"][./b = "{1}"][./d->x] JOIN{{x = y, 3}} T//a->y'
     one, other = (shapes.prepare(form.format(*each)) for each in (("k", "l"), ("l", "k")))
-    assert isinstance(one, Plain)
-    assert isinstance(other, Plain)
     assert one.definitions == other.definitions
 
 
@@ -272,7 +213,7 @@ def test_what_is_inside_a_string_is_no_constant(inside: str, other: str) -> None
     for constant in ("first", other):
         form = f'[contains(./a, "{inside}")][./b = "{constant}"][./c > 3][0.0000001001 < ./d]'
         text = f"S//i{form}[./e->x] JOIN{{x = y, 3}} T//i->y"
-        assert shapes.prepare(text) == plain(compile_query(text))
+        assert shapes.prepare(text) == plan_of(compile_query(text))
         block = f"S//i{form}/e"
         read = parse(block).expression
         assert parse_block(block).steps == read.steps  # type: ignore[union-attr]
@@ -287,7 +228,7 @@ def test_what_is_refused_for_itself_is_refused_by_its_shape() -> None:
 
 
 def test_equal_conditions_of_many_blocks_are_one_object() -> None:
-    one, other = (parse_block(f'S//a[./b = "same"][./c = "{n}"]/d') for n in range(2))
+    _, one, other = (parse_block(f'S//a[./b = "same"][./c = "{n}"]/d') for n in range(3))
     assert one.steps[0].conditions[0] is other.steps[0].conditions[0]
     assert one.steps[0].conditions[1] != other.steps[0].conditions[1]
 
@@ -324,7 +265,7 @@ def test_of_more_shapes_than_are_kept_the_one_of_longest_ago_leaves() -> None:
     compiled.clear()
     for name in "ac":
         made = shapes.prepare(texts(name)[1])
-        assert made == plain(compile_query(texts(name)[1]))
+        assert made == plan_of(compile_query(texts(name)[1]))
     assert compiled == []
     shapes.prepare(texts("b")[1])
     assert compiled[0] == texts("b")[1]
@@ -348,19 +289,19 @@ def test_threads_may_ask_at_once() -> None:
                 wait(asked, 0.05)
             return found
 
-    asked: list[Future[Registrable]] = []
+    asked: list[Future[QueryPlan]] = []
     shapes = Shapes(compile_)
     for query in queries[:2]:
         shapes.prepare(query)
     known = len(compiled)
-    shapes._shapes = Meanwhile(shapes._shapes)
+    shapes._parts._known = Meanwhile(shapes._parts._known)
     with ThreadPoolExecutor(1) as pool:
         assert shapes.prepare(queries[2]).source == queries[2]
         assert asked[0].result().source == queries[3]
     assert len(compiled) == known
 
 
-def test_the_lateness_of_a_published_stream_is_asked_without_its_outlines() -> None:
+def test_the_lateness_of_a_published_stream_is_asked_without_its_plans() -> None:
     made = "S//a[./k = {n}]->x {by} T//b->y PUBLISH P"
     forms = ("FOLLOWED BY{x = y, 3}", "NOT FOLLOWED BY{x = y, 7}", "NEXT{x = y}")
     with Engine() as engine:
@@ -368,9 +309,9 @@ def test_the_lateness_of_a_published_stream_is_asked_without_its_outlines() -> N
         engine.stream("T", lateness=2)
         prepared: list[str] = []
 
-        def prepare(query: str) -> Registrable:
+        def prepare(query: str) -> QueryPlan:
             prepared.append(query)
-            return registrable(compile_query(query))
+            return plan_of(compile_query(query))
 
         streams = Streams(
             engine.host.transactions.store, engine.host.state.subscriptions, compile_query, prepare
