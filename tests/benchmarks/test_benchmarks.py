@@ -258,6 +258,7 @@ def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> N
         "feed-patterns",
         "rumor",
         "sase",
+        "service",
         "next",
         "noisy-neighbour",
         "patterns",

@@ -74,7 +74,8 @@ def _of_service(written: dict[str, Any]) -> tuple[ServiceStatus, str]:
         ) from None
     age = 0.0 if then is None else time.time() - then / 1e6
     where = f" at {written['address']}" if written.get("address") else ""
-    note = f"service        process {written['pid']}{where}, {age:.0f} s ago"
+    threads = f", {written['threads']} threads" if "threads" in written else ""
+    note = f"service        process {written['pid']}{where}{threads}, {age:.0f} s ago"
     if stalled := written.get("stalled"):
         note += (
             f"\nconsumer       stalled: segment {stalled['segment']} waits"

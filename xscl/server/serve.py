@@ -516,6 +516,7 @@ class Service:
             {
                 **found.as_dict(),
                 "pid": os.getpid(),
+                "threads": threading.active_count(),
                 "written": written(ticks()),
                 "address": self.address or (None if self._serving.listen is None else ""),
                 "paused": self.room.short(),

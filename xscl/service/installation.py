@@ -51,8 +51,7 @@ class ServiceSettings:
     within `patience` seconds.
     `trusted_proxies` are the networks whose `X-Forwarded-For` is used.  `connections` limits the
     concurrent connections of one client.
-    With `warm` the fork server of users' SQL starts with the service.  If `waiting` documents are
-    not consumed yet, further ones are refused.
+    If `waiting` documents are not consumed yet, further ones are refused.
     """
 
     host: str = "127.0.0.1"
@@ -65,7 +64,6 @@ class ServiceSettings:
     trusted_proxies: tuple[Network, ...] = ()
     connections: int = CONNECTIONS
     guesses: int = 20
-    warm: bool = True
     waiting: int = DOCUMENTS
     fetching: PollSettings = field(default_factory=PollSettings)
 
@@ -243,8 +241,6 @@ def installed(
         usage = Usage((one.name for one in engine.subscriptions), (feed.key for feed in feeds))
         registrar = stack.enter_context(closing(Registrar(engine)))
         sql = stack.enter_context(UserSql(engine, home.path))
-        if settings.warm:
-            sql.start()
         outbox.mail_limit = accounts.mails_of
         intake = Intake(spool, engine, room, clock, settings.waiting)
         stack.enter_context(closing(intake))

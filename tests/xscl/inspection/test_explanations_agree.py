@@ -228,7 +228,7 @@ def answering(home: DataDirectory) -> Iterator[tuple[xscl.Engine, httpx.Client]]
         outbox = Outbox(engine, Credentials(), DeliverySettings(home.files))
         stack.callback(outbox.close)
         outbox.start()
-        clock, settings = ArrivalClock(), ServiceSettings(port=0, warm=False)
+        clock, settings = ArrivalClock(), ServiceSettings(port=0)
         here = stack.enter_context(
             installed(
                 *(home, engine, spool, outbox, settings),

@@ -24,7 +24,7 @@ from xscl.service.installation import ServiceSettings
 
 PATIENCE = 120.0
 MASTER = "local[*]"
-ANY_PORT = ServiceSettings(port=0, warm=False)
+ANY_PORT = ServiceSettings(port=0)
 
 
 @dataclass(frozen=True)

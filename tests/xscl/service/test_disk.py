@@ -287,7 +287,7 @@ def test_l2_what_waits_is_bounded(place: DataDirectory, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(xscl.ingestion.engine_sink, "reached", hold)
     with (
-        serving(place, ServiceSettings(warm=False, waiting=5)) as running,
+        serving(place, ServiceSettings(waiting=5)) as running,
         running.client() as client,
     ):
         running.service.room.least = 0

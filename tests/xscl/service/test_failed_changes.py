@@ -101,7 +101,7 @@ def here(tmp_path: Path) -> Iterator[Installation]:
         clock = ArrivalClock()
         yield stack.enter_context(
             installed(
-                *(home, engine, spool, outbox, ServiceSettings(warm=False)),
+                *(home, engine, spool, outbox, ServiceSettings()),
                 *(DiskGuard(home.path, 1), clock, ConsumerWatch(spool.latest, 0)),
                 StatusSeries(now=clock.now),
             )

@@ -69,7 +69,7 @@ def test_connections_that_say_nothing_or_never_come_to_an_end_are_closed(
 
 
 def test_without_a_token_hardly_any_body_is_read(tmp_path: Path) -> None:
-    settings = ServiceSettings(host="0.0.0.0", warm=False)
+    settings = ServiceSettings(host="0.0.0.0")
     with serving(DataDirectory(tmp_path / "data"), settings) as running:
         large = b"[" * (STRANGER + 1)
         for token in (None, "xscl_00000000_" + "x" * 43):

@@ -48,9 +48,9 @@ _NO_MEMORY = "the question needs more memory than there is for one"
 _CLONE_NEWNET, _CLONE_NEWUSER = 0x40000000, 0x10000000
 
 
-def answer(connection: duckdb.DuckDBPyConnection, channel: socket.socket, snapshot: int) -> None:
+def answer(channel: socket.socket, snapshot: int) -> None:
     """Read a query from a channel, run it and write the response."""
-    began = time.monotonic()
+    began, connection = time.monotonic(), _connect()
     with channel.makefile("rb") as file:
         request = json.loads(file.readline())
     limits = Limits(**request["limits"])
@@ -116,7 +116,7 @@ def _answered(
         raise _user_error(question, error) from None
 
 
-def connect() -> duckdb.DuckDBPyConnection:
+def _connect() -> duckdb.DuckDBPyConnection:
     """Return a connection to an in-memory database without external access."""
     connection = duckdb.connect(
         ":memory:",

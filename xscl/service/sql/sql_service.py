@@ -49,7 +49,6 @@ SOONEST, LATEST = 1.0, 10.0
 """Minimum and maximum age in seconds at which a changed snapshot is published again."""
 _START = 60.0  # seconds for the imports of the fork server on a busy machine
 _PIECE = 1 << 16
-_CHILDREN = 3  # attempts if a child dies before it has read the query
 
 
 class UserSql:
@@ -82,8 +81,8 @@ class UserSql:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def start(self) -> None:
-        """Start the fork server, so that the first query need not wait for its imports."""
+    def _start(self) -> None:
+        """Start the fork server if none is alive: a service that answers no query has none."""
         with self._mutex:
             if self._fork_server is not None and not self._fork_server.alive:
                 self._fork_server.close()
@@ -122,8 +121,9 @@ class UserSql:
             with (
                 self._limiter.hold(viewer.number),
                 self._published(viewer, question) as (descriptor, as_of),
+                closing(self._child(descriptor)) as channel,
             ):
-                head, body = self._answered(descriptor, request, limits)
+                head, body = _exchange(channel, request, limits)
         except TooManyConcurrent as error:
             raise Busy(error.message, hint=error.hint) from None
         if "failed" in head:
@@ -133,17 +133,6 @@ class UserSql:
             raise from_data(head["error"])
         columns = tuple(Column(*pair) for pair in head.pop("columns"))
         return QueryResult(columns, **head, as_of=as_of, form=form, body=body)
-
-    def _answered(
-        self, snapshot: int, request: Mapping[str, Any], limits: Limits
-    ) -> tuple[dict[str, Any], bytes]:
-        """Return the response of a child; retry if it died before it had read the query."""
-        for _ in range(_CHILDREN):
-            with closing(self._child(snapshot)) as channel:
-                found = _exchange(channel, request, limits)
-            if found is not None:
-                return found
-        raise Unavailable("no question can be answered now", hint="ask again soon")
 
     # -- Snapshots -------------------------------------------------------------------------
 
@@ -208,7 +197,7 @@ class UserSql:
 
     def _child(self, snapshot: int) -> socket.socket:
         """Return a socket to a new child."""
-        self.start()
+        self._start()
         ours, theirs = socket.socketpair()
         with theirs, self._mutex:
             server = self._fork_server
@@ -261,7 +250,7 @@ class _ForkServer:
             raise Unavailable("no question can be answered now", hint="ask again soon") from error
 
     def close(self) -> None:
-        """Kill the process; its children end with it."""
+        """Kill the process; a child ends when it has answered, or by its timer."""
         self._control.close()
         self._process.kill()
         self._process.wait()
@@ -284,8 +273,8 @@ def _check_text(question: str, limits: Limits) -> None:
 
 def _exchange(
     channel: socket.socket, request: Mapping[str, Any], limits: Limits
-) -> tuple[dict[str, Any], bytes] | None:
-    """Send a request to a child; return header and rows, or None if it had not read the request."""
+) -> tuple[dict[str, Any], bytes]:
+    """Send a request to a child; return header and rows."""
     until = time.monotonic() + limits.seconds + 1.0
     answer = bytearray()
     try:
@@ -299,8 +288,8 @@ def _exchange(
         raise _too_slow(limits) from None
     except ConnectionError:
         pass  # the bytes received so far decide
-    if not answer.startswith(BEGUN):
-        return None
+    if not answer.startswith(BEGUN):  # it ended before it had read the request
+        raise Unavailable("no question can be answered now", hint="ask again soon")
     head, found, body = bytes(answer).removeprefix(BEGUN).partition(b"\n")
     if not found:
         if time.monotonic() > until - 1.0:

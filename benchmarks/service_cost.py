@@ -1,0 +1,148 @@
+"""`service`: processor time and memory of a service and of the commands that ask it.
+
+A real `xscl serve` on a loopback port, without Spark: the time until it answers, the processor
+time of commands, the processor time of the service for the documents of one `xscl push` of which
+each second one completes a match, and the threads and the memory of all its processes at rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.harness import Benchmark, Options, ResultsDiffer, Row, Value, blank, save
+
+NAME = "service"
+QUICK_DOCUMENTS, DOCUMENTS = 2_000, 20_000
+RESTING = 5.0  # seconds
+PATIENCE = 60.0
+LOOK = 0.02
+REPEATED = 3
+PAIRS = "S//a[./key->x] JOIN{x = y, 1 h} S//b[./key->y]"
+COMMANDS = (("status",), ("subscriptions",), ("matches", "pairs"))
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+MEGABYTE = 1 << 20
+
+
+def run(options: Options) -> Iterator[Row]:
+    """Yield a row for the start, each command, the documents, and the service at rest."""
+    documents = QUICK_DOCUMENTS if options.quick else DOCUMENTS
+    with TemporaryDirectory() as folder:
+        data, began = Path(folder, "data"), time.perf_counter()
+        command = _xscl("serve", "--data", data, "--port", "0")
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as service:
+            try:
+                _wait_for(lambda: _status(data), "the service does not answer")
+                yield Row(NAME, {"of": "start"}, {"seconds": time.perf_counter() - began})
+                _command(data, "subscribe", "pairs", PAIRS)
+                for asked in COMMANDS:
+                    cpu = min(_command(data, *asked) for _ in range(REPEATED))
+                    yield Row(NAME, {"of": " ".join(asked)}, {"cpu_s": cpu})
+                yield _pushed(data, service.pid, documents)
+                time.sleep(RESTING)
+                yield Row(NAME, {"of": "rest"}, _at_rest(service.pid, _status(data)["threads"]))
+            finally:
+                service.terminate()
+
+
+def _pushed(data: Path, service: int, documents: int) -> Row:
+    """Return the processor time of the service, and of the command, for documents."""
+    lines = data.with_name("documents.jsonl")
+    with lines.open("w") as file:
+        for number in range(documents):
+            name = "ab"[number % 2]
+            xml = f"<{name}><key>{number // 2}</key></{name}>"
+            file.write(json.dumps({"xml": xml, "id": str(number)}) + "\n")
+    before = _processor_time(service)
+    cpu = _command(data, "push", lines, "--stream", "S")
+    expected = documents // 2
+    _wait_for(lambda: _status(data).get("matches") == expected, f"not {expected} matches")
+    figures: dict[str, Value] = {
+        "cpu_s": _processor_time(service) - before,
+        "push_cpu_s": cpu,
+        "matches": expected,
+    }
+    return Row(NAME, {"of": "documents", "documents": documents}, figures)
+
+
+def _at_rest(service: int, threads: int) -> dict[str, Value]:
+    """Return the threads of Python in a service, and the memory of all its processes."""
+    processes = [service, *_children(service)]
+    shares = [
+        int(line.split()[1]) << 10
+        for process in processes
+        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        if line.startswith("Pss:")
+    ]
+    return {
+        "threads": threads,
+        "processes": len(processes),
+        "pss_mb": sum(shares) / MEGABYTE,
+    }
+
+
+def _xscl(*arguments: object) -> list[str]:
+    """Return a command line of `xscl` in this environment."""
+    return [sys.executable, "-m", "xscl", *map(str, arguments)]
+
+
+def _command(data: Path, name: str, *arguments: object) -> float:
+    """Run a command that asks the service; return its processor time in seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = _xscl(name, *arguments, "--data", data)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _status(data: Path) -> dict[str, Any]:
+    """Return what the service says of itself, empty before it does."""
+    try:
+        found: dict[str, Any] = json.loads((data / "status.json").read_text())
+    except OSError:
+        return {}
+    return found if found.get("address") else {}
+
+
+def _wait_for(condition: Callable[[], object], failure: str) -> None:
+    """Wait until a condition holds; raise ResultsDiffer if that takes too long."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > end:
+            raise ResultsDiffer(failure)
+        time.sleep(LOOK)
+
+
+def _processor_time(process: int) -> float:
+    """Return the processor time of a process in seconds."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / TICKS_PER_SECOND
+
+
+def _children(process: int) -> Iterator[int]:
+    """Yield the processes that a process has started, and theirs."""
+    for task in Path(f"/proc/{process}/task").iterdir():
+        for child in map(int, (task / "children").read_text().split()):
+            yield child
+            yield from _children(child)
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Draw the processor time of each command."""
+    spent = [(row.parameters["of"], row.figures["cpu_s"]) for row in rows if "cpu_s" in row.figures]
+    figure = blank(6, 3)
+    axes = figure.subplots()
+    axes.barh([str(name) for name, _ in spent], [float(str(cpu)) for _, cpu in spent])
+    axes.set(xlabel="seconds of processor time")
+    save(figure, path)
+
+
+BENCHMARK = Benchmark(NAME, "what a service and its commands cost, at work and at rest", run, plot)
