@@ -126,11 +126,13 @@ def early_stamp() -> None:
     append = Intake.append
 
     def _append(
-        self: Intake, documents: Sequence[Document], *, is_timed: bool = True
+        self: Intake, documents: Sequence[Document], timed: Sequence[bool] = ()
     ) -> Sequence[Document]:
-        if not is_timed:
-            documents = [replace(one, timestamp=self._clock.stamp()) for one in documents]
-        return append(self, documents)
+        stamped = [
+            one if is_timed else replace(one, timestamp=self._clock.stamp())
+            for one, is_timed in zip(documents, timed or [True] * len(documents), strict=True)
+        ]
+        return append(self, stamped)
 
     Intake.append = _append  # type: ignore[method-assign]  # the planted defect
 

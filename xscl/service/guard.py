@@ -43,7 +43,7 @@ LONGEST = 16_384
 STRANGER = 16_384
 """Maximum size in bytes of a body without authentication."""
 
-_BULK = frozenset({"/v1/subscriptions:import", "/v1/feeds:import"})
+_BULK = frozenset({"/v1/subscriptions:import", "/v1/feeds:import", "/v1/documents:batch"})
 _LARGE = ("/v1/documents/", "/feeds/import")
 
 HEADERS = {

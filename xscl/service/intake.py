@@ -40,22 +40,26 @@ class IntakeFull(XsclError):
 
 @dataclass(frozen=True, slots=True)
 class QueuedDocuments:
-    """Documents of a request, and the future of their durability."""
+    """Documents of a request, and the future of their durability.
 
-    documents: tuple[Document, ...]
+    The times of those whose `timed` is false are given by the clock.
+    """
+
+    documents: Sequence[Document]
     size: int
-    is_timed: bool
+    timed: Sequence[bool]
     done: Future[tuple[Document, ...]] = field(default_factory=Future)
 
     def share(self) -> float:
         """Return the share of a segment that the documents fill, by number or by bytes."""
-        return max(1 / _TOGETHER, self.size / _TOGETHER_BYTES)
+        return max(len(self.documents) / _TOGETHER, self.size / _TOGETHER_BYTES)
 
     def stamped(self, clock: ArrivalClock) -> tuple[Document, ...]:
         """Return the documents, stamped by the clock if they have no times of their own."""
-        if self.is_timed:
-            return self.documents
-        return tuple(replace(one, timestamp=clock.stamp()) for one in self.documents)
+        return tuple(
+            document if is_timed else replace(document, timestamp=clock.stamp())
+            for document, is_timed in zip(self.documents, self.timed, strict=True)
+        )
 
 
 class Intake:
@@ -83,15 +87,17 @@ class Intake:
         self._bytes = 0
         self._commits = GroupCommit[QueuedDocuments]("intake", self._append, QueuedDocuments.share)
 
-    def append(self, documents: Sequence[Document], *, is_timed: bool = True) -> Sequence[Document]:
+    def append(
+        self, documents: Sequence[Document], timed: Sequence[bool] = ()
+    ) -> Sequence[Document]:
         """Append documents durably and return them as they are in the spool.
 
-        With `is_timed` false the clock stamps them in order of acceptance.  Raises IntakeFull,
-        DiskFull, SpoolError, Stopping.
+        The clock stamps those whose `timed` is false, in order of acceptance; by default all have
+        their times.  Raises IntakeFull, DiskFull, SpoolError, Stopping.
         """
         self._room.refuse()
         size = sum(len(one.xml) for one in documents)
-        brought = QueuedDocuments(tuple(documents), size, is_timed)
+        brought = QueuedDocuments(documents, size, timed or [True] * len(documents))
         with self._mutex:
             self._forget_consumed()
             if self._waiting and (

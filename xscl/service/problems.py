@@ -169,18 +169,18 @@ def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
-    wrong = [{"place": ".".join(map(str, e["loc"])), "reason": _reason(e)} for e in error.errors()]
+    wrong = [{"place": ".".join(map(str, e["loc"])), "reason": reason(e)} for e in error.errors()]
     return answer(
         Problem(
             "invalid_request",
-            f"{place}: {_reason(first)}",
+            f"{place}: {reason(first)}",
             hint=_hint(request, first),
             errors=wrong[:20],
         )
     )
 
 
-def _reason(wrong: Mapping[str, Any]) -> str:
+def reason(wrong: Mapping[str, Any]) -> str:
     """Return what the validator says, in our words where its own are about its models."""
     return "unknown field" if wrong["type"] == "extra_forbidden" else str(wrong["msg"])
 

@@ -57,6 +57,7 @@ INTERNALS = {
     "GET /v1/documents/{id}/witness",
     "GET /v1/sql/examples",
     "GET /v1/sql/relations",
+    "POST /v1/documents:batch",
     "POST /v1/explain",
     "POST /v1/subscriptions:import",
 }

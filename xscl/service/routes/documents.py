@@ -1,39 +1,48 @@
-"""Documents: `GET /v1/documents`, `POST /v1/documents/{stream}`."""
+"""Documents: `GET /v1/documents`, `POST /v1/documents/{stream}`, `POST /v1/documents:batch`."""
 
 from __future__ import annotations
 
+import json
 import secrets
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from feeds.documents import Document
-from feeds.errors import MalformedDocument
-from feeds.xml.encoding import as_utf8, charset_of
+from feeds.errors import FeedError, MalformedDocument
+from feeds.xml.encoding import as_utf8, charset_of, without_declared_encoding
 from xscl.documents.document_ids import number_in
 from xscl.documents.document_validation import expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError, XsclError
 from xscl.language.names import EVERYTHING, NAME, NAME_HINT, in_short
 from xscl.service.accounts import Account
-from xscl.service.bodies import JsonBody, Moment, raw_request
+from xscl.service.bodies import JsonBody, Moment, RequestBody, raw_request
 from xscl.service.browsing import END, BrowsedDocument, browse, visible_names
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.installation import Installation
 from xscl.service.names import refuse_reserved
 from xscl.service.paging import Limit, Page
-from xscl.service.problems import Problem, not_found
+from xscl.service.problems import Problem, empty_list, not_found, of_error, reason
 from xscl.subscriptions.document_source import source_of
 from xscl.time_format import other_unit, ticks_of_time, unit_hint, written
 
 router = APIRouter(tags=["documents"])
 
+_BLANK = b"\xef\xbb\xbf \t\r"
+_TWO_TIMES = "timestamp: it is another name of time: give one of them"
+
 AHEAD = 5 * 60 * 1_000_000
 """Tolerated clock skew of users in ticks; such documents get the service's time."""
+
+MOST = 1_000
+"""Maximum number of documents of a batch."""
 
 Stream = Annotated[
     str,
@@ -65,6 +74,43 @@ class Taken(JsonBody):
     """The stream."""
     timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
     """Its time."""
+
+
+class Line(RequestBody):
+    """A document of a batch."""
+
+    xml: str = Field(min_length=1, examples=["<order><item>a12</item></order>"])
+    """Its text."""
+    stream: str | None = Field(None, min_length=1, max_length=200, examples=["orders"])
+    """Its stream; default: that of the request."""
+    id: str | None = Field(None, min_length=1, max_length=500, examples=["order-17"])
+    """Its id on its stream; default: generated."""
+    time: str | int | None = Field(None, examples=["2026-03-01T12:00:00Z"])
+    """Its time; default: that of its acceptance."""
+    timestamp: str | int | None = Field(None, examples=["2026-03-01T12:00:00Z"])
+    """Another name of `time`."""
+
+
+class RefusedLine(JsonBody):
+    """A line of a batch that was not taken."""
+
+    line: int = Field(examples=[3])
+    """Its number, from 1."""
+    code: str = Field(examples=["xml_syntax"])
+    """The reason, for programs: the code of the problem if it had been sent alone."""
+    detail: str = Field(examples=["Opening and ending tag mismatch"])
+    """The reason, in words."""
+    hint: str | None = Field(None, examples=["close the element"])
+    """The way out, if there is a typical one."""
+
+
+class Batch(JsonBody):
+    """The documents of a batch: taken in this order, or refused."""
+
+    taken: list[Taken]
+    """Accepted documents: durable in the spool, and ingested asynchronously."""
+    refused: list[RefusedLine]
+    """Lines that were not taken; sending the others again is not necessary."""
 
 
 class ListedDocument(JsonBody):
@@ -165,7 +211,7 @@ async def post(
     place; `429` or `503` with `Retry-After` say that there is no room for it now.
     """
     if given.time and given.timestamp:
-        raise Problem("invalid_request", "timestamp: it is another name of time: give one of them")
+        raise Problem("invalid_request", _TWO_TIMES)
     charset = charset_of(request.headers.get("content-type"))
     xml = await run_in_threadpool(as_utf8, await request.body(), charset)
     name, time = given.id or x_document_id, given.time or given.timestamp or x_document_time
@@ -176,6 +222,23 @@ def take(
     app: Installation, account: Account, stream: str, xml: bytes, name: str | None, time: str | None
 ) -> Taken:
     """Validate and spool a document durably; raises DocumentError and problems."""
+    (taken,) = _spool(app, [_accept(app, account, stream, xml, name, time)])
+    return taken
+
+
+@dataclass(frozen=True, slots=True)
+class _Acceptance:
+    """A valid document for a stream as its sender names it; `is_timed`: its time is final."""
+
+    stream: str
+    document: Document
+    is_timed: bool
+
+
+def _accept(
+    app: Installation, account: Account, stream: str, xml: bytes, name: str | None, time: str | None
+) -> _Acceptance:
+    """Validate a document, count it, and make its stream; raises DocumentError and problems."""
     known = _stream(app, account, stream)
     given = name or secrets.token_hex(16)
     moment, is_timed = _moment(app, account, given, time)
@@ -187,8 +250,88 @@ def take(
     app.accounts.claim(account, stream)
     if time is None:
         app.engine.host.catalog.declare_live(known)
-    (taken,) = app.intake.append([document], is_timed=is_timed)
-    return Taken(id=given, stream=stream, timestamp=taken.timestamp)
+    return _Acceptance(stream, document, is_timed)
+
+
+def _spool(app: Installation, accepted: Sequence[_Acceptance]) -> list[Taken]:
+    """Spool documents durably, in one segment."""
+    documents = app.intake.append(
+        [one.document for one in accepted], [one.is_timed for one in accepted]
+    )
+    return [
+        Taken(id=document.id, stream=one.stream, timestamp=document.timestamp)
+        for one, document in zip(accepted, documents, strict=True)
+    ]
+
+
+@router.post(
+    "/documents:batch",
+    summary="Send up to 1,000 documents",
+    status_code=HTTPStatus.ACCEPTED,
+    openapi_extra=raw_request(
+        {"application/x-ndjson": json.dumps({"xml": "<order/>", "id": "order-17"}) + "\n"}
+    ),
+)
+async def post_batch(
+    request: Request,
+    app: TheApp,
+    account: TheAccount,
+    stream: Annotated[
+        str, Query(max_length=200, description="The stream of lines that name none.")
+    ] = "",
+) -> Batch:
+    """Takes JSON lines, `{"xml": ...}`; a line may have a `stream`, an `id` and a `time`.
+
+    The answer comes when all that is taken is safe on the disk, at the cost of one write.  A line
+    that cannot be taken is named with its number and the reason; the others are taken.
+    """
+    return await run_in_threadpool(take_batch, app, account, stream, await request.body())
+
+
+def take_batch(app: Installation, account: Account, stream: str, body: bytes) -> Batch:
+    """Validate the lines of a batch, and spool those that are valid durably."""
+    lines = [
+        (number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip(_BLANK)
+    ]
+    if not lines:
+        raise empty_list('a row is {"xml": "..."}; curl sends a file with --data-binary @FILE')
+    if len(lines) > MOST:
+        raise Problem(
+            "too_many_rows", f"the list has more than {MOST:,} rows", hint="send it in parts"
+        )
+    accepted, refused = list[_Acceptance](), list[RefusedLine]()
+    for number, line in lines:
+        try:
+            accepted.append(_accept_line(app, account, stream, line))
+        except (Problem, XsclError, FeedError) as error:
+            problem = error if isinstance(error, Problem) else of_error(error, account.number)
+            refused.append(
+                RefusedLine(
+                    line=number, code=problem.code, detail=problem.detail, hint=problem.hint
+                )
+            )
+    return Batch(taken=_spool(app, accepted) if accepted else [], refused=refused)
+
+
+def _accept_line(app: Installation, account: Account, stream: str, line: bytes) -> _Acceptance:
+    """Validate a line of a batch; raises DocumentError and problems."""
+    try:
+        given = Line.model_validate_json(line.strip(_BLANK))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "line"
+        raise Problem("invalid_request", f"{place}: {reason(first)}") from None
+    if given.time is not None and given.timestamp is not None:
+        raise Problem("invalid_request", _TWO_TIMES)
+    time = given.timestamp if given.time is None else given.time
+    return _accept(
+        app,
+        account,
+        given.stream or stream,
+        without_declared_encoding(given.xml).encode(),
+        given.id,
+        None if time is None else str(time),
+    )
 
 
 def _check(app: Installation, account: Account, document: Document) -> None:
