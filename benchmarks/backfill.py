@@ -19,7 +19,7 @@ import numpy as np
 
 import xscl
 from benchmarks.feed_items import items
-from benchmarks.harness import Benchmark, Options, Row, log_log
+from benchmarks.harness import Benchmark, Options, Panel, Row
 
 NAME = "backfill"
 SEED = 67
@@ -109,15 +109,9 @@ def _percentile(percent: int, *phases: Sequence[float]) -> float:
     return float(np.percentile(np.concatenate(phases), percent))
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Write a picture: the ratio of each kind."""
-    lines = {
-        str(row.parameters["kind"]): [
-            (float(str(row.parameters["kept"])), float(str(row.figures["ratio"])))
-        ]
-        for row in rows
-    }
-    log_log(path, [("pushes beside a backfill", "kept items", lines)], "times the p95 without")
-
-
-BENCHMARK = Benchmark(NAME, "pushes while the history of a subscription is read", run, plot)
+BENCHMARK = Benchmark(
+    NAME,
+    "pushes while the history of a subscription is read",
+    run,
+    [Panel("pushes beside a backfill", "kept", ("kind",), ("ratio",))],
+)

@@ -18,7 +18,6 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from benchmarks.event_workloads import (
     ALL,
@@ -30,7 +29,6 @@ from benchmarks.event_workloads import (
     Table41,
     Template,
     cayuga,
-    curves,
     raced,
     verified,
     without,
@@ -38,10 +36,10 @@ from benchmarks.event_workloads import (
 from benchmarks.harness import (
     Benchmark,
     Options,
+    Panel,
     Row,
     Value,
     exponent,
-    log_log,
     module_shares,
     seconds,
 )
@@ -239,17 +237,17 @@ def _took(action: Callable[[], None]) -> float:
     return 1000 * seconds(action)
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw Figures 4.13 and 4.14: milliseconds for an event."""
-    panels = [
-        ("4.13a", "Figure 4.13(a): templates", "subscriptions", "template"),
-        ("4.13b", "Figure 4.13(b): Filter", "zipf_1", "template"),
-        ("4.13c", "Figure 4.13(c): Filter", "selectivity", "template"),
-        ("4.14", "Figure 4.14: modes on Filter", "subscriptions", "mode"),
-    ]
-    log_log(path, [(title, x, curves(rows, figure, x, by)) for figure, title, x, by in panels])
-
-
 BENCHMARK = Benchmark(
-    NAME, "five templates of three steps, 100,000 ... 400,000 subscriptions", run, plot
+    NAME,
+    "five templates of three steps, 100,000 ... 400,000 subscriptions",
+    run,
+    [
+        Panel(f"Figure {figure}: {title}", across, (by,), ("events_per_s",), {"figure": figure})
+        for figure, title, across, by in (
+            ("4.13a", "templates", "subscriptions", "template"),
+            ("4.13b", "Filter", "zipf_1", "template"),
+            ("4.13c", "Filter", "selectivity", "template"),
+            ("4.14", "modes on Filter", "subscriptions", "mode"),
+        )
+    ],
 )

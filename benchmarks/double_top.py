@@ -27,17 +27,16 @@ Prices are a seeded random walk in place of the paper's closing prices.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
-from benchmarks.event_workloads import Result, Side, Workload, curves, quotes, raced
+from benchmarks.event_workloads import Result, Side, Workload, quotes, raced
 from benchmarks.harness import (
     Benchmark,
     Options,
+    Panel,
     ResultsDiffer,
     Row,
     Value,
-    log_log,
     module_shares,
 )
 from cep_core import Match
@@ -173,10 +172,16 @@ def _said(match: Match) -> Result:
     return (match.event.t1, *match.event.values)
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw Figure 4.17: milliseconds for an event."""
-    lines = curves(rows, "4.17", "smoothing", "variant")
-    log_log(path, [("Figure 4.17: double top", "smoothing", lines)])
-
-
-BENCHMARK = Benchmark(NAME, "one pattern by five FOLDs, or by extrema and NEXTs", run, plot)
+BENCHMARK = Benchmark(
+    NAME,
+    "one pattern by five FOLDs, or by extrema and NEXTs",
+    run,
+    [
+        Panel(
+            "Figure 4.17: double top",
+            "smoothing",
+            figures=("events_per_s",),
+            where={"figure": "4.17"},
+        )
+    ],
+)

@@ -15,7 +15,7 @@ from math import exp
 from random import Random
 from typing import Any, Literal, TypeAlias, get_args
 
-from benchmarks.harness import ResultsDiffer, Row, interleaved, require_equal, seconds
+from benchmarks.harness import ResultsDiffer, interleaved, require_equal, seconds
 from benchmarks.mmqjp import zipf_weights
 from cep_core import ALL_RULES, Engine, Event, Match, Options
 from cep_core import Rule as MRule
@@ -130,23 +130,6 @@ def raced(
     for side in others:
         require_equal(side.results(said), expected, what)
     return spent, len(expected)
-
-
-def curves(
-    rows: Sequence[Row], figure: str, x: str, *by: str
-) -> dict[str, list[tuple[float, float]]]:
-    """Return the lines of a figure: milliseconds for an event by a parameter.
-
-    ``by`` names the parameters that tell the lines apart.
-    """
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        if row.parameters.get("figure") == figure and "events_per_s" in row.figures:
-            milliseconds = 1000 / float(str(row.figures["events_per_s"]))
-            point = (float(str(row.parameters[x])), milliseconds)
-            name = ", ".join(str(row.parameters[one]) for one in by)
-            lines.setdefault(name, []).append(point)
-    return lines
 
 
 def verified(workload: Workload, modes: Mapping[str, Mode], what: str) -> int:

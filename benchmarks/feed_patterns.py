@@ -10,10 +10,9 @@ lasts at most 100 events.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from benchmarks.event_workloads import (
     ALL,
@@ -24,7 +23,6 @@ from benchmarks.event_workloads import (
     Pattern,
     Result,
     Side,
-    curves,
     feed_patterns,
     raced,
     verified,
@@ -34,10 +32,10 @@ from benchmarks.event_workloads import (
 from benchmarks.harness import (
     Benchmark,
     Options,
+    Panel,
     Row,
     Value,
     exponent,
-    log_log,
     module_shares,
 )
 from cep_core import Match
@@ -118,10 +116,9 @@ def _noted(seen: set[Result], match: Match) -> Result:
     return said
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw Figure 4.18: milliseconds for an item."""
-    lines = curves(rows, "4.18", "subscriptions", "template")
-    log_log(path, [("Figure 4.18: feed items", "subscriptions", lines)])
-
-
-BENCHMARK = Benchmark(NAME, "four templates over feed items, 10,000 ... 40,000", run, plot)
+BENCHMARK = Benchmark(
+    NAME,
+    "four templates over feed items, 10,000 ... 40,000",
+    run,
+    [Panel("Figure 4.18: feed items", "subscriptions", ("template",), ("events_per_s",))],
+)

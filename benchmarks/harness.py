@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 
 Value: TypeAlias = str | int | float | bool | None
 REPEATS = 3
-COLOURS = 64
-"""Colours of a picture."""
+COLOURS, ABREAST = 64, 3
+"""Colours of a picture, and panels of a row."""
+LINEAR = ("leaves", "joins", "zipf", "hour", "of", "length")
+"""Parameters that do not grow by factors."""
+RATE = "_per_s"
+"""The end of the names of rates."""
 
 
 class ResultsDiffer(Exception):
@@ -58,13 +62,66 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Panel:
+    """A panel of a picture: figures of rows against the parameter `across`.
+
+    It has a line for each combination of the parameters `by`, and for each of several figures.
+    Rows count that have these parameters, and those of `where` with their values (None: a row has
+    no such parameter).  A rate is drawn as milliseconds for one.
+    """
+
+    title: str
+    across: str
+    by: tuple[str, ...] = ("variant",)
+    figures: tuple[str, ...] = ("milliseconds",)
+    where: Mapping[str, Value] = field(default_factory=dict)
+
+    def lines(self, rows: Sequence[Row]) -> dict[str, dict[Any, float]]:
+        """Return the lines by name: the value of a figure at each place across."""
+        found: dict[str, dict[Any, float]] = {}
+        for row in rows:
+            of = row.parameters
+            if not {self.across, *self.by} <= of.keys() or any(
+                of.get(name) != value for name, value in self.where.items()
+            ):
+                continue
+            for figure in self.figures:
+                if (value := row.figures.get(figure)) is None:
+                    continue
+                several = [figure] if len(self.figures) > 1 else []
+                name = ", ".join([*[str(of[one]) for one in self.by], *several])
+                measured = float(value)
+                drawn = 1_000 / measured if figure.endswith(RATE) else measured
+                found.setdefault(name, {})[of[self.across]] = drawn
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Benchmark:
     """A named experiment: yields rows as they are measured, and can draw the paper's figure."""
 
     name: str
     about: str
     run: Callable[[Options], Iterator[Row]]
-    plot: Callable[[Sequence[Row], Path], None]
+    panels: Sequence[Panel]
+
+    def plot(self, rows: Sequence[Row], path: Path) -> None:
+        """Write a picture of the panels that rows belong to, on log scales."""
+        drawn = [(panel, lines) for panel in self.panels if (lines := panel.lines(rows))]
+        down = -(-len(drawn) // ABREAST)
+        figure = blank(5 * min(len(drawn), ABREAST), 4 * down)
+        for number, (panel, lines) in enumerate(drawn, 1):
+            axes = figure.add_subplot(down, min(len(drawn), ABREAST), number)
+            for name, points in lines.items():
+                places = sorted(points)
+                axes.plot(places, [points[one] for one in places], marker="o", label=name)
+            figures = {"milliseconds" if one.endswith(RATE) else one for one in panel.figures}
+            unit = ", ".join(sorted(figures)).replace("_", " ")
+            axes.set(title=panel.title, xlabel=panel.across, ylabel=unit, yscale="log")
+            if panel.across not in LINEAR:
+                axes.set_xscale("log")
+            axes.legend()
+        save(figure, path)
 
 
 # -- Measuring -----------------------------------------------------------------------------
@@ -219,22 +276,3 @@ def save(figure: Figure, path: Path) -> None:
         with Image.open(path) as drawn:
             few = drawn.convert("RGB").quantize(COLOURS)
         few.save(path, optimize=True)
-
-
-def log_log(
-    path: Path,
-    panels: Sequence[tuple[str, str, Mapping[str, Sequence[tuple[float, float]]]]],
-    unit: str = "milliseconds",
-) -> None:
-    """Write a picture of panels (title, x axis, lines by name), a unit on a log scale."""
-    figure = blank(5 * len(panels), 4)
-    for axes, (title, label, lines) in zip(
-        figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
-    ):
-        for name, points in lines.items():
-            axes.plot(*zip(*sorted(points), strict=True), marker="o", label=name)
-        axes.set(title=title, xlabel=label, ylabel=unit, yscale="log")
-        if label not in ("leaves", "joins", "zipf", "hour"):
-            axes.set_xscale("log")
-        axes.legend()
-    save(figure, path)

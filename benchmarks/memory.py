@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.feed_items import BETWEEN, SECOND, START, items
-from benchmarks.harness import Benchmark, Options, Row, Value, log_log, module_shares
+from benchmarks.harness import Benchmark, Options, Panel, Row, Value, module_shares
 from benchmarks.kept_bytes import Sizes, resident, sizes
 from feeds.documents import Document
 from xscl import Retention
@@ -171,17 +171,9 @@ def largest_late_to_early(series: Sequence[Sizes], name: str) -> float:
     return late / max(early, 1)
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw the state at each hour of the day."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        if "hour" in row.parameters:
-            for name in STATE:
-                point = (float(str(row.parameters["hour"])), float(str(row.figures[name])))
-                lines.setdefault(name, []).append(point)
-    log_log(path, [("what is kept", "hour", lines)], "count")
-
-
 BENCHMARK = Benchmark(
-    NAME, "bytes for each subscription, document, row and instance; state over a day", run, plot
+    NAME,
+    "bytes for each subscription, document, row and instance; state over a day",
+    run,
+    [Panel("what is kept", "hour", (), STATE)],
 )

@@ -13,8 +13,7 @@ so the counts are medians of several seeds, with the minimum and the maximum.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 from benchmarks import mmqjp_points
 from benchmarks.harness import Benchmark, Options, Row, Value
@@ -136,11 +135,9 @@ def mirror(graph: JoinGraph) -> JoinGraph:
     return JoinGraph(tuple(nodes), tuple(sorted(edges, key=lambda e: (e.left, e.right))))
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw Figures 6.11 to 6.13: time against queries, value joins and the Zipf parameter."""
-    mmqjp_points.plot(rows, path, (("6.11", "queries"), ("6.12", "joins"), ("6.13", "zipf")))
-
-
 BENCHMARK = Benchmark(
-    NAME, "two documents of three levels: shared templates against Sequential", run, plot
+    NAME,
+    "two documents of three levels: shared templates against Sequential",
+    run,
+    mmqjp_points.panels({"6.11": "queries", "6.12": "joins", "6.13": "zipf"}),
 )

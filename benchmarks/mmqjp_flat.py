@@ -6,8 +6,7 @@ queries is varied first, then N, then the Zipf parameter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 from benchmarks import mmqjp_points
 from benchmarks.harness import Benchmark, Options, Row
@@ -53,9 +52,9 @@ def point(figure: str, count: int, leaves: int, zipf: float, sample: int = SAMPL
     )
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw Figures 6.8 to 6.10: time against queries, leaves and the Zipf parameter."""
-    mmqjp_points.plot(rows, path, (("6.8", "queries"), ("6.9", "leaves"), ("6.10", "zipf")))
-
-
-BENCHMARK = Benchmark(NAME, "two flat documents: shared templates against Sequential", run, plot)
+BENCHMARK = Benchmark(
+    NAME,
+    "two flat documents: shared templates against Sequential",
+    run,
+    mmqjp_points.panels({"6.8": "queries", "6.9": "leaves", "6.10": "zipf"}),
+)

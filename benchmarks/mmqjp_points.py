@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from benchmarks.harness import (
+    Panel,
     Row,
     Stages,
     Value,
     exponent,
-    log_log,
     timed_stages,
 )
 from benchmarks.mmqjp import STAGE_2, JoinQuery, Measured, Schema, Shared
@@ -83,34 +82,17 @@ def profile(name: str, schema: Schema, queries: Sequence[JoinQuery]) -> Row:
     return Row(name, parameters, stages.shares())
 
 
-def plot(rows: Sequence[Row], path: Path, panels: Sequence[tuple[str, str]]) -> None:
-    """Draw figures (number, what varies) side by side, as far as there are rows of them."""
-    log_log(
-        path,
-        [
-            (f"Figure {figure}", axis, _lines([r for r in rows if _of(r, figure)], axis))
-            for figure, axis in panels
-            if any(_of(row, figure) for row in rows)
-        ],
-    )
+def panels(across: Mapping[str, str]) -> list[Panel]:
+    """Return the panels of figures of the paper, by number and what varies in them."""
+    times = ("milliseconds", "baseline_milliseconds")
+    return [
+        Panel(
+            f"Figure {figure}", axis, figures=times, where={"figure": figure, "growth_over": None}
+        )
+        for figure, axis in across.items()
+    ]
 
 
 def number(value: Value) -> float:
     """Return a figure as a number."""
     return float(str(value))
-
-
-def _of(row: Row, figure: str) -> bool:
-    return row.parameters.get("figure") == figure and "milliseconds" in row.figures
-
-
-def _lines(rows: Sequence[Row], axis: str) -> dict[str, list[tuple[float, float]]]:
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        x = number(row.parameters[axis])
-        ours = lines.setdefault(str(row.parameters["variant"]), [])
-        ours.append((x, number(row.figures["milliseconds"])))
-        if row.parameters["variant"] == SHARED:
-            theirs = number(row.figures["baseline_milliseconds"])
-            lines.setdefault("Sequential", []).append((x, theirs))
-    return lines

@@ -24,21 +24,19 @@ import random
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
-from pathlib import Path
 from time import process_time
 from typing import Literal, TypeAlias, get_args
 
 from benchmarks.harness import (
     Benchmark,
     Options,
+    Panel,
     Row,
     Value,
-    blank,
     exponent,
     interleaved,
     module_shares,
     require_equal,
-    save,
 )
 from benchmarks.placement import Policy, supported, tree_of
 from cep_core import Engine, Event, Match
@@ -307,29 +305,19 @@ def run(options: Options) -> Iterator[Row]:
     yield from memory(10, 2 if options.quick else 10)
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw Figures 9 to 11: operators, throughput, and queries by nodes."""
-    panels = (
-        *(("9", kind, "size", "operators") for kind in KINDS),
-        *(("10", kind, "queries", "events_per_s") for kind in KINDS),
-        *(("11", kind, "nodes", "queries") for kind in MANY),
-    )
-    figure = blank(16, 12)
-    grid = figure.subplots(3, 3, squeeze=False)
-    for place, (number, kind, across, up) in enumerate(panels):
-        axes = grid[place // 3][place % 3]
-        lines: dict[str, list[tuple[float, float]]] = {}
-        for row in rows:
-            one = row.parameters
-            if (one["figure"], one["workload"]) == (number, kind) and up in row.figures:
-                point = (float(one[across] or 0), float(row.figures[up] or 0))
-                lines.setdefault(str(one["variant"]), []).append(point)
-        for variant, points in lines.items():
-            axes.plot(*zip(*sorted(points), strict=True), marker="o", label=variant)
-        axes.set(title=f"Figure {number}: {kind}", xlabel=across, ylabel=up)
-        axes.legend()
-    grid[2][2].set_axis_off()
-    save(figure, path)
+def _panel(figure: str, kind: str, across: str, up: str) -> Panel:
+    """Return the panel of a figure for a kind of workload."""
+    where = {"figure": figure, "workload": kind}
+    return Panel(f"Figure {figure}: {kind}", across, figures=(up,), where=where)
 
 
-BENCHMARK = Benchmark(NAME, "rewriting of patterns, and their placement on nodes", run, plot)
+BENCHMARK = Benchmark(
+    NAME,
+    "rewriting of patterns, and their placement on nodes",
+    run,
+    [
+        *(_panel("9", kind, "size", "operators") for kind in KINDS),
+        *(_panel("10", kind, "queries", "events_per_s") for kind in KINDS),
+        *(_panel("11", kind, "nodes", "queries") for kind in MANY),
+    ],
+)

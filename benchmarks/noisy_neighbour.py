@@ -9,12 +9,11 @@ subscriptions are compared.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 import xscl
 from benchmarks.feed_items import items
-from benchmarks.harness import Benchmark, Options, Row, log_log, require_equal
+from benchmarks.harness import Benchmark, Options, Panel, Row, require_equal
 
 NAME = "noisy-neighbour"
 SEED = 80
@@ -85,15 +84,9 @@ def _words(count: int) -> Iterator[str]:
         yield f"word{number}" if number % 10 else f"{number}a"
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Write a picture: the ratio of each kind."""
-    lines = {
-        str(row.parameters["residual"]): [
-            (float(str(row.parameters["subscriptions"])), float(str(row.figures["ratio"])))
-        ]
-        for row in rows
-    }
-    log_log(path, [("a residual beside others", "subscriptions", lines)], "times the cost alone")
-
-
-BENCHMARK = Benchmark(NAME, "one user's residual condition beside other subscriptions", run, plot)
+BENCHMARK = Benchmark(
+    NAME,
+    "one user's residual condition beside other subscriptions",
+    run,
+    [Panel("a residual beside others", "subscriptions", ("residual",), ("ratio",))],
+)

@@ -19,9 +19,8 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from benchmarks.harness import REPEATS, Benchmark, Options, Row, Value, log_log, require_equal
+from benchmarks.harness import REPEATS, Benchmark, Options, Panel, Row, Value, require_equal
 from cep_core import Engine, Event
 
 NAME = "patterns"
@@ -131,17 +130,16 @@ def run(options: Options) -> Iterator[Row]:
             yield from compared(form, kind, plan)
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Write a picture: microseconds for an event by number of queries."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        if row.parameters["side"] != WHOLE:
-            name = f"{row.parameters['pattern']}, {row.parameters['constants']}"
-            point = (float(str(row.parameters["queries"])), float(str(row.figures["us_per_event"])))
-            lines.setdefault(name, []).append(point)
-    log_log(path, [("queries that differ in constants", "queries", lines)], "microseconds an event")
-
-
 BENCHMARK = Benchmark(
-    NAME, "patterns that differ in constants: one, many, and one for all", run, plot
+    NAME,
+    "patterns that differ in constants: one, many, and one for all",
+    run,
+    [
+        Panel(
+            "queries that differ in constants",
+            "queries",
+            ("pattern", "constants", "side"),
+            ("us_per_event",),
+        )
+    ],
 )

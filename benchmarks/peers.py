@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks import feed_readers
 from benchmarks.feed_items import CHANNELS, Item, items
-from benchmarks.harness import Benchmark, Options, Row, Value, log_log, require_equal
+from benchmarks.harness import Benchmark, Options, Panel, Row, Value, require_equal
 from benchmarks.kept_bytes import resident
 from benchmarks.peer_systems import FROM_BYTES, SIDES, Channels, Match
 
@@ -155,17 +155,17 @@ def _parameters(name: str, count: int, batch: int) -> dict[str, Value]:
     return {"work": "joins", "subscriptions": count, "batch": batch, "variant": name}
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw the time for an item by number of subscriptions, a panel for each size of batch."""
-    panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for row in rows:
-        if "items_per_s" in row.figures and row.parameters["work"] == "joins":
-            lines = panels.setdefault(f"batches of {row.parameters['batch']}", {})
-            milliseconds = 1000 / float(str(row.figures["items_per_s"]))
-            point = (float(str(row.parameters["subscriptions"])), milliseconds)
-            name = f"{row.parameters['variant']}, {row.parameters['input']}"
-            lines.setdefault(name, []).append(point)
-    log_log(path, [(title, "subscriptions", lines) for title, lines in panels.items()])
-
-
-BENCHMARK = Benchmark(NAME, "joins beside DuckDB, SQLite and a dict; reading feeds", run, plot)
+BENCHMARK = Benchmark(
+    NAME,
+    "joins beside DuckDB, SQLite and a dict; reading feeds",
+    run,
+    [
+        Panel(
+            "joins",
+            "subscriptions",
+            ("variant", "input", "batch"),
+            ("items_per_s",),
+            {"work": "joins"},
+        )
+    ],
+)

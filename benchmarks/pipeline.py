@@ -24,10 +24,10 @@ from benchmarks.feed_items import DAY, items, wishes
 from benchmarks.harness import (
     Benchmark,
     Options,
+    Panel,
     Row,
     Stages,
     Value,
-    log_log,
     require_equal,
     timed_stages,
 )
@@ -215,16 +215,9 @@ def _latency(plan: Plan, side: Side) -> Row:
     return Row(NAME, _parameters(plan, side) | {"batch": 2}, figures)
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw the time of a batch against its size, for both consumers."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for row in (row for row in rows if "batch" in row.parameters):
-        batch = float(str(row.parameters["batch"]))
-        rate = row.figures.get("items_per_s")
-        milliseconds = row.figures["p50_ms"] if rate is None else 1000 * batch / float(str(rate))
-        point = (batch, float(str(milliseconds)))
-        lines.setdefault(str(row.parameters["consumer"]), []).append(point)
-    log_log(path, [("from the spool to matches", "documents in a batch", lines)])
-
-
-BENCHMARK = Benchmark(NAME, "from the spool to matches, with Spark and without", run, plot)
+BENCHMARK = Benchmark(
+    NAME,
+    "from the spool to matches, with Spark and without",
+    run,
+    [Panel("from the spool to matches", "batch", ("consumer",), ("p50_ms", "items_per_s"))],
+)

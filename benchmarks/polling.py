@@ -10,13 +10,13 @@ import asyncio
 import multiprocessing
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from benchmarks.feed_bodies import bodies
-from benchmarks.harness import Benchmark, Options, Row, log_log, require_equal
+from benchmarks.harness import Benchmark, Options, Panel, Row, require_equal
 from feeds.spool import Spool
 from xscl.engine.facade import Engine
 from xscl.polling.feed_admission import FeedRequest
@@ -96,13 +96,9 @@ def _serve(count: int, started: Connection) -> None:
     asyncio.run(serve())
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw the items of a second by number of feeds."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        feeds, rate = float(str(row.parameters["feeds"])), float(str(row.figures["items_per_s"]))
-        lines.setdefault(str(row.parameters["variant"]), []).append((feeds, rate))
-    log_log(path, [("polls of all feeds", "feeds", lines)], "items a second")
-
-
-BENCHMARK = Benchmark(NAME, "polls of many feeds into the spool", run, plot)
+BENCHMARK = Benchmark(
+    NAME,
+    "polls of many feeds into the spool",
+    run,
+    [Panel("polls of all feeds", "feeds", figures=("items_per_s",))],
+)

@@ -25,11 +25,11 @@ from benchmarks.harness import (
     REPEATS,
     Benchmark,
     Options,
+    Panel,
     Row,
     Stages,
     Value,
     exponent,
-    log_log,
     require_equal,
     seconds,
     timed_stages,
@@ -313,19 +313,16 @@ def _growth(plan: Plan, sides: Sequence[Side]) -> Iterator[Row]:
         yield Row(NAME, parameters, {"exponent": fitted})
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw the times of registration, removal and restart against the number present."""
-    panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for row in rows:
-        present = float(str(row.parameters.get("subscriptions", 0)))
-        time = row.figures.get("p50_ms", row.figures.get("milliseconds"))
-        if present and time is not None:
-            lines = panels.setdefault(str(row.parameters["variant"]), {})
-            point = (present, float(str(time)))
-            lines.setdefault(str(row.parameters["mode"]), []).append(point)
-    log_log(path, [(kind, "subscriptions", lines) for kind, lines in panels.items()])
-
-
 BENCHMARK = Benchmark(
-    NAME, "one more, one less and a restart with 0 ... 100,000 subscriptions present", run, plot
+    NAME,
+    "one more, one less and a restart with 0 ... 100,000 subscriptions present",
+    run,
+    [
+        Panel(
+            "one more, one less, a restart",
+            "subscriptions",
+            ("variant", "mode"),
+            ("p50_ms", "milliseconds"),
+        )
+    ],
 )

@@ -34,11 +34,11 @@ from benchmarks.feed_items import DAY, Item, Wish, expected, items, wishes
 from benchmarks.harness import (
     Benchmark,
     Options,
+    Panel,
     Row,
     Stages,
     Value,
     exponent,
-    log_log,
     require_equal,
     seconds,
     timed_stages,
@@ -373,29 +373,18 @@ def _growth(plan: Plan, sides: Sequence[Side]) -> Iterator[Row]:
         yield Row(NAME, parameters, {"items_per_s": all_, "ratio": all_ / few})
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw Figure 6.16: the time for an item against the number of subscriptions, by scope."""
-    panels: dict[str, dict[str, list[tuple[float, float]]]] = {
-        "end_to_end": {},
-        "stage1": {},
-        "stage2": {},
-    }
-    for row in rows:
-        if "items_per_s" in row.figures and "growth_over" not in row.parameters:
-            lines = panels[str(row.parameters["scope"])]
-            name = f"({row.parameters['variant']}) {row.parameters['window']}"
-            milliseconds = 1000 / float(str(row.figures["items_per_s"]))
-            point = (float(str(row.parameters["subscriptions"])), milliseconds)
-            lines.setdefault(name, []).append(point)
-    log_log(
-        path,
-        [
-            (f"Figure 6.16: {scope.replace('_', ' ')}, an item", "subscriptions", lines)
-            for scope, lines in panels.items()
-        ],
-    )
-
-
 BENCHMARK = Benchmark(
-    NAME, "feed items from 418 channels, 10 ... 1,000,000 subscriptions", run, plot
+    NAME,
+    "feed items from 418 channels, 10 ... 1,000,000 subscriptions",
+    run,
+    [
+        Panel(
+            f"Figure 6.16: {scope}",
+            "subscriptions",
+            ("variant", "window"),
+            ("items_per_s",),
+            {"scope": scope, "growth_over": None},
+        )
+        for scope in ("end_to_end", "stage1", "stage2")
+    ],
 )

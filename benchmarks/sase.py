@@ -19,16 +19,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from benchmarks.harness import (
     REPEATS,
     Benchmark,
     Options,
+    Panel,
     Row,
     Value,
     exponent,
-    log_log,
 )
 from benchmarks.runtime_stack import BASIC
 from benchmarks.sase_workload import (
@@ -252,38 +251,16 @@ def medians(sides: Mapping[str, Side], batch: int) -> dict[str, float]:
     return {name: statistics.median(found) for name, found in spent.items()}
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw Figures 8, 9 and 11: microseconds an event."""
-    log_log(
-        path,
-        [
-            ("construction by domain", "V1", _lines(rows, "construction", "V1", "scan")),
-            ("construction by window", "window", _lines(rows, "construction", "window", "scan")),
-            ("length", "leaves", _lines(rows, "length", "length", None)),
-        ],
-    )
-
-
-def _lines(
-    rows: Sequence[Row], experiment: str, axis: str, scope: str | None
-) -> dict[str, list[tuple[float, float]]]:
-    found: dict[str, list[tuple[float, float]]] = {}
-    domains = [row.parameters.get("V1") for row in rows if row.parameters.get("scope") == "scan"]
-    sparse = max([one for one in domains if isinstance(one, int)], default=0)
-    for row in rows:
-        parameters = row.parameters
-        if parameters["experiment"] != experiment or parameters.get("scope") != scope:
-            continue
-        if axis == "window" and parameters["V1"] != sparse:
-            continue
-        if axis == "V1" and experiment == "construction" and parameters["window"] != WINDOW:
-            continue
-        x, rate = parameters[axis], row.figures["events_per_s"]
-        if isinstance(x, int) and isinstance(rate, float):
-            found.setdefault(str(parameters["variant"]), []).append((x, 1_000 / rate))
-    return found
-
-
 BENCHMARK = Benchmark(
-    NAME, "sequences by stacks: construction, length, domain, memory (Figures 8-12)", run, plot
+    NAME,
+    "sequences by stacks: construction, length, domain, memory (Figures 8-12)",
+    run,
+    [
+        Panel(title, across, by, ("events_per_s",), {"experiment": experiment, "scope": scope})
+        for title, across, by, experiment, scope in (
+            ("construction by domain", "V1", ("variant", "window"), "construction", "scan"),
+            ("construction by window", "window", ("variant", "V1"), "construction", "scan"),
+            ("length", "length", ("variant",), "length", None),
+        )
+    ],
 )

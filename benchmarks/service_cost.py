@@ -13,12 +13,12 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.harness import Benchmark, Options, ResultsDiffer, Row, Value, blank, save
+from benchmarks.harness import Benchmark, Options, Panel, ResultsDiffer, Row, Value
 
 NAME = "service"
 QUICK_DOCUMENTS, DOCUMENTS = 2_000, 20_000
@@ -135,14 +135,9 @@ def _children(process: int) -> Iterator[int]:
             yield from _children(child)
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw the processor time of each command."""
-    spent = [(row.parameters["of"], row.figures["cpu_s"]) for row in rows if "cpu_s" in row.figures]
-    figure = blank(6, 3)
-    axes = figure.subplots()
-    axes.barh([str(name) for name, _ in spent], [float(str(cpu)) for _, cpu in spent])
-    axes.set(xlabel="seconds of processor time")
-    save(figure, path)
-
-
-BENCHMARK = Benchmark(NAME, "what a service and its commands cost, at work and at rest", run, plot)
+BENCHMARK = Benchmark(
+    NAME,
+    "what a service and its commands cost, at work and at rest",
+    run,
+    [Panel("processor time", "of", (), ("cpu_s",))],
+)

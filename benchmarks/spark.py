@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from benchmarks import books_and_blogs
 from benchmarks.feed_items import items, wishes
-from benchmarks.harness import Benchmark, Options, Row, Value, blank, save
+from benchmarks.harness import Benchmark, Options, Panel, Row, Value
 from feeds.documents import Document
 from xscl.engine.facade import Engine
 
@@ -280,17 +280,9 @@ def _ids(folder: Path) -> Ids:
     return Counter(zip(table["id"].to_pylist(), table["subscription"].to_pylist(), strict=True))
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw the ratio of processor times of each row."""
-    figure = blank(7, 4)
-    axes = figure.subplots()
-    labels = [
-        "{mode} {workload} {subscriptions:,}\n{buckets} buckets".format(**row.parameters)
-        for row in rows
-    ]
-    axes.barh(labels, [float(str(row.figures["cpu_ratio"])) for row in rows])
-    axes.set(xlabel="processor time, one engine = 1")
-    save(figure, path)
-
-
-BENCHMARK = Benchmark(NAME, "joins on Spark's executors beside one engine", run, plot)
+BENCHMARK = Benchmark(
+    NAME,
+    "joins on Spark's executors beside one engine",
+    run,
+    [Panel("beside one engine", "subscriptions", ("mode", "workload", "buckets"), ("cpu_ratio",))],
+)

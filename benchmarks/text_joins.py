@@ -13,11 +13,10 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import xscl
 from benchmarks.feed_items import BETWEEN, SECOND, Item, items
-from benchmarks.harness import Benchmark, Options, Row, Value, log_log, require_equal
+from benchmarks.harness import Benchmark, Options, Panel, Row, Value, require_equal
 
 NAME = "text-joins"
 SEED = 27
@@ -100,13 +99,9 @@ def _pairs(
                 yield f"i{one.number}", f"i{other.number}"
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Write a picture: items a second by size of batch."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        point = (float(str(row.parameters["batch"])), float(str(row.figures["items_per_s"])))
-        lines.setdefault(str(row.parameters["query"]), []).append(point)
-    log_log(path, [("joins by texts", "documents in a batch", lines)], "items a second")
-
-
-BENCHMARK = Benchmark(NAME, "joins by contains and by similarity through indexes", run, plot)
+BENCHMARK = Benchmark(
+    NAME,
+    "joins by contains and by similarity through indexes",
+    run,
+    [Panel("joins by texts", "batch", ("query",), ("items_per_s",))],
+)

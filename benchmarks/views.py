@@ -31,11 +31,11 @@ from benchmarks.harness import (
     REPEATS,
     Benchmark,
     Options,
+    Panel,
     Row,
     Stages,
     Value,
     exponent,
-    log_log,
     require_equal,
     seconds,
     timed_stages,
@@ -302,20 +302,12 @@ def _compared(stream: Stream, sides: Mapping[str, Side]) -> Iterator[Row]:
         yield from _costs(parameters, spent[name], spent["off"], figures)
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw Figures 6.14 and 6.15: time with and without views against the number of queries."""
-    panels: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
-    for row in rows:
-        if "milliseconds" in row.figures:
-            figure, axis = row.parameters.get("figure"), "queries"
-            if figure is None:
-                figure, axis = f"stream, batch of {row.parameters['batch']}", "subscriptions"
-            lines = panels.setdefault(
-                (f"Figure {figure}" if axis == "queries" else str(figure), axis), {}
-            )
-            point = (float(str(row.parameters[axis])), float(str(row.figures["milliseconds"])))
-            lines.setdefault(str(row.parameters["variant"]), []).append(point)
-    log_log(path, [(title, axis, lines) for (title, axis), lines in panels.items()])
-
-
-BENCHMARK = Benchmark(NAME, "with and without views, and the join state in memory", run, plot)
+BENCHMARK = Benchmark(
+    NAME,
+    "with and without views, and the join state in memory",
+    run,
+    [
+        *(Panel(f"Figure {one}", "queries", where={"figure": one}) for one in ("6.14", "6.15")),
+        Panel("stream", "subscriptions", ("variant", "batch")),
+    ],
+)

@@ -9,12 +9,11 @@ ratio holds on a busy machine.  Times are processor time of the second half of t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 import xscl
 from benchmarks.feed_items import items
-from benchmarks.harness import Benchmark, Options, Row, Value, log_log, require_equal
+from benchmarks.harness import Benchmark, Options, Panel, Row, Value, require_equal
 
 NAME = "window-joins"
 SEED = 64
@@ -64,14 +63,9 @@ def compared(count: int, batch: int) -> Iterator[Row]:
         yield Row(NAME, parameters, figures)
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Write a picture: milliseconds for an item by size of batch."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        line = f"{row.parameters['evaluator']}, {row.parameters['items']} items"
-        point = (float(str(row.parameters["batch"])), float(str(row.figures["ms_per_item"])))
-        lines.setdefault(line, []).append(point)
-    log_log(path, [("window 1 d, contains", "documents in a batch", lines)], "milliseconds an item")
-
-
-BENCHMARK = Benchmark(NAME, "window-only joins: stage 2 and the event core", run, plot)
+BENCHMARK = Benchmark(
+    NAME,
+    "window-only joins: stage 2 and the event core",
+    run,
+    [Panel("window 1 d, contains", "batch", ("evaluator", "items"), ("ms_per_item",))],
+)

@@ -149,7 +149,7 @@ def test_names_of_rss(small: list[Row], tmp_path: Path) -> None:
     shares = [row.figures for row in small if "profile" in row.parameters]
     assert len(shares) == 2
     assert math.fsum(float(str(share)) for share in shares[0].values()) == pytest.approx(1)
-    rss.plot(small, tmp_path / "rss.png")
+    rss.BENCHMARK.plot(small, tmp_path / "rss.png")
     assert (tmp_path / "rss.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -200,7 +200,7 @@ def test_names_of_stage1(tiny: list[Row], tmp_path: Path) -> None:
     assert math.fsum(float(str(share)) for share in shares[0].values()) == pytest.approx(1)
     variants = {r.parameters["variant"] for r in tiny}
     assert {"idle", "memory", "one more: add", "one more: next document"} <= variants
-    stage1.plot(tiny, tmp_path / "stage1.png")
+    stage1.BENCHMARK.plot(tiny, tmp_path / "stage1.png")
     assert (tmp_path / "stage1.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -317,7 +317,7 @@ def test_peers_are_compared_in_processes(tmp_path: Path) -> None:
     assert len(figures) == 2 * len(peer_systems.SIDES)
     assert all(float(str(one["ratio"])) > 0 for one in figures)
     assert {row.parameters["variant"] for row in rows} >= {"xscl", "SQLite, each", *peers.ABSENT}
-    peers.plot(rows, tmp_path / "peers.png")
+    peers.BENCHMARK.plot(rows, tmp_path / "peers.png")
     assert (tmp_path / "peers.png").read_bytes().startswith(b"\x89PNG")
 
 

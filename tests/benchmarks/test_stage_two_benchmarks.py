@@ -106,7 +106,7 @@ def test_a_stream_is_joined_warm_cold_and_off(tmp_path: Path) -> None:
     assert totals.keys() == {"warm", "cold", "off"}
     assert {figures["rows"] for figures in totals.values()} != {0}
     assert "loading_ms" in totals["cold"].keys() - totals["warm"].keys()
-    views.plot(rows, tmp_path / "views.png")
+    views.BENCHMARK.plot(rows, tmp_path / "views.png")
     assert (tmp_path / "views.png").read_bytes().startswith(PNG)
 
 
@@ -180,7 +180,7 @@ def test_what_is_kept_returns_to_its_steady_size(tmp_path: Path) -> None:
         Row(memory.NAME, {"hour": hour}, {name: counted[name] for name in memory.STATE})
         for hour, counted in enumerate(series, 1)
     ]
-    memory.plot(rows, tmp_path / "memory.png")
+    memory.BENCHMARK.plot(rows, tmp_path / "memory.png")
     assert (tmp_path / "memory.png").read_bytes().startswith(PNG)
 
 
