@@ -65,7 +65,7 @@ STAGES = {
     "shape": (shred, "shape_of"),
     "index": (shape_batch.ShapeBatch, "find"),
     "texts": (shape_batch.ShapeBatch, "texts"),
-    "rows": (index_view, "rows_of"),
+    "rows": (index_view, "cached_rows"),
     "tables and other": (shred.WitnessColumns, "tables"),
     "nodes and other": (shred.WitnessColumns, "add"),
 }

@@ -94,8 +94,8 @@ def history(seed: int) -> Iterator[tuple[Automaton, dict[int, Asked], list[Arriv
 
 
 LIMITS = (
-    *((index, "FEW"), (substrings, "RECENT"), (lineage, "BUNDLES"), (shape, "BUDGET")),
-    *((shape, "SEEN"), (nfa, "TIDY"), (lineage, "LIMIT"), (lineage, "SUBTREES"), (shred, "FEW")),
+    *((index, "FEW"), (substrings, "RECENT"), (shape, "BUNDLES"), (shape, "BUDGET")),
+    *((shape, "SEEN"), (nfa, "TIDY"), (lineage, "LIMIT"), (lineage, "SUBTREES"), (shred, "NODES")),
 )
 
 
@@ -188,7 +188,7 @@ def test_a_shape_for_which_there_is_no_room_leaves_nothing(monkeypatch: pytest.M
             engine.push(Document("S", f"d{day}", day, b"<i><k>x</k><t>%d</t></i>" % day))
         shapes = engine.host.state.dataflow.automaton.shapes
         assert isinstance(shapes, shape.ShapeCache)
-        assert (len(shapes._known), len(shapes._remembered._known)) == (0, 0)
+        assert (len(shapes._known), shapes._rows) == (0, 0)
 
 
 def test_the_shape_of_a_large_document_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

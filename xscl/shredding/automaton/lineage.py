@@ -18,8 +18,8 @@ bytes, which a batch concatenates.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence, Set
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,6 @@ import numpy.typing as npt
 from xscl.language.syntax import Condition
 from xscl.shredding.automaton.automaton_states import (
     AutomatonState,
-    EntryBundle,
     IndexedPlaces,
     PairEntry,
     PatternPlace,
@@ -36,8 +35,6 @@ from xscl.shredding.automaton.structure import Structure
 from xscl.shredding.automaton.subtree import Subtree, Subtrees
 from xscl.shredding.conditions.index import ConditionIndex
 from xscl.shredding.nodes.names import Symbol, keys_of
-
-BUNDLES = 200_000  # bundles whose rows are remembered, of all shapes
 
 Column: TypeAlias = "array[int]"
 Packed: TypeAlias = bytes
@@ -98,62 +95,6 @@ def _above(node: int, descendant: bool, matched: Set[int], parents: Sequence[int
         if above < 0 or not descendant:
             return
         above = parents[above]
-
-
-class ShapeRowCache:
-    """The cache of one shape: rows by bundle and node, and views by index and node."""
-
-    __slots__ = ("_shown", "_views", "rows")
-
-    def __init__(self) -> None:
-        self.rows: dict[tuple[EntryBundle, int], Packed] = {}
-        self._views: dict[tuple[Hashable, int], Any] = {}  # see `xscl.shredding.batch.index_view`
-        self._shown = -1
-
-    def views(self, changes: int) -> dict[tuple[Hashable, int], Any]:
-        """Return the views of an automaton with a number of changes; a change drops all."""
-        if self._shown != changes:
-            self._views.clear()
-            self._shown = changes
-        return self._views
-
-    def clear(self) -> None:
-        """Clear the cache."""
-        self.rows.clear()
-        self._views.clear()
-
-
-class RowCache:
-    """The bounded cache of all shapes."""
-
-    def __init__(self) -> None:
-        self._known: dict[Hashable, ShapeRowCache] = {}
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def of(self, shape: Hashable) -> ShapeRowCache:
-        """Return the cache of a shape; `keep` adds rows."""
-        known = self._known.get(shape)
-        if known is None:
-            known = self._known[shape] = ShapeRowCache()
-        return known
-
-    def keep(self, shape: Hashable, bundle: EntryBundle, node: int, rows: Packed) -> None:
-        """Cache rows; if they exceed the bound, drop all others."""
-        if self._count >= BUNDLES:
-            for known in self._known.values():
-                known.clear()
-            self._count = 0
-        self.of(shape).rows[bundle, node] = rows
-        self._count += 1
-
-    def forget(self, shape: Hashable) -> None:
-        """Drop the cache of a shape."""
-        known = self._known.pop(shape, None)
-        if known is not None:
-            self._count -= len(known.rows)
 
 
 LIMIT = 500_000  # states, places and rows of all lineages, after which they grow afresh

@@ -13,8 +13,8 @@ from functools import partial
 from typing import TypeAlias
 
 from xscl.language.syntax import Condition, Or
-from xscl.shredding.automaton.automaton_states import PatternPlace
-from xscl.shredding.automaton.lineage import Column, Packed, bindings
+from xscl.shredding.automaton.automaton_states import PairEntry, PatternPlace
+from xscl.shredding.automaton.lineage import Packed, bindings
 from xscl.shredding.batch.shape import DocumentShape, matches
 from xscl.shredding.conditions.atoms import Constant
 from xscl.shredding.conditions.constants import ConstantSet
@@ -71,7 +71,7 @@ class IndexView:
     ) -> None:
         self.shape = shape
         self.node = node
-        self._alone = alone and shape.remembered is not None
+        self._alone = alone and shape.cache is not None
         self.here: list[Found] = []
         self.asked: list[ViewQuestion] = []
         if index.here:
@@ -121,47 +121,52 @@ class IndexView:
         """Return the rows of a place that matches a document at most once; or None."""
         if place.deeper or any(isinstance(condition, Or) for condition in place.conditions):
             return None
-        return rows_of(self.shape, place, self.node)
+        return cached_rows(self.shape, place, self.node)
 
 
-def rows_of(shape: DocumentShape, place: PatternPlace, node: int) -> Packed | None:
+def cached_rows(shape: DocumentShape, place: PatternPlace, node: int) -> Packed | None:
     """Return the rows of the entries at a place that matches one node, and below it.
 
     None if they differ within this structure, or are too many.
     """
-    remembered = shape.remembered
+    cache = shape.cache
     assert place.parent is not None, "a stream's own place has no conditions"
-    if remembered is None or not place.parent.structural or len(place.children) >= TOO_MANY:
+    if cache is None or not place.parent.structural or len(place.children) >= TOO_MANY:
         return None
     bundle = place.bundled()
-    packed = remembered.of(shape).rows.get((bundle, node))
+    packed = shape.rows.get((bundle, node))
     if packed is None:
-        rows = array("i")
         matching = partial(matches, shape, {place: (node,)})
-        if not _pack(shape, matching, place, (node,), rows):
+        packed, derived = packed_rows(shape, matching, place, (node,))
+        if derived:
             return None
-        packed = rows.tobytes()
-        remembered.keep(shape, bundle, node, packed)
+        cache.keep(shape, bundle, node, packed)
     return packed
 
 
-def _pack(
+def packed_rows(
     shape: DocumentShape,
     matching: Callable[[PatternPlace], Sequence[int]],
     place: PatternPlace,
     nodes: Sequence[int],
-    rows: Column,
-) -> bool:
-    """Append the rows of a place and of those below it; False if there are derived nodes."""
+) -> tuple[Packed, list[PairEntry]]:
+    """Return the rows of a place that matches some nodes and of those below it.
+
+    The entries for derived nodes are apart.
+    """
+    rows, derived = array("i"), list[PairEntry]()
     parents, wanted = shape.structure.parents, shape.wanted
-    for entry in place.entries:
-        if entry.derived is not None:
-            return False
-        for first, second in bindings(entry, nodes, parents, matching):
-            value = wanted.setdefault(second, len(wanted)) if entry.valued else -1
-            rows.extend((entry.pair, first, second, value))
-    for child in place.children_at(shape.reached):
-        below = shape.under(child.state, nodes)
-        if below and not _pack(shape, matching, child, below, rows):
-            return False
-    return True
+    below = [(place, nodes)]
+    while below:
+        place, nodes = below.pop()
+        for entry in place.entries:
+            if entry.derived is not None:
+                derived.append(entry)
+                continue
+            for first, second in bindings(entry, nodes, parents, matching):
+                value = wanted.setdefault(second, len(wanted)) if entry.valued else -1
+                rows.extend((entry.pair, first, second, value))
+        for child in place.children_at(shape.reached):
+            if under := shape.under(child.state, nodes):
+                below.append((child, under))
+    return rows.tobytes(), derived

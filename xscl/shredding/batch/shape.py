@@ -4,63 +4,54 @@ The items of a feed have few structures.  A *shape* is a structure with the resu
 on it, assembled from the lineages of its nodes (`xscl.shredding.automaton.lineage`).  It has the
 witnesses of patterns without conditions on values, as columns, and the spots where others may
 match.  The index of a spot is probed for each document.  A shape is cached when it occurs again,
-within a budget.  `ShapeDocuments` are documents of one shape.
+within a budget, with the rows of bundles at its nodes.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from xscl.language.syntax import Path
-from xscl.shredding.automaton.automaton_states import AutomatonState, IndexedPlaces, PatternPlace
-from xscl.shredding.automaton.lineage import Int32s, RowCache, columns_of
+from xscl.shredding.automaton.automaton_states import (
+    AutomatonState,
+    EntryBundle,
+    IndexedPlaces,
+    PatternPlace,
+)
+from xscl.shredding.automaton.lineage import Packed, columns_of
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.structure import Skeleton, Structure
-from xscl.shredding.batch.known_markup import ParsedDocument, SplitDocument
 from xscl.shredding.nodes.names import Steps, steps_of
 
 BUDGET = 3_000_000  # nodes and rows of all shapes that are remembered, and their lineages
 LINE = 3  # what a lineage counts for, as it may be kept by one shape alone
 LARGEST = 20_000  # nodes of a structure that is remembered: items are small, others rarely recur
+BUNDLES = 200_000  # bundles whose rows are cached, of all shapes
 SEEN = 100_000  # skeletons of which is known that they were met
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ShapeRows:
-    """Witnesses of a structure: columns, and the nodes whose values are needed.
-
-    `wanted` is the place of a row's value among those of `valued`, or -1.
-    """
-
-    valued: tuple[int, ...]
-    pairs: Int32s
-    firsts: Int32s
-    seconds: Int32s
-    wanted: Int32s
-
-    def __len__(self) -> int:
-        return len(self.pairs)
 
 
 class DocumentShape:
     """A structure on some streams, with the automaton's results."""
 
     __slots__ = (
-        *("_matched", "_paths", "_reached", "_rows", "_selected", "_start", "_under", "changes"),
-        *("derived", "lines", "now", "remembered", "spots", "structure", "wanted"),
+        *("_matched", "_packed", "_paths", "_reached", "_selected", "_start", "_under", "cache"),
+        *("changes", "derived", "lines", "now", "rows", "shown", "spots", "structure", "views"),
+        "wanted",
     )
 
     def __init__(
         self, automaton: Automaton, streams: tuple[str, ...], structure: Structure
     ) -> None:
         self.structure = structure
-        self.remembered: RowCache | None = None  # rows: only if the shape is, too
+        self.cache: ShapeCache | None = None  # that the shape is in
+        self.rows: dict[tuple[EntryBundle, int], Packed] = {}  # by bundle and node
+        self.views: dict[tuple[Hashable, int], Any] = {}  # by index and node: see `index_view`
+        self.shown = -1  # the changes of the automaton that the views are of
         self.wanted: dict[int, int] = {}  # nodes whose values packed rows want, with their places
         self.learn(automaton, streams)
 
@@ -68,7 +59,7 @@ class DocumentShape:
         """Compute the structural results of the current automaton."""
         self.changes = automaton.changes
         self.now = automaton.now(streams)
-        self._rows: ShapeRows | None = None
+        self._packed: Packed | None = None
         self._start, *self.lines = automaton.lineages(streams, self.structure)
         derived = [line.derived for line in self.lines if line.derived]
         self.derived = dict.fromkeys(chain.from_iterable(derived))
@@ -87,14 +78,16 @@ class DocumentShape:
         return sum(1 + line.count for line in self.lines) + LINE * len(set(self.lines))
 
     @property
-    def rows(self) -> ShapeRows:
+    def packed(self) -> Packed:
         """The rows common to all documents."""
-        if self._rows is None:
+        if self._packed is None:
             pairs, firsts, seconds, valued = columns_of(self.lines, self.structure.parents)
-            nodes = np.unique(seconds[valued])
-            wanted = np.where(valued, np.searchsorted(nodes, seconds), -1).astype(np.int32)
-            self._rows = ShapeRows(tuple(nodes.tolist()), pairs, firsts, seconds, wanted)
-        return self._rows
+            places = np.full(len(self.lines), -1, np.int32)
+            for node in np.unique(seconds[valued]).tolist():
+                places[node] = self.wanted.setdefault(node, len(self.wanted))
+            wanted = np.where(valued, places[seconds], np.int32(-1))
+            self._packed = np.stack((pairs, firsts, seconds, wanted), axis=1).tobytes()
+        return self._packed
 
     # -- Nodes -----------------------------------------------------------------------------
 
@@ -186,8 +179,7 @@ class ShapeCache:
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[str, ...], Skeleton], DocumentShape] = {}
         self._seen: set[int] = set()
-        self._remembered = RowCache()
-        self._size = 0
+        self._size = self._rows = 0
         self._cleared = 0  # how often lineages had been
 
     def shape(
@@ -212,7 +204,7 @@ class ShapeCache:
         if len(shape.lines) > LARGEST:
             return shape
         if number in self._seen:
-            shape.remembered = self._remembered
+            shape.cache = self
             self._known[key] = shape
             self._grow(len(shape))
         else:
@@ -242,9 +234,19 @@ class ShapeCache:
 
     def _drop(self, key: tuple[tuple[str, ...], Skeleton]) -> None:
         shape = self._known.pop(key)
-        self._remembered.forget(shape)
-        shape.remembered = None  # who still has it must not bring it back
+        shape.cache = None  # who still has it must not bring it back
         self._size -= len(shape)
+        self._rows -= len(shape.rows)
+
+    def keep(self, shape: DocumentShape, bundle: EntryBundle, node: int, rows: Packed) -> None:
+        """Cache the rows of a bundle at a node; if they exceed the bound, drop all others."""
+        if self._rows >= BUNDLES:
+            for one in self._known.values():
+                one.rows.clear()
+                one.views.clear()
+            self._rows = 0
+        shape.rows[bundle, node] = rows
+        self._rows += 1
 
 
 def shape_of(
@@ -255,53 +257,3 @@ def shape_of(
         automaton.shapes = ShapeCache()
     assert isinstance(automaton.shapes, ShapeCache)
     return automaton.shapes.shape(automaton, streams, skeleton)
-
-
-class ShapeDocuments:
-    """Documents of one shape, by their places from 0; `docs` are their numbers."""
-
-    __slots__ = ("_texts", "docs", "read", "shape")
-
-    def __init__(self, shape: DocumentShape) -> None:
-        self.shape = shape
-        self.docs: list[int] = []
-        self.read: list[ParsedDocument | SplitDocument] = []
-        self._texts: dict[int, list[Any]] = {}  # None: not read yet
-
-    def add(self, doc: int, document: ParsedDocument | SplitDocument) -> None:
-        """Add a document, before the evaluation."""
-        self.docs.append(doc)
-        self.read.append(document)
-
-    def text(self, node: int, one: int) -> str:
-        """Return the string value of a node in a document."""
-        known = self._texts.get(node)
-        if known is None:
-            known = self._texts[node] = [None] * len(self.docs)
-        text: str | None = known[one]
-        if text is None:
-            place, name = self.shape.structure.places[node]
-            document = self.read[one]
-            text = document.text(place) if name is None else str(document.nodes[place].get(name))
-            known[one] = text
-        return text
-
-    def texts(self, node: int, which: Sequence[int]) -> list[str]:
-        """Return the string values of a node in some documents."""
-        if len(which) == 1:
-            return [self.text(node, which[0])]
-        known = self._texts.get(node)
-        if known is None:
-            known = self._texts[node] = [None] * len(self.docs)
-        texts: list[str] = [known[one] for one in which]
-        if None not in texts:
-            return texts
-        place, name = self.shape.structure.places[node]
-        documents = [self.read[one] for one in which]
-        if name is not None:
-            texts = [str(document.nodes[place].get(name)) for document in documents]
-        else:
-            texts = [document.text(place) for document in documents]
-        for one, text in zip(which, texts, strict=True):
-            known[one] = text
-        return texts

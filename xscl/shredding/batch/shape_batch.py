@@ -19,24 +19,33 @@ from typing import Any
 from xscl.shredding.automaton.automaton_states import IndexedPlaces, PatternPlace
 from xscl.shredding.automaton.lineage import Packed
 from xscl.shredding.batch.index_view import Found, IndexView, ViewQuestion
-from xscl.shredding.batch.shape import DocumentShape, ShapeDocuments
+from xscl.shredding.batch.known_markup import ParsedDocument, SplitDocument
+from xscl.shredding.batch.shape import DocumentShape
 from xscl.shredding.batch.walk import DocumentWalk
 from xscl.shredding.conditions.atoms import Constant
 from xscl.shredding.conditions.navigate import select
 from xscl.shredding.nodes.tree import string_value
 
 
-class ShapeBatch(ShapeDocuments):
-    """Documents of one shape, and the rows of their matches.
+class ShapeBatch:
+    """Documents of one shape, by their places from 0, and the rows of their matches.
+
+    `docs` are their numbers.
 
     A place that matches a document has packed rows (`rows`, each with its documents, `owners`;
     a document may own several), or it is among the hits of the document's walk.
     """
 
-    __slots__ = ("_answers", "_behind", "_deeper", "_views", "owners", "rows", "walks")
+    __slots__ = (
+        *("_answers", "_behind", "_deeper", "_texts", "_views", "docs", "owners", "read", "rows"),
+        *("shape", "walks"),
+    )
 
     def __init__(self, shape: DocumentShape) -> None:
-        super().__init__(shape)
+        self.shape = shape
+        self.docs: list[int] = []
+        self.read: list[ParsedDocument | SplitDocument] = []
+        self._texts: dict[int, list[Any]] = {}  # None: not read yet
         self.rows: list[Packed] = []
         self.owners: list[Sequence[int]] = []
         self.walks: dict[int, DocumentWalk] = {}
@@ -45,13 +54,44 @@ class ShapeBatch(ShapeDocuments):
         self._answers: dict[tuple[Hashable, ...], list[Any]] = {}
         self._views: dict[tuple[Hashable, int], Any] = {}
 
+    def add(self, doc: int, document: ParsedDocument | SplitDocument) -> None:
+        """Add a document, before the evaluation."""
+        self.docs.append(doc)
+        self.read.append(document)
+
+    def texts(self, node: int, which: Sequence[int]) -> list[str]:
+        """Return the string values of a node in some documents."""
+        known = self._texts.get(node)
+        if known is None:
+            known = self._texts[node] = [None] * len(self.docs)
+        texts: list[str] = [known[one] for one in which]
+        if None not in texts:
+            return texts
+        place, name = self.shape.structure.places[node]
+        documents = [self.read[one] for one in which]
+        if name is not None:
+            texts = [str(document.nodes[place].get(name)) for document in documents]
+        else:
+            texts = [document.text(place) for document in documents]
+        for one, text in zip(which, texts, strict=True):
+            known[one] = text
+        return texts
+
     def find(self, changes: int) -> None:
         """Compute the matches, given the automaton's number of changes."""
-        if self.shape.remembered is not None:
-            self._views = self.shape.remembered.of(self.shape).views(changes)
+        if self.shape.cache is not None:
+            if self.shape.shown != changes:
+                self.shape.views.clear()
+                self.shape.shown = changes
+            self._views = self.shape.views
         every = range(len(self.docs))
         for spot, nodes in self.shape.spots:
             self._search(spot, nodes, every)
+
+    def take(self, rows: Packed, owners: Sequence[int]) -> None:
+        """Take rows that some documents own."""
+        self.rows.append(rows)
+        self.owners.append(owners)
 
     def walk(self, place: int) -> DocumentWalk:
         """Return one document's own walk."""
@@ -105,15 +145,13 @@ class ShapeBatch(ShapeDocuments):
         """Record the matches at a node of some documents."""
         rows, candidates, view = found
         if rows:
-            self.owners.append(which)
-            self.rows.append(rows)
+            self.take(rows, which)
         for one in which if candidates else ():
             walk = self.walk(one)
             for place, todo, packed in candidates:
                 if not todo or walk.hold(todo, node):
                     if packed is not None:
-                        self.owners.append((one,))
-                        self.rows.append(packed)
+                        self.take(packed, (one,))
                     elif walk.hit(place, node) and place.deeper:
                         self._deeper.append((one, place))
         if view is not None:

@@ -4,36 +4,34 @@ The witnesses are exact.  A place matches a node (`xscl.shredding.batch.shape_ba
 conditions hold at that node and the place before matches the node above.  A pair of bindings is a
 witness only if the steps between the two hold between these very nodes.
 
-Common rows of many documents are not written one by one: rows of a structure are
-repeated as columns, rows of a matching place are bytes that are concatenated.
+Rows are not written one by one: those of a structure and those of a place that matches are bytes
+with the documents that own them, and become columns together.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from templates.columns.columns import distinct
+from templates.columns.columns import Column, distinct
 from templates.model.relations import BINDINGS, VALUES
-from xscl.shredding.automaton.automaton_states import PairEntry, PatternPlace
-from xscl.shredding.automaton.lineage import WIDTH, Column, Lineage, bindings, columns_of
+from xscl.shredding.automaton.automaton_states import PairEntry
+from xscl.shredding.automaton.lineage import WIDTH
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.structure import skeleton
-from xscl.shredding.batch.index_view import rows_of
+from xscl.shredding.batch.index_view import cached_rows, packed_rows
 from xscl.shredding.batch.known_markup import ParsedDocument, ReadDocument, SplitDocument
-from xscl.shredding.batch.shape import DocumentShape, ShapeRows, shape_of
+from xscl.shredding.batch.shape import DocumentShape, shape_of
 from xscl.shredding.batch.shape_batch import ShapeBatch
 from xscl.shredding.batch.walk import DocumentWalk
 
 _TYPES = tuple(BINDINGS.types)
-FEW = 1_000  # documents that are looked at together, as far as they have one shape
-NODES = 100_000  # of documents that come alone, whose rows are put together
+NODES = 30_000  # of documents that are evaluated together, as far as they have one shape
 
 
 class _Numbered(dict[str, int]):
@@ -44,21 +42,6 @@ class _Numbered(dict[str, int]):
         return number
 
 
-@dataclass(slots=True)
-class UniqueDocuments:
-    """The nodes of documents with a unique structure, one after the other.
-
-    Each has the place of the document, its first node, the lineage, the parent, and the number of
-    the value or -1.
-    """
-
-    docs: list[int] = field(default_factory=list)
-    bases: list[int] = field(default_factory=list)
-    lines: list[Lineage] = field(default_factory=list)
-    parents: list[int] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
-
-
 class WitnessColumns:
     """The growing columns of a batch's witnesses; the automaton must not change meanwhile."""
 
@@ -66,13 +49,11 @@ class WitnessColumns:
         self._automaton = automaton
         self._docs: list[int] = []  # the numbers of documents, which are meant by their places here
         self._alike: dict[DocumentShape, ShapeBatch] = {}
-        self._waiting = 0  # documents that are not looked at yet
+        self._waiting = 0  # nodes of documents that are not evaluated yet
         self._numbers = _Numbered()
         self._parts: list[list[Any]] = []
         self._valued: list[Any] = []  # places of documents, shifted, and numbers of their values
-        self._apart = UniqueDocuments()
-        self._rows: tuple[Column, Column, Column, Column, Column]
-        self._rows = array("i"), array("i"), array("i"), array("i"), array("i")
+        self._rows = tuple(array("i") for _ in BINDINGS)
 
     def add(self, doc: int, streams: tuple[str, ...], read: ReadDocument) -> None:
         """Add the witnesses of one document."""
@@ -85,22 +66,18 @@ class WitnessColumns:
         shape = shape_of(self._automaton, streams, found)
         if shape is None:
             return
-        together = self._alike.get(shape) or ShapeBatch(shape)
+        together = self._alike.get(shape)
+        if together is None:
+            together = self._alike[shape] = ShapeBatch(shape)
         together.add(len(self._docs), document)
         self._docs.append(doc)
-        if shape.remembered is None:  # no other document will have it
-            self._add_matches(together)
-            return
-        self._alike[shape] = together
-        self._waiting += 1
-        if self._waiting >= FEW:
+        self._waiting += len(shape.lines)
+        if self._waiting >= NODES:
             self._flush()
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
         """Return bindings and values (see `templates.model.relations.Witnesses`)."""
         self._flush()
-        if self._apart.lines:
-            self._join()
         if len(self._rows[0]) or not self._parts:
             one_by_one = [np.array(column) for column in self._rows]
             self._record_values(one_by_one[0], one_by_one[-1])
@@ -122,152 +99,92 @@ class WitnessColumns:
 
     def _flush(self) -> None:
         """Evaluate the documents so far, and release them."""
-        for together in self._alike.values():
-            self._add_matches(together)
+        batches = list(self._alike.values())
         self._alike.clear()
         self._waiting = 0
+        for together in batches:
+            self._find(together)
+        if any(together.rows for together in batches):
+            self._unpack(batches)
+        for together in batches:
+            together.walks.clear()  # they know it: without this they would be garbage in a circle
 
-    def _add_matches(self, together: ShapeBatch) -> None:
-        """Add the rows of the matches."""
+    def _find(self, together: ShapeBatch) -> None:
+        """Find the rows of the matches of documents, those of derived nodes apart."""
         together.find(self._automaton.changes)
-        shape = together.shape
-        if shape.remembered is None and len(together.docs) == 1:
-            self._defer(together)
-        elif len(shape.rows):
-            self._repeat(shape.rows, together)
-        for walk in map(together.walk, range(len(together.docs))) if shape.derived else ():
+        shape, every = together.shape, range(len(together.docs))
+        if shape.packed:
+            together.take(shape.packed, every)
+        for walk in map(together.walk, every) if shape.derived else ():
             for entry in shape.derived:
-                self._derived(entry, walk)
+                self._derive(entry, walk)
         for walk in together.walks.values():
             if walk.unevaluated:
                 self._automaton.unevaluated.note(self._docs[walk.doc], walk.unevaluated)
             if one_sided := walk.one_sided:
                 self._automaton.one_sided.note(self._docs[walk.doc], one_sided)
             for place, nodes in walk.hits.items():
-                packed = rows_of(shape, place, nodes[0]) if len(nodes) == 1 else None
+                packed = cached_rows(shape, place, nodes[0]) if len(nodes) == 1 else None
                 if packed is None:
-                    self._add_below(place, nodes, walk)
-                else:
-                    together.owners.append((walk.place,))
-                    together.rows.append(packed)
-        if together.rows:
-            self._unpack(together)
-        together.walks.clear()  # they know it: without this they would be garbage in a circle
+                    packed, derived = packed_rows(shape, walk.matching, place, nodes)
+                    for entry in derived:
+                        self._derive(entry, walk)
+                together.take(packed, (walk.place,))
 
-    def _numbered(self, together: ShapeBatch, node: int, which: Sequence[int]) -> list[int]:
-        """Return the numbers of the values of a node in some documents."""
-        return [*map(self._numbers.__getitem__, together.texts(node, which))]
+    def _unpack(self, batches: Sequence[ShapeBatch]) -> None:
+        """Add packed rows, those of a document one after the other, as stage 2 sorts them."""
+        docs: list[int] = []
+        bases: list[int] = []  # of each document the place of its first number
+        first: list[int] = []  # of each piece of rows the first document of its batch
+        size = 1  # of the numbers; the first is that of rows without a value
+        for together in batches:
+            first += [len(docs)] * len(together.rows)
+            count, width = len(together.docs), len(together.shape.wanted)
+            bases += [size + width * one for one in range(count)]
+            docs += together.docs
+            size += width * count
+        pieces = [piece for together in batches for piece in together.rows]
+        owned = [owners for together in batches for owners in together.owners]
+        counts = list(map(len, owned))
+        owners = np.fromiter(chain.from_iterable(owned), np.int64, sum(counts))
+        owners += np.repeat(np.array(first, np.int64), counts)
+        owners = owners.astype(np.min_scalar_type(len(docs)))  # short ones are sorted by bytes
+        order = np.argsort(owners, kind="stable")
+        which = np.repeat(np.arange(len(counts)), counts)[order]
+        sizes = np.array([len(packed) // (4 * WIDTH) for packed in pieces])
+        ends, each = np.cumsum(sizes), sizes[which]
+        rows = np.repeat(ends[which] - np.cumsum(each), each) + np.arange(each.sum())
+        known = np.frombuffer(b"".join(pieces), np.int32).reshape(-1, WIDTH)
+        pairs, firsts, seconds, wanted = known.take(rows, axis=0).T
+        which = np.repeat(owners[order], each)
+        at = np.where(wanted < 0, 0, np.array(bases)[which] + wanted)
+        asked = np.zeros(size, np.bool_)
+        asked[at] = True
+        numbers = np.array(self._numbered(batches, asked), np.int32)
+        places = np.array(docs, np.int32)
+        widths = np.diff(np.array([*bases, size]))
+        self._record_values(np.repeat(places, widths), numbers[1:])
+        self._parts.append([places.take(which), pairs, firsts, seconds, numbers.take(at)])
+
+    def _numbered(self, batches: Sequence[ShapeBatch], asked: Column) -> list[int]:
+        """Return the numbers of the values of nodes that are asked for, else -1."""
+        numbers, begin = [-1] * len(asked), 1
+        for together in batches:
+            count, nodes = len(together.docs), together.shape.wanted
+            end = begin + count * len(nodes)
+            flags = asked[begin:end].reshape(count, len(nodes)).T.tolist()
+            for node, place in nodes.items():
+                some = [one for one, is_asked in enumerate(flags[place]) if is_asked]
+                for one, text in zip(some, together.texts(node, some), strict=True):
+                    numbers[begin + one * len(nodes) + place] = self._numbers[text]
+            begin = end
+        return numbers
 
     def _record_values(self, which: Any, numbers: Any) -> None:
         """Record the values of documents; -1 is none."""
         self._valued.append((which.astype(np.int64) << 32 | numbers)[numbers >= 0])
 
-    def _repeat(self, rows: ShapeRows, together: ShapeBatch) -> None:
-        """Add the common rows of documents, each with its own values."""
-        docs = np.array(together.docs, np.int32)
-        count = len(docs)
-        numbered = np.full((count, len(rows.valued) + 1), -1, np.int32)  # the last is of no node
-        for place, node in enumerate(rows.valued):
-            numbered[:, place] = self._numbered(together, node, range(count))
-        self._record_values(docs[:, None], numbered)
-        which = np.repeat(docs, len(rows))
-        columns = (np.tile(column, count) for column in (rows.pairs, rows.firsts, rows.seconds))
-        self._parts.append([which, *columns, numbered[:, rows.wanted].ravel()])
-
-    def _defer(self, together: ShapeBatch) -> None:
-        """Record the nodes of a document, whose rows are assembled together with those of others.
-
-        Their texts are read at once, while they are in the processor's cache.
-        """
-        shape, apart = together.shape, self._apart
-        if not any(line.count for line in shape.lines):
-            return
-        numbers, base = self._numbers, len(apart.lines)
-        apart.docs += together.docs * len(shape.lines)
-        apart.bases += [base] * len(shape.lines)
-        apart.lines += shape.lines
-        apart.parents += [base + parent for parent in shape.structure.parents]
-        apart.numbers += [
-            numbers[together.text(node, 0)] if line.valued else -1
-            for node, line in enumerate(shape.lines)
-        ]
-        if len(apart.lines) >= NODES:
-            self._join()
-
-    def _join(self) -> None:
-        """Add the rows of documents with a unique structure."""
-        apart, self._apart = self._apart, UniqueDocuments()
-        pairs, firsts, seconds, valued = columns_of(apart.lines, apart.parents)
-        columns = apart.docs, apart.bases, apart.numbers
-        docs, bases, numbers = (np.array(column, np.int32) for column in columns)
-        self._record_values(docs, numbers)
-        first, values = bases[seconds], np.where(valued, numbers[seconds], np.int32(-1))
-        self._parts.append([docs[seconds], pairs, firsts - first, seconds - first, values])
-
-    def _unpack(self, together: ShapeBatch) -> None:
-        """Add packed rows, those of a document one after the other, as stage 2 sorts them."""
-        docs = np.array(together.docs, np.int32)
-        counts = list(map(len, together.owners))
-        shorts = np.min_scalar_type(len(docs))  # sorted by their bytes
-        owners = np.fromiter(chain.from_iterable(together.owners), shorts, sum(counts))
-        order = np.argsort(owners, kind="stable")
-        pieces = np.repeat(np.arange(len(counts)), counts)[order]
-        sizes = np.array([len(packed) // (4 * WIDTH) for packed in together.rows])
-        ends, each = np.cumsum(sizes), sizes[pieces]
-        which = np.repeat(owners[order], each)
-        rows = np.repeat(ends[pieces] - np.cumsum(each), each) + np.arange(len(which))
-        known = np.frombuffer(b"".join(together.rows), np.int32).reshape(-1, WIDTH)
-        pairs, firsts, seconds, wanted = known.take(rows, axis=0).T
-        nodes = together.shape.wanted  # whose values rows want, with their places
-        numbered = np.full((len(docs), len(nodes) + 1), -1, np.int32)  # the last is of no node
-        at = which * np.int64(numbered.shape[1]) + wanted  # -1: the last one of a row, too
-        asked = np.zeros(numbered.shape, np.bool_)
-        asked.put(at, True)
-        for node, place in nodes.items():
-            (some,) = np.nonzero(asked[:, place])
-            if len(some):
-                numbered[some, place] = self._numbered(together, node, some.tolist())
-        self._record_values(docs[:, None], numbered)
-        self._parts.append([docs.take(which), pairs, firsts, seconds, numbered.take(at)])
-
-    # -- Documents one by one --------------------------------------------------------------
-
-    def _add_below(self, place: PatternPlace, nodes: Sequence[int], walk: DocumentWalk) -> None:
-        """Add the rows of the entries at a matching place, and below it."""
-        if place.entries:
-            self._add(place.entries, nodes, walk)
-        shape = walk.shape
-        children = place.children
-        for child in children if isinstance(children, tuple) else place.children_at(shape.reached):
-            if below := shape.under(child.state, nodes):
-                if child.children:
-                    self._add_below(child, below, walk)
-                else:
-                    self._add(child.entries, below, walk)
-
-    def _add(self, entries: Iterable[PairEntry], nodes: Sequence[int], walk: DocumentWalk) -> None:
-        """Add the rows of entries, given the nodes that match the second variable of each."""
-        docs, pairs, firsts, seconds, values = self._rows
-        parents = walk.shape.structure.parents
-        for entry in entries:
-            if entry.derived is not None:
-                self._derived(entry, walk)
-                continue
-            for first, second in bindings(entry, nodes, parents, walk.matching):
-                docs.append(walk.doc)
-                pairs.append(entry.pair)
-                firsts.append(first)
-                seconds.append(second)
-                values.append(self._value(walk, second) if entry.valued else -1)
-
-    def _value(self, walk: DocumentWalk, node: int) -> int:
-        """Return the number of the value of a node."""
-        number = walk.values.get(node)
-        if number is None:
-            number = walk.values[node] = self._numbers[walk.text(node)]
-        return number
-
-    def _derived(self, entry: PairEntry, walk: DocumentWalk) -> None:
+    def _derive(self, entry: PairEntry, walk: DocumentWalk) -> None:
         """Add the rows of an entry for derived nodes."""
         assert entry.derived is not None
         docs, pairs, firsts, seconds, values = self._rows

@@ -17,7 +17,7 @@ from xscl.language.syntax import Compare, Condition, Operand, Path, Residual, Te
 from xscl.shredding.automaton.automaton_states import PairEntry, PatternPlace
 from xscl.shredding.automaton.lineage import bindings
 from xscl.shredding.automaton.subtree import is_structural
-from xscl.shredding.batch.shape import DocumentShape, ShapeDocuments, matches
+from xscl.shredding.batch.shape import DocumentShape, matches
 from xscl.shredding.conditions.atoms import is_plain
 from xscl.shredding.conditions.navigate import evaluate, text_holds
 from xscl.shredding.conditions.residual import texts_of
@@ -25,6 +25,7 @@ from xscl.shredding.conditions.unevaluated import NotEvaluated
 from xscl.shredding.nodes.tree import AttributeNode, Item
 
 if TYPE_CHECKING:
+    from xscl.shredding.batch.shape_batch import ShapeBatch
     from xscl.shredding.conditions.xpath import Evaluation
 
 
@@ -33,15 +34,14 @@ class DocumentWalk:
 
     __slots__ = (
         *("_alike", "_budgets", "_derived", "_held", "_made", "_residuals", "doc", "hits", "place"),
-        *("shape", "unevaluated", "values"),
+        *("shape", "unevaluated"),
     )
 
-    def __init__(self, alike: ShapeDocuments, place: int) -> None:
+    def __init__(self, alike: ShapeBatch, place: int) -> None:
         self.shape: DocumentShape = alike.shape
         self.place = place
         self.hits: dict[PatternPlace, Sequence[int]] = {}  # with the nodes that match, ascending
         self.doc = alike.docs[place]
-        self.values: dict[int, int] = {}  # the numbers of the values of nodes, as far as known
         self._alike = alike
         self.unevaluated: list[NotEvaluated] = []
         self._held: dict[tuple[int, int], bool | NotEvaluated] = {}
@@ -61,7 +61,8 @@ class DocumentWalk:
 
     def text(self, number: int) -> str:
         """Return the string value of a node."""
-        return self._alike.text(number, self.place)
+        (text,) = self._alike.texts(number, (self.place,))
+        return text
 
     def matching(self, place: PatternPlace) -> Sequence[int]:
         """Return the nodes that match a place."""
