@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from xscl.documents.results import Results
 from xscl.engine.transactions import Transactions
 from xscl.store.queries.results import results_since
-from xscl.subscriptions.match import Match, MatchSource
+from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import MatchPages
-from xscl.subscriptions.match_reader import MatchReader
 from xscl.subscriptions.matches import Matches, MatchList, MatchSequence
 
 
@@ -23,17 +21,11 @@ class MatchLog:
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
-        self._reader = MatchReader(
-            transactions.connect(), lambda doc: transactions.state.documents.recent(doc)
-        )
-        self._pages: MatchPages | None = None
+        self._pages = self.new_pages()
 
     def close(self) -> None:
-        """Close the connections.  The caller holds the engine's lock."""
-        if self._pages is not None:
-            self._pages.close()
-            self._pages = None
-        self._reader.close()
+        """Close the connection.  The caller holds the engine's lock."""
+        self._pages.close()
 
     # -- Reading ---------------------------------------------------------------------------
 
@@ -47,10 +39,7 @@ class MatchLog:
         else:
             found = {qid: [*by_qid.get(qid, ()), *earlier.get(qid, ())] for qid in qids}
             subscribers = {qid: sharers for qid, sharers in found.items() if sharers}
-        results = Results(rows, subscribers, self._reader.read)
-        return Matches(
-            results, subscribers, MatchSource(self._transactions.compiled, self._reader.tree)
-        )
+        return self._pages.matches(rows, subscribers)
 
     def since(self, position: int = 1) -> Matches:
         """Return the kept matches from a position on."""
@@ -79,20 +68,17 @@ class MatchLog:
 
     def pages(self) -> MatchPages:
         """Return the reader of pages of kept matches, which is closed with the engine."""
-        pages = self._pages  # read once, because `close` clears it at any time
-        if pages is None:
-            with self._transactions.lock:
-                pages = self._pages = self._pages or self.new_pages()
-        return pages
+        return self._pages
 
     def new_pages(self) -> MatchPages:
         """Return a reader of pages on a new connection; close it before the engine."""
-        with self._transactions.lock:
-            return MatchPages(
-                self._transactions.connect(),
-                lambda: self._transactions.state.subscriptions,
-                self._transactions.compiled,
-            )
+        transactions = self._transactions
+        return MatchPages(
+            transactions.connect(),
+            lambda: transactions.state.subscriptions,
+            transactions.compiled,
+            lambda doc: transactions.state.documents.recent(doc),
+        )
 
     # -- Delivery --------------------------------------------------------------------------
 

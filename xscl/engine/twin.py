@@ -115,9 +115,9 @@ class Twin:
 
     def history_matches(self) -> Iterator[tuple[int, Sequence[StoredDocument]]]:
         """Yield the positions of the results of history alone, with their documents."""
-        for result in self.matches().results:
-            if result.present and all(one.history for one in result.present):
-                yield result.position, result.present
+        for position, documents in self.matches().results():
+            if documents and all(one.history for one in documents):
+                yield position, documents
 
     def end_own_time(self, watermark: int, clock: int) -> None:
         """Evaluate the operators over time."""

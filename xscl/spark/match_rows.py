@@ -23,7 +23,7 @@ from templates.model.result_bound import RESULTS
 from xscl.documents.composite_events import joined, of_document
 from xscl.documents.document_ids import document_name
 from xscl.documents.document_log import StoredDocument
-from xscl.documents.results import Subscription, result_of
+from xscl.documents.results import Subscription
 from xscl.documents.tree_cache import TreeCache
 from xscl.planning.compile import CompiledQuery, compile_query
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
@@ -181,7 +181,7 @@ class _Documents:
         found = [joined(parts, places[0], places[-1], nodes, split) for nodes in results]
         if end is not None:
             found = [one._replace(ts=end) for one in found]
-        match = match_of(subscription, result_of(found, documents), self._source)
+        match = match_of(subscription, found, documents, self._source)
         return list(values_of(match).items()), match.xml().decode()
 
     def _tree(self, place: int) -> DocumentTree:

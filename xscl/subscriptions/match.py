@@ -15,11 +15,11 @@ from lxml import etree
 from cep_core import is_calendar
 from cep_core.algebra.function_bounds import Budget, spending
 from feeds.documents import Document
-from xscl.documents.composite_events import Composite
+from xscl.documents.composite_events import Composite, qualified
 from xscl.documents.document_ids import number_in
 from xscl.documents.document_log import StoredDocument
 from xscl.documents.lazy import lazy
-from xscl.documents.results import Result, Subscription, result_of
+from xscl.documents.results import Subscription
 from xscl.errors import QueryError
 from xscl.language.normalform import instants
 from xscl.planning.compile import CompiledQuery
@@ -110,10 +110,23 @@ class Match:
     join compared: unique, and the same whenever the documents are replayed.
     """
 
-    def __init__(self, subscription: Subscription, result: Result, reader: MatchSource) -> None:
+    def __init__(
+        self,
+        subscription: Subscription,
+        composites: Sequence[Composite],
+        documents: Mapping[int, StoredDocument],
+        source: MatchSource,
+        position: int = 0,
+    ) -> None:
+        """Make the match of composites of the same documents, as far as these are kept."""
         self._subscription = subscription
-        self._result = result
-        self._reader = reader
+        self._composites = composites
+        self._composite = composites[0]
+        self._documents = tuple(map(documents.get, self._composite.sources))
+        self._present = tuple(one for one in self._documents if one is not None)
+        self._source = source
+        self.position = position
+        """The number of the result in this engine, to continue reading after it."""
 
     def __repr__(self) -> str:
         return f"Match({self.subscription!r}, documents={self.documents!r}, id={self.id!r})"
@@ -150,19 +163,18 @@ class Match:
         The id of a second version of a document is followed by `@2`.  Documents of two streams may
         have one id: `names` and `sources` tell them apart.
         """
-        return tuple(document.posted for document in self._result.present)
+        return tuple(document.posted for document in self._present)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the documents, such as `orders/17`, in the order of the query's blocks."""
-        return tuple(document.id for document in self._result.present)
+        return tuple(document.id for document in self._present)
 
     @property
     def trees(self) -> list[tuple[str, DocumentTree]]:
         """The documents by name, as numbered nodes; none of a row."""
         names = set(self.names)
-        present = self._result.present
-        return [(one.id, self._tree(one)) for one in present if one.id in names]
+        return [(one.id, self._tree(one)) for one in self._present if one.id in names]
 
     @property
     def sources(self) -> tuple[DocumentSource, ...]:
@@ -176,18 +188,17 @@ class Match:
     @property
     def t0(self) -> int:
         """The time of the earliest document, in ticks."""
-        return self._result.composite.start
+        return self._composite.start
 
     @property
     def t1(self) -> int:
         """The time at which the match was complete: that of the latest document, or a deadline."""
-        return self._result.composite.ts
+        return self._composite.ts
 
     @property
     def history(self) -> bool:
         """True if all documents are from before their sources were followed; no instant is."""
-        present = self._result.present
-        return bool(present) and all(document.history for document in present)
+        return bool(self._present) and all(document.history for document in self._present)
 
     @property
     def backfilled(self) -> bool:
@@ -200,17 +211,19 @@ class Match:
         """The stream that the output document belongs to, if the query publishes."""
         return self._subscription.publish
 
-    @property
-    def position(self) -> int:
-        """The number of the result in this engine, to continue reading after it."""
-        return self._result.position
+    @lazy
+    def _outputs(self) -> tuple[tuple[int, ...], ...]:
+        """The nodes of each output, ascending."""
+        columns = zip(*(one.nodes for one in self._composites), strict=True)
+        numbers = ({n if n < 0 else qualified(n)[1] for n in column} for column in columns)
+        return tuple(tuple(sorted(column)) for column in numbers)
 
     @lazy
     def id(self) -> str:
         """A stable, unique name: 32 hexadecimal digits."""
         names = (*self.names, *(at for _, at in self.instants if at))
         one = self._subscription
-        return match_id(one, names, () if one.distinct else [n[0] for n in self._result.nodes])
+        return match_id(one, names, () if one.distinct else [n[0] for n in self._outputs])
 
     @lazy
     def bindings(self) -> dict[str, list[Node]]:
@@ -223,7 +236,7 @@ class Match:
         by_variable: dict[str, list[Node]] = {}
         size, trees = 0, self._trees()
         for variable, (place, numbers) in self._bound.items():
-            document, tree = self._result.documents[place], trees[place]
+            document, tree = self._documents[place], trees[place]
             by_variable[variable] = nodes = []
             if document is None or tree is None:
                 continue
@@ -249,7 +262,7 @@ class Match:
 
     def read(self) -> Iterator[MatchDocument]:
         """Yield the documents with their trees, in the order of the query's blocks."""
-        for document in self._result.present:
+        for document in self._present:
             yield part_of(document, self._tree(document))
 
     @property
@@ -292,14 +305,14 @@ class Match:
 
     @property
     def _compiled(self) -> CompiledQuery:
-        return self._reader.compiled(self._subscription.query)
+        return self._source.compiled(self._subscription.query)
 
     @lazy
     def instants(self) -> list[tuple[str, str | None]]:
         """The instants of calendars in order, each behind its variable; None after ELSE."""
         if not self._reads_calendar or self.refusal is not None:
             return []
-        values = self._result.composite.values
+        values = self._composite.values
         places = instants(self._compiled.normal.form)
         return [(self._compiled.values[at], values[at]) for at in places]
 
@@ -308,14 +321,14 @@ class Match:
         return any(map(is_calendar, self._subscription.reads))
 
     def _tree(self, document: StoredDocument) -> DocumentTree:
-        return self._reader.tree(document.doc)
+        return self._source.tree(document.doc)
 
     def _trees(self) -> list[DocumentTree | None]:
         """Return the nodes of each document.
 
         They are not kept: a list of matches would hold the trees of all its documents.
         """
-        return [None if one is None else self._tree(one) for one in self._result.documents]
+        return [None if one is None else self._tree(one) for one in self._documents]
 
     @property
     def _patterns(self) -> list[Pattern]:
@@ -331,7 +344,7 @@ class Match:
         for variable, (place, numbers) in self._bound.items():
             tree = trees[place]
             items[variable] = [] if tree is None else [tree.items[n] for n in numbers]
-        values = self._result.composite.values
+        values = self._composite.values
         named = zip(self._compiled.values, values, strict=True)
         items.update((name, [] if value is None else [value]) for name, value in named)
         return items
@@ -339,10 +352,8 @@ class Match:
     @lazy
     def _nodes(self) -> list[list[list[int]]]:
         """The bindings of the nodes of each document's pattern."""
-        fixed: list[dict[str, frozenset[int]]] = [{} for _ in self._result.documents]
-        for (place, name), nodes in zip(
-            self._subscription.outputs, self._result.nodes, strict=True
-        ):
+        fixed: list[dict[str, frozenset[int]]] = [{} for _ in self._documents]
+        for (place, name), nodes in zip(self._subscription.outputs, self._outputs, strict=True):
             fixed[place][name] = frozenset(nodes)
         each = zip(self._patterns, self._trees(), fixed, strict=True)
         return [
@@ -367,7 +378,7 @@ class Match:
         made = {first: (last, element) for first, last, element in self._compiled.normal.made}
         done = -1
         for place, (component, pattern) in enumerate(zip(components, self._patterns, strict=True)):
-            document = self._result.documents[place]
+            document = self._documents[place]
             at = next(times)[1] if blocks[component].is_calendar else None
             if component <= done:
                 continue
@@ -423,10 +434,16 @@ def _hashed(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def match_of(subscription: Subscription, result: Result, reader: MatchSource) -> Match:
-    """Return the match of a result for a subscription."""
+def match_of(
+    subscription: Subscription,
+    composites: Sequence[Composite],
+    documents: Mapping[int, StoredDocument],
+    source: MatchSource,
+    position: int = 0,
+) -> Match:
+    """Return the match of composites of the same documents for a subscription."""
     made = EventMatch if subscription.relational else Match
-    return made(subscription, result, reader)
+    return made(subscription, composites, documents, source, position)
 
 
 def groups_of(
@@ -445,11 +462,11 @@ def output_of(
     subscription: Subscription,
     group: Sequence[Composite],
     stored: Mapping[int, StoredDocument],
-    reader: MatchSource,
+    source: MatchSource,
 ) -> Document:
     """Return the document that a subscription publishes for a match; raises TooLarge."""
     assert subscription.publish is not None
-    match = match_of(subscription, result_of(group, stored), reader)
+    match = match_of(subscription, group, stored, source)
     return Document(subscription.publish, match.id, match.t1, match.output(), match.history)
 
 
@@ -478,13 +495,13 @@ class EventMatch(Match):
     @property
     def history(self) -> bool:
         """True if it is a single event from before its source was followed, and no instant."""
-        if self.t0 < self.t1 or not self._result.present:
+        if self.t0 < self.t1 or not self._present:
             return False
         return super().history and not self._reads_calendar
 
     @lazy
     def id(self) -> str:
-        row = self._result.composite
+        row = self._composite
         first = () if self._reads_calendar else super().names
         parts = [row.start, row.ts, *(json.dumps(value) for value in row.values)]
         return _hash([self._subscription.key, *first, *map(str, parts)])
@@ -492,7 +509,7 @@ class EventMatch(Match):
     @property
     def values(self) -> dict[str, str | None]:
         """The attributes of the row, as texts."""
-        row = self._result.composite
+        row = self._composite
         return dict(zip(self._subscription.columns, row.values, strict=True))
 
     @lazy

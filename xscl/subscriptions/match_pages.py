@@ -12,16 +12,25 @@ engine's lock is not taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.documents.results import RESULTS_UP_TO, Results, Subscription
+from feeds.xml.xmlparse import parse
+from xscl.documents.composite_events import Composite, of_document, stored_composite
+from xscl.documents.document_log import StoredDocument
+from xscl.documents.results import RESULTS_UP_TO, Subscription
+from xscl.documents.tree_cache import TreeCache
 from xscl.errors import UnknownSubscription
 from xscl.planning.compile import CompiledQuery
+from xscl.shredding.nodes.tree import DocumentTree, number_nodes
+from xscl.store.queries.documents import stored_documents
 from xscl.store.queries.kept_matches import count_kept
 from xscl.store.queries.results import (
     ResultRange,
@@ -29,10 +38,11 @@ from xscl.store.queries.results import (
     results_between,
     results_of_pair,
 )
+from xscl.store.queries.rows import rows_of
+from xscl.store.queries.texts import small_texts, text_of
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match, MatchSource
-from xscl.subscriptions.match_reader import MatchReader
-from xscl.subscriptions.matches import Matches
+from xscl.subscriptions.matches import Matches, evicted
 from xscl.subscriptions.subscriptions import Subscriptions
 
 LIMIT = 100
@@ -40,6 +50,8 @@ LIMIT = 100
 SCANNED = 20_000
 """Results that are looked at for one page of several subscriptions."""
 LAST = (1 << 63) - 1
+AHEAD, SMALL = 64, 16_384
+"""Documents that are read at once for the next matches, and the bytes that each has at most."""
 
 Place: TypeAlias = tuple[int, int]
 """Where a match stands among all: its position, and the number of its subscription."""
@@ -127,23 +139,102 @@ class _ResultRows:
 
 
 class MatchPages:
-    """Pages of matches; thread-safe, one request at a time."""
+    """Pages of matches, and what matches read; thread-safe, one thread at a time.
+
+    `store` is a connection of its own (`Store.connect_again`): a match reads its documents lazily,
+    in whatever thread uses it, while the engine goes on.  On the engine's connection it would see
+    what is not committed, or wait for it.  `recent` returns documents that need not be read; it
+    must be callable from any thread.
+    """
 
     def __init__(
         self,
         store: Store,
         subscriptions: Callable[[], Subscriptions],
         compiled: Callable[[str], CompiledQuery],
+        recent: Callable[[int], StoredDocument | None],
     ) -> None:
         self._store = store
         self._subscriptions = subscriptions
-        self._kept = MatchReader(store)
-        self._lock = self._kept.lock
-        self._reader = MatchSource(compiled, self._kept.tree)
+        self._compiled = compiled
+        self._recent = recent
+        self._lock = threading.RLock()
+        self._trees = TreeCache()
+        self._expected: Sequence[int] = ()  # documents of the matches that were read last
+        self._ahead: dict[int, bytes] = {}  # texts of some of these
 
     def close(self) -> None:
-        """Close the connection when no thread reads."""
-        self._kept.close()
+        """Close the connection when no other thread reads."""
+        with self._lock:
+            self._store.close()
+
+    # -- Parts of matches ------------------------------------------------------------------
+
+    def matches(self, rows: pa.Table, subscribers: Mapping[int, Sequence[Subscription]]) -> Matches:
+        """Return rows of the table of results as matches."""
+        return Matches(rows, subscribers, self.read, MatchSource(self._compiled, self.tree))
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Store]:
+        """Hold the connection, within a transaction that sees one commit, while the block runs."""
+        with self._lock, self._store.reading():
+            yield self._store
+
+    def read(
+        self, numbers: set[int]
+    ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
+        """Return the kept ones of composites by number and their documents, of one commit."""
+        known = {n: document for n in numbers if (document := self._recent(n)) is not None}
+        if len(known) == len(numbers):
+            return {n: of_document(document) for n, document in known.items()}, known
+        with self.snapshot():
+            return self.read_within(numbers)
+
+    def read_within(
+        self, numbers: set[int]
+    ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
+        """Read what is kept of composites and documents within the caller's `snapshot`."""
+        documents = self._documents(numbers)
+        composites = {n: of_document(document) for n, document in documents.items()}
+        missing = sorted(numbers - composites.keys())
+        if missing:
+            rows = rows_of(self._store, "composite", order="doc", doc=missing)
+            composites.update((row["doc"], stored_composite(row)) for row in rows)
+        sources = {doc for one in composites.values() for doc in one.sources}
+        documents.update(self._documents(sources - documents.keys()))
+        self._expected = sorted(documents)
+        return composites, documents
+
+    def _documents(self, docs: Collection[int]) -> dict[int, StoredDocument]:
+        recent = ((doc, self._recent(doc)) for doc in docs)
+        found = {doc: stored for doc, stored in recent if stored is not None}
+        asked = sorted(doc for doc in docs if doc not in found)
+        if asked:
+            rows = stored_documents(self._store, asked)
+            found.update((row["doc"], StoredDocument(**row)) for row in rows)
+        return found
+
+    def tree(self, doc: int) -> DocumentTree:
+        """Return a document's nodes. Raises StoreError if its text is no longer kept."""
+        with self._lock:
+            tree = self._trees.get(doc)
+            if tree is None:
+                text = self._text(doc)
+                if text is None:
+                    raise evicted()
+                tree = self._trees.put(doc, number_nodes(parse(text)))
+            return tree
+
+    def _text(self, doc: int) -> bytes | None:
+        """Return the text of a document, and read those of the next matches with it."""
+        if doc not in self._ahead:
+            at = bisect_left(self._expected, doc)
+            soon = [one for one in self._expected[at : at + AHEAD] if one not in self._trees]
+            self._ahead = small_texts(self._store, soon, SMALL)
+        found = self._ahead.pop(doc, None)
+        return text_of(self._store, doc) if found is None else found
+
+    # -- Pages -----------------------------------------------------------------------------
 
     def is_backfilling(self, name: str) -> bool:
         """Return whether the history of a subscription is not read yet."""
@@ -234,7 +325,7 @@ class MatchPages:
         """Read results, in growing batches, until they fill a page."""
         chunk = asked.limit + 2
         while True:
-            with self._kept.snapshot():
+            with self.snapshot():
                 rows = self._rows(asked, chunk)
                 subscribers = self._subscribers(rows.table, mine)
                 if any(one.distinct for sharers in subscribers.values() for one in sharers):
@@ -285,12 +376,11 @@ class MatchPages:
         means that others follow.
         """
         own = pc.is_in(rows.table["qid"], pa.array(list(subscribers), pa.int32()))
-        results = Results(rows.table.filter(own), subscribers, self._kept.read_within)
-        matches = Matches(results, subscribers, self._reader)
+        matches = self.matches(rows.table.filter(own), subscribers)
         positions = rows.table["position"]
         first, last = (0, LAST) if rows.whole else (positions[0].as_py(), positions[-1].as_py())
         if any(one.distinct for sharers in subscribers.values() for one in sharers):
-            first, last = _sure(results, asked.newest_first, first, last)
+            first, last = _sure(matches, asked.newest_first, first, last)
         found: list[Match] = []
         for match in reversed(matches) if asked.newest_first else matches:
             inside = asked.after < (match.position, match.number) < asked.before
@@ -309,14 +399,12 @@ def _filled(asked: _PageRequest, rows: _ResultRows, found: list[Match]) -> Page:
     return Page(kept, more, end, rows.clock)
 
 
-def _sure(results: Results, newest_first: bool, first: int, last: int) -> tuple[int, int]:
+def _sure(matches: Matches, newest_first: bool, first: int, last: int) -> tuple[int, int]:
     """Return the range of positions in which no group is cut, by the ends of the read results."""
-    order = range(len(results)) if newest_first else range(len(results) - 1, -1, -1)
-    edge = first if newest_first else last
-    if not results or results.position(order[0]) != edge:
+    positions = matches.positions
+    begins = [at for at, repeats in enumerate(matches.repeats) if not repeats]
+    if not positions or positions[0 if newest_first else -1] != (first if newest_first else last):
         return first, last
-    inner = (at for at in order if results.group(at) != results.group(order[0]))
-    at = next(inner, None)
     if newest_first:
-        return (LAST if at is None else results.position(at)), last
-    return first, (-1 if at is None else results.position(at))
+        return (positions[begins[1]] if len(begins) > 1 else LAST), last
+    return first, (positions[begins[-1] - 1] if begins[-1] else -1)

@@ -8,22 +8,31 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from templates.model.relations import INFINITE
+from xscl.documents.composite_events import Composite, joined
+from xscl.documents.document_log import StoredDocument
 from xscl.documents.lazy import lazy
-from xscl.documents.results import Result, Results, Subscription
+from xscl.documents.results import Subscription
+from xscl.errors import StoreError
 from xscl.subscriptions.match import Match, MatchSource, match_of
 from xscl.subscriptions.match_tables import html_of, table_of, text_of
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+
+
+GONE = -1
+"""The arrival of what is no longer kept, which no subscription sees."""
 
 
 class MatchSequence(Sequence[Match]):
@@ -89,25 +98,121 @@ class MatchList(MatchSequence):
         return MatchList(found) if isinstance(found, list) else found
 
 
+@dataclass(frozen=True, slots=True)
+class ResultAges:
+    """Columns of rows: stream, oldest part's arrival, whether a part is an update.
+
+    `repeats` says whether a row has the stream and the documents of the row before it.
+    """
+
+    qids: npt.NDArray[np.int32]
+    firsts: npt.NDArray[np.int64]
+    updated: npt.NDArray[np.bool_]
+    repeats: npt.NDArray[np.bool_]
+
+
+def evicted() -> StoreError:
+    """Return the error of a match whose documents are no longer kept."""
+    return StoreError(
+        "the documents of this match are no longer kept",
+        hint="read a match before its subscription is removed, or keep matches longer"
+        " (--keep-matches)",
+    )
+
+
 class Matches(MatchSequence):
-    """The matches of some results, in order: a sequence that is expanded as it is read."""
+    """The matches of some results, in order: a sequence that is expanded as it is read.
+
+    `rows` have the columns position, qid, doc1, doc2, nodes; `subscribers` are those of a qid,
+    which bind the same outputs; `read` returns what numbers stand for, as far as it is kept:
+    composites, and the documents of these.  It is called once, on first use, in the thread that
+    reads.  A result that is one composite or one document has doc1 = doc2.
+    """
 
     def __init__(
         self,
-        results: Results,
+        rows: pa.Table,
         subscribers: Mapping[int, Sequence[Subscription]],
+        read: Callable[[set[int]], tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]],
         source: MatchSource,
     ) -> None:
-        self._results = results
+        self._rows = rows
         self._subscribers = subscribers
+        self._read = read
         self.source = source
         self._since: dict[int, int] = {}
+
+    # -- Results ---------------------------------------------------------------------------
+
+    @lazy
+    def _columns(self) -> dict[str, list[Any]]:
+        names = ("position", "qid", "doc1", "doc2", "nodes")
+        return {name: self._rows[name].to_pylist() for name in names}
+
+    @lazy
+    def _numbers(self) -> set[int]:
+        docs = (pc.unique(self._rows[name]).to_pylist() for name in ("doc1", "doc2"))
+        return set().union(*docs)
+
+    @lazy
+    def _kept(self) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
+        return self._read(self._numbers)
+
+    @lazy
+    def _ages(self) -> ResultAges:
+        """The ages of all results; that of evicted ones is `GONE`."""
+        qids, ones, others = (self._rows[name].to_numpy() for name in ("qid", "doc1", "doc2"))
+        numbers, at = np.unique(np.concatenate((ones, others)), return_inverse=True)
+        kept = [(number, self._kept[0].get(number)) for number in numbers.tolist()]
+        firsts = np.array([part.first if part else GONE for _, part in kept], np.int64)
+        updated = np.array([part is not None and part.version > 1 for _, part in kept], np.bool_)
+        docs = [part.docs if part else (number,) for number, part in kept]
+        known: dict[tuple[int, ...], int] = {}
+        groups = np.array([known.setdefault(one, len(known)) for one in docs], np.int64)
+        one, two = at[: len(qids)], at[len(qids) :]
+        repeats = np.zeros(len(qids), np.bool_)
+        repeats[1:] = np.diff(qids) == 0
+        for side in (groups[one], groups[two]):
+            repeats[1:] &= np.diff(side) == 0
+        return ResultAges(
+            qids, np.minimum(firsts[one], firsts[two]), updated[one] | updated[two], repeats
+        )
+
+    @property
+    def positions(self) -> list[int]:
+        """The positions of all results."""
+        return self._columns["position"]
+
+    @property
+    def repeats(self) -> list[bool]:
+        """For each result whether it has the stream and the documents of the one before it."""
+        repeats: list[bool] = self._ages.repeats.tolist()
+        return repeats
+
+    def results(self) -> Iterator[tuple[int, list[StoredDocument]]]:
+        """Yield the position of each result with its documents."""
+        for index, position in enumerate(self.positions):
+            found = map(self._kept[1].get, self._composite(index).sources)
+            yield position, [one for one in found if one is not None]
+
+    def _composite(self, index: int) -> Composite:
+        """Return the composite of a result; raises StoreError if it is no longer kept."""
+        qid, one, other, nodes = (
+            self._columns[name][index] for name in ("qid", "doc1", "doc2", "nodes")
+        )
+        composites = self._kept[0]
+        if one not in composites or other not in composites:
+            raise evicted()
+        sharers = self._subscribers.get(qid)
+        return joined(composites, one, other, nodes, sharers[0].split if sharers else 0)
+
+    # -- Matches ---------------------------------------------------------------------------
 
     @lazy
     def _ends(self) -> list[int]:
         """The number of matches up to and with each result."""
         ends, total = [], 0
-        for index in range(len(self._results)):
+        for index in range(self._rows.num_rows):
             total += len(self._receivers(index))
             ends.append(total)
         return ends
@@ -116,7 +221,7 @@ class Matches(MatchSequence):
         return self._ends[-1] if self._ends else 0
 
     def __iter__(self) -> Iterator[Match]:
-        for index in range(len(self._results)):
+        for index in range(self._rows.num_rows):
             for subscription in self._receivers(index):
                 yield self._match(index, subscription)
 
@@ -146,19 +251,19 @@ class Matches(MatchSequence):
     @property
     def last(self) -> int:
         """The position of the last result, 0 if there is none."""
-        return self._results.position(-1) if len(self._results) else 0
+        return self.positions[-1] if self.positions else 0
 
     def received(self) -> Counter[str]:
         """Return the number of matches of each subscription, by name, without expanding them."""
         found = Counter[str]()
-        if not len(self._results):
+        if not self._rows.num_rows:
             return found
-        ages = self._results.ages()
+        ages, every = self._ages, self._rows["position"].to_numpy()
         order = np.argsort(ages.qids, kind="stable")
         ends = np.flatnonzero(np.diff(ages.qids[order])) + 1
         for rows in np.split(order, ends):
             firsts, updated, repeats = ages.firsts[rows], ages.updated[rows], ages.repeats[rows]
-            positions = self._results.positions()[rows]
+            positions = every[rows]
             for one in self._subscribers.get(int(ages.qids[rows[0]]), ()):
                 seen = firsts >= one.since
                 if not one.updates:
@@ -172,18 +277,16 @@ class Matches(MatchSequence):
                     found[one.name] += count
         return found
 
-    @property
-    def results(self) -> Results:
-        """The results to which the matches belong."""
-        return self._results
-
     def _receivers(self, index: int) -> Sequence[Subscription]:
         """Return the subscriptions that receive a result (a test at fan-out).
 
         A DISTINCT subscription receives the first result of each group of
         documents only.
         """
-        qid, first, updated = self._results.age(index)
+        ages = self._ages
+        qid, first, updated = self._columns["qid"][index], ages.firsts[index], ages.updated[index]
+        if first == GONE:
+            raise evicted()
         sharers = self._subscribers.get(qid, ())
         if not updated and self._plain(qid, sharers) <= first:
             return sharers
@@ -191,9 +294,9 @@ class Matches(MatchSequence):
             s
             for s in sharers
             if s.since <= first
-            and s.covers(self._results.position(index))
+            and s.covers(self.positions[index])
             and (s.updates or not updated)
-            and not (s.distinct and self._continues(index))
+            and not (s.distinct and ages.repeats[index])
         ]
 
     def _plain(self, qid: int, sharers: Sequence[Subscription]) -> int:
@@ -205,22 +308,11 @@ class Matches(MatchSequence):
             self._since[qid] = known
         return known
 
-    def _continues(self, index: int) -> bool:
-        return index > 0 and self._results.group(index - 1) == self._results.group(index)
-
     def _match(self, index: int, subscription: Subscription) -> Match:
-        result = self._results[index]
-        return match_of(
-            subscription, self._grouped(index) if subscription.distinct else result, self.source
-        )
-
-    def _grouped(self, index: int) -> Result:
-        """Return the results of a group as one, each variable with all its nodes."""
-        group = [self._results[index]]
-        while index + 1 < len(self._results) and self._continues(index + 1):
-            index += 1
-            group.append(self._results[index])
-        nodes = zip(*(result.nodes for result in group), strict=True)
-        united = tuple(tuple(sorted({n for each in column for n in each})) for column in nodes)
-        head = group[0]
-        return replace(head, nodes=united)
+        """Return the match of a result; that of a distinct subscription has its whole group."""
+        end = index + 1
+        while subscription.distinct and end < self._rows.num_rows and self._ages.repeats[end]:
+            end += 1
+        found = [self._composite(one) for one in range(index, end)]
+        position = self.positions[index]
+        return match_of(subscription, found, self._kept[1], self.source, position)

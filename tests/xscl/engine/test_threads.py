@@ -12,10 +12,8 @@ import pytest
 
 import xscl
 from tests.examples import usually
-from xscl.engine.match_log import MatchLog
 from xscl.errors import StoreError, XsclError
 from xscl.subscriptions.match import Match
-from xscl.subscriptions.match_pages import MatchPages
 from xscl.subscriptions.matches import Matches
 
 PAIRS = "S//a->x FOLLOWED BY{x=y, 1000 s} S//a->y"
@@ -202,32 +200,10 @@ def test_a_store_is_closed_whatever_fails(tmp_path: Path, monkeypatch: pytest.Mo
 
     engine = xscl.Engine(tmp_path / "x.sqlite")
     with monkeypatch.context() as patch:
-        patch.setattr(engine.host.log._reader, "close", fail)
+        patch.setattr(engine.host.log._pages, "close", fail)
         with pytest.raises(MemoryError):
             engine.close()
     xscl.Engine(tmp_path / "x.sqlite").close()
-
-
-def test_pages_that_are_closed_meanwhile_are_still_pages() -> None:
-    class ClosedMeanwhile(MatchLog):
-        """Its pages are gone once somebody has looked at them, as those of a closing engine."""
-
-        _held: MatchPages | None = None
-
-        @property
-        def _pages(self) -> MatchPages | None:
-            found, self._held = self._held, None
-            return found
-
-        @_pages.setter
-        def _pages(self, pages: MatchPages | None) -> None:
-            self._held = pages
-
-    with xscl.Engine() as engine:
-        log = ClosedMeanwhile(engine.host.transactions)
-        made = log.pages()
-        assert log.pages() is made
-        made.close()
 
 
 def test_matches_are_counted_as_they_are_expanded() -> None:

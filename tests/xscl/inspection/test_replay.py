@@ -24,7 +24,7 @@ from xscl import Document, Engine, Match, QueryError, XsclError
 from xscl.errors import Stopping, UnknownSubscription
 from xscl.inspection import replay
 from xscl.store.store_errors import StoreClosed
-from xscl.subscriptions.match_reader import MatchReader
+from xscl.subscriptions.match_pages import MatchPages
 from xscl.subscriptions.matches import Matches
 
 D = 86_400_000_000
@@ -39,11 +39,11 @@ def keep(engine: Engine, *streams: str) -> None:
         engine.subscribe(f"keeper of {stream}", query, updates=True)
 
 
-def reader(matches: Sequence[Match]) -> MatchReader:
+def reader(matches: Sequence[Match]) -> MatchPages:
     """Return a reader of the documents of matches in the store."""
     assert isinstance(matches, Matches)
     found = getattr(matches.source.tree, "__self__", None)
-    assert isinstance(found, MatchReader)
+    assert isinstance(found, MatchPages)
     return found
 
 
@@ -323,7 +323,7 @@ def test_the_private_engine_of_a_trial_is_closed_with_the_last_of_its_matches() 
             assert b"<b>" in match.xml()
             del match
             with pytest.raises(StoreClosed):
-                log.store.fetch("SELECT 1")
+                log._store.fetch("SELECT 1")
         finally:
             gc.enable()
 

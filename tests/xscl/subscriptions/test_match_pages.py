@@ -171,7 +171,6 @@ def test_end_of_a_page_that_has_all_is_the_last_position(kept: Kept) -> None:
 
 def test_page_needs_no_lock_of_the_engine(kept: Kept) -> None:
     taken = kept.engine.host.transactions.lock
-    kept.engine.host.log.pages()  # which are made once, with the lock
     result: list[int] = []
     with taken:
         reader = threading.Thread(
