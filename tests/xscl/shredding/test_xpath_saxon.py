@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
@@ -16,7 +17,6 @@ from lxml import etree
 
 from tests.examples import tried
 from tests.project import ROOT
-from tests.xscl.shredding.test_xpath import xscl_paths
 from tests.xscl.shredding.xpath_cases import AXES, Cases, document, words
 from tests.xscl.shredding.xpaths import engine
 from xscl.errors import QueryError
@@ -25,6 +25,7 @@ from xscl.shredding.conditions.xpath_compile import evaluator
 from xscl.shredding.conditions.xpath_nodes import Node, Tree, path_of
 from xscl.shredding.conditions.xpath_operators import Focus
 from xscl.shredding.conditions.xpath_values import ERRORS, Work, text_of
+from xscl.shredding.nodes.tree import number_nodes
 
 SEED = 3
 CASES = 1_000
@@ -93,6 +94,16 @@ def value(expression: str, tree: Tree, element: etree._Element) -> list[str] | E
         if isinstance(one, str)
         else text_of(one)
         for one in found
+    ]
+
+
+def xscl_paths(root: etree._Element) -> list[str]:
+    """Return the paths of a document's nodes as fn:path spells them."""
+    tree = number_nodes(root)
+    paths = [tree.path(number) for number in range(len(tree.items))]
+    steps = [re.split(r"/(?![^{}]*\})", path)[1:] for path in paths]
+    return [
+        "".join(f"/{s if s.startswith(('@', 'Q{')) else f'Q{{}}{s}'}" for s in one) for one in steps
     ]
 
 
@@ -165,6 +176,25 @@ def test_blocks_select_what_saxon_selects(saxon: Saxon) -> None:
         counts["some"] += bool(mine)
     assert counts["same"] > 0.9 * tried(CASES), counts
     assert counts["some"] > 0.3 * tried(CASES), counts
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "//.[5 <= ./price]['x' = a]",
+        "//price/.[. > 6]",
+        "/r/b/price/..[a]",
+        "//a[..[price > 6]]",
+        "//*[./.[a][price]]",
+    ],
+)
+def test_short_steps_have_conditions(saxon: Saxon, path: str) -> None:
+    root = etree.fromstring("<r><b><a>x</a><price>7</price></b><b><price>5</price></b></r>")
+    selected = engine(path, root)
+    saxon.read(root)
+    names = xscl_paths(root)
+    assert {names[node] for node in selected} == {*(saxon.texts(f"({path}) ! path(.)") or ())}
+    assert selected
 
 
 def test_the_cases_have_all_that_the_page_lists() -> None:
