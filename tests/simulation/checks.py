@@ -13,7 +13,7 @@ from tests.simulation.histories import compare_histories
 from tests.simulation.host import Host
 from tests.simulation.model import Account, Model, Stream
 from tests.simulation.sites import FEED, ODD
-from tests.stress.oracle import Sent, matches_of
+from tests.soak.oracle import composites, matches_of
 from xscl.service.accounts import THE_OPERATOR, Accounts
 
 
@@ -94,7 +94,7 @@ def compare_stream(
     if wrong := stream.wrongly_ordered(stored):
         yield f"documents come before acknowledged ones: {wrong[:3]}"
     keyed = [(name, stream.documents[name].key) for name in stored]
-    expected = Sent(stream.name, stream.subscription, keyed).pairs()
+    expected = Counter(composites("pairs", keyed, {}))
     found = Counter(documents for _, documents in matches)
     for what, those in (("lost", expected - found), ("too many", found - expected)):
         if those:

@@ -23,7 +23,7 @@ from tests.simulation.model import (
     Stream,
 )
 from tests.simulation.service import Refused
-from tests.stress.oracle import QUERY
+from tests.soak.oracle import QUERY
 
 Act: TypeAlias = tuple[str, float, Callable[[], None]]
 """The name of a client, its acts an hour, and one of them."""

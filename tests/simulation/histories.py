@@ -15,18 +15,10 @@ import xscl
 from tests.simulation.clients import Act
 from tests.simulation.host import Host
 from tests.simulation.model import POSTERS, Begun, Model
-from tests.stress.oracle import QUERY
+from tests.soak.oracle import KINDS, composites
 
 RATE = 3.0
 """Subscriptions an hour."""
-MINUTES = 10
-"""The deadline of a document that waits for another one."""
-KINDS: Mapping[str, str] = {
-    "pairs": QUERY,
-    "next": "{stream}//a[./k->x] NEXT{{x=y}} {stream}//a[./k->y]",
-    "not": f"{{stream}}//a[./k->x] NOT FOLLOWED BY{{{{x=y, {MINUTES} min}}}} {{stream}}//a[./k->y]",
-}
-"""The queries, each over one stream of one poster."""
 
 
 class Histories:
@@ -68,7 +60,8 @@ def compare_histories(
                 yield f"the subscription {one.name} is lost"
             continue
         kept = [name for name in stored if name in one.stream.documents]
-        expected = Counter(_expected(one, kept, stored))
+        keyed = [(name, one.stream.documents[name].key) for name in kept]
+        expected = Counter(composites(one.kind, keyed, stored))
         matches = all_matches[one.name]
         found = Counter(match.documents for match in matches)
         for what, those in (("lost", expected - found), ("too many", found - expected)):
@@ -87,22 +80,3 @@ def _wrong_flag(one: Begun, match: xscl.Match) -> Iterator[str]:
         yield f"{one.name}: {match.documents} came after it, and is marked as backfilled"
     if not match.backfilled and last.acknowledged < one.sent - 60:
         yield f"{one.name}: {match.documents} was there, and is not marked as backfilled"
-
-
-def _expected(
-    one: Begun, kept: Sequence[str], times: Mapping[str, int]
-) -> Iterator[tuple[str, ...]]:
-    """Yield the documents of each match."""
-    earlier: dict[str, list[str]] = {}
-    for name in kept:
-        same = earlier.setdefault(one.stream.documents[name].key, [])
-        if one.kind == "pairs":
-            yield from ((other, name) for other in same)
-        elif one.kind == "next" and same:
-            yield (same[-1], name)
-        same.append(name)
-    if one.kind == "not":
-        for same in earlier.values():
-            for name, following in zip(same, [*same[1:], None], strict=True):
-                if following is None or times[following] - times[name] > MINUTES * 60_000_000:
-                    yield (name,)

@@ -10,7 +10,7 @@ from tests.simulation.clients import Act
 from tests.simulation.host import Host
 from tests.simulation.model import Model, Stream
 from tests.simulation.sites import FEED, HOOK, ODD
-from tests.stress.oracle import QUERY
+from tests.soak.oracle import QUERY
 
 ITEMS, POLLS = 6, 6
 """Items of the feed, and polls of the odd one, an hour."""

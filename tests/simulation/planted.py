@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -152,10 +152,18 @@ def early_unlock() -> None:
 
 
 def shared_connection() -> None:
-    """Matches are printed from the engine's own connection, in the thread that prints."""
-    from tests.stress import planted
+    """Nothing keeps two threads from the connection that writes.
 
-    planted.plant()
+    Of the first release, ordinary use ended by such a fault: there the consumer's thread read each
+    match through the engine's own connection.
+    """
+    make = Database.__init__
+
+    def _init(self: Database, *arguments: Any, **named: Any) -> None:
+        make(self, *arguments, **named)
+        self.lock = nullcontext()  # type: ignore[assignment]  # the planted defect
+
+    Database.__init__ = _init  # type: ignore[method-assign]  # the planted defect
 
 
 def quota_before() -> None:

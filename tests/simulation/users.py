@@ -14,7 +14,7 @@ from tests.simulation.model import Account, Model, Stream
 from tests.simulation.scheduler import NS
 from tests.simulation.service import TOKENS
 from tests.simulation.sites import HOOK
-from tests.stress.oracle import QUERY
+from tests.soak.oracle import QUERY
 
 AT_FIRST = 3
 COMING, LEAVING, CROWDS = 1.0, 1.0, 5.0

@@ -1,15 +1,21 @@
-"""A soak test: `xscl serve` under a steady load for hours, `python -m tests.soak --hours 1`.
+"""The real service under load, and under faults: `python -m tests.soak --hours 1`.
 
+service        `xscl serve` as a process, one life after another in one directory
 fast_clock     the service's clock, faster than the wall clock
-service        `xscl serve` by that clock
 replay         real feeds that change over time, some of which misbehave, on loopback
+publisher      feeds that grow with each poll, whose items are known
 population     20,000 subscriptions in several languages
-users          clients that come and go, and what must be delivered to them
+clients        clients that come and go, and what they expect
+hostile        one client that does its worst
+faults         kills at points and at any time, suspension, a full disk, steps of the clock
+machine        the small disk and the clock that the service has then
+oracle         what the store must have, and what must be delivered
 measurements   samples of the processes, the disk and the counters; latencies
 verdict        growth over the second half, and all else that must hold
 report         JSON, Markdown and plots
 program        all of these together
 
 One hour is 60 hours of the service.  Windows, lateness and retention are a few hours of its time,
-so that the state is steady after a third of the run.
+so that the state is steady after a third of the run.  `--seconds 60` is a run by the usual clock
+instead, with all faults that are asked for, and the store compared in the end.
 """

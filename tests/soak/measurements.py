@@ -20,7 +20,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.soak import memory
+from tests.soak.service import Host
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.store.store_file import log_path
 
@@ -82,17 +82,13 @@ class Latencies:
 class Sampler:
     """Samples one service."""
 
-    def __init__(
-        self, pid: int, home: DataDirectory, address: str, latencies: Latencies, parts: Path
-    ) -> None:
-        """Sample a process; it writes the `parts` of its memory to a file."""
+    def __init__(self, host: Host, home: DataDirectory, latencies: Latencies) -> None:
         self.samples: list[Sample] = []
         self.wrong: list[str] = []
-        self._pid = pid
+        self._host = host
         self._home = home
         self._latencies = latencies
-        self._memory = parts
-        self._http = httpx.Client(base_url=address, timeout=60, trust_env=False)
+        self._http = httpx.Client(base_url=host.address, timeout=60, trust_env=False)
         self._began = time.monotonic()
         self._worked = 0.0
 
@@ -100,7 +96,7 @@ class Sampler:
         """Add a sample."""
         at = time.monotonic() - self._began
         figures = {**self._processes(at), **self._disk(), **self._counters()}
-        figures |= self._latencies.drain() | memory.read(self._memory)
+        figures |= self._latencies.drain()
         found = Sample(round(at, 1), figures)
         self.samples.append(found)
         return found
@@ -112,14 +108,14 @@ class Sampler:
     # -- Processes -------------------------------------------------------------------------
 
     def _processes(self, at: float) -> dict[str, float]:
-        rss, handles, threads = _process(self._pid)
+        rss, handles, threads = _process(self._host.pid)
         found = {"rss": rss / MB, "handles": handles, "threads": threads}
-        children = [_process(pid) for pid in descendants(self._pid)]
+        children = [_process(pid) for pid in descendants(self._host.pid)]
         for number, name in enumerate(("rss", "handles", "threads")):
             found[f"children_{name}"] = sum(one[number] for one in children)
         found["children_rss"] /= MB
         found["children"] = len(children)
-        worked, last = _worked(self._pid), self.samples[-1].at if self.samples else 0.0
+        worked, last = _worked(self._host.pid), self.samples[-1].at if self.samples else 0.0
         if self.samples:
             found["cores"] = round((worked - self._worked) / (at - last), 3)
         self._worked = worked
@@ -138,7 +134,7 @@ class Sampler:
                 part = "spool" if inside else parts.get(name, "other")
                 with suppress(FileNotFoundError):
                     sizes[part] += os.stat(os.path.join(directory, name)).st_size / MB
-        sizes["unlinked"] = _unlinked(self._pid) / MB
+        sizes["unlinked"] = _unlinked(self._host.pid) / MB
         return {f"disk_{part}": round(size, 3) for part, size in sizes.items()} | {
             "spool_files": count
         }

@@ -1,14 +1,19 @@
-"""One soak: a service, its feeds, its subscriptions and its users, for some hours."""
+"""One run: a service, its feeds, its subscriptions and its clients, and what is wrong in the end.
+
+A *soak* is as long as its hours, by a faster clock and with retention; it is judged by what its
+clients get, and by what grows.  A run in which `keeps_all` holds is by the usual clock; faults may
+happen, and the store is compared with the oracle.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import json
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,42 +21,48 @@ from pathlib import Path
 import httpx
 
 import xscl
-from tests.soak import memory, replay
-from tests.soak.fast_clock import FastClock
-from tests.soak.measurements import Latencies, Sample, Sampler
-from tests.soak.population import EVENTS, TAGS, as_json_lines, population
-from tests.soak.report import Run
-from tests.soak.users import (
-    Asker,
+from tests.soak import replay
+from tests.soak.clients import (
+    LOAD,
+    Client,
+    Findings,
     Listener,
-    Pairer,
-    Reader,
+    Poller,
+    Poster,
     Surroundings,
-    Tally,
-    Trader,
-    Visiting,
-    Visitor,
     running,
 )
-from tests.soak.verdict import Judged, verdict
-from tests.stress.service import Serving
+from tests.soak.fast_clock import FastClock
+from tests.soak.faults import Faults, needs_machine
+from tests.soak.hostile import Attacker
+from tests.soak.machine import Machine
+from tests.soak.measurements import Latencies, Sample, Sampler
+from tests.soak.oracle import QUERY, SKIPPED, Printed, differences
+from tests.soak.population import EVENTS, TAGS, as_json_lines, population
+from tests.soak.publisher import Publisher, publishing
+from tests.soak.report import Run
+from tests.soak.service import CHANGED, SERVE, SOAK, Host
+from tests.soak.verdict import Judged, bounded, verdict
 from tests.xscl.delivery.receiver import Receiver, receiving, status
 from xscl.documents.retention import Retention
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.arrival_clock import SECOND
+from xscl.polling.feed import feed_key
 
 HOUR = 3_600
 SPEED = 60.0
-"""Hours of the service in an hour."""
+"""Hours of the service in an hour of a soak."""
 LONGEST_KEPT = 4 * HOUR
 """Seconds of the service's clock for which texts and matches are kept; identities twice as long."""
+APART = 20.0
+"""Seconds in which two documents come that certainly are in a window of an hour, at speed."""
 DRAINS = 300.0
 """Seconds in which everything has to be consumed and delivered in the end."""
-ENDS_WITHIN = 5.0
 IMPORTED = 2_000
 """Subscriptions of one import."""
 DEAD = "127.0.1.1:9"
 """An address where nobody listens."""
+POSTERS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +75,29 @@ class Settings:
     pace: float = 1.0
     every: float = 5.0
     """Seconds between two samples."""
-    ends_within: float = ENDS_WITHIN
+    ends_within: float = 5.0
+    seed: int = 1
+    keeps_all: bool = False
+    load: bool = True
+    """With clients besides the posters."""
+    hostile: bool = False
+    """One client does its worst."""
+    faults: tuple[str, ...] = ()
+    mounts: bool = True
+    """A full disk is a file system of its own, where one can be mounted."""
+    options: tuple[str, ...] = ("--no-spark",)
+    plant: str | None = None
+    """A defect of `tests.simulation.planted`."""
+    checkpoint: int | None = None
 
     @property
     def kept(self) -> int:
         """Seconds of the service's clock for which texts and matches are kept."""
         return round(min(LONGEST_KEPT, max(0.5 * HOUR, self.hours * SPEED * HOUR / 15)))
+
+
+SHORT = Settings(0.0, subscriptions=0, feeds=0, pace=0.0, keeps_all=True)
+"""A run of some seconds as fast as clients can."""
 
 
 @contextmanager
@@ -84,25 +112,35 @@ def _directory(keep: bool) -> Iterator[Path]:
             shutil.rmtree(made)
 
 
-def run(
-    settings: Settings, *, keep: bool = False, program: Sequence[str] = ("tests.soak.service",)
-) -> Run:
-    """Run a soak and judge it; `program` is the module that serves."""
+def run(settings: Settings, *, keep: bool = False) -> Run:
+    """Run a soak and judge it."""
     with ExitStack() as stack:
         directory = stack.enter_context(_directory(keep))
-        clock = FastClock.starting(SPEED)
-        feeds = stack.enter_context(replay.replaying(replay.seconds_of(clock), settings.feeds))
         receiver = stack.enter_context(receiving())
-        home = DataDirectory(directory / "data")
-        _retain(home, settings.kept)
-        allowed = [*{url.split("/")[2] for url in feeds.urls()}, DEAD]
-        options = ["--log-format=json", f"--allow-address=127.0.0.1:{receiver.port}"]
-        options += [f"--allow-address={one}" for one in allowed]
-        environment = {memory.VARIABLE: str(directory / "memory")}
-        service = Serving(home.path, ("-m", *program, str(clock)), options, environment=environment)
-        stack.callback(service.kill)
-        soak = Soak(settings, service, home, receiver, feeds)
-        return soak.run()
+        publisher = stack.enter_context(publishing())
+        machine = None
+        if needs_machine(settings.faults):
+            machine = stack.enter_context(closing(Machine(directory, mounts=settings.mounts)))
+        home = DataDirectory((machine.disk if machine else directory) / "data")
+        clock = FastClock.starting(1.0 if settings.keeps_all else SPEED)
+        said = {"plant": settings.plant, "checkpoint": settings.checkpoint}
+        if not settings.keeps_all:
+            _retain(home, settings.kept)
+            said["clock"] = str(clock)
+        feeds = stack.enter_context(replay.replaying(replay.seconds_of(clock), settings.feeds))
+        allowed = [*{url.split("/")[2] for url in feeds.urls()}, DEAD, publisher.address]
+        allowed += [f"127.0.0.1:{receiver.port}"]
+        changes = {name: value for name, value in said.items() if value is not None}
+        host = Host(
+            home.path,
+            directory,
+            (*settings.options, "--log-format=json", *(f"--allow-address={a}" for a in allowed)),
+            {SOAK: json.dumps(changes), **(machine.environment if machine else {})},
+            CHANGED if changes else SERVE,
+        )
+        host.start()
+        stack.callback(lambda: host.kill())
+        return Soak(settings, host, home, receiver, publisher, feeds, machine).run()
 
 
 def _retain(home: DataDirectory, seconds: int) -> None:
@@ -119,69 +157,78 @@ class Soak:
     def __init__(
         self,
         settings: Settings,
-        service: Serving,
+        host: Host,
         home: DataDirectory,
         receiver: Receiver,
+        publisher: Publisher,
         feeds: replay.Replay,
+        machine: Machine | None,
     ) -> None:
         self._settings = settings
-        self._service = service
+        self._host = host
         self._home = home
         self._receiver = receiver
+        self._publisher = publisher
         self._feeds = feeds
-        self._tally = Tally()
+        self._findings = Findings()
         self._latencies = Latencies()
+        query = QUERY if settings.keeps_all else QUERY.replace("30 d", "1 h")
+        self._around = Surroundings(
+            host.address,
+            settings.seed,
+            self._findings,
+            self._latencies,
+            receiver,
+            publisher.address,
+            settings.pace,
+            query,
+        )
+        self._posters = [Poster(self._around, number) for number in range(POSTERS)]
+        ends = settings.ends_within
+        self._faults = Faults(settings.faults, host, machine, self._findings, ends, settings.seed)
         self._done = dict[str, float]()
 
     def run(self) -> Run:
         """Set up, load, drain, end; return what came of it."""
-        address = self._service.wait_until_there()
-        around = Surroundings(
-            address, self._tally, self._latencies, self._receiver, self._settings.pace
-        )
-        self._set_up(address)
-        pairers = [Pairer(around, number) for number in range(3)]
-        for pairer, ways in zip(
-            pairers, (("webhook", "slow"), ("webhook",), ("webhook",)), strict=True
-        ):
-            pairer.begin(*ways)
-        listeners = [Listener(pairer) for pairer in pairers]
-        others: list[Visiting] = [
-            *(Trader(around, 10), Trader(around, 11)),
-            *(Visitor(around, number) for number in range(20, 23)),
-            *(Reader(around, 30), Asker(around, 40)),
-        ]
-        sampler = Sampler(
-            self._service.pid,
-            self._home,
-            address,
-            self._latencies,
-            self._home.path.parent / "memory",
-        )
-        senders = [one.run for one in (*pairers, *others)]
-        with contextlib.closing(sampler):
-            with running(*(one.run for one in listeners), stop=self._tally.stop):
-                with running(*senders, stop=self._tally.quiet):
+        assert self._host.wait_until_there(), self._host.errors()
+        self._set_up()
+        clients: list[Client] = [*self._posters, Poller(self._around, 9)]
+        if self._settings.load:
+            kinds = [kind for kind, count in LOAD for _ in range(count)]
+            clients += [kind(self._around, 10 + number) for number, kind in enumerate(kinds)]
+        for client in clients:
+            client.begin()
+        if self._settings.hostile:
+            clients.append(Attacker(self._around, 90))
+        listeners = [Listener(poster) for poster in self._posters]
+        sampler = Sampler(self._host, self._home, self._latencies)
+        findings = self._findings
+        with closing(sampler):
+            with running(*(one.run for one in listeners), stop=findings.stop):
+                with running(*(one.run for one in clients), stop=findings.quiet):
                     self._watch(sampler)
-                lost = self._drain(address, pairers)
-            wrong = [*self._tally.wrong, *sampler.wrong, *lost, *self._end()]
-            wrong += [
-                f"logged: {one[:150]} ... {one[-300:]}" for one in self._logged('"level": "ERROR"')
-            ]
-        return self._judged(sampler.samples, wrong, pairers)
+                lost = self._drain()
+            wrong = [*findings.wrong, *sampler.wrong, *lost, *self._end()]
+        if not self._settings.faults:
+            logged = self._logged('"level": "ERROR"')
+            wrong += [f"logged: {one[:150]} ... {one[-300:]}" for one in logged]
+        if not wrong and self._settings.keeps_all:
+            wrong += self._differences()
+        return self._judged(sampler.samples, wrong)
 
     # -- Before ----------------------------------------------------------------------------
 
-    def _set_up(self, address: str) -> None:
+    def _set_up(self) -> None:
         """Follow the feeds, declare streams, subscribe."""
-        with httpx.Client(base_url=address, timeout=600, trust_env=False) as client:
+        with httpx.Client(base_url=self._host.address, timeout=600, trust_env=False) as client:
             for number, url in enumerate(self._feeds.urls()):
                 tags = [TAGS[number % len(TAGS)]]
                 new = {"url": url, "stream": f"feed{number}", "tags": tags}
                 _expect(client.post("/v1/feeds", json=new))
             attributes = {"item": "str", "key": "str", "price": "float"}
             _expect(client.put("/v1/streams/sales", json={"attributes": attributes}))
-            rows = population(self._settings.subscriptions, replay.words(400))
+            words = replay.words(400) if self._settings.subscriptions else ()
+            rows = population(self._settings.subscriptions, words)
             began = time.monotonic()
             while part := list(islice(rows, IMPORTED)):
                 kind = {"content-type": "application/x-ndjson"}
@@ -193,7 +240,7 @@ class Soak:
                     new = {"query": query.format(item=number), "language": language}
                     _expect(client.put(f"/v1/subscriptions/{language}{number}", json=new))
             self._receiver.does("/failing", status(500))
-            for number in range(20):
+            for number in range(min(20, self._settings.subscriptions)):
                 url = (
                     f"http://{DEAD}/",
                     self._receiver.url("/failing"),
@@ -205,70 +252,125 @@ class Soak:
     # -- Meanwhile -------------------------------------------------------------------------
 
     def _watch(self, sampler: Sampler) -> None:
-        """Sample until the time is over or the service ends."""
-        until = time.monotonic() + self._settings.hours * HOUR
-        while time.monotonic() < until:
+        """Sample, or make faults, until the time is over and each was made, or all is lost."""
+        until, faults = time.monotonic() + self._settings.hours * HOUR, self._faults
+        while time.monotonic() < until or not all(faults.struck.values()):
+            if self._settings.keeps_all and self._findings.wrong:
+                break
+            if faults.struck:
+                faults.strike()
+                continue
             sample = sampler.sample()
             self._receiver.got.clear()
-            if len(sampler.samples) % 12 == 1:
+            if len(sampler.samples) % 12 == 0:
                 print(_line(sample), file=sys.stderr, flush=True)
-            if self._service.exit_code is not None:
+            if (code := self._host.exit_code) is not None:
+                self._findings.found(f"the service ended with {code}: {self._host.errors()[-5:]}")
                 break
-            time.sleep(self._settings.every)
+            time.sleep(max(0.0, min(self._settings.every, until - time.monotonic())))
+        if faults.struck:
+            faults.recover()
 
     # -- The end ---------------------------------------------------------------------------
 
-    def _drain(self, address: str, pairers: Sequence[Pairer]) -> list[str]:
-        """Wait until everything is consumed and delivered; return what is lost."""
-        until = time.monotonic() + DRAINS
-        lost = ["the service has ended"]
-        with httpx.Client(base_url=address, timeout=60, trust_env=False) as client:
-            while time.monotonic() < until and self._service.exit_code is None:
+    def _drain(self) -> list[str]:
+        """Wait until everything is consumed, printed and delivered; return what is lost."""
+        until, lost = time.monotonic() + DRAINS, ["the service has ended"]
+        apart = float("inf") if self._settings.keeps_all else APART
+        with httpx.Client(base_url=self._host.address, timeout=60, trust_env=False) as client:
+            while time.monotonic() < until and self._host.exit_code is None:
                 figures = client.get("/v1/status").json()["service"]
-                lost = [one for pairer in pairers for one in pairer.ledger.lost()]
-                if figures["waiting"] == 0 and not lost:
-                    break
-                time.sleep(0.5)
+                if figures["waiting"] == 0 and figures["position"] == figures["spool"]:
+                    self._settle(client)
+                    lost = [text for one in self._posters for text in one.sent.undelivered(apart)]
+                    lost += self._unread(client)
+                    lost += [
+                        f"{one} got no answer" for p in self._posters for one in p.sent.unknown
+                    ]
+                    if not lost and self._is_printed():
+                        break
+                else:
+                    lost = [f"what was acknowledged is not consumed: {figures}"]
+                time.sleep(0.3)
         return lost
+
+    def _settle(self, client: httpx.Client) -> None:
+        """Ask which of the documents that got no answer were taken."""
+        for one in (poster.sent for poster in self._posters):
+            if one.unknown:
+                listed = ", ".join(f"'{name}'" for name in sorted(one.unknown))
+                query = f"SELECT id FROM documents WHERE id IN ({listed})"
+                answer = client.post("/v1/sql", json={"query": query})
+                if answer.status_code == 200:  # else SQL is stopped on a busy machine
+                    one.settle({name for (name,) in answer.json()["rows"]})
+
+    def _unread(self, client: httpx.Client) -> Iterator[str]:
+        """Yield the subscriptions whose histories are not read yet."""
+        for name in (name for poster in self._posters for name in poster.sent.kinds):
+            history = client.get(f"/v1/subscriptions/{name}").json().get("history")
+            if history not in ("read", "none"):
+                yield f"the history of {name} is {history}"
+
+    def _is_printed(self) -> bool:
+        """Return True if all matches are printed: SIGTERM leaves the rest to the next start."""
+        if not self._settings.keeps_all:
+            return True
+        _, printed = self._host.printed()
+        return bool(printed[SKIPPED]) or all(
+            printed[poster.sent.subscription] >= poster.sent.pairs().total()
+            for poster in self._posters
+        )
 
     def _end(self) -> list[str]:
         began = time.monotonic()
-        wrong = self._service.stop(self._settings.ends_within)
+        wrong = self._host.stop(self._settings.ends_within)
         self._done["seconds from SIGTERM to the end"] = round(time.monotonic() - began, 2)
         return [] if wrong is None else [wrong]
 
-    def _judged(
-        self, samples: Sequence[Sample], wrong: Sequence[str], pairers: Sequence[Pairer]
-    ) -> Run:
+    def _differences(self) -> list[str]:
+        """Return in what the stopped store is not as it must be."""
+        path = "/known"
+        key = feed_key(f"http://{self._publisher.address}{path}")
+        items = [f"{key}#{one}" for one in self._publisher.items(path)]
+        printed = Printed(self._host.printed()[0], was_killed=len(self._host.lives) > 1)
+        sent = [poster.sent for poster in self._posters]
+        return differences(self._home.database, sent, items, printed)
+
+    def _judged(self, samples: Sequence[Sample], wrong: Sequence[str]) -> Run:
         last = samples[-1].figures if samples else {}
+        sent = [poster.sent for poster in self._posters]
+        answers = self._feeds.answers
         self._done |= {
-            "requests": self._tally.requests,
-            "refused with Retry-After": self._tally.refused,
+            "requests": self._findings.requests,
+            "refused with Retry-After": self._findings.refused,
             "documents": last.get("pushed_documents_total", 0),
             "matches": last.get("pushed_matches_total", 0),
-            "pairs that had to be delivered": sum(len(one.ledger.due) for one in pairers),
-            "messages of them": sum(one.ledger.messages for one in pairers),
-            "answers of feeds": self._feeds.answers.total(),
-            "misbehaving answers": sum(
-                count
-                for does, count in self._feeds.answers.items()
-                if does not in ("feed", "unchanged")
-            ),
+            "documents of posters": sum(len(one.acknowledged) for one in sent),
+            "pairs that had to be delivered": sum(one.pairs().total() for one in sent),
+            "answers of feeds": answers.total(),
+            "misbehaving answers": answers.total() - answers["feed"] - answers["unchanged"],
             "subscriptions": last.get("subscriptions", 0),
+            "most seconds of a start": round(max(self._faults.lives, default=0.0), 2),
         }
-        judged = verdict(samples, wrong)
+        judged = [Judged(one, False) for one in dict.fromkeys(wrong)]
+        if not self._settings.keeps_all:
+            judged += verdict(samples)
+        if self._settings.hostile:
+            judged += bounded(samples)
         if not wrong:
-            judged.append(Judged("health is ok, no 5xx, no lost delivery, a clean end", True))
-        facts = {**asdict(self._settings), "speed": SPEED, "kept": self._settings.kept}
-        return Run(facts, self._done, samples, judged, self._logged('"level": "WARNING"')[-50:])
+            judged.append(Judged("no 5xx, nothing lost or doubled, a clean end", True))
+        facts: Mapping[str, object] = {**asdict(self._settings), "kept": self._settings.kept}
+        notes = self._logged('"level": "WARNING"')[-50:]
+        return Run(facts, self._done, samples, judged, dict(self._faults.struck), notes)
 
     def _logged(self, level: str) -> list[str]:
         """Return the lines of the service's log of one level."""
-        return [one for one in self._service.errors if level in one]
+        return [one for one in self._host.errors() if level in one]
 
 
-def _expect(answer: httpx.Response) -> None:
+def _expect(answer: httpx.Response) -> httpx.Response:
     assert answer.status_code < 300, f"{answer.request.url}: {answer.status_code} {answer.text}"
+    return answer
 
 
 def _line(sample: Sample) -> str:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from benchmarks.harness import blank
 from tests.soak.measurements import Sample
-from tests.soak.memory import PARTS
 from tests.soak.verdict import LIMITS, Judged, growth, second_half, series
 
 POINTS = 120
@@ -45,13 +44,25 @@ KINDS = ("push", "events", "webhook", "slow", "pages", "sql", "try", "subscribe"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A whole run: its settings, what it did, what was seen, and the verdict."""
+    """A whole run: its settings, what it did, what was seen, the verdict, and counts of faults."""
 
-    settings: Mapping[str, str | float]
+    settings: Mapping[str, object]
     done: Mapping[str, float]
     samples: Sequence[Sample]
     judged: Sequence[Judged]
+    faults: Mapping[str, int] = field(default_factory=dict)
     notes: Sequence[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        struck = [f"{count} {fault}" for fault, count in self.faults.items()]
+        done = [f"{value:,g} {name}" for name, value in self.done.items() if value]
+        lines = [f"{'ok   ' if one.holds else 'FAILS'} {one.what}" for one in self.judged]
+        return "\n".join([", ".join(done + struck), *lines])
+
+    @property
+    def wrong(self) -> list[str]:
+        """The conditions that do not hold."""
+        return [one.what for one in self.judged if not one.holds]
 
     @property
     def holds(self) -> bool:
@@ -170,7 +181,6 @@ def _figures(samples: Sequence[Sample]) -> list[str]:
     names = (
         *(limit.figure for limit in LIMITS),
         *("disk_wal", "disk_spool", "spool_files", "late", "rejected", "dead_letters", "cores"),
-        *PARTS,
     )
     for name in names:
         values = [y for _, y in series(samples, name)]
@@ -180,7 +190,3 @@ def _figures(samples: Sequence[Sample]) -> list[str]:
             shown = " | ".join(f"{value:,.1f}" for value in parts)
             rows.append(f"| {name} | {shown} | {growth(series(half, name)):+,.1f} |")
     return rows
-
-
-def _heading(names: Sequence[str]) -> list[str]:
-    return ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]

@@ -1,29 +1,179 @@
-"""`xscl serve` by a faster clock: `python -m tests.soak.service CLOCK serve ...`.
+"""`xscl serve` as a process on loopback: the lives of a service in one directory.
 
-The clock of arrivals is the one seam: it stamps documents, polls, beats and retries.  Everything
-else is the service as it is installed.
+As a program, `python -m tests.soak.service serve ...`, it is the service with what the variable
+SOAK says in JSON: `clock`, that of arrivals, which stamps documents, polls, beats and retries;
+`checkpoint`, the bytes of the log from which on checkpoints are made; `plant`, a defect.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import socket
+import subprocess
 import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-import xscl.server.serve
-from tests.soak import memory
+import httpx
+
+from feeds.faultpoints import VARIABLE, FaultSpec
+from tests.plain_http import NO_CERTIFICATES
+from tests.project import ROOT
 from tests.soak.fast_clock import FastClock
-from xscl.cli import main
-from xscl.polling.arrival_clock import ArrivalClock
+from tests.soak.oracle import SKIPPED
+
+SOAK = "SOAK"
+STARTS = 120.0
+"""Seconds in which a service has to answer on a busy machine."""
+SERVE = ("-m", "xscl")  # under -c DuckDB takes the process for a session, and prints progress
+CHANGED = ("-m", "tests.soak.service")
+
+
+def _free_port() -> int:
+    """Return a port that nobody uses, for all lives of a service."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@dataclass
+class Host:
+    """A directory, and the processes that serve it, one after another."""
+
+    data: Path
+    logs: Path
+    options: Sequence[str] = ("--no-spark",)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    program: Sequence[str] = SERVE
+    lives: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    port: int = field(default_factory=_free_port)
+
+    @property
+    def address(self) -> str:
+        """The address of the service."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self, fault: FaultSpec | None = None) -> None:
+        """Start a process, which may have a fault at a point."""
+        variables = {**os.environ, "PYTHONPATH": str(ROOT), **self.environment}
+        if fault is not None:
+            variables[VARIABLE] = str(fault)
+        command = [sys.executable, *self.program, "serve", "--json", "--data", str(self.data)]
+        output, errors = (self._log(name, len(self.lives)) for name in ("printed", "errors"))
+        with output.open("wb") as out, errors.open("wb") as err:
+            process = subprocess.Popen(
+                [*command, "--port", str(self.port), *self.options],
+                stdout=out,
+                stderr=err,
+                cwd=ROOT,
+                env=variables,
+            )
+        self.lives.append(process)
+
+    def wait_until_there(self) -> bool:
+        """Return True as soon as requests are answered, False if the process has ended."""
+        until = time.monotonic() + STARTS
+        while self.exit_code is None:
+            try:
+                self.health()
+                return True
+            except httpx.TransportError:
+                assert time.monotonic() < until, f"the service does not start: {self.errors()}"
+                time.sleep(0.1)
+        return False
+
+    def health(self) -> dict[str, str]:
+        """Return what the service says of itself; raises httpx.TransportError."""
+        answer = httpx.get(
+            f"{self.address}/v1/health", timeout=STARTS, trust_env=False, verify=NO_CERTIFICATES
+        )
+        return dict(answer.json())
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self.lives[-1].pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+        return self.lives[-1].poll()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self.lives[-1].send_signal(number)
+
+    def wait(self, seconds: float) -> int | None:
+        """Return the exit code; None if it does not end within some seconds."""
+        try:
+            return self.lives[-1].wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def kill(self) -> None:
+        """End it at once, if it still runs."""
+        self.lives[-1].kill()
+        self.lives[-1].wait()
+
+    def stop(self, seconds: float) -> str | None:
+        """End it by SIGTERM; return what is wrong with its end."""
+        if self.exit_code is not None:
+            return f"the service had ended with {self.exit_code}: {self.errors()[-5:]}"
+        self.signal(signal.SIGTERM)
+        code = self.wait(seconds)
+        if code is None:
+            self.kill()
+            return f"SIGTERM did not end the service within {seconds:g} s"
+        return f"after SIGTERM the service ended with {code}" if code else None
+
+    # -- What it says ----------------------------------------------------------------------
+
+    def _log(self, name: str, life: int) -> Path:
+        return self.logs / f"{name}-{life}"
+
+    def errors(self, life: int = -1) -> list[str]:
+        """Return the lines on standard error of a life, the last one by default."""
+        number = life % len(self.lives)
+        return self._log("errors", number).read_text(errors="replace").splitlines()
+
+    def printed(self) -> tuple[Counter[str], Counter[str]]:
+        """Return how often each match was printed in all lives, and how many of a subscription."""
+        matches, subscriptions = Counter[str](), Counter[str]()
+        for line in self._lines():
+            told = json.loads(line)
+            matches[told.get("match", SKIPPED)] += 1
+            subscriptions[told.get("subscription", SKIPPED)] += 1
+        return matches, subscriptions
+
+    def _lines(self) -> Iterator[str]:
+        for number in range(len(self.lives)):
+            for line in self._log("printed", number).read_text().splitlines(keepends=True):
+                if line.endswith("\n"):  # else a kill has cut it
+                    yield line
 
 
 def run() -> None:
-    """Run a command of xscl by the clock of the first argument."""
-    clock = FastClock.read(sys.argv.pop(1))
-    if memory.VARIABLE in os.environ:
-        memory.keep_writing(Path(os.environ[memory.VARIABLE]))
-    vars(xscl.server.serve)["ArrivalClock"] = partial(ArrivalClock, clock, clock)
+    """Run a command of xscl as the variable says."""
+    import xscl.server.serve
+    from xscl.cli import main
+    from xscl.polling.arrival_clock import ArrivalClock
+    from xscl.store import database
+
+    said = json.loads(os.environ.get(SOAK, "{}"))
+    if "clock" in said:
+        clock = FastClock.read(said["clock"])
+        vars(xscl.server.serve)["ArrivalClock"] = partial(ArrivalClock, clock, clock)
+    if "checkpoint" in said:
+        vars(database)["CHECKPOINT"] = said["checkpoint"]
+    if "plant" in said:
+        from tests.simulation.planted import DEFECTS
+
+        DEFECTS[said["plant"]]()
     main()
 
 

@@ -58,7 +58,7 @@ def failed(judged: list[Judged]) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_fills_its_windows_and_stays_so_holds(seed: int) -> None:
-    assert failed(verdict(samples(seed=seed), ())) == []
+    assert failed(verdict(samples(seed=seed))) == []
 
 
 @pytest.mark.parametrize(
@@ -73,41 +73,36 @@ def test_what_fills_its_windows_and_stays_so_holds(seed: int) -> None:
     ],
 )
 def test_a_leak_fails(figure: str, rate: float) -> None:
-    assert failed(verdict(samples({figure: rate}), ())) == [figure]
+    assert failed(verdict(samples({figure: rate}))) == [figure]
 
 
 def test_what_is_kept_may_grow_with_the_rate_of_documents() -> None:
     more = {"documents": 250.0, "handles": 0.5}
-    assert failed(verdict(samples(more), ())) == ["handles", "documents"]
-    assert failed(verdict(samples(more, faster=0.5), ())) == ["handles"]
+    assert failed(verdict(samples(more))) == ["handles", "documents"]
+    assert failed(verdict(samples(more, faster=0.5))) == ["handles"]
 
 
 def test_a_log_that_is_never_cut_fails() -> None:
-    assert failed(verdict(samples({"disk_wal": 5.0}), ())) == ["disk_wal"]
+    assert failed(verdict(samples({"disk_wal": 5.0}))) == ["disk_wal"]
 
 
 def test_a_figure_that_is_never_seen_fails() -> None:
     seen = samples()
     for one in seen:
         del one.figures["threads"]
-    assert failed(verdict(seen, ())) == ["threads"]
-
-
-def test_a_violation_fails_and_is_named_once() -> None:
-    judged = verdict(samples(), ["GET /: 500", "GET /: 500"])
-    assert [one.what for one in judged if not one.holds] == ["GET /: 500"]
+    assert failed(verdict(seen)) == ["threads"]
 
 
 def test_growth_of_a_short_run_is_not_judged() -> None:
-    short = verdict(samples({"handles": 50.0}, minutes=SHORTEST / 60), ())
+    short = verdict(samples({"handles": 50.0}, minutes=SHORTEST / 60))
     assert failed(short) == []
     assert sum("not judged" in one.what for one in short) == len(LIMITS)
 
 
 def test_memory_is_judged_when_the_store_is_warm() -> None:
     leaks = {"rss": 50.0, "handles": 50.0}
-    assert failed(verdict(samples(leaks, minutes=2.2 * SHORTEST / 60), ())) == ["handles"]
-    assert failed(verdict(samples(leaks, minutes=2.2 * WARM / 60), ())) == ["rss", "handles"]
+    assert failed(verdict(samples(leaks, minutes=2.2 * SHORTEST / 60))) == ["handles"]
+    assert failed(verdict(samples(leaks, minutes=2.2 * WARM / 60))) == ["rss", "handles"]
 
 
 def test_growth_is_that_of_the_trend() -> None:
@@ -127,7 +122,7 @@ def test_latencies_are_of_their_interval() -> None:
 
 def test_a_report_has_all_samples_the_verdict_and_pictures(tmp_path: Path) -> None:
     seen = samples(minutes=20)
-    judged = verdict(seen, ["GET /: 500"])
+    judged = [Judged("GET /: 500", False), *verdict(seen)]
     found = Run({"hours": 0.3}, {"documents": 7}, seen, judged)
     write(found, tmp_path)
     text = (tmp_path / "soak.md").read_text("utf-8")

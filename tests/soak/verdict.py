@@ -10,7 +10,7 @@ windows hold more of them.  Memory and what is kept may grow by the same share.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
@@ -74,6 +74,11 @@ BOUNDS = (
     Bound("rejected", 1.2 * 10_000),
 )
 
+MOST_GROWTH = 200.0
+"""MB by which a hostile client may raise the resident memory."""
+OTHERS = ("push", "pages", "events")
+"""Requests of others that it may slow down."""
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -83,9 +88,9 @@ class Judged:
     holds: bool
 
 
-def verdict(samples: Sequence[Sample], wrong: Iterable[str]) -> list[Judged]:
-    """Return all conditions; `wrong` lists violations that were seen while the service ran."""
-    found = [Judged(one, False) for one in dict.fromkeys(wrong)]
+def verdict(samples: Sequence[Sample]) -> list[Judged]:
+    """Return the conditions on growth and bounds."""
+    found: list[Judged] = []
     half = second_half(samples)
     duration = half[-1].at - half[0].at if half else 0.0
     faster = acceleration(half)
@@ -97,6 +102,21 @@ def verdict(samples: Sequence[Sample], wrong: Iterable[str]) -> list[Judged]:
     for bound in BOUNDS:
         found.append(_bounded(samples, bound))
     return found
+
+
+def bounded(samples: Sequence[Sample], slower: float = 1.0) -> list[Judged]:
+    """Return the conditions on others while a client does its worst; `slower` is the machine's."""
+    resident = [value for _, value in series(samples, "rss")]
+    grown = resident[-1] - statistics.median(resident[:3]) if resident else 0.0
+    rows = [("MB of growth of memory", grown, MOST_GROWTH)]
+    for kind in OTHERS:
+        worst = [value / 1_000 for _, value in series(samples, f"{kind}_p95")]
+        if worst:
+            rows.append((f"s, median of the p95 of {kind}", statistics.median(worst), slower))
+    return [
+        Judged(f"{value:,.1f} {what}, at most {most:g}", value <= most)
+        for what, value, most in rows
+    ]
 
 
 def second_half(samples: Sequence[Sample]) -> Sequence[Sample]:

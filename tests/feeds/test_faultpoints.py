@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from feeds.faultpoints import VARIABLE, FaultSpec, armed, reached, read, write
+from tests.project import ROOT
 from tests.waiting import PATIENCE
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import apsw
 
-from tests.kills.processes import ROOT
+from tests.project import ROOT
 from xscl.store.database import sqlite_error
 from xscl.store.store_errors import DATABASE, StoreNeedsMemory
 from xscl.store.store_file import log_path

@@ -1,7 +1,7 @@
-"""The machine of a service under stress: its wall clock, and a small disk that can be full.
+"""The machine of a service: its wall clock, and a small disk that can be full or fail.
 
-`machine.c` steps the clock.  A disk is full for real where file systems can be mounted; elsewhere
-its library makes writes fail with ENOSPC.
+`machine.c` steps the clock, and makes changes of files fail or kill the process.  A disk is full
+for real where file systems can be mounted; elsewhere its library makes all changes fail.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Machine:
         self.disk.mkdir()
         self.is_mounted = mounts and _mount(self.disk)
         self._state = root / "state"
-        self._set(0, 0)
         self._seconds = 0.0
+        self._set()
         self._library = build(root)
 
     def close(self) -> None:
@@ -51,12 +51,16 @@ class Machine:
     def step(self, seconds: float) -> None:
         """Step the wall clock to so many seconds ahead of the real one."""
         self._seconds = seconds
-        self._set(seconds, 0)
+        self._set()
+
+    def strike(self, after: int, code: int = 0) -> None:
+        """Make the change of a number from now on fail with an errno; 0: kill the process."""
+        self._set(0, after, code)
 
     def fill(self) -> None:
         """Leave no room on the disk."""
         if not self.is_mounted:
-            self._set(self._seconds, errno.ENOSPC)
+            self._set(errno.ENOSPC)
             return
         with (self.disk / "filler").open("wb", buffering=0) as file, suppress(OSError):
             while True:
@@ -67,13 +71,14 @@ class Machine:
         if self.is_mounted:
             (self.disk / "filler").unlink()
         else:
-            self._set(self._seconds, 0)
+            self._set()
 
-    def _set(self, seconds: float, code: int) -> None:
-        """Tell the library; the file is changed in place, because it is mapped."""
+    def _set(self, *failing: int) -> None:
+        """Set the state of the library; the file is changed in place, because it is mapped."""
+        numbers = [int(self._seconds * 1e9), *failing, 0, 0, 0][:4]
         descriptor = os.open(self._state, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
-            os.pwrite(descriptor, struct.pack("=qq", int(seconds * 1e9), code), 0)
+            os.pwrite(descriptor, struct.pack("=4q", *numbers), 0)
         finally:
             os.close(descriptor)
 
