@@ -21,10 +21,10 @@ from cep_core.dataflow.channels import Members, Port
 from cep_core.dataflow.clock import BEGINNING
 from cep_core.dataflow.mop import MOp, Operator, Wanted, Wire
 from cep_core.events import Row
-from cep_core.operators.sase.construction import Construction, RowSequence, construction
-from cep_core.operators.sase.pattern import Pattern
-from cep_core.operators.sase.scan import SequenceScanMOp
-from cep_core.operators.sase.scans import has_runs, scan_for
+from cep_core.operators.pattern.conditions import Cells
+from cep_core.operators.pattern.matching import matching_for
+from cep_core.operators.pattern.stacks import ActiveStacks
+from cep_core.operators.query_masks import members_in
 from cep_core.plan.plan import Builder, Plan
 
 # an instance: [itself in the cell before, the state before it there, the event if it is there]
@@ -33,8 +33,8 @@ Cell: TypeAlias = tuple[int, list[Instance | None]]  # the time, and an instance
 _ROOT: Instance = [None, None, None, BEGINNING]
 
 
-class RuntimeStack(SequenceScanMOp):
-    """Sequences by a search over the whole stack; conditions are tested on whole sequences."""
+class RuntimeStack(ActiveStacks):
+    """One sequence by a search over the whole stack; conditions are tested on whole sequences."""
 
     def __init__(self, first: Wanted, number: int, bystanders: Sequence[Operator] = ()) -> None:
         """``bystanders`` are the streams of the same event stream that no component reads."""
@@ -42,24 +42,10 @@ class RuntimeStack(SequenceScanMOp):
         self._bystanders = bystanders
         self._others: list[Wire] = []
         self._cells: deque[Cell] = deque()
+        self._conditions = self._shape.on_whole(self._shape.read(self._shape.pattern.predicate))
 
-    def build(self, pattern: Pattern) -> Construction:
-        built = construction(pattern, pattern.conjuncts)
-
-        def search(
-            d: Row, n: int, p: Sequence[Instance | None], k: Sequence[Any], oldest: int
-        ) -> list[RowSequence]:
-            found = self._search(d, n, p, k, oldest)
-            return [one for one in found if built.holds(one, k)] if pattern.conjuncts else found
-
-        return built._replace(
-            search=search,
-            every=self._search,
-            rows=lambda *arguments: built.make(search(*arguments)),
-        )
-
-    def receiver(self, input: int) -> Callable[[Row, Members], None]:
-        taken = self.pattern.reading(input)
+    def _receiver(self, input: int) -> Callable[[Row, Members], None]:
+        taken = [place for place, one in enumerate(self._inputs) if one == input]
 
         def receive(row: Row, members: Members) -> None:
             if row[2] >= self._since:
@@ -85,15 +71,15 @@ class RuntimeStack(SequenceScanMOp):
 
     def evict(self, watermark: int) -> None:
         super().evict(watermark)
-        self._prune(watermark - self._window)
+        self._prune(watermark - self._queries.longest)
         if self._cells:
-            self._arm(watermark, self._window)
+            self._arm(watermark, self._queries.longest)
 
-    def kept(self) -> Iterator[tuple[int, Row]]:
+    def _kept(self) -> Iterator[tuple[int, Row, int]]:
         for _, instances in self._cells:
             for component, instance in enumerate(instances):
                 if instance is not None and instance[2] is not None:
-                    yield component, instance[2]
+                    yield component, instance[2], 1
 
     def instances(self) -> int:
         return sum(one is not None for _, instances in self._cells for one in instances)
@@ -105,15 +91,6 @@ class RuntimeStack(SequenceScanMOp):
             for time, instances in self._cells
         ]
 
-    def clear(self) -> None:
-        self._cells.clear()
-
-    def load_row(self, component: int, row: Row) -> None:
-        self.advance(row, (component,))
-
-    def way(self) -> str:
-        return "a runtime stack"
-
     # -- rows ------------------------------------------------------------------------------
 
     def advance(self, row: Row, taken: Sequence[int]) -> None:
@@ -121,7 +98,7 @@ class RuntimeStack(SequenceScanMOp):
         time = row[1]
         before = self._cells[-1][1] if self._cells else [None] * self._last
         if self._last in taken and (not self._last or before[self._last - 1] is not None):
-            self._complete(row, 0, before)
+            self._find(row, before)
         if not self._last:
             return
         cell: list[Instance | None] = []
@@ -134,9 +111,9 @@ class RuntimeStack(SequenceScanMOp):
             else:
                 cell.append(None if loop is None else [loop, None, None, time])
         self._cells.append((time, cell))
-        if self._window >= 0:
-            self._prune(time - self._window)
-            self._arm(time, self._window)
+        window = self._queries.longest
+        self._prune(time - window)
+        self._arm(time, window)
 
     def _prune(self, oldest: int) -> None:
         """Drop the cells up to a time; what remains points to them no more."""
@@ -151,23 +128,29 @@ class RuntimeStack(SequenceScanMOp):
                     instance[0] = None
                     instance[1] = _ROOT if not state and instance[2] is not None else None
 
-    def _search(
-        self, d: Row, n: int, p: Sequence[Instance | None], k: Sequence[Any], oldest: int
-    ) -> list[RowSequence]:
-        """Return the sequences that a row completes, going back from a cell."""
-        if not self._last:
-            return [(d,)]
-        found: list[RowSequence] = []
-        self._walk(p[self._last - 1], self._last - 1, (d,), oldest, found)
-        return found
+    def _find(self, row: Row, before: Sequence[Instance | None]) -> None:
+        """Emit the sequences that a row completes, going back from a cell."""
+        found: list[Cells] = []
+        if self._last:
+            oldest = row[1] - self._queries.longest
+            self._walk(before[self._last - 1], self._last - 1, (row,), oldest, found)
+        else:
+            found.append((row,))
+        holding, everyone = self._queries.constants.holding, self._mask_of(list(self.operators))
+        if self._conditions:
+            found = [one for one in found if holding(self._conditions, one, (), everyone)]
+        if found:
+            values = self._shape.values
+            rows = [(m[0][0], row[1], min([e[2] for e in m]), *values(m)) for m in found]
+            self._output.emit_all(rows, members_in(everyone))
 
     def _walk(
         self,
         instance: Instance | None,
         state: int,
-        later: RowSequence,
+        later: Cells,
         limit: int,
-        found: list[RowSequence],
+        found: list[Cells],
     ) -> None:
         begins = later[0][0]
         while instance is not None and instance[3] > limit:
@@ -180,13 +163,14 @@ class RuntimeStack(SequenceScanMOp):
             instance = instance[0]
 
 
-def _scan(plan: Plan, wanted: Wanted, number: int) -> MOp:
-    if has_runs(wanted):
-        return scan_for(wanted, number)
+def _basic(plan: Plan, wanted: Wanted, number: int) -> MOp:
+    made = matching_for(wanted, number)
+    if not isinstance(made, ActiveStacks):
+        return made
     channels = {one.channel for one in wanted.inputs}
     others = [one for one in plan.sources.values() if one.channel in channels]
     return RuntimeStack(wanted, number, [one for one in others if one not in wanted.inputs])
 
 
-BASIC: Mapping[str, Builder] = {"sequence_scan": _scan}
+BASIC: Mapping[str, Builder] = {"pattern_match": _basic}
 """The builders of an engine that finds sequences by the basic algorithm."""

@@ -18,9 +18,9 @@ from typing import Any
 from benchmarks.harness import Stages, require_equal, timed_stages
 from benchmarks.runtime_stack import RuntimeStack
 from cep_core import Engine, Event, Match
+from cep_core.dataflow.channels import Channel
 from cep_core.dataflow.clock import Lane
-from cep_core.operators.sase.stacks import ActiveStacks
-from cep_core.operators.sase.tasks import Task
+from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.plan.plan import Builder
 from cep_core.runtime.intake import Intake
 
@@ -32,13 +32,13 @@ STAGES: Mapping[str, tuple[Any, str]] = {
     "take in": (Intake, "consume"),
     "epochs": (Lane, "close"),
     "scan and construct": (ActiveStacks, "push_row"),
-    "deliver": (Task, "emit"),
+    "deliver": (Channel, "emit_all"),
     "sort matches": (Engine, "_matches"),
 }
 SCANNING: Mapping[str, tuple[Any, str]] = {
     "stacks": (ActiveStacks, "push_row"),
     "runtime stack": (RuntimeStack, "advance"),
-    "delivery": (Task, "emit"),
+    "delivery": (Channel, "emit_all"),
 }
 
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
 
 from cep_core import Engine
-from cep_core.algebra import Node, PatternMatch, SequenceScan
+from cep_core.algebra import Absent, Chain, Loop, Node, One, PatternMatch
 from cep_core.algebra import sources_of as nodes_below
 from cep_core.algebra.pattern_automaton import automaton_of
 from cep_core.algebra.text import Said, Words, read_in_words
@@ -99,10 +99,8 @@ def sequence_automata(node: Node) -> tuple[EventAutomaton, ...]:
     """Return the automata of the sequences in a query's algebra: of the positive components."""
     below = [one for part in nodes_below(node) for one in sequence_automata(part)]
     match node:
-        case SequenceScan():
-            return (*below, _sequence(node))
         case PatternMatch():
-            return (*below, _pattern(node))
+            return (*below, _sequence(node) or _pattern(node))
         case _:
             return tuple(below)
 
@@ -183,13 +181,28 @@ def _of(pattern: Pattern, said: Said) -> EventAutomaton:
             assert_never(pattern)
 
 
-def _sequence(node: SequenceScan) -> EventAutomaton:
-    """Return the automaton of Figure 2 of SASE: a state for each component, active once reached."""
-    events = [read_in_words(node.inputs[one.input]) for one in node.components]
+def _sequence(node: PatternMatch) -> EventAutomaton | None:
+    """Return the automaton of Figure 2 of SASE: a state for each component, active once reached.
+
+    It is that of the components that occur; None: the pattern is more than these and runs of them.
+    """
+    parts = node.tree.parts if isinstance(node.tree, Chain) else (node.tree,)
+    if node.policy != "none" or node.simultaneous:
+        return None
+    components = []
+    for part in parts:
+        match part:
+            case One(component, None) | Loop(One(component, None), 1, None, "all", None, None):
+                components.append(node.components[component])
+            case Absent():
+                continue
+            case _:
+                return None
+    events = [read_in_words(node.inputs[one.input]) for one in components]
     last = len(events)
     names = [*(f"s{number}" for number in range(last)), ACCEPTING]
     edges = []
-    for number, (event, one) in enumerate(zip(events, node.components, strict=True)):
+    for number, (event, one) in enumerate(zip(events, components, strict=True)):
         if number:
             edges.append(Transition(names[number], names[number], ANY, "drop"))
         if one.repeated:

@@ -21,16 +21,13 @@ Absence                -             left rows that no right row answers in time
 Successor              ;             each left row with the first of its successors
 Repeat                 +             runs: repeated steps to the first of the successors
 Unless                 \             left rows that no right row ends together with
-PatternMatch           -             matches of patterns with quantifiers, marks and policies
-SequenceScan           SEQ, SSC      sequences of rows, one of each component, in a window (SASE)
-Negation               SEQ_WITHOUT   rows between whose parts nothing happened (SASE)
+PatternMatch           SEQ, NFAb     matches of sequences and patterns, with absences and policies
 =====================  ============  ==============================================================
 
 Differs from section 3.2.2: a sequence keeps the attributes of both rows.  Where names collide the
 first row's get the suffix "_1" (section 4.2.2); overwriting is a projection above it.  Absence is
 not part of that section; it is related to SASE's negated end and NEXT's exception
-(`operators.cayuga.absence`).  SequenceScan and Negation are those of Wu, Diao and Rizvi 2006
-(`cep_core.algebra.patterns`).
+(`operators.cayuga.absence`).  PatternMatch has what SASE asks for (`cep_core.algebra.patterns`).
 Successor, Repeat and Unless are core operators of NEXT CEP (Schultz-Møller, Migliavacca and
 Pietzuch, *Distributed Complex Event Processing with Query Rewriting*, 2009, sections 3.2 and 3.4).
 By its time model, the `rank` decides which of several simultaneous rows is the first.
@@ -62,8 +59,6 @@ from cep_core.algebra.nodes import (
     Guard,
     InstanceAggregate,
     Iterate,
-    Negation,
-    NegativeComponent,
     Node,
     Part,
     PatternMatch,
@@ -73,8 +68,6 @@ from cep_core.algebra.nodes import (
     RunAggregate,
     Select,
     Sequence,
-    SequenceScan,
-    Strategy,
     Stream,
     Successor,
     Union,
@@ -111,8 +104,6 @@ __all__ = [
     "InstanceAggregate",
     "Iterate",
     "Loop",
-    "Negation",
-    "NegativeComponent",
     "Node",
     "One",
     "Part",
@@ -124,8 +115,6 @@ __all__ = [
     "RunAggregate",
     "Select",
     "Sequence",
-    "SequenceScan",
-    "Strategy",
     "Stream",
     "Successor",
     "Union",

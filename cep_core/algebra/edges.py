@@ -76,21 +76,16 @@ EDGE_RULES = {
             "every run of consecutive events, one result at each of them",
         ),
         EdgeRule(
-            "SEQ",
-            "a.t1 < b.t0, last.t1 - first.t1 < T",
-            "strictly one after the other; equal times do not match",
-        ),
-        EdgeRule(
-            "SEQ !",
-            "no z with a.t1 < z.t0 and z.t1 < b.t0",
-            "at the start: with last.t1 - T < z.t1 and z.t1 < first.t0; at the end: with"
-            " last.t1 < z.t0 and z.t1 <= first.t1 + T - 1, when the result comes",
-        ),
-        EdgeRule(
             "PATTERN",
             "a.t1 < b.t0, last.t1 - first.t1 < T",
             "simultaneous events neither follow nor block one another; T itself counts with <= T,"
             " touching intervals with NONSTRICT; null neither holds nor blocks",
+        ),
+        EdgeRule(
+            "!",
+            "no z with a.t1 < z.t0 and z.t1 < b.t0",
+            "at the start: with last.t1 - T < z.t1 and z.t1 < first.t0; at the end: with"
+            " last.t1 < z.t0 and z.t1 <= first.t1 + T - 1, when the result comes",
         ),
         EdgeRule("WINDOW", "t - T < row.t1 <= t", "one result for each row, after its epoch t"),
         EdgeRule("AT INSTANT", "row.t1 = t", "one result for each epoch t and group"),

@@ -11,11 +11,10 @@ from cep_core.algebra.operands import operands
 from cep_core.algebra.pattern_tree import Mark, Policy, Tree
 from cep_core.events import Schema
 
-Strategy: TypeAlias = Literal["any", "next", "strict", "partition"]
 RunAggregate: TypeAlias = Literal["COUNT", "SUM", "AVG", "MIN", "MAX"]
 Role: TypeAlias = (
     Literal["value", "current", "previous", "first", "last", "start", "first_end", "end"]
-    | Literal["LIST", "current_end", "previous_end"]  # of a PatternMatch only
+    | Literal["LIST", "current_end", "previous_end"]
     | RunAggregate
 )
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "ARGMIN", "ARGMAX")
@@ -216,7 +215,7 @@ class Unless:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A component of a sequence: rows of an input; ``repeated`` are one or more of them, a run."""
+    """A component of a pattern: rows of an input; ``repeated`` are one or more of them, a run."""
 
     input: int
     repeated: bool = False
@@ -224,14 +223,14 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A value of a sequence, by component: what predicates read and results have.
+    """A value of a pattern, by component: what predicates read and results have.
 
     ``value`` is attribute ``index`` of a single row; of a run ``current`` is that of each of its
     rows, ``previous`` of the one before, ``first`` and ``last`` of these.  ``start`` is the t0 of
     the first row, ``first_end`` its t1, ``end`` the t1 of the last.  An aggregate is over a whole
     run, without ``index`` over its rows; with ``before`` over what precedes the current row.
-    In a `PatternMatch` there are the times of the current and the previous row, ``LIST`` of all
-    values, and with an ``offset`` the row so many behind the first, or before the last.
+    There are the times of the current and the previous row, ``LIST`` of all values, and with an
+    ``offset`` the row so many behind the first, or before the last.
     """
 
     component: int
@@ -242,62 +241,16 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class SequenceScan:
-    """SEQ: rows of the components one after the other, within a window, given a predicate.
-
-    Column j of side 2 of the predicate is part j; the first parts are the schema's.  ``window``
-    bounds last.t1 - first.t1 (None: nothing does).  ``partition`` has the columns of each input
-    that say to which partition a row belongs, for partition contiguity; None: to none.
-    """
-
-    inputs: tuple[Node, ...]
-    components: tuple[Component, ...]
-    parts: tuple[Part, ...]
-    predicate: Expression
-    window: Expression | None
-    strategy: Strategy
-    partition: tuple[tuple[int, ...] | None, ...]
-    schema: Schema
-
-
-@dataclass(frozen=True, slots=True)
-class NegativeComponent:
-    """A negated component between two times, which are columns of the source.
-
-    ``after`` is None at the start of a sequence, ``before`` at its end: there the window begins
-    and ends.  The predicate reads the row as side 1 and what happens as side 2.
-    """
-
-    predicate: Expression
-    after: int | None
-    before: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Negation:
-    """SEQ_WITHOUT: rows of the source for which none of the negatives happens, one per input.
-
-    ``first`` is the column with the t1 of a row's first part.
-    """
-
-    source: Node
-    inputs: tuple[Node, ...]
-    negatives: tuple[NegativeComponent, ...]
-    first: int
-    window: Expression | None
-    schema: Schema
-
-
-@dataclass(frozen=True, slots=True)
 class PatternMatch:
     """The matches of a pattern (docs/internals/patterns.md), those that its policy keeps.
 
     ``tree`` is over the numbers of the components.  Column j of side 2 of the predicate is part j;
     the first parts are the schema's.  ``window`` bounds last.t1 - first.t1, which is less than it
-    or, if it is ``inclusive``, not more.  ``mark`` is that of steps without one, ``partition`` as
-    in a `SequenceScan`.  ``target`` is the component of the policies that go to one.  ``spans`` are
-    the bounds of unordered parts.  An event that fails ``tests``, but not the predicate, is not
-    taken, and blocks others as if it were.
+    or, if it is ``inclusive``, not more.  ``mark`` is that of steps without one.  ``partition`` has
+    the columns of each input that say to which partition a row belongs; None: to none.  ``target``
+    is the component of the policies that go to one.  ``spans`` are the bounds of unordered parts.
+    An event that fails ``tests``, but not the predicate, is not taken, and blocks others as if it
+    were.
     """
 
     inputs: tuple[Node, ...]
@@ -331,8 +284,6 @@ Node: TypeAlias = (
     | Successor
     | Repeat
     | Unless
-    | SequenceScan
-    | Negation
     | PatternMatch
 )
 
@@ -343,9 +294,9 @@ def sources_of(node: Node) -> tuple[Node, ...]:
 
 
 def expressions_of(node: Node) -> Iterator[Expression]:
-    """Yield the expressions of a node, also those of its guards, negatives and aggregates."""
+    """Yield the expressions of a node, also those of its guards and aggregates."""
     yield from operands(node, "Expression")
-    for kind in ("Guard", "NegativeComponent", "Aggregate"):
+    for kind in ("Guard", "Aggregate"):
         for part in operands(node, kind):
             yield from operands(part, "Expression")
 

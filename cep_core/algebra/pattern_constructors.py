@@ -65,8 +65,12 @@ def pattern_match(
     for condition in (predicate, rules.tests):
         require(condition, {2: kinds}, functions)
         if any(isinstance(one, Duration) for one in walk(condition)):
-            message = "DUR has no meaning in a pattern"
-            raise AlgebraError(message, span=condition.span, kind=TypeFault)
+            raise AlgebraError(
+                "DUR has no meaning in a pattern",
+                hint="WITHIN bounds its duration",
+                span=condition.span,
+                kind=TypeFault,
+            )
     for one in (*rules.spans, *([] if rules.window is None else [rules.window])):
         require_window(one, functions)
     if rules.policy in ("to first", "to last"):

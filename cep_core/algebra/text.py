@@ -166,11 +166,6 @@ def operator_in_words(node: Node, said: Said) -> str:
             return f"+{{{say(filter)}, {say(rebind)}}}{_guards(left, guards, said)}"
         case algebra.Unless(_, _, predicate):
             return _braced("\\", say(predicate))
-        case algebra.SequenceScan():
-            return _scan(node, said)
-        case algebra.Negation(source, inputs, negatives):
-            found = zip(inputs, negatives, strict=True)
-            return "WITHOUT " + ", ".join(_negative(source, *one, said) for one in found)
         case algebra.PatternMatch():
             return pattern_in_words(node, said)
         case _:
@@ -187,18 +182,10 @@ def _guards(left: Node, guards: Sequence[algebra.Guard], said: Said) -> str:
     return "".join([" " + _braced("\\", text) for text in texts])
 
 
-_STRATEGIES = {
-    "any": "",
-    "next": "skip till next match, ",
-    "strict": "strict contiguity, ",
-    "partition": "partition contiguity, ",
-}
-
-
 _ROWS = {"value": "", "current": "[i]", "previous": "[i-1]", "first": "[1]", "last": "[last]"}
 
 
-def part_in_words(part: algebra.Part, node: algebra.SequenceScan | algebra.PatternMatch) -> str:
+def part_in_words(part: algebra.Part, node: algebra.PatternMatch) -> str:
     """Return a part of a sequence, whose components are numbered from 1."""
     name, number = "", part.component + 1
     if part.index is not None:
@@ -213,18 +200,6 @@ def part_in_words(part: algebra.Part, node: algebra.SequenceScan | algebra.Patte
         case role:
             run = f"{number}[{'..i-1' if part.before else ''}]"
             return f"{role}({run}{'.' if name else ''}{name})"
-
-
-def _scan(node: algebra.SequenceScan, said: Said) -> str:
-    names = [part_in_words(part, node) for part in node.parts]
-    say = Words(said, (), names, False)
-    inputs = [
-        f"{read_in_words(node.inputs[one.input])}{'+' if one.repeated else ''}"
-        for one in node.components
-    ]
-    window = f", {say.duration(node.window)}" if node.window is not None else ""
-    strategy = _STRATEGIES[node.strategy]
-    return f"SEQ({', '.join(inputs)}){{{strategy}{say(node.predicate)}{window}}}"
 
 
 def _tree(node: algebra.PatternMatch, tree: Tree, said: Said) -> str:
@@ -276,14 +251,6 @@ def read_in_words(node: Node) -> str:
     """Return the streams of an input, without what is done to them."""
     names = list(streams_of(node))
     return names[0] if len(names) == 1 else f"ANY({', '.join(names)})"
-
-
-def _negative(source: Node, input: Node, one: algebra.NegativeComponent, said: Said) -> str:
-    names = source.schema.names
-    where = [] if one.after is None else [f"after {names[one.after]}"]
-    where += [] if one.before is None else [f"before {names[one.before]}"]
-    condition = _words_over((source, input), said)(one.predicate)
-    return f"{read_in_words(input)}{{{condition}}} {' and '.join(where)}"
 
 
 def _iterate(node: algebra.Iterate, said: Said) -> str:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import assert_never
 
 from cep_core import algebra
-from cep_core.algebra import patterns
 from cep_core.algebra.expressions import Parameter, require_compilable, walk
 from cep_core.algebra.nodes import Node, expressions_of, sources_of
 from cep_core.algebra.operands import with_operands
@@ -121,18 +120,6 @@ class _Builder:
                 return algebra.repeat(left, right, *steps)
             case algebra.Unless(left, right, predicate):
                 return algebra.unless(left, right, predicate, functions)
-            case algebra.SequenceScan(
-                inputs, components, parts, predicate, window, strategy, partition
-            ):
-                return patterns.sequence_scan(
-                    *(inputs, components, parts, names, predicate),
-                    *(window, strategy, partition, functions),
-                )
-            case algebra.Negation(source, inputs, negatives, first):
-                without = patterns.negation(source, inputs, negatives, first, functions)
-                if without.window != node.window:
-                    raise AlgebraError("a negation has the window of its sequence")
-                return without
             case algebra.PatternMatch():
                 rules = algebra.Rules(
                     *(node.window, node.inclusive, node.simultaneous, node.mark),

@@ -49,12 +49,12 @@ class ConstantTest(NamedTuple):
 class ConstantIndex:
     """Queries, as the bits of a mask, by their constants."""
 
-    __slots__ = ("_ladders", "_of_query", "_only", "queries")
+    __slots__ = ("_ladders", "_of_query", "only", "queries")
 
     def __init__(self) -> None:
         self.queries: dict[Constants, int] = {}
         self._of_query: dict[int, Constants] = {}
-        self._only: Constants | None = None  # the constants if all queries have the same
+        self.only: Constants | None = None  # the constants if all queries have the same
         self._ladders: dict[ConstantTest, list[_Ladder]] = {}  # made when a test asks for them
 
     def add(self, constants: Constants, query: int) -> None:
@@ -73,13 +73,13 @@ class ConstantIndex:
 
     def _forget(self) -> None:
         self._ladders.clear()
-        self._only = next(iter(self.queries)) if len(self.queries) == 1 else None
+        self.only = next(iter(self.queries)) if len(self.queries) == 1 else None
 
     def holding(
         self, tests: Sequence[ConstantTest], cells: tuple[Any, ...], row: Row, mask: int
     ) -> int:
         """Return those of some queries for which all tests hold."""
-        only = self._only
+        only = self.only
         if only is not None:
             for test in tests:
                 if not test.holds(cells, row, only):

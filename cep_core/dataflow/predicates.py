@@ -423,3 +423,18 @@ def values_of(columns: Sequence[int]) -> Callable[[Row], Any]:
 def is_proper(key: Any, several: bool) -> bool:
     """Return True if a key may enter an index: it has no null and no NaN."""
     return all(v is not None and v == v for v in (key if several else (key,)))
+
+
+def key_function(columns: tuple[int, ...]) -> Callable[[Row], Any]:
+    """Return a function from a row to its partition; None: nulls and NaN belong to none."""
+    value_of, place = values_of(columns), columns[0] + VALUES
+
+    def key(row: Row) -> Any:
+        found = value_of(row)
+        return found if is_proper(found, True) else None
+
+    def single(row: Row) -> Any:
+        value = row[place]
+        return value if value == value else None
+
+    return key if len(columns) > 1 else single

@@ -1,7 +1,7 @@
 """The queries of an m-op as bits of masks: what each selects, its constants and its window.
 
-Runs of `operators.pattern.matching` and `operators.sase.runs` stand for sets of queries of one
-shape.  A query's bit is the slot of its output.
+Runs and rows of `operators.pattern` stand for sets of queries of one shape.  A query's bit is the
+slot of its output.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from cep_core.dataflow.channels import Members, members_of, slots_of
 from cep_core.dataflow.clock import END
 from cep_core.dataflow.constant_index import ConstantIndex
 from cep_core.dataflow.mop import Operator, Wanted, Wire
-from cep_core.dataflow.predicates import Bound
-from cep_core.operators.sase.scan import is_narrow
+from cep_core.dataflow.predicates import Bound, BoundPredicate
 
 _MASKED = 64  # slots of a membership that is a number
 _MOST_MASKS = 1_000  # memberships of an input that are remembered
@@ -56,6 +55,12 @@ class QueryMasks:
         self.windows = _without(self.windows, bit)
         self.longest = max(self.windows, default=-1)
 
+    @property
+    def are_alike(self) -> bool:
+        """True if all queries select the same rows, and have the same constants and windows."""
+        inputs = all(len(known) == 1 for known in self._reading)
+        return inputs and len(self.windows) == len(self.constants.queries) == 1
+
     def _forget_masks(self) -> None:
         for masks in self._masks:
             masks.clear()
@@ -92,9 +97,20 @@ def shared_channels(wanted: Wanted) -> tuple[Hashable, ...]:
     Those that select all inputs narrowly keep m-ops of their own: a row would meet the runs of all
     others.  With a wide input each of its rows would go to all these m-ops.
     """
-    if all(one.wanted.kind == "select" and is_narrow(one) for one in wanted.inputs):
+    if all(one.wanted.kind == "select" and _is_narrow(one) for one in wanted.inputs):
         return wanted.inputs
     return tuple([one.channel for one in wanted.inputs])
+
+
+def _is_narrow(selection: Operator) -> bool:
+    """Return True if a selection fixes a value, or bounds one from both sides."""
+    shape = cast(BoundPredicate, selection.wanted.definition).shape
+    for disjunct in shape.disjuncts:
+        above = {one.column for one in disjunct.ranges if one.operator[0] == ">"}
+        below = {one.column for one in disjunct.ranges if one.operator[0] == "<"}
+        if not disjunct.equalities and not above & below:
+            return False
+    return True
 
 
 def _without(known: Mapping[int, int], bit: int) -> dict[int, int]:

@@ -1,7 +1,7 @@
 """Runs that stand for sets of queries of one shape: how queries come and go.
 
-`operators.pattern.matching` and `operators.sase.runs` say what a run is.  All belongs to the thread
-of the engine.
+`operators.pattern.matching` says what a run is, `operators.pattern.stacks` what stands in its place
+for plain sequences.  All belongs to the thread of the engine.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 
-from cep_core.dataflow.channels import Channel, Members, Port
-from cep_core.dataflow.mop import Operator, OrderedMOp, Wanted, Wire
+from cep_core.algebra.text import counted
+from cep_core.dataflow.channels import Channel, Members, Port, slots_of
+from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Wanted, Wire
 from cep_core.events import Row
 from cep_core.operators.query_masks import QueryMasks
 
@@ -49,3 +50,24 @@ class SharedRuns(OrderedMOp):
         self._forget_query(operator.slot)
         if not self.operators:
             self._lane.drop(self)
+
+    def _shared(self) -> str:
+        """Describe what several queries share."""
+        if len(self.operators) < 2:
+            return ""
+        constants = counted(len(self._queries.constants.queries), "way", "ways")
+        return f"; shared by {len(self.operators)} queries, tested {constants}"
+
+    # -- snapshots -------------------------------------------------------------------------
+
+    def _numbers(self, mask: int, number: Number) -> list[int]:
+        """Return the numbers of the operators of some queries."""
+        by_slot = {operator.slot: operator for operator in self.operators}
+        return [number(by_slot[slot]) for slot in slots_of(mask)] if mask else []
+
+    def _mask_of(self, operators: list[Operator]) -> int:
+        """Return the queries of operators."""
+        mask = 0
+        for operator in operators:
+            mask |= 1 << operator.slot
+        return mask

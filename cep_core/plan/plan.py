@@ -27,9 +27,7 @@ from cep_core.operators.cayuga.select import SelectMOp
 from cep_core.operators.cayuga.sequence import SequenceMOp
 from cep_core.operators.eql.succession import RepeatMOp, SuccessorMOp
 from cep_core.operators.eql.unless import UnlessMOp
-from cep_core.operators.pattern.matching import PatternMatchMOp
-from cep_core.operators.sase.negation import NegationMOp
-from cep_core.operators.sase.scans import scan_for
+from cep_core.operators.pattern.matching import matching_for
 from cep_core.plan.rules import Rule
 
 MOST_DEPTH = 150  # operators above one another: a row passes them within one call
@@ -248,7 +246,5 @@ BUILDERS: Mapping[str, Builder] = {
     ),
     "repeat": lambda plan, wanted, number: RepeatMOp(wanted, number, _rights(plan, wanted)),
     "unless": lambda plan, wanted, number: UnlessMOp(wanted, number, *_rights(plan, wanted)),
-    "sequence_scan": lambda plan, wanted, number: scan_for(wanted, number),
-    "pattern_match": lambda plan, wanted, number: PatternMatchMOp(wanted, number),
-    "negation": lambda plan, wanted, number: NegationMOp(wanted, number),
+    "pattern_match": lambda plan, wanted, number: matching_for(wanted, number),
 }

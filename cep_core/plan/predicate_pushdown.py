@@ -9,24 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
 
 from cep_core.algebra import (
     Component,
     Loop,
-    Negation,
     Node,
     One,
     PatternMatch,
     Project,
     Select,
-    SequenceScan,
 )
-from cep_core.algebra.expressions import TRUE, Column, Expression, moved, walk
+from cep_core.algebra.expressions import TRUE, Column, Expression, moved
 from cep_core.algebra.pattern_tree import trees_in
 from cep_core.algebra.patterns import conjunction, conjuncts_of, parts_in
-
-Selecting = TypeVar("Selecting", SequenceScan, PatternMatch)
 
 
 def push_down(node: Node) -> Node:
@@ -39,21 +34,13 @@ def push_down(node: Node) -> Node:
         case Project(source) | Select(source):
             below = push_down(source)
             return node if below is source else replace(node, source=below)
-        case SequenceScan():
-            return _scan(node)
-        case Negation():
-            return _negation(node)
         case PatternMatch():
             return _pattern(node)
         case _:
             return node
 
 
-def _scan(node: SequenceScan) -> SequenceScan:
-    return node if node.strategy in ("strict", "partition") else _selecting(node)
-
-
-def _selecting(node: Selecting) -> Selecting:
+def _selecting(node: PatternMatch) -> PatternMatch:
     """Return a pattern whose conditions on one event are selections of its inputs."""
     simple: dict[int, list[Expression]] = {}
     rest: list[Expression] = []
@@ -93,24 +80,6 @@ def _pattern(node: PatternMatch) -> PatternMatch:
     trees = list(trees_in(node.tree))
     marks = {node.mark, *(one.mark for one in trees if isinstance(one, One | Loop))}
     return node if marks & {"strict", "partition"} else _selecting(node)
-
-
-def _negation(node: Negation) -> Negation:
-    source = push_down(node.source)
-    inputs, negatives = [], []
-    for below, one in zip(node.inputs, node.negatives, strict=True):
-        conjuncts = conjuncts_of(one.predicate)
-        simple = [part for part in conjuncts if _sides(part) == {2}]
-        rest = [part for part in conjuncts if _sides(part) != {2}]
-        inputs.append(_selected(below, simple, {}))
-        negatives.append(replace(one, predicate=conjunction(rest)))
-    if source is node.source and tuple(inputs) == node.inputs:
-        return node
-    return replace(node, source=source, inputs=tuple(inputs), negatives=tuple(negatives))
-
-
-def _sides(node: Expression) -> set[int]:
-    return {part.side for part in walk(node) if isinstance(part, Column)}
 
 
 def _selected(

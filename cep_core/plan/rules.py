@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from cep_core.dataflow.mop import Wanted
 from cep_core.operators.pattern import matching
-from cep_core.operators.sase import scans
 
 
 class Rule(NamedTuple):
@@ -54,14 +53,8 @@ def share_joins(wanted: Wanted) -> Hashable | None:
 
 
 def share_scans(wanted: Wanted) -> Hashable | None:
-    """Sequences over the same inputs share their stacks, whatever their windows (s_SSC).
-
-    So do those over selections of the same inputs, where they overlap (c_SEQ), and those with runs
-    and patterns of one shape.
-    """
-    if wanted.kind == "pattern_match":
-        return matching.sharing_key(wanted)
-    return scans.sharing_key(wanted) if wanted.kind == "sequence_scan" else None
+    """Patterns of one shape over the same channels share their stacks or runs (s_SSC, c_SEQ)."""
+    return matching.sharing_key(wanted) if wanted.kind == "pattern_match" else None
 
 
 def share_channels(wanted: Wanted) -> Hashable | None:
@@ -71,11 +64,11 @@ def share_channels(wanted: Wanted) -> Hashable | None:
     """
     first = wanted.inputs[0].channel
     match wanted.kind:
-        case "sequence" | "iterate" | "absence" | "successor" | "repeat" | "negation":
+        case "sequence" | "iterate" | "absence" | "successor" | "repeat":
             return (wanted._replace(inputs=wanted.inputs[1:]), first)
         case "window_join":
             return (wanted._replace(inputs=()), first, wanted.inputs[1].channel)
-        case "union" | "unless" | "sequence_scan" | "pattern_match":
+        case "union" | "unless" | "pattern_match":
             return None
         case _:
             return (wanted._replace(inputs=()), first)
@@ -91,7 +84,7 @@ ALL_RULES: tuple[Rule, ...] = (
     Rule("index_predicates", "selections over one channel share an index (s_σ)", index_predicates),
     Rule("share_aggregates", "aggregates over one channel share its rows (s_α)", share_aggregates),
     Rule("share_joins", "joins with one predicate share what they keep (s_⋈)", share_joins),
-    Rule("share_scans", "sequences over the same streams share a scan (s_SSC, c_SEQ)", share_scans),
+    Rule("share_scans", "patterns of one shape share what they keep (s_SSC, c_SEQ)", share_scans),
     Rule(
         "share_channels",
         "equal operators over sharable streams share work (c_σ, c_π, c_α, c_⋈, c_;, c_μ)",

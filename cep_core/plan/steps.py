@@ -15,7 +15,6 @@ from cep_core import algebra
 from cep_core.algebra import Node, sources_of
 from cep_core.algebra.expressions import Column, Constant, Expression, Parameter, rewrite
 from cep_core.algebra.pattern_tree import Absent, trees_in
-from cep_core.algebra.patterns import conjuncts_of
 from cep_core.dataflow.clock import END, Lane
 from cep_core.dataflow.mop import Operator, Wanted
 from cep_core.dataflow.predicates import BoundPredicate, Columns, Shapes, without_constants
@@ -26,20 +25,17 @@ from cep_core.operators.cayuga.aggregate import Aggregation
 from cep_core.operators.cayuga.iterate import Iteration
 from cep_core.operators.eql.succession import Repetition, Succession
 from cep_core.operators.pattern.conditions import Matching, MatchShape
-from cep_core.operators.sase.negation import Forbidden, Without
-from cep_core.operators.sase.pattern import Scan, pattern_of
 
 Literals: TypeAlias = Sequence[Any]
 Define: TypeAlias = Callable[[Literals], Hashable]
 Reference: TypeAlias = int | str  # an earlier step, or a stream by name
 # these forget parts of what they put out
-_ABSENT = ("instance_aggregate", "window_aggregate", "absence", "unless", "negation")
+_ABSENT = ("instance_aggregate", "window_aggregate", "absence", "unless")
 _ORDERED = (
     "sequence",
     "iterate",
     "successor",
     "repeat",
-    "sequence_scan",
     "pattern_match",
     *_ABSENT,
 )
@@ -170,10 +166,6 @@ class _Writer:
                 define, guarded = self._succession(node), bool(node.guards)
             case algebra.Repeat():
                 define, guarded = self._repetition(node), bool(node.guards)
-            case algebra.SequenceScan():
-                define, window = self._scan(node), self._reach(node)
-            case algebra.Negation():
-                define = self._without(node)
             case algebra.PatternMatch():
                 define, window = self._pattern(node), self._pattern_window(node)
                 absent = any(isinstance(one, Absent) for one in trees_in(node.tree))
@@ -251,26 +243,6 @@ class _Writer:
         columns = self._columns(node.columns, True)
         return lambda p: Repetition(filter(p), rebind(p), rank(p), columns(p), guards(p))
 
-    def _scan(self, node: algebra.SequenceScan) -> Define:
-        bare, found = without_constants(node.predicate)
-        conjuncts = tuple(conjuncts_of(bare))
-        outputs = len(node.schema)
-        rest = (node.components, node.parts, outputs, conjuncts, node.strategy, node.partition)
-        pattern = self._shapes.once(("pattern", *rest), lambda f: pattern_of(*rest, f))
-        constants = self._shapes.constants(found)
-        return lambda p: Scan(pattern, constants(p))
-
-    def _without(self, node: algebra.Negation) -> Define:
-        negatives = [
-            (self._predicate(one.predicate, True), one.after, one.before) for one in node.negatives
-        ]
-        window = self._reach(node)
-        return lambda p: Without(
-            tuple([Forbidden(filter(p), after, before) for filter, after, before in negatives]),
-            node.first,
-            window(p),
-        )
-
     def _pattern(self, node: algebra.PatternMatch) -> Define:
         predicate, found = without_constants(node.predicate)
         tests, more = without_constants(node.tests)
@@ -298,11 +270,6 @@ class _Writer:
         more = int(node.inclusive)
         window = self._window(node.window, 1 - more)
         return lambda p: window(p) + more
-
-    def _reach(self, node: algebra.SequenceScan | algebra.Negation) -> Callable[[Literals], int]:
-        if node.window is None:
-            return lambda p: END
-        return self._window(node.window, 1)
 
     def _window(self, node: Expression, least: int) -> Callable[[Literals], int]:
         found = self._shapes.constant(node)

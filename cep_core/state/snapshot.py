@@ -14,7 +14,7 @@ from cep_core.algebra import expressions
 from cep_core.errors import CepError, SnapshotError
 from cep_core.events import TYPES, Row, Schema
 
-VERSION = 4
+VERSION = 5
 _OWN, _BIG, _TUPLE = 2, 3, 4  # values of the user's types, integers beyond 64 bits, tuples
 _LONE = "surrogatepass"  # half a character of UTF-16 is a character to Python
 Data: TypeAlias = Any

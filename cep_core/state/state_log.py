@@ -27,7 +27,7 @@ from cep_core.dataflow.mop import MOp, Number, Operator
 from cep_core.errors import SnapshotError
 from cep_core.events import Row, shown
 from cep_core.operators.cayuga.active import ActiveIndex
-from cep_core.operators.sase.scan import SequenceScanMOp
+from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.plan.pending_work import receivers
 from cep_core.plan.plan import Plan
 from cep_core.state.snapshot import Codec, Data
@@ -191,7 +191,7 @@ class StateReader:
 
 def _loaded_before(one: LoadedRow) -> int:
     """Rows of scans are loaded last, by time: those of several stacks are not in order."""
-    return int(one.row[1]) if isinstance(one.place[0], SequenceScanMOp) else BEGINNING
+    return int(one.row[1]) if isinstance(one.place[0], ActiveStacks) else BEGINNING
 
 
 def _together(rows: list[LoadedRow]) -> list[LoadedRow]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cep_core.algebra import Absence, Node, Repeat, Successor
+from cep_core.algebra import Absence, Absent, Node, PatternMatch, Repeat, Successor
 from cep_core.algebra.edges import EDGE_RULES
+from cep_core.algebra.pattern_tree import trees_in
 from cep_core.algebra.text import Said, operator_in_words
 from cep_core.dataflow.mop import Operator
 from cep_core.views.graph import indexed, name_of
@@ -20,8 +21,6 @@ _EDGES = {
     "successor": ";",
     "repeat": "+",
     "unless": "\\",
-    "sequence_scan": "SEQ",
-    "negation": "SEQ !",
     "pattern_match": "PATTERN",
 }
 
@@ -69,8 +68,12 @@ def _edges(node: Node, kind: str) -> Iterable[str]:
         return ("@",)
     if isinstance(node, Absence):
         return ("FOLLOWED BY", "ELSE") if node.otherwise else ("NOT FOLLOWED BY",)
-    guarded = isinstance(node, Successor | Repeat) and bool(node.guards)
-    return (*([_EDGES[kind]] if kind in _EDGES else []), *(["\\"] if guarded else []))
+    also = []
+    if isinstance(node, Successor | Repeat) and node.guards:
+        also = ["\\"]
+    elif isinstance(node, PatternMatch) and any(isinstance(t, Absent) for t in trees_in(node.tree)):
+        also = ["!"]
+    return (*([_EDGES[kind]] if kind in _EDGES else []), *also)
 
 
 def _queries(number: int) -> str:

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, TypeAlias, assert_never
 from cep_core import algebra
 from cep_core.algebra import expressions
 from cep_core.algebra.expressions import FUNCTIONS, And, Column, Expression, Function, walk
+from cep_core.algebra.patterns import is_plain
 from cep_core.events import VALUES, Event, Row
 
 Moment: TypeAlias = tuple[float, int, float]  # position in the input, 1 if at a close, the epoch
@@ -146,12 +147,8 @@ def sources(node: algebra.Node) -> tuple[algebra.Node, ...]:
             return (node.left, node.right)
         case algebra.Successor() | algebra.Repeat():
             return (node.left, node.right, *(guard.source for guard in node.guards))
-        case algebra.SequenceScan():
-            return node.inputs
-        case algebra.Negation():
-            return (node.source, *node.inputs)
         case algebra.PatternMatch():
-            raise AssertionError("patterns have a reference of their own")
+            return node.inputs
         case _:
             assert_never(node)
 
@@ -198,12 +195,8 @@ def _rows(node: algebra.Node, world: World) -> list[Seen]:
             return _timed(_repeated(node, world), world)
         case algebra.Unless():
             return _timed(_unless(node, world), world)
-        case algebra.SequenceScan():
-            return _timed(_sequence_scan(node, world), world)
-        case algebra.Negation():
-            return _timed(_negation(node, world), world)
         case algebra.PatternMatch():
-            raise AssertionError("patterns have a reference of their own")
+            return _timed(_plain_sequence(node, world), world)
         case _:
             assert_never(node)
 
@@ -454,32 +447,29 @@ def _unless(node: algebra.Unless, world: World) -> list[Row]:
     ]
 
 
-def _sequence_scan(node: algebra.SequenceScan, world: World) -> list[Row]:
-    """SEQ without runs, by any or the next match; `sase_reference` defines the rest."""
-    assert node.strategy in ("any", "next")
+def _plain_sequence(node: algebra.PatternMatch, world: World) -> list[Row]:
+    """SEQ of single events; `pattern_reference` and `sase_reference` define the rest."""
+    assert is_plain(node)
     inputs = _in_order(node, world)
     window = inf if node.window is None else value(node.window, None, (0, 0, 0), world)
     found: list[tuple[Row, ...]] = [()]
     for component in node.components:
         longer = []
         for path in found:
-            rows = [
-                row
+            longer += [
+                (*path, row)
                 for row in inputs[component.input]
                 if (not path or path[-1][1] < row[0]) and _goes_on((*path, row), node, world)
             ]
-            if path and node.strategy == "next":
-                rows = [row for row in rows if row[1] == min(one[1] for one in rows)]
-            longer += [(*path, row) for row in rows]
         found = [path for path in longer if path[-1][1] - path[0][1] < window]
+    outputs = len(node.schema)
     return [
-        (path[0][0], path[-1][1], min(row[2] for row in path), *_parts(path, node)[: len(names)])
+        (path[0][0], path[-1][1], min(row[2] for row in path), *_parts(path, node)[:outputs])
         for path in found
-        for names in (node.schema.names,)
     ]
 
 
-def _parts(path: Sequence[Row], node: algebra.SequenceScan) -> list[Any]:
+def _parts(path: Sequence[Row], node: algebra.PatternMatch) -> list[Any]:
     """Return the parts of a sequence, null for those of components that it has not come to."""
     times = {"start": 0, "end": 1, "first_end": 1}
     found = []
@@ -489,7 +479,7 @@ def _parts(path: Sequence[Row], node: algebra.SequenceScan) -> list[Any]:
     return found
 
 
-def _goes_on(path: Sequence[Row], node: algebra.SequenceScan, world: World) -> bool:
+def _goes_on(path: Sequence[Row], node: algebra.PatternMatch, world: World) -> bool:
     """Evaluate the conditions that a sequence decides."""
     row = (0, 0, 0, *_parts(path, node))
     return all(
@@ -509,38 +499,6 @@ def _conjuncts(predicate: Expression) -> list[Expression]:
     return [part for item in predicate.items for part in _conjuncts(item)]
 
 
-def _negation(node: algebra.Negation, world: World) -> list[Row]:
-    """SEQ_WITHOUT: rows of the source between whose times nothing negated happens."""
-    rows, *negated = _in_order(node, world)
-    window = 0 if node.window is None else value(node.window, None, (0, 0, 0), world)
-    postponed = any(one.before is None for one in node.negatives)
-    found = []
-    for row in rows:
-        deadline = row[VALUES + node.first] + window - 1
-        if postponed and not row[1] < deadline:
-            continue
-        happened = [
-            b
-            for one, events in zip(node.negatives, negated, strict=True)
-            for b in events
-            if _lies_between(b, row, one, window, deadline) and holds(one.predicate, row, b, world)
-        ]
-        if not happened:
-            found.append((row[0], deadline if postponed else row[1], *row[2:]))
-    return found
-
-
-def _lies_between(
-    b: Row, row: Row, one: algebra.NegativeComponent, window: int, deadline: int
-) -> bool:
-    if one.after is None:
-        assert one.before is not None
-        return bool(row[1] - window < b[1] < row[VALUES + one.before])
-    if one.before is None:
-        return bool(row[VALUES + one.after] < b[0] and b[1] <= deadline)
-    return bool(row[VALUES + one.after] < b[0] and b[1] < row[VALUES + one.before])
-
-
 def _span(a: Row, b: Row) -> tuple[int, int, int]:
     return (a[0], b[1], min(a[2], b[2]))
 
@@ -556,15 +514,13 @@ _ORDERED = (
     algebra.Successor,
     algebra.Repeat,
     algebra.Unless,
-    algebra.SequenceScan,
-    algebra.Negation,
+    algebra.PatternMatch,
 )
 _FORGETTING = (
     algebra.InstanceAggregate,
     algebra.WindowAggregate,
     algebra.Absence,
     algebra.Unless,
-    algebra.Negation,
 )
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar, assert_never
 from hypothesis import strategies as st
 
 from cep_core import algebra
-from cep_core.algebra import Aggregate, Node, patterns
+from cep_core.algebra import Aggregate, Node
 from cep_core.algebra.expressions import (
     TRUE,
     And,
@@ -384,8 +384,7 @@ def node(choose: Choice, streams: Sequence[Declared], depth: int = DEPTH, pairs:
     if kind == 21:
         return excepted(choose, *sides(*below, pairs - 1))
     sources = sides(*below, pairs - 1)
-    scan = scanned(choose, sources if choose.often(2) else [*sources, simple(choose, streams)])
-    return scan if choose.seldom(2) else negated(choose, streams, scan)
+    return scanned(choose, sources if choose.often(2) else [*sources, simple(choose, streams)])
 
 
 def sides(choose: Choice, streams: Sequence[Declared], depth: int, pairs: int) -> tuple[Node, Node]:
@@ -550,7 +549,7 @@ def excepted(choose: Choice, left: Node, right: Node) -> Node:
     return algebra.unless(left, right, ending(choose, algebra.pair_types(left, right)))
 
 
-def scanned(choose: Choice, sources: Sequence[Node]) -> algebra.SequenceScan:
+def scanned(choose: Choice, sources: Sequence[Node]) -> Node:
     """Return a sequence of the sources, each of them a component and one perhaps twice."""
     inputs = list(dict.fromkeys(sources))
     order = [inputs.index(source) for source in sources]
@@ -562,7 +561,7 @@ def scanned(choose: Choice, sources: Sequence[Node]) -> algebra.SequenceScan:
         kept = len(inputs[place].schema) if choose.often(3) else 1
         parts += [algebra.Part(number, "value", index) for index in range(kept)]
         parts += [algebra.Part(number, "start"), algebra.Part(number, "end")]
-    types = [patterns.part_type(part, components, inputs) for part in parts]
+    types = part_types(parts, components, inputs)
     predicate = without_duration(condition(choose, {2: types}))
     for kind in (int, str):
         first = [j for j, part in enumerate(parts) if part.role == "value" and types[j] is kind]
@@ -572,34 +571,29 @@ def scanned(choose: Choice, sources: Sequence[Node]) -> algebra.SequenceScan:
             test = [Compare("=", Column(2, base), Column(2, other)) for other in others]
             predicate = And((predicate, *test))
     window = Constant(choose.number(1, 12)) if choose.often(4) else None
-    strategy: algebra.Strategy = choose.of("any", "any", "next")
     names = [f"s{j}" for j in range(len(parts))]
-    return patterns.sequence_scan(inputs, components, parts, names, predicate, window, strategy)
+    tree = algebra.Chain(tuple(map(algebra.One, range(len(order)))))
+    rules = algebra.Rules(window)
+    return algebra.pattern_match(inputs, components, tree, parts, names, predicate, rules)
+
+
+def part_types(
+    parts: Sequence[algebra.Part],
+    components: Sequence[algebra.Component],
+    inputs: Sequence[Node],
+) -> list[type]:
+    """Return the types of the parts of a plain sequence."""
+    return [
+        int
+        if one.index is None
+        else inputs[components[one.component].input].schema.types[one.index]
+        for one in parts
+    ]
 
 
 def without_duration(predicate: Expression) -> Expression:
     """Return a predicate without DUR, which has no meaning in a sequence."""
     return rewrite(predicate, lambda part: Constant(2) if isinstance(part, Duration) else part)
-
-
-def negated(choose: Choice, streams: Sequence[Declared], scan: algebra.SequenceScan) -> Node:
-    """Return the sequences without something before, between or after their parts."""
-    starts = [j for j, part in enumerate(scan.parts) if part.role == "start"]
-    ends = [j for j, part in enumerate(scan.parts) if part.role == "end"]
-    inputs, found = [], []
-    for _ in range(choose.of(1, 1, 2)):
-        place = choose.number(0, len(starts))
-        if scan.window is None:
-            if len(starts) == 1:
-                return scan
-            place = choose.number(1, len(starts) - 1)
-        source = simple(choose, streams)
-        predicate = condition(choose, algebra.pair_types(scan, source), 1)
-        after = ends[place - 1] if place else None
-        before = starts[place] if place < len(starts) else None
-        inputs.append(source)
-        found.append(algebra.NegativeComponent(without_duration(predicate), after, before))
-    return patterns.negation(scan, inputs, found, ends[0])
 
 
 def distinct(left: Node, right: Node) -> tuple[Node, Node]:
@@ -695,9 +689,8 @@ def plain(choose: Choice, streams: Sequence[Declared], kind: str) -> Node:
             return repeated(choose, left, right, guarding(choose, streams, 0))
         case "unless":
             return excepted(choose, left, right)
-        case "sequence_scan":
-            scan = scanned(choose, [left, right])
-            return scan if choose.seldom(2) else negated(choose, streams, scan)
+        case "pattern_match":
+            return scanned(choose, [left, right])
         case _:
             window = Constant(choose.number(0, 6)) if kind == "join" else None
             return paired(choose, left, right, window)
@@ -772,22 +765,11 @@ def changed(
             two = (below(source.left), below(source.right))
             predicate = change(source.predicate)
             return replace(source, left=two[0], right=two[1], predicate=predicate)
-        case algebra.SequenceScan():
+        case algebra.PatternMatch():
             length = None if source.window is None else window(source.window)
             inputs = tuple(map(below, source.inputs))
             predicate = change(source.predicate)
             return replace(source, inputs=inputs, predicate=predicate, window=length)
-        case algebra.Negation():
-            inputs = tuple(map(below, source.inputs))
-            negatives = tuple(
-                [replace(one, predicate=change(one.predicate)) for one in source.negatives]
-            )
-            scan = below(source.source)
-            assert isinstance(scan, algebra.SequenceScan)
-            made = replace(source, source=scan, inputs=inputs, negatives=negatives)
-            return replace(made, window=scan.window)
-        case algebra.PatternMatch():
-            raise AssertionError("patterns have a reference of their own")
         case _:
             assert_never(source)
 
@@ -805,7 +787,7 @@ def changed_guards(
 
 KINDS = (
     *("select", "sequence", "iterate", "join", "aggregate", "absence"),
-    *("successor", "repeat", "unless", "sequence_scan"),
+    *("successor", "repeat", "unless", "pattern_match"),
 )
 
 
@@ -863,16 +845,12 @@ def otherwise(choose: Choice, source: Node) -> Node:
             if choose.often(2):
                 return source
             return replace(source, window=Constant(choose.number(1, 8)))
-        case algebra.SequenceScan():
+        case algebra.PatternMatch():
             if choose.often(2) and source.window is not None:
                 return replace(source, window=Constant(choose.number(1, 12)))
-            kinds = [
-                patterns.part_type(part, source.components, source.inputs) for part in source.parts
-            ]
+            kinds = part_types(source.parts, source.components, source.inputs)
             extra = without_duration(condition(choose, {2: kinds}, 1))
             return replace(source, predicate=And((source.predicate, extra)))
-        case algebra.Negation():
-            return source
         case algebra.InstanceAggregate() | algebra.Stream():
             return source
         case algebra.Successor():
@@ -888,8 +866,6 @@ def otherwise(choose: Choice, source: Node) -> Node:
         case algebra.Unless():
             predicate = condition(choose, algebra.pair_types(source.left, source.right), 1)
             return replace(source, predicate=predicate)
-        case algebra.PatternMatch():
-            raise AssertionError("patterns have a reference of their own")
         case _:
             assert_never(source)
 
@@ -1031,19 +1007,14 @@ def written(node: Node) -> str:
             return f"({written(left)} unless[{said(predicate)}] {written(right)})"
         case algebra.InstanceAggregate(source, group, found):
             return f"β[{group}; {'; '.join(map(function_of, found))}]({written(source)})"
-        case algebra.SequenceScan(inputs):
+        case algebra.PatternMatch(inputs):
             order = ", ".join(str(one.input) for one in node.components)
             reach = "" if node.window is None else said(node.window)
-            shown = f"{node.strategy} {said(node.predicate)}, {reach}"
+            shown = f"{said(node.predicate)}, {reach}"
             return f"SEQ({order})[{shown}]({', '.join(map(written, inputs))})"
-        case algebra.Negation(source, inputs, negatives):
-            shown = "; ".join(f"{said(n.predicate)} {n.after} {n.before}" for n in negatives)
-            return f"({written(source)} without[{shown}] {', '.join(map(written, inputs))})"
         case algebra.WindowAggregate(source, group, found, window):
             parts = "; ".join([str(group), *map(function_of, found), said(window)])
             return f"α[{parts}]({written(source)})"
-        case algebra.PatternMatch():
-            raise AssertionError("patterns have a reference of their own")
         case _:
             assert_never(node)
 

@@ -155,7 +155,7 @@ def resolved(node: Node, published: Mapping[str, Node]) -> Node:
         parts["guards"] = tuple(
             replace(guard, source=resolved(guard.source, published)) for guard in node.guards
         )
-    if isinstance(node, algebra.SequenceScan | algebra.Negation):
+    if isinstance(node, algebra.PatternMatch):
         parts["inputs"] = tuple([resolved(one, published) for one in node.inputs])
     return replace(node, **parts)
 
@@ -263,7 +263,7 @@ FEATURES = {
     *("Stream", "Select", "Project", "Union", "Sequence", "Iterate"),
     *("InstanceAggregate", "WindowAggregate", "WindowJoin", "Absence", "otherwise", "moment"),
     *("Successor", "Repeat", "Unless", "guarded", "ranked", "kept"),
-    *("SequenceScan", "Negation"),
+    "PatternMatch",
     *("Or", "And", "Not", "Compare", "Call", "Arithmetic", "Duration", "Missing"),
     *("Time", "Items", "Latest", "Every"),
     *("interval", "simultaneous", "out of order", "null", "NaN", "of two streams"),

@@ -202,7 +202,7 @@ def test_constants_and_windows_share_one_run() -> None:
     core.push([Event("A", (99,), 0), Event("B", (1,), 1)])
     core.advance(2)
     assert core.stats()["instances"] == 2  # A, and A with B
-    assert "one run for 100 queries" in core.explain("0")
+    assert "shared by 100 queries" in core.explain("0")
 
 
 def test_what_is_absent_before_an_unordered_part_is_known_when_its_window_is_over() -> None:

@@ -1,4 +1,4 @@
-"""Sequences and negation built by hand: what is not well-formed, and what SASE does not name."""
+"""Patterns built by hand: what is not well-formed, and partitions that conditions make."""
 
 from __future__ import annotations
 
@@ -8,40 +8,38 @@ from typing import Any
 import pytest
 
 from cep_core import Engine, Event, algebra
-from cep_core.algebra import Component, NegativeComponent, Node, Part, patterns
-from cep_core.algebra.expressions import TRUE, Column, Compare, Constant, Duration, Expression
+from cep_core.algebra import Absent, Chain, Component, One, Part, Rules
+from cep_core.algebra.expressions import TRUE, Column, Compare, Constant, Duration
 from cep_core.errors import AlgebraError
 from cep_core.events import Schema
 
 A, B = (algebra.stream(name, Schema(("n", "s"), (int, str))) for name in "AB")
-PARTS = (Part(0, "value", 0), Part(0, "end"), Part(1, "start"), Part(1, "value", 0))
-RUN = (Component(0), Component(1, True))
-RUNNING = {"components": RUN, "parts": (Part(1, "last", 0),), "names": ("n",)}
-EACH = (Part(1, "current", 0), Part(1, "MAX", 0), Part(0, "value", 0))
+FOLLOWED = Chain((One(0), One(1)))
+RUNNING = {"components": (Component(0), Component(1, True)), "names": ("n",)}
 
 
-def scan(predicate: Expression = TRUE, **changed: Any) -> algebra.SequenceScan:
+def pattern(window: Any = 5, **changed: Any) -> algebra.PatternMatch:
     """Return A followed by B within 5 ticks, but for what is changed."""
     given: dict[str, Any] = {
         "inputs": (A, B),
         "components": (Component(0), Component(1)),
-        "parts": PARTS,
+        "tree": FOLLOWED,
+        "parts": (Part(0, "value", 0), Part(0, "end"), Part(1, "start"), Part(1, "value", 0)),
         "names": ("n", "end", "start", "m"),
-        "window": Constant(5),
+        "predicate": TRUE,
+        "rules": Rules(None if window is None else Constant(window)),
         **changed,
     }
-    return patterns.sequence_scan(predicate=predicate, **given)
-
-
-def less(one: int, other: int) -> Expression:
-    return Compare("<", Column(2, one), Column(2, other))
+    return algebra.pattern_match(**given)
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"components": ()}, "a sequence has at least one component"),
+        ({"components": (), "parts": (), "names": ()}, "each component is in a pattern once"),
         ({"components": (Component(0), Component(2))}, "there is no input 2"),
+        ({"tree": Chain((Absent(0), Absent(1)))}, "some component has to occur"),
+        ({"tree": Chain((One(0), Absent(1))), "window": None}, "needs a window"),
         ({"parts": (Part(2, "end"),), "names": ()}, "there is no component 2"),
         ({"parts": (Part(0, "value", 2),), "names": ("n",)}, "there is no attribute 2"),
         ({"parts": (Part(0, "value"),), "names": ("n",)}, "value needs an attribute"),
@@ -49,83 +47,50 @@ def less(one: int, other: int) -> Expression:
         ({**RUNNING, "parts": (Part(1, "value", 0),)}, "a run has no value"),
         ({**RUNNING, "parts": (Part(1, "SUM", 1),)}, "SUM takes numbers, not str"),
         ({**RUNNING, "parts": (Part(1, "last", 0, True),)}, "there is no last before"),
-        ({**RUNNING, "parts": (Part(1, "previous", 0),)}, "a result has no part of each row"),
-        ({**RUNNING, "names": ("n", "m")}, "a sequence puts out more than it has"),
+        ({**RUNNING, "parts": ()}, "a pattern puts out more than it has"),
         ({"names": ("n", "n", "start", "m")}, "the result would have the attribute n twice"),
-        ({"strategy": "some"}, "there is no strategy some"),
-        ({"strategy": "partition"}, "partition contiguity needs a partition"),
-        ({"partition": ((0,), (2,))}, "there is no column 2"),
-        ({"partition": ((0,),)}, "a partition names columns of each input"),
-        ({"window": Constant("5")}, "a window is a whole number of ticks"),
-        ({"window": Column(2, 0)}, "a window is a constant"),
-        ({"predicate": less(0, 9)}, "side 2 has no column 9 here"),
-        ({"predicate": Compare("<", Duration(), Constant(3))}, "DUR has no meaning in a sequence"),
-        (
-            {"components": RUN, "parts": EACH, "names": (), "predicate": less(0, 1)},
-            "a condition on each row of a run reads only what comes before it",
-        ),
+        ({"rules": Rules(partition=((0,), (2,)))}, "there is no column 2"),
+        ({"rules": Rules(partition=((0,),))}, "a partition names columns of each input"),
+        ({"window": "5"}, "a window is a whole number of ticks"),
+        ({"rules": Rules(Column(2, 0))}, "a window is a constant"),
+        ({"predicate": Compare("<", Column(2, 0), Column(2, 9))}, "side 2 has no column 9 here"),
+        ({"predicate": Compare("<", Duration(), Constant(3))}, "DUR has no meaning in a pattern"),
     ],
 )
-def test_what_is_no_sequence(changed: dict[str, Any], message: str) -> None:
+def test_what_is_no_pattern(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(AlgebraError, match=message):
-        scan(**changed)
+        pattern(**changed)
 
 
-BETWEEN = NegativeComponent(TRUE, 1, 2)
-
-
-@pytest.mark.parametrize(
-    ("source", "negatives", "first", "message"),
-    [
-        (A, (BETWEEN,), 1, "a negation is over a sequence"),
-        (scan(), (), 1, "a negation has one input for each negative"),
-        (scan(), (BETWEEN,), 0, "the value of a part is not its first_end or end"),
-        (scan(), (BETWEEN,), 9, "there is no column 9"),
-        (scan(), (replace(BETWEEN, after=2),), 1, "the start of a part is not its end"),
-        (scan(), (replace(BETWEEN, before=1),), 1, "the end of a part is not its start"),
-        (scan(), (replace(BETWEEN, predicate=Column(1, 0)),), 1, "a condition is expected"),
-        (scan(window=None), (replace(BETWEEN, before=None),), 1, "needs a window"),
-    ],
-)
-def test_what_is_no_negation(
-    source: Node, negatives: tuple[NegativeComponent, ...], first: int, message: str
-) -> None:
-    inputs = [B] * len(negatives)
-    with pytest.raises(AlgebraError, match=message):
-        patterns.negation(source, inputs, negatives, first)
-
-
-def test_a_window_begins_with_the_first_component() -> None:
-    parts = (*PARTS, Part(1, "end"))
-    names = ("n", "end", "start", "m", "last")
-    with pytest.raises(AlgebraError, match="a window begins with the first component"):
-        patterns.negation(scan(parts=parts, names=names), (B,), (BETWEEN,), 4)
+def core() -> Engine:
+    made = Engine(1)
+    for one in (A, B):
+        made.stream(one.name, one.schema)
+    return made
 
 
 def test_what_was_made_by_hand_is_made_again() -> None:
-    """A node whose schema or window is not what its constructor makes is refused."""
-    core = Engine(1)
-    for one in (A, B):
-        core.stream(one.name, one.schema)
-    made = patterns.negation(scan(less(0, 3)), (B,), (BETWEEN,), 1)
-    core.register("right", made)
+    """A node whose schema is not what its constructor makes is refused."""
+    engine, made = core(), pattern(predicate=Compare("<", Column(2, 0), Column(2, 3)))
+    engine.register("right", made)
     with pytest.raises(AlgebraError, match="makes"):
-        core.register("schema", replace(made, schema=A.schema))
-    with pytest.raises(AlgebraError, match="a negation has the window of its sequence"):
-        core.register("window", replace(made, window=Constant(7)))
-    assert core.queries == ("right",)
-    assert Engine.restore(core.snapshot()).explain("right") == core.explain("right")
+        engine.register("schema", replace(made, schema=A.schema))
+    assert engine.queries == ("right",)
+    assert Engine.restore(engine.snapshot()).explain("right") == engine.explain("right")
 
 
-def test_the_times_of_a_single_row_are_known_when_it_is_met() -> None:
-    """The next B that is a point in time: the interval before it is passed over."""
-    parts = (Part(0, "end"), Part(1, "start"), Part(1, "end"))
-    point = Compare("=", Column(2, 1), Column(2, 2))
-    query = scan(point, parts=parts, names=("first", "start", "end"), strategy="next")
-    core = Engine(1)
-    for one in (A, B):
-        core.stream(one.name, one.schema)
-    core.register("q", query)
-    events = [Event("A", (1, ""), 1), Event("B", (2, ""), 2, 3), Event("B", (3, ""), 4)]
-    found = [event.values for _, event in core.push(events) + core.close()]
-    assert found == [(1, 4, 4)]
+@pytest.mark.parametrize(
+    ("equal", "found"),
+    [
+        ("a.n = b.n AND a.n = c.n", [(1, 4)]),  # B of another n is passed over
+        ("c.n = a.n AND c.n = b.n", []),  # each B is taken, and then no A has its n
+    ],
+)
+def test_the_partitions_of_a_condition(equal: str, found: list[tuple[int, int]]) -> None:
+    """What a later component asks for does not choose the nearest event of an earlier one."""
+    engine = core()
+    text = f"EVENT SEQ(A a, B b, A c) WHERE skip_till_next_match(a, b, c) {{{equal}}} RETURN a.n"
+    engine.register("q", text, "sase")
+    events = [("A", 1, 1), ("B", 2, 2), ("B", 1, 3), ("A", 1, 4)]
+    made = engine.push([Event(name, (n, ""), time) for name, n, time in events]) + engine.close()
+    assert [(event.t0, event.t1) for _, event in made] == found

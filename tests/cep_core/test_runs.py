@@ -56,7 +56,7 @@ def test_queries_that_differ_in_constants_share_runs(name: str, restored: bool) 
         core.stream(stream, {"k": str, "v": float})
     for constant in expected:
         core.register(str(constant), text.format(constant), "sase")
-    assert sum(mop.kind == "sequence_scan" for mop in core.plan.mops) == 1
+    assert sum(mop.kind == "pattern_match" for mop in core.plan.mops) == 1
     found: dict[int, list[Any]] = {constant: [] for constant in expected}
     for event in LATER.get(name, EVENTS):
         for query, match in core.push([event]):

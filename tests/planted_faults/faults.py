@@ -412,9 +412,9 @@ _CEP_CORE = (
     ),
     Fault(
         "what is negated does not cancel in its last tick",
-        "cep_core/operators/sase/negation.py",
-        "oldest < one[1] <= newest",
-        "oldest < one[1] < newest",
+        "cep_core/operators/pattern/matching.py",
+        "            if row[1] > newest:",
+        "            if row[1] >= newest:",
         (_NEGATION,),
     ),
     Fault(
@@ -427,8 +427,8 @@ _CEP_CORE = (
     Fault(
         "predicates are pushed below contiguity",
         "cep_core/plan/predicate_pushdown.py",
-        'return node if node.strategy in ("strict", "partition") else',
-        'return node if node.strategy == "none" else',
+        'return node if marks & {"strict", "partition"} else',
+        'return node if marks & {"none"} else',
         (
             "tests/cep_core/languages/test_sase.py"
             "::test_a_condition_on_one_event_does_not_make_others_contiguous",
@@ -450,7 +450,6 @@ _EQL_PATTERNS = "tests/cep_core/languages/test_eql_patterns.py::test_what_a_patt
 _CONSTANTS = (
     "tests/cep_core/test_constant_index.py::test_a_monotone_condition_is_tested_a_few_times"
 )
-_RUNS = "tests/cep_core/test_runs.py::test_queries_that_differ_in_constants_share_runs"
 _PATTERNS_TOGETHER = (
     _PATTERN_CASES + "test_an_event_ends_a_step_only_for_the_queries_that_select_it"
 )
@@ -494,8 +493,8 @@ _OF_PATTERNS = (
     Fault(
         "an event that fails a test of a pattern is skipped",
         "cep_core/operators/pattern/conditions.py",
-        "self.first, self.more = self._by_component(read)",
-        "self.first, self.more = self._by_component([*read, *tests])",
+        "return self._by_component(self.conjuncts, True)",
+        "return self._by_component([*self.conjuncts, *self._tests], True)",
         (_EQL_PATTERNS,),
     ),
     Fault(
@@ -527,11 +526,18 @@ _OF_PATTERNS = (
         (_CONSTANTS,),
     ),
     Fault(
-        "a run that goes on for one query ends for all",
-        "cep_core/operators/sase/runs.py",
-        "            run.met |= mask\n",
-        "            run.met |= run.mask\n",
-        (_RUNS,),
+        "a sequence is for the queries that select one of its rows",
+        "cep_core/operators/pattern/construction.py",
+        "(w0 := w1 & q0)",
+        "(w0 := w1 | q0)",
+        ("tests/cep_core/languages/test_sase.py::test_a_snapshot_says_who_selects_each_row",),
+    ),
+    Fault(
+        "a condition on a later event chooses the nearest of an earlier component",
+        "cep_core/operators/pattern/partitions.py",
+        "(plain or one.component < other.component)",
+        "(plain or one.component != other.component)",
+        ("tests/cep_core/test_patterns.py::test_the_partitions_of_a_condition",),
     ),
     Fault(
         "the bound of AND includes its end",

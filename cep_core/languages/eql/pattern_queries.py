@@ -43,7 +43,7 @@ from cep_core.languages.formula import formula
 from cep_core.languages.reader import TokenReader
 from cep_core.languages.sase.component_values import ValueReader, require_one
 from cep_core.languages.sase.components import Pattern
-from cep_core.languages.sase.lowering import Item, SequenceLowering
+from cep_core.languages.sase.lowering import Item, PatternLowering
 from cep_core.languages.sase.pattern_clauses import clauses, require_partition
 from cep_core.languages.sase.scope import Reference, Variable, Variables
 from cep_core.languages.tokens import Token
@@ -94,11 +94,13 @@ class _Query:
             bounds = bounds._replace(window=window, inclusive=True)
         publishes = reader.publication(reads)
         reader.expect_end(_CLAUSES)
-        found = SequenceLowering(self.variables, self.functions, bounds.window, "next", self.span)
-        found.partition = self.values.tested_by_all(conjunction((*filters, *tests)))
-        require_partition(self.pattern, found.partition, self.span)
-        found.tree, found.tests = self.pattern.tree, conjunction(tests)
-        found.rules = bounds.rules(self.pattern, simultaneous, "next")
+        partition = self.values.tested_by_all(conjunction((*filters, *tests)))
+        require_partition(self.pattern, partition, self.span)
+        rules = bounds.rules(self.pattern, simultaneous, "next")
+        found = PatternLowering(
+            *(self.variables, self.functions, self.pattern.tree, rules, self.span, partition),
+            tests=conjunction(tests),
+        )
         node = found.lowered(conjunction(filters), self._selection(items))
         return Prepared(node, publishes, (), tuple(reads), (_NOTE,))
 

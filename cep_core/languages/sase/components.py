@@ -1,7 +1,6 @@
 """The pattern behind EVENT: components, quantifiers, marks, groups, alternatives, AND.
 
-It becomes a tree over the numbers of its components.  What earlier versions of the language had (a
-sequence of components, runs with + and negations) is *plain*: a `SequenceScan` computes it.
+It becomes a tree over the numbers of its components.
 """
 
 from __future__ import annotations
@@ -33,11 +32,10 @@ _NAMES = ("name", "calendar")  # tokens that begin a type
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern that has been read; ``plain`` if a `SequenceScan` says the same."""
+    """A pattern that has been read, with the bounds of its unordered parts."""
 
     variables: list[Variable]
     tree: Tree
-    plain: bool
     spans: tuple[Expression, ...]
 
 
@@ -52,7 +50,6 @@ class ComponentReader:
     found: list[Variable] = field(default_factory=list)
     spans: list[Expression] = field(default_factory=list)
     bracketed: set[int] = field(default_factory=set)  # components whose names have []
-    plain: bool = True
     depth: int = 0
     separator: ClassVar[str] = ","
     names_first: ClassVar[bool] = False
@@ -82,7 +79,7 @@ class ComponentReader:
         if all(one.negated for one in self.found):
             raise AlgebraError("some component has to occur", span=self.found[0].span)
         self._mark_optional(tree)
-        return Pattern(self.found, tree, self.plain, tuple(self.spans))
+        return Pattern(self.found, tree, tuple(self.spans))
 
     def _require_names(self) -> None:
         names = [one.name for one in self.found]
@@ -135,7 +132,6 @@ class ComponentReader:
         times = self._times()
         if times is None:
             return tree
-        self.plain = False
         if not empties(tree):
             for number in range(first, len(self.found)):
                 runs = times[1] != 1 or number in self.bracketed
@@ -158,7 +154,6 @@ class ComponentReader:
         if self._is_clause("AND"):
             return self._unordered(parts[0])
         while reader.take_sign("|") or self._take_clause("OR"):
-            self.plain = False
             parts.append(self._sequence())
         if len(parts) == 1:
             return parts[0]
@@ -171,7 +166,6 @@ class ComponentReader:
         reader, parts = self.reader, [first]
         span = reader.token.span
         while self._take_clause("AND"):
-            self.plain = False
             parts.append(self._item())
         for one in parts:
             if not isinstance(one, Absent) and not (isinstance(one, One) and one.mark is None):
@@ -256,7 +250,6 @@ class ComponentReader:
         if after.kind not in _NAMES and not opens:
             return None
         reader.next()
-        self.plain = False
         return cast(Mark, _MARKS[token.word])
 
     def _times(self) -> tuple[int, int | None] | None:
@@ -288,8 +281,6 @@ class ComponentReader:
         mark: Mark | None = None
         if reader.token.word in _MARKS and self._goes_on(named):
             mark = cast(Mark, _MARKS[reader.next().word])
-        if pace != "all" or mark is not None:
-            self.plain = False
         return pace, mark
 
     def _goes_on(self, named: bool) -> bool:
@@ -318,8 +309,6 @@ class ComponentReader:
             message = f"what is negated occurs not even once, so {sign.text} says nothing"
             raise AlgebraError(message, span=start)
         repeated = times is not None and times[1] != 1
-        if times is not None and times != (1, None):
-            self.plain = False
         pace, inner = self._manner() if times is not None else ("all", None)
         if not self.names_first:
             name, start, brackets = self._named(name, start, times is not None)
@@ -375,7 +364,6 @@ class ComponentReader:
         token = reader.next()
         if not runs:
             raise AlgebraError("UNTIL ends a run", hint="write + after the type", span=token.span)
-        self.plain = False
         streams, name = self._types()
         name, span, _ = self._named(name, token.span)
         number = self._add(name, streams, True, False, span)

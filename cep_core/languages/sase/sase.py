@@ -38,12 +38,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cep_core.algebra import Strategy
 from cep_core.algebra.expressions import (
     TRUE,
-    Arithmetic,
     Column,
-    Constant,
     Expression,
     Function,
     walk,
@@ -62,7 +59,7 @@ from cep_core.languages.sase.components import (
     ComponentReader,
     take_brackets,
 )
-from cep_core.languages.sase.lowering import Item, SequenceLowering
+from cep_core.languages.sase.lowering import Item, PatternLowering
 from cep_core.languages.sase.pattern_clauses import clauses, require_partition, without_partition
 from cep_core.languages.sase.scope import (
     INDEXES,
@@ -70,13 +67,12 @@ from cep_core.languages.sase.scope import (
 )
 from cep_core.languages.tokens import Token, lexis
 
-_STRATEGIES: dict[str, Strategy] = {
+_STRATEGIES: dict[str, Mark] = {
     "SKIP_TILL_ANY_MATCH": "any",
-    "SKIP_TILL_NEXT_MATCH": "next",
+    "SKIP_TILL_NEXT_MATCH": "nearest",
     "STRICT_CONTIGUITY": "strict",
     "PARTITION_CONTIGUITY": "partition",
 }
-_MARKS: dict[Strategy, Mark] = {"next": "nearest"}
 _CLAUSES = "the end of the query or WHERE, WITHIN, AFTER MATCH, RETURN, PUBLISH in this order"
 LEXIS = lexis("!.[]∧∨¬?|", rf"{INDEXES}|{TIMES}")
 
@@ -107,20 +103,13 @@ class _Parser:
         simultaneous = reader.take_word("NONSTRICT")
         strategy, condition = self._where()
         found = clauses(reader, self.variables)
-        window = found.window
-        lowering = SequenceLowering(self.variables, self.functions, window, strategy, span)
-        lowering.partition = self._partition(strategy, condition)
+        partition = self._partition(strategy, condition)
         items = self._return()
-        new = simultaneous or found.policy != "none" or not pattern.plain
-        if not (new or self.variables.needs_pattern()):
-            if found.inclusive and window is not None:
-                lowering.window = Arithmetic("+", window, Constant(1), span=window.span)
-        else:
-            mark = _MARKS.get(strategy, strategy)
-            lowering.partition = lowering.partition or self.values.tested_by_all(condition)
-            require_partition(pattern, lowering.partition, span)
-            lowering.rules = found.rules(pattern, simultaneous, mark)
-            lowering.tree = pattern.tree
+        require_partition(pattern, partition, span)
+        rules = found.rules(pattern, simultaneous, strategy)
+        lowering = PatternLowering(
+            *(self.variables, self.functions, pattern.tree, rules, span, partition)
+        )
         publishes = reader.publication(self.reads)
         reader.take_sign(";")
         self._refuse_strategy()
@@ -137,7 +126,7 @@ class _Parser:
 
     # -- WHERE -----------------------------------------------------------------------------
 
-    def _where(self) -> tuple[Strategy, Expression]:
+    def _where(self) -> tuple[Mark, Expression]:
         reader = self.reader
         if not reader.take_word("WHERE"):
             return "any", TRUE
@@ -195,12 +184,10 @@ class _Parser:
                 raise reader.expected("a value")
         return self.values.read(reader)
 
-    def _partition(self, strategy: Strategy, condition: Expression) -> tuple[str, ...]:
-        """Return the attributes that make partitions of contiguous events."""
-        if strategy != "partition":
-            return ()
+    def _partition(self, strategy: Mark, condition: Expression) -> tuple[str, ...]:
+        """Return the attributes in which all components agree: those of partitions."""
         common = self.values.tested_by_all(condition)
-        if not common:
+        if strategy == "partition" and not common:
             raise without_partition("partition_contiguity", self.strategy.span)
         return common
 

@@ -205,17 +205,6 @@ class Variables:
             raise AlgebraError(f"{variable.name} is one event, not a run", span=span)
         return self.column(Reference(variable, role, None), span)
 
-    def needs_pattern(self) -> bool:
-        """Return True if something is read that only a `PatternMatch` computes."""
-        roles = ("LIST", "first_end", "current_end", "previous_end")
-        single = len(self.all) == 1
-        return any(
-            one.offset
-            or one.role in roles
-            or (one.role == "end" and (single or one.variable.repeated))
-            for one in self.references
-        )
-
     def aggregate(
         self, function: str, variable: Variable, index: str, name: str | None, span: Span
     ) -> Expression:

@@ -6,14 +6,15 @@ last event, its aggregates) are tested with each event of later components, and 
 Between components of one unordered part a condition is tested when the last of them comes.
 
 What has been taken is a *cell* for each component: a row, or of a repeated one what
-`operators.sase.run_accumulators` makes of its rows; None without any.
+`operators.pattern.accumulators` makes of its rows; None without any.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from functools import cached_property
+from typing import Any, TypeAlias
 
 from cep_core.algebra import Part, PatternMatch
 from cep_core.algebra.expressions import Expression, Function
@@ -24,13 +25,14 @@ from cep_core.algebra.patterns import (
     RUN_AGGREGATES,
     conjuncts_of,
     is_of_neighbours,
+    is_plain,
     parts_in,
 )
 from cep_core.dataflow.code import ATOM_ERRORS, Writer, by_atoms, function_of
 from cep_core.dataflow.constant_index import ConstantTest, Holds, constants_in
 from cep_core.dataflow.predicates import Bound
 from cep_core.events import VALUES, Row
-from cep_core.operators.sase.run_accumulators import (
+from cep_core.operators.pattern.accumulators import (
     COUNT,
     Accumulator,
     accumulators_of,
@@ -39,6 +41,7 @@ from cep_core.operators.sase.run_accumulators import (
     nth,
     started,
 )
+from cep_core.operators.pattern.partitions import NO_PARTITIONS, Conjunct, partitions_of
 
 Cells: TypeAlias = tuple[Any, ...]
 Condition: TypeAlias = tuple[ConstantTest, ...]  # what has to hold; of nothing, all does
@@ -50,18 +53,6 @@ class Matching(Bound["MatchShape"]):
     """The definition of a pattern but for its window."""
 
     __slots__ = ()
-
-
-class _Conjunct(NamedTuple):
-    """A condition, and the parts that it reads."""
-
-    node: Expression
-    parts: tuple[Part, ...]
-
-    @property
-    def components(self) -> set[int]:
-        """The components that it reads."""
-        return {part.component for part in self.parts}
 
 
 @dataclass(eq=False)
@@ -79,12 +70,6 @@ class MatchShape:
     states: tuple[State, ...] = field(init=False)
     absent: tuple[int, ...] = field(init=False)
     stops: tuple[int, ...] = field(init=False)
-    first: list[Condition] = field(init=False)
-    more: list[Condition] = field(init=False)
-    first_tests: list[Condition] = field(init=False)
-    more_tests: list[Condition] = field(init=False)
-    accept: Condition = field(init=False)
-    values: Callable[[Cells], tuple[Any, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
         pattern = self.pattern
@@ -100,15 +85,66 @@ class MatchShape:
         self._accumulators = [
             accumulators_of(self.parts, place) for place in range(len(self.components))
         ]
-        read, tests = self._read(pattern.predicate), self._read(pattern.tests)
-        self.first, self.more = self._by_component(read)
-        self.first_tests, self.more_tests = self._by_component(tests)
-        self.tested = bool(tests)
-        whole = [one for one in (*read, *tests) if self._whole(one)]
-        self.accept = self._condition([(None, one) for one in whole], None)
+        self.plain = is_plain(pattern)
+        # within an epoch more than one event may be taken
+        self.instant = pattern.simultaneous or any(
+            look.among for state in self.states for look in state.looks
+        )
+        read = self.read(pattern.predicate)
+        self.partitions = NO_PARTITIONS
+        if not (self.stops or any(state.strict for state in self.states)):
+            self.partitions = partitions_of(
+                pattern, read, self.absent, plain=self.plain, instant=self.instant
+            )
+        answered = self.partitions.answered
+        self.conjuncts = [one for one in read if one not in answered]
+        self._tests = self.read(pattern.tests)
+        self.tested = bool(self._tests)
+
+    @cached_property
+    def first(self) -> list[Condition]:
+        """The conditions on the first row of each component."""
+        return self._by_component(self.conjuncts, True)
+
+    @cached_property
+    def more(self) -> list[Condition]:
+        """The conditions on later rows of each component."""
+        return self._by_component(self.conjuncts, False)
+
+    @cached_property
+    def first_tests(self) -> list[Condition]:
+        """The tests of the first row of each component."""
+        return self._by_component(self._tests, True)
+
+    @cached_property
+    def more_tests(self) -> list[Condition]:
+        """The tests of later rows of each component."""
+        return self._by_component(self._tests, False)
+
+    @cached_property
+    def accept(self) -> Condition:
+        """The conditions on whole runs."""
+        return self.on_whole(one for one in (*self.conjuncts, *self._tests) if self._whole(one))
+
+    @cached_property
+    def all_conditions(self) -> Condition:
+        """All conditions, on a whole match."""
+        return self.on_whole(self.conjuncts)
+
+    @cached_property
+    def constant_conditions(self) -> Condition:
+        """The conditions that read constants, on a whole match."""
+        return self.on_whole(one for one in self.conjuncts if one.has_constants)
+
+    @cached_property
+    def values(self) -> Callable[[Cells], tuple[Any, ...]]:
+        """The function from cells to the values of a result."""
         sources = [self._value(part) for part in self.parts[: self.outputs]]
         text = "".join(f"{one}, " for one in sources)
-        self.values = function_of(f"def made(m):\n    return ({text})", _NAMES)
+        made: Callable[[Cells], tuple[Any, ...]] = function_of(
+            f"def made(m):\n    return ({text})", _NAMES
+        )
+        return made
 
     # -- cells -----------------------------------------------------------------------------
 
@@ -123,27 +159,28 @@ class MatchShape:
 
     # -- when conditions are tested --------------------------------------------------------
 
-    def _read(self, predicate: Expression) -> list[_Conjunct]:
+    def read(self, predicate: Expression) -> list[Conjunct]:
+        """Return the conditions of a predicate."""
         return [
-            _Conjunct(node, tuple(parts_in(node, self.parts))) for node in conjuncts_of(predicate)
+            Conjunct(node, tuple(parts_in(node, self.parts))) for node in conjuncts_of(predicate)
         ]
 
-    def _by_component(self, read: Sequence[_Conjunct]) -> tuple[list[Condition], list[Condition]]:
-        """Return the conditions on the first row of each component, and on later ones."""
-        first, more = (
-            [
-                self._condition(self._tested(read, place, begins), place)
-                for place in range(len(self.components))
-            ]
-            for begins in (True, False)
-        )
-        return first, more
+    def _by_component(self, read: Sequence[Conjunct], begins: bool) -> list[Condition]:
+        """Return the conditions on a row of each component."""
+        return [
+            self._condition(self._tested(read, place, begins), place)
+            for place in range(len(self.components))
+        ]
 
-    def _aside(self, one: _Conjunct) -> int | None:
+    def on_whole(self, read: Iterable[Conjunct]) -> Condition:
+        """Return conditions that are tested on a whole match."""
+        return self._condition([(None, one) for one in read], None)
+
+    def _aside(self, one: Conjunct) -> int | None:
         """Return the component of a condition that does not occur itself, None if all do."""
         return next((c for c in one.components if c in self.absent or c in self.stops), None)
 
-    def _whole(self, one: _Conjunct) -> bool:
+    def _whole(self, one: Conjunct) -> bool:
         """Return True if a condition reads the whole of the last run that it reads."""
         if self._aside(one) is not None:
             return False
@@ -154,10 +191,10 @@ class MatchShape:
         )
 
     def _tested(
-        self, read: Iterable[_Conjunct], place: int, begins: bool
-    ) -> list[tuple[str | None, _Conjunct]]:
+        self, read: Iterable[Conjunct], place: int, begins: bool
+    ) -> list[tuple[str | None, Conjunct]]:
         """Return the conditions that are tested with a row of a component, and when."""
-        found: list[tuple[str | None, _Conjunct]] = []
+        found: list[tuple[str | None, Conjunct]] = []
         for one in read:
             aside = self._aside(one)
             if aside is not None:
@@ -185,24 +222,29 @@ class MatchShape:
         return f"(m[{other}] is not None and m[{other}][{COUNT}] > {own})"
 
     def _condition(
-        self, conditions: Sequence[tuple[str | None, _Conjunct]], current: int | None
+        self, conditions: Sequence[tuple[str | None, Conjunct]], current: int | None
     ) -> Condition:
         """Return the tests of a conjunction, those first that read few constants."""
         tests = [self._test(when, one, current) for when, one in conditions]
         return tuple(sorted(tests, key=lambda test: len(test.reads)))
 
-    def _test(self, when: str | None, one: _Conjunct, current: int | None) -> ConstantTest:
+    def writer(self, source: Callable[[Part], str]) -> Writer:
+        """Return a writer of conditions, given how parts are read."""
+        parts = self.parts
+        made = Writer(
+            self.functions,
+            False,
+            lambda slot: f"k[{slot}]",
+            lambda column: source(parts[column.index]),
+        )
+        made.names |= _NAMES
+        return made
+
+    def _test(self, when: str | None, one: Conjunct, current: int | None) -> ConstantTest:
         """Return a condition as a function that never raises: an atom that fails is false."""
 
         def writer() -> Writer:
-            made = Writer(
-                self.functions,
-                False,
-                lambda slot: f"k[{slot}]",
-                lambda column: self._source(self.parts[column.index], current),
-            )
-            made.names |= _NAMES
-            return made
+            return self.writer(lambda part: self._source(part, current))
 
         written = writer()
         text = written.condition(one.node)

@@ -6,7 +6,7 @@ runs and rows of absences are kept.
 
 Queries whose patterns differ in constants and windows share an m-op: a run has a set of queries,
 and is split where an event disables a move for some of them only.  The slots of a row name the
-selections of its channel that hold, as in `operators.sase.scan`.
+selections of its channel that hold.
 
 With partitions, where all components agree in some attributes, a row meets the runs of its own.
 """
@@ -19,13 +19,14 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from cep_core.algebra.text import counted
 from cep_core.dataflow.channels import Members, slots_of
-from cep_core.dataflow.mop import Number, Operator, Saved, Wanted
+from cep_core.dataflow.mop import MOp, Number, Operator, Saved, Wanted
+from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
 from cep_core.operators.pattern.conditions import Matching, MatchShape
 from cep_core.operators.pattern.policies import Policies
 from cep_core.operators.pattern.run import Gap, Place, Run, place_of
+from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.operators.query_masks import members_in, shared_channels
-from cep_core.operators.sase.scan import KeyOf, key_function
 from cep_core.operators.shared_runs import SharedRuns
 
 Happened: TypeAlias = dict[int, tuple[Row, int]]  # by input: a row, and the queries that read it
@@ -50,15 +51,15 @@ class PatternMatchMOp(SharedRuns):
         self._states = shape.states
         self._inputs = [component.input for component in shape.components]
         self._policies = Policies(shape.pattern.policy, shape.pattern.target)
-        self._keys = _keys(shape)
+        keys = {c: key_function(columns) for c, columns in shape.partitions.keys.items()}
+        occurring = [c for c in range(len(self._inputs)) if c not in (*shape.absent, *shape.stops)]
+        self._keys = {self._inputs[c]: keys[c] for c in occurring} if keys else None  # of inputs
+        self._absent_keys = {c: keys.get(c) for c in shape.absent}
         self._runs: dict[Any, list[Run]] = {}  # by partition
         self._waiting: dict[int, list[Waiting]] = {}  # by deadline
-        self._absent: dict[int, list[tuple[Row, int]]] = {one: [] for one in shape.absent}
+        # by component and partition, in which None has what is in none
+        self._absent: dict[int, dict[Any, list[tuple[Row, int]]]] = {c: {} for c in shape.absent}
         self._rows: list[tuple[int, Row, int]] = []
-        # within an epoch more than one event may be taken
-        self._instant = shape.pattern.simultaneous or any(
-            look.among for state in shape.states for look in state.looks
-        )
 
     # -- the plan --------------------------------------------------------------------------
 
@@ -66,14 +67,12 @@ class PatternMatchMOp(SharedRuns):
         bit = 1 << slot
         self._policies.closed.pop(slot, None)
         self._drop(lambda run: run.mask & ~bit, bit)
-        self._absent = {
-            component: [(row, mask & ~bit) for row, mask in rows if mask & ~bit]
-            for component, rows in self._absent.items()
-        }
+        self._keep_of_absent(lambda row, mask: mask & ~bit)
 
     def instances(self) -> int:
         waiting = sum(map(len, self._waiting.values()))
-        return sum(map(len, self._runs.values())) + waiting + sum(map(len, self._absent.values()))
+        absent = sum(len(rows) for found in self._absent.values() for rows in found.values())
+        return sum(map(len, self._runs.values())) + waiting + absent
 
     def entries(self) -> int:
         return len(self._runs) if self._keys else 0
@@ -84,18 +83,13 @@ class PatternMatchMOp(SharedRuns):
         said = f"runs of an automaton of {states}"
         if self._keys:
             said += ", partitioned"
-        if len(self.operators) > 1:
-            constants = counted(len(self._queries.constants.queries), "way", "ways")
-            said += f"; one run for {len(self.operators)} queries, tested {constants}"
-        return said
+        return said + self._shared()
 
     # -- snapshots -------------------------------------------------------------------------
 
     def dump(self, number: Number) -> Saved:
-        by_slot = {operator.slot: number(operator) for operator in self.operators}
-
         def owners(mask: int) -> list[int]:
-            return [by_slot[slot] for slot in slots_of(mask)] if mask else []
+            return self._numbers(mask, number)
 
         kept: Saved = []
         for runs in self._runs.values():
@@ -107,15 +101,14 @@ class PatternMatchMOp(SharedRuns):
                 kept.append([(deadline, *_flat(run), flat), owners(run.mask), base + run.state])
         base += base
         for slot, until in self._policies.closed.items():
-            kept.append([(until,), [by_slot[slot]], base])
-        for component, rows in self._absent.items():
-            kept += [[row, owners(mask), base + 1 + component] for row, mask in rows]
+            kept.append([(until,), owners(1 << slot), base])
+        for component, found in self._absent.items():
+            for rows in found.values():
+                kept += [[row, owners(mask), base + 1 + component] for row, mask in rows]
         return kept
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
-        mask = 0
-        for operator in operators:
-            mask |= 1 << operator.slot
+        mask = self._mask_of(operators)
         size = len(self._states)
         if side < size:
             run = self._loaded(row, mask, side)
@@ -195,7 +188,7 @@ class PatternMatchMOp(SharedRuns):
                 self._meet_all(now, key, parts, made)
         for event in events:
             self._start(event, made)
-        if self._instant:
+        if self._shape.instant:
             fresh = list(made.values())
             while fresh:
                 further: dict[Hashable, Run] = {}
@@ -210,7 +203,7 @@ class PatternMatchMOp(SharedRuns):
         assert self._keys is not None
         found: dict[Any, Happened] = {}
         for input, one in event.items():
-            key_of = self._keys[input]
+            key_of = self._keys.get(input)
             key = None if key_of is None else key_of(one[0])
             if key is not None:
                 found.setdefault(key, {})[input] = one
@@ -319,7 +312,7 @@ class PatternMatchMOp(SharedRuns):
             ):
                 return 0
             mask = self._queries.within(mask, row[1] - run.first_end)
-            if self._instant and mask:
+            if self._shape.instant and mask:
                 place = place_of(row)
                 for component, one in run.taken:
                     other = place_of(one)
@@ -376,13 +369,9 @@ class PatternMatchMOp(SharedRuns):
         """Keep a run that may go on."""
         if not self._states[run.state].moves or not run.mask:
             return
-        key = None
-        if self._keys is not None:
-            component, row = run.taken[0]
-            key_of = self._keys[self._inputs[component]]
-            key = None if key_of is None else key_of(row)
-            if key is None:
-                return
+        key = self._key(run)
+        if key is None and self._keys is not None:
+            return
         self._runs.setdefault(key, []).append(run)
         self._arm(run.end, self._queries.longest)
 
@@ -414,10 +403,7 @@ class PatternMatchMOp(SharedRuns):
         self._drop(lambda run: run.mask if run.first_end > oldest else 0, -1)
         if self._shape.spanning:  # looked at when the window is over, from before its begin
             oldest -= self._queries.longest
-        self._absent = {
-            component: [one for one in rows if one[0][1] > oldest]
-            for component, rows in self._absent.items()
-        }
+        self._keep_of_absent(lambda row, mask: mask if row[1] > oldest else 0)
         if self._runs or any(self._absent.values()):
             self._arm(watermark, self._queries.longest)
 
@@ -520,12 +506,34 @@ class PatternMatchMOp(SharedRuns):
     # -- what may be absent ----------------------------------------------------------------
 
     def _keep_absent(self, component: int, row: Row, mask: int) -> None:
-        self._absent[component].append((row, mask))
+        key_of, key = self._absent_keys[component], None
+        if key_of is not None:
+            key = key_of(row)
+            if key is None:
+                return
+        self._absent[component].setdefault(key, []).append((row, mask))
         self._arm(row[1], self._queries.longest)
+
+    def _keep_of_absent(self, left: Callable[[Row, int], int]) -> None:
+        """Keep what may be absent for the queries for which it is left."""
+        for component, found in self._absent.items():
+            kept = {
+                key: [(row, more) for row, mask in rows if (more := left(row, mask))]
+                for key, rows in found.items()
+            }
+            self._absent[component] = {key: rows for key, rows in kept.items() if rows}
+
+    def _key(self, run: Run) -> Any:
+        """Return the partition of a run."""
+        if self._keys is None:
+            return None
+        component, row = run.taken[0]
+        return self._keys[self._inputs[component]](row)
 
     def _happened(self, run: Run, gap: Gap, mask: int, now: int) -> int:
         """Return the queries for which an event in a gap is what may not be there."""
-        rows = self._absent[gap.component]
+        key = None if self._absent_keys[gap.component] is None else self._key(run)
+        rows = self._absent[gap.component].get(key, ())
         condition = self._shape.first[gap.component]
         newest = now if gap.before is None else gap.before - 1
         oldest = run.end - self._queries.longest if gap.after is None else gap.after
@@ -565,25 +573,16 @@ class PatternMatchMOp(SharedRuns):
         )
 
 
+def matching_for(wanted: Wanted, number: int) -> MOp:
+    """Return the m-op for a pattern."""
+    plain = cast(Matching, wanted.definition).shape.plain
+    return (ActiveStacks if plain else PatternMatchMOp)(wanted, number)
+
+
 def sharing_key(wanted: Wanted) -> Hashable:
     """Return the key of patterns that one m-op computes."""
     shape = cast(Matching, wanted.definition).shape
     return (shape, shared_channels(wanted), wanted.lane, wanted.since)
-
-
-def _keys(shape: MatchShape) -> list[KeyOf | None] | None:
-    """Return the keys of the inputs' partitions; None: runs are not in partitions."""
-    occurring = {
-        component.input
-        for place, component in enumerate(shape.components)
-        if place not in (*shape.absent, *shape.stops)
-    }
-    known = [
-        None if columns is None else key_function(columns) for columns in shape.pattern.partition
-    ]
-    apart = all(known[input] is not None for input in occurring)
-    strict = any(state.strict for state in shape.states)
-    return None if strict or shape.stops or not apart else list(known)
 
 
 def _identity(run: Run) -> Hashable:

@@ -124,14 +124,14 @@ EVENT SEQ(!A a, !B b) WITHIN 5
       EVENT SEQ(!A a, !B b) WITHIN 5
                    ^
 EVENT SEQ(A a, !B b)
-    line 1, column 19: what is negated at the start or end of a sequence needs a window
+    line 1, column 7: what is negated at the start or end of a pattern needs a window
       EVENT SEQ(A a, !B b)
-                        ^
+            ^^^
       hint: add WITHIN and a duration
 EVENT SEQ(!B b, A a)
-    line 1, column 14: what is negated at the start or end of a sequence needs a window
+    line 1, column 7: what is negated at the start or end of a pattern needs a window
       EVENT SEQ(!B b, A a)
-                   ^
+            ^^^
       hint: add WITHIN and a duration
 EVENT SEQ(A a, !B+ b[], C c)
     line 1, column 16: what is negated occurs not even once, so + says nothing
@@ -198,7 +198,7 @@ EVENT SEQ(A a, B b) WHERE $1.id = 1
                                 ^^^^^
       hint: write the variable before the attribute, such as x.id
 EVENT SEQ(A a, B b) WHERE DUR < 5
-    line 1, column 27: DUR has no meaning in a sequence
+    line 1, column 27: DUR has no meaning in a pattern
       EVENT SEQ(A a, B b) WHERE DUR < 5
                                 ^^^^^^^
       hint: WITHIN bounds its duration
@@ -278,10 +278,10 @@ EVENT SEQ(A a, B+ b[], !C c) WHERE b[i].id = c.w WITHIN 5
                                          ^^^^^^^^^^^^^
       hint: write b[1], b[last] or an aggregate
 EVENT SEQ(A a, !B b, !C c, A d) WHERE b.id = c.w WITHIN 5
-    line 1, column 39: a condition reads b and c, which are negated both
+    line 1, column 39: a condition reads b and c, which do not occur
       EVENT SEQ(A a, !B b, !C c, A d) WHERE b.id = c.w WITHIN 5
                                             ^^^^^^^^^^
-      hint: each negated component has conditions of its own
+      hint: each of them has conditions of its own
 EVENT SEQ(A a, !B b, A d) RETURN b.id
     line 1, column 34: b is negated, so a result has no event of it
       EVENT SEQ(A a, !B b, A d) RETURN b.id

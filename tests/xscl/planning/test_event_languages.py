@@ -123,7 +123,7 @@ def test_each_language_shares_the_plan_and_shows_a_run_as_a_list() -> None:
         assert texts["sequence"] == (
             "<result><a_k>a</a_k><a_v>1</a_v><b_k>a</b_k><b_v>4</b_v></result>"
         )
-        assert "sequence_scan" in engine.explain("sequence")
+        assert "pattern_match" in engine.explain("sequence")
         assert "record#1.0, record#1.1" in engine.explain("next")
 
 

@@ -1,0 +1,117 @@
+"""Sequence construction (SC): from the row that completes a sequence back through the stacks.
+
+The depth-first search over the stacks' virtual edges is written as nested loops, one for each
+component, and compiled once for each pattern (Wu, Diao and Rizvi 2006, sections 4.1 to 4.3).  The
+predecessors of a row are the rows of the stack before it up to its RIP; a window excludes those
+that are too old.  A condition is tested as soon as the rows that it reads are bound (*dynamic
+filtering*).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+from cep_core.algebra import Part
+from cep_core.dataflow.code import function_of
+from cep_core.events import VALUES, Row
+from cep_core.operators.pattern.conditions import MatchShape
+from cep_core.operators.pattern.partitions import Conjunct
+
+END_OF = itemgetter(1)
+Search: TypeAlias = Callable[..., list[Any]]
+_NESTED = 16  # loops of one function, which a nested one goes on: Python nests 20 blocks at most
+
+
+@lru_cache(256)  # of m-ops of one shape, and of rows for which a condition fails
+def search_of(shape: MatchShape, conjuncts: tuple[Conjunct, ...], alike: bool) -> Search:
+    """Compile the search for the sequences that satisfy some conditions.
+
+    In the function ``d`` is the row that completes, ``w`` the queries that select it, ``n`` how
+    many rows of the stack before it may stand before it, ``p`` the stacks, ``k`` the constants,
+    ``oldest`` the end of the window (excluded).  If all queries are ``alike`` it returns rows,
+    otherwise pairs of the queries that select all rows of a sequence, and these rows.
+    """
+    last = len(shape.components) - 1
+    writer = shape.writer(_source)
+    names: dict[str, Any] = {"first_after": first_after}
+    tests: list[str] = []
+    for level in range(last + 1):
+        chosen = [one for one in conjuncts if min(one.components, default=last) == level]
+        tests.append(" and ".join([writer.condition(one.node) for one in chosen]))
+    cells = "".join(f"e{c}, " for c in range(last + 1))
+    values = "".join(f"{_source(part)}, " for part in shape.parts[: shape.outputs])
+    row = f"(e0[0], d[1], {_first_arrival(last)}, {values})"
+    made = row if alike else f"(w0, ({cells}))"
+    lines = ["def made(d, n, p, k, oldest, w):", f"    e{last}, w{last} = d, w", "    found = []"]
+    if tests[last]:
+        lines += [f"    if not ({tests[last]}):", "        return found"]
+    if not last:
+        lines.append(f"    found.append({made})")
+    for level in range(last):
+        lines += [f"    s{level} = p[{level}]", f"    rows{level} = s{level}.rows"]
+        lines += [f"    from{level} = first_after(rows{level}, oldest)"]
+    until, indent = "n", "    "
+    calls: list[str] = []
+    for level in range(last - 1, 0, -1):
+        if not (last - level) % _NESTED:
+            lines += [f"{indent}def from{level}_on():", f"{indent}    nonlocal found"]
+            calls.append(f"{indent}from{level}_on()")
+            indent += "    "
+        here = f"[from{level}:{until}]"
+        items, lists = f"e{level}, r{level}", f"rows{level}{here}, s{level}.rips{here}"
+        test = tests[level]
+        if not alike:
+            items, lists = f"{items}, q{level}", f"{lists}, s{level}.masks{here}"
+            test = f"(w{level} := w{level + 1} & q{level})" + (f" and {test}" if test else "")
+        lines.append(f"{indent}for {items} in zip({lists}):")
+        indent += "    "
+        if test:
+            lines += [f"{indent}if not ({test}):", f"{indent}    continue"]
+        until = f"max(r{level} - s{level - 1}.gone, 0)"
+    if last:
+        here = f"[from0:{until}]"
+        items, lists, test = "e0", f"rows0{here}", tests[0]
+        if not alike:
+            items, lists = "e0, q0", f"zip(rows0{here}, s0.masks{here})"
+            test = "(w0 := w1 & q0)" + (f" and {test}" if test else "")
+        lines.append(f"{indent}found += [{made} for {items} in {lists}{' if ' * bool(test)}{test}]")
+    search: Search = function_of(
+        "\n".join([*lines, *reversed(calls), "    return found"]), names | writer.names
+    )
+    return search
+
+
+def first_after(rows: list[Row], oldest: int) -> int:
+    """Return the index of the first row that ends after `oldest`; rows are sorted by their end."""
+    if not rows or rows[0][1] > oldest:
+        return 0
+    return bisect_right(rows, oldest, key=END_OF)
+
+
+def _source(part: Part) -> str:
+    """Return source code that reads a part (attribute or time) of a component's row."""
+    match part.role:
+        case "start":
+            return f"e{part.component}[0]"
+        case "first_end" | "end":
+            return f"e{part.component}[1]"
+        case _:
+            assert part.index is not None
+            return f"e{part.component}[{part.index + VALUES}]"
+
+
+def _first_arrival(last: int) -> str:
+    """Return source code of the least arrival of the rows of a sequence.
+
+    The code compares the first, which is the least in most sequences, before it calls `min`: the
+    comparisons are faster than the call.
+    """
+    first, *others = [f"e{component}[2]" for component in range(last + 1)]
+    if not others:
+        return first
+    least = " and ".join(f"{first} <= {one}" for one in others)
+    return f"({first} if {least} else min({first}, {', '.join(others)}))"

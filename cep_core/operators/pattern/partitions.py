@@ -1,0 +1,162 @@
+"""Partitions of a pattern: the attributes in which the events of each match agree.
+
+An *equivalence test* asks for equal values of one attribute of every component (Wu, Diao and Rizvi
+2006, section 2.2.1), whether it is written [id] or as a chain of equalities.  It says to which
+partition an event belongs; the conditions that it answers are then tested no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, assert_never
+
+from cep_core.algebra import Part, PatternMatch
+from cep_core.algebra.expressions import Column, Compare, Expression, Parameter, walk
+from cep_core.algebra.pattern_tree import Absent, Chain, Choice, Loop, One, Tree, Unordered
+
+Keys: TypeAlias = Mapping[int, tuple[int, ...]]  # the columns of components, all equally many
+
+
+class Conjunct(NamedTuple):
+    """A condition that has to hold, and the parts that it reads."""
+
+    node: Expression
+    parts: tuple[Part, ...]
+
+    @property
+    def components(self) -> set[int]:
+        """The components that it reads."""
+        return {part.component for part in self.parts}
+
+    @property
+    def has_constants(self) -> bool:
+        """True if it reads constants of a query."""
+        return any(isinstance(one, Parameter) for one in walk(self.node))
+
+
+class Partitions(NamedTuple):
+    """The columns by which events are in partitions, and the conditions that these answer.
+
+    Events of a component without columns meet the matches of all partitions.
+    """
+
+    keys: Keys
+    answered: frozenset[Conjunct]
+
+
+NO_PARTITIONS = Partitions({}, frozenset())
+
+
+def partitions_of(
+    pattern: PatternMatch,
+    conjuncts: Sequence[Conjunct],
+    aside: Collection[int],
+    *,
+    plain: bool,
+    instant: bool,
+) -> Partitions:
+    """Return the partitions of a pattern; ``aside`` are the components that do not occur.
+
+    An ``instant`` pattern takes several events of one epoch, whatever their partition.
+    """
+    equalities = [one for one in conjuncts if _is_equality(one)]
+    occurring = [place for place in range(len(pattern.components)) if place not in aside]
+    certain = _certain(pattern.tree)
+    declared = {c: pattern.partition[pattern.components[c].input] for c in occurring}
+    keys = {c: columns for c, columns in declared.items() if columns}
+    if len(keys) < len(occurring):
+        if certain != set(occurring):
+            return NO_PARTITIONS
+        keys = _tested(equalities, occurring, plain)
+    sizes = {len(columns) for columns in keys.values()}
+    if len(occurring) < 2 and not any(one.repeated for one in pattern.components):
+        return NO_PARTITIONS  # nothing follows, so nothing need be of one partition
+    if not keys or len(sizes) != 1:
+        return NO_PARTITIONS
+    places: dict[tuple[int, int | None], int] = {
+        (component, column): place
+        for component, columns in keys.items()
+        if component in certain
+        for place, column in enumerate(columns)
+    }
+    found = [(one, [places.get((p.component, p.index)) for p in one.parts]) for one in equalities]
+    answered = [] if instant else [one for one, at in found if _is_answered(one, at)]
+    for component in aside:
+        columns: dict[int, int] = {}
+        tests: list[Conjunct] = []
+        for one, at in found:
+            place = next((place for place in at if place is not None), None)
+            own = [part.index for part in one.parts if part.component == component]
+            if place is not None and len(own) == 1 and own[0] is not None and place not in columns:
+                columns[place] = own[0]
+                tests.append(one)
+        if len(columns) in sizes:
+            keys[component] = tuple([columns[place] for place in range(len(columns))])
+            answered += tests
+    return Partitions(keys, frozenset(answered))
+
+
+def _is_answered(conjunct: Conjunct, places: Sequence[int | None]) -> bool:
+    """Return True if partitions say that two components are equal.
+
+    They do not say that the first event of a run has the attribute: it may be a match alone.
+    """
+    return None not in places and len(set(places)) == 1 and len(conjunct.components) == 2
+
+
+def _tested(
+    equalities: Iterable[Conjunct], occurring: Sequence[int], plain: bool
+) -> dict[int, tuple[int, ...]]:
+    """Return the columns of the equivalence tests over all components.
+
+    Where events between matter, each component has to be equal to an earlier one: an event that
+    later ones would refuse ends a step with next or nearest.
+    """
+    first, *others = occurring
+    ways = [way for one in equalities for way in (one.parts, one.parts[::-1])]
+    tests: list[dict[int, int]] = []
+    for column in dict.fromkeys(one.index for one, _ in ways if one.component == first):
+        known = {first: column or 0}
+        for _ in others:
+            for one, other in ways:
+                grows = known.get(one.component) == one.index and other.component not in known
+                if grows and other.role != "first" and (plain or one.component < other.component):
+                    known[other.component] = other.index or 0
+        if len(known) == len(occurring):
+            tests.append(known)
+    return {one: tuple([test[one] for test in tests]) for one in occurring} if tests else {}
+
+
+def _certain(tree: Tree) -> set[int]:
+    """Return the components of which each match has an event."""
+    match tree:
+        case One(component):
+            return {component}
+        case Chain(parts):
+            return set().union(*map(_certain, parts))
+        case Unordered(components):
+            return set(components)
+        case Loop(inner, least):
+            return _certain(inner) if least else set()
+        case Choice() | Absent():
+            return set()
+        case _:
+            assert_never(tree)
+
+
+def _is_equality(conjunct: Conjunct) -> bool:
+    """Return True if a condition requires equal attributes of rows, for each row of a run.
+
+    Between two runs it is one of the rows in one round of their group.
+    """
+    match conjunct.node:
+        case Compare("=", Column(), Column()):
+            one, other = conjunct.parts
+            roles = {one.role, other.role}
+            if one.component == other.component:
+                return roles == {"current", "first"} and one.index == other.index
+            several = one.role == other.role == "current"
+            plain = roles <= {"value", "current", "first"} and not (one.offset or other.offset)
+            return plain and not several
+        case _:
+            return False

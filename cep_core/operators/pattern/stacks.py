@@ -1,0 +1,235 @@
+"""Active instance stacks: plain sequences by sequence scan with AIS and joint partitions (SS).
+
+Each component has a stack of the rows that may be part of a sequence, in order of time.  A row
+stores its RIP, the height of the stack before it (Wu, Diao and Rizvi 2006, section 4.1).  With an
+equivalence test there are such stacks for each value of its attribute; a row is dropped when the
+stack before it is empty in its partition (PAIS, section 4.2.1).  It is also dropped when that stack
+begins no sequence that is young enough (windows in SS, section 4.3): each row stores the latest
+begin of a sequence that ends with it.
+
+Queries of one shape share the stacks: a row has the mask of those that select it, and a sequence
+belongs to the queries of all its rows.
+
+Differs from section 4.2.2: several equivalence tests are jointly one key.  The paper fears that
+partitions would be too many; in a hash table there are only those with rows, fewer than rows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
+
+from cep_core.algebra.text import counted
+from cep_core.dataflow.channels import Members
+from cep_core.dataflow.code import ATOM_ERRORS
+from cep_core.dataflow.mop import Number, Operator, Saved, Wanted
+from cep_core.dataflow.predicates import key_function
+from cep_core.events import Row
+from cep_core.operators.pattern.conditions import Cells, Condition, Matching
+from cep_core.operators.pattern.construction import END_OF, search_of
+from cep_core.operators.query_masks import members_in
+from cep_core.operators.shared_runs import SharedRuns
+
+
+class Stack:
+    """Rows of a component in order of time, each with its RIP and the queries that select it.
+
+    A RIP counts the rows that were ever pushed on the stack before it; ``gone`` of them have been
+    pruned.  ``starts`` has for each row the latest begin of a sequence that ends with it or below.
+    """
+
+    __slots__ = ("gone", "masks", "rips", "rows", "starts")
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.rips: list[int] = []
+        self.starts: list[int] = []
+        self.masks: list[int] = []
+        self.gone = 0
+
+    def push(self, row: Row, rip: int, start: int, mask: int) -> None:
+        """Push a row."""
+        starts = self.starts
+        self.rows.append(row)
+        self.rips.append(rip)
+        self.masks.append(mask)
+        starts.append(start if not starts or starts[-1] < start else starts[-1])
+
+    def before(self, row: Row) -> int:
+        """Count the rows that end before a row begins."""
+        rows = self.rows
+        if not rows or rows[-1][1] < row[0]:
+            return len(rows)
+        return bisect_left(rows, row[0], key=END_OF)
+
+    def prune(self, oldest: int) -> None:
+        """Drop the rows without a beginning after a time."""
+        dead = bisect_right(self.starts, oldest)
+        if dead:
+            del self.rows[:dead], self.rips[:dead], self.starts[:dead], self.masks[:dead]
+            self.gone += dead
+
+
+class ActiveStacks(SharedRuns):
+    """Sequences of one shape by active instance stacks, partitioned by the equivalence tests."""
+
+    kind = "pattern_match"
+
+    def __init__(self, first: Wanted, number: int) -> None:
+        super().__init__(first, number)
+        self._shape = cast(Matching, first.definition).shape
+        self._inputs = [component.input for component in self._shape.components]
+        self._last = len(self._inputs) - 1
+        keys = self._shape.partitions.keys
+        self._keys = [key_function(keys[c]) if keys else None for c in range(self._last + 1)]
+        self._partitions: dict[Any, list[Stack]] = {}
+        self._alike: bool | None = None  # whether all queries want the same sequences
+
+    # -- the plan --------------------------------------------------------------------------
+
+    def add(self, wanted: Wanted) -> Operator:
+        operator = super().add(wanted)
+        self._choose()
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        super().remove(operator)
+        self._choose()
+
+    def _choose(self) -> None:
+        """Choose what the search tests: constants only if all queries have the same."""
+        alike, shape = self._queries.are_alike, self._shape
+        if alike is not self._alike:
+            self._alike = alike
+            found = [one for one in shape.conjuncts if alike or not one.has_constants]
+            self._search = search_of(shape, tuple(found), alike)
+
+    def _forget_query(self, slot: int) -> None:
+        kept = list(self._kept())
+        self._partitions.clear()
+        for component, row, mask in kept:
+            if mask & ~(1 << slot):
+                self.push_row(component, row, mask & ~(1 << slot), False)
+
+    def instances(self) -> int:
+        return sum(1 for _ in self._kept())
+
+    def entries(self) -> int:
+        return len(self._partitions) if self._shape.partitions.keys else 0
+
+    def indexes(self) -> str:
+        """Describe how sequences are found, and what they share."""
+        said = "active instance stacks"
+        if keys := self._shape.partitions.keys:
+            tests = counted(len(keys[0]), "equivalence test", "equivalence tests")
+            said += f", partitioned by {tests}"
+        return said + self._shared()
+
+    def _kept(self) -> Iterator[tuple[int, Row, int]]:
+        """Yield the rows that are kept: component, row, queries; lower ones first, by time."""
+        for component in range(self._last):
+            for stacks in self._partitions.values():
+                stack = stacks[component]
+                for row, mask in zip(stack.rows, stack.masks, strict=True):
+                    yield component, row, mask
+
+    def dump(self, number: Number) -> Saved:
+        return [
+            [row, self._numbers(mask, number), component] for component, row, mask in self._kept()
+        ]
+
+    def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
+        self.push_row(side, row, self._mask_of(operators), False)
+
+    def evict(self, watermark: int) -> None:
+        super().evict(watermark)
+        oldest = watermark - self._queries.longest
+        for key, stacks in list(self._partitions.items()):
+            for stack in stacks:
+                stack.prune(oldest)
+            if not any(stack.rows for stack in stacks):
+                del self._partitions[key]
+        if self._partitions:
+            self._arm(watermark, self._queries.longest)
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def _receiver(self, input: int) -> Callable[[Row, Members], None]:
+        """Return the receiver of an input's rows."""
+        components = [place for place, one in enumerate(self._inputs) if one == input]
+        reading, since = self._queries.reading, self._since
+
+        def receive(row: Row, members: Members) -> None:
+            if row[2] >= since:
+                mask = reading(input, members)
+                for component in components:
+                    self.push_row(component, row, mask, True)
+
+        return receive
+
+    def push_row(self, component: int, row: Row, mask: int, new: bool) -> None:
+        """Push a row on its stack, or complete sequences with it."""
+        key_of, key = self._keys[component], None
+        if key_of is not None:
+            key = key_of(row)
+            if key is None:
+                return
+        stacks = self._partitions.get(key)
+        end, window = row[1], self._queries.longest
+        if component == 0:
+            if not self._last:
+                self._complete(row, 0, (), mask)
+                return
+            if stacks is None:
+                stacks = self._partitions[key] = [Stack() for _ in range(self._last)]
+                self._arm(end, window)
+            rip, start = 0, end
+        else:
+            if stacks is None:
+                return
+            under = stacks[component - 1]
+            before = under.before(row)
+            if not before:
+                return
+            start = under.starts[before - 1]
+            if new and end - start >= window:
+                return
+            if component == self._last:
+                self._complete(row, before, stacks, mask)
+                return
+            rip = before + under.gone
+        stack = stacks[component]
+        starts, oldest = stack.starts, end - window
+        if starts and starts[len(starts) >> 1] <= oldest:  # half of the stack is too old
+            stack.prune(oldest)
+        stack.push(row, rip, start, mask)
+
+    def _complete(self, row: Row, before: int, stacks: Sequence[Stack], mask: int) -> None:
+        """Find the sequences that a row completes, and emit them."""
+        constants, oldest = self._queries.constants.only, row[1] - self._queries.longest
+        try:
+            found = self._search(row, before, stacks, constants, oldest, mask)
+        except ATOM_ERRORS:  # a condition that fails is false: all of them are tested with care
+            every = search_of(self._shape, (), False)
+            found = every(row, before, stacks, constants, oldest, mask)
+            self._deliver(found, self._shape.all_conditions)
+            return
+        if not found:
+            return
+        if self._alike:
+            self._output.emit_all(found, members_in(mask))
+        else:
+            self._deliver(found, self._shape.constant_conditions)
+
+    def _deliver(self, found: Sequence[tuple[int, Cells]], conditions: Condition) -> None:
+        """Emit sequences for the queries whose window holds them and whose conditions they pass."""
+        queries = self._queries
+        for mask, cells in found:
+            begin, end = cells[0], cells[-1][1]
+            mask = queries.within(mask, end - begin[1])
+            mask = queries.constants.holding(conditions, cells, (), mask)
+            if mask:
+                first = min([row[2] for row in cells])
+                row = (begin[0], end, first, *self._shape.values(cells))
+                self._output.emit(row, members_in(mask))

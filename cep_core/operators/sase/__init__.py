@@ -1,1 +1,0 @@
-"""M-ops of sequence scans, as in SASE."""
