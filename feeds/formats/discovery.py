@@ -7,13 +7,11 @@ import re
 from collections.abc import Iterator
 from urllib.parse import urljoin
 
+from feeds.formats.registry import MEDIA_TYPES, claiming
 from feeds.xml.encoding import read_text
 
 _SEARCHED = 1 << 18
 _MOST = 20
-_TYPES = frozenset(
-    {"application/rss+xml", "application/atom+xml", "application/rdf+xml", "application/feed+json"}
-)
 _PERHAPS = "application/json"
 """A type of JSON Feed 1.0, and of what is no feed: such addresses come after all others."""
 
@@ -23,8 +21,13 @@ _TAG = re.compile(r"<(link|base)\s([^<>]{1,2000})>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"([a-z]{1,20})\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s\"'>]+)", re.IGNORECASE)
 
 
+def is_page(body: bytes) -> bool:
+    """Return True for a web page that no format claims; the content type is wrong too often."""
+    return is_html(body) and claiming(body) is None
+
+
 def is_html(body: bytes) -> bool:
-    """Return True if the bytes begin as a web page does; the content type is wrong too often."""
+    """Return True if the bytes begin as a web page does."""
     head = body[:2000]
     if not head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<"):
         return False
@@ -45,7 +48,7 @@ def discover(body: bytes, url: str) -> tuple[str, ...]:
             media = attributes.get("type", "").partition(";")[0].strip().lower()
             address = _join(base, attributes.get("href", ""))
             if address.lower().startswith(("http://", "https://")):
-                if media in _TYPES:
+                if media in MEDIA_TYPES:
                     found[address] = None
                 elif media == _PERHAPS:
                     perhaps[address] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +11,16 @@ from feeds.errors import MalformedDocument, NotAFeed
 from feeds.formats import entries
 from feeds.formats.entries import Category, Enclosure, FeedChannel, FeedEntry
 from feeds.formats.markup import with_absolute_links
-from feeds.xml.encoding import read_text
+from feeds.xml.encoding import read_text, wide_encoding
 from feeds.xml.xmlparse import DEFAULT
 
+_START = re.compile(r"[\ufeff\s]*\{")
 _VERSION = "https://jsonfeed.org/version/"
+
+
+def claims(body: bytes) -> bool:
+    """Return True if the bytes begin as a JSON object does."""
+    return _START.match(body[:100].decode(wide_encoding(body) or "utf-8", "ignore")) is not None
 
 
 def read(body: bytes, url: str) -> FeedChannel:

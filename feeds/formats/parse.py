@@ -1,7 +1,9 @@
 """From the bytes of a feed to its items.
 
-    bytes ─ mend ─▶ tree ─ rss | atom ─▶ entries ─ items ─▶ items
-          └ jsonfeed | loose (feedparser) ──▶ ┘
+    bytes ─ mend ─▶ tree ─ a format that is XML ─▶ entries ─ items ─▶ items
+          └ a format of its own | loose (feedparser) ─▶ ┘
+
+The formats are declared in `registry`.
 
 `quality` says how much help the feed needed: that of `mend`, or `feedparser`.  An item's
 `channel_url` is the feed's own address as the feed states it, else the address of its site, else
@@ -18,12 +20,13 @@ from urllib.parse import urlsplit, urlunsplit
 from lxml import etree
 
 from feeds.errors import MalformedDocument, NotAFeed
-from feeds.formats import atom, jsonfeed, loose, rss
+from feeds.formats import loose
 from feeds.formats.entries import FeedChannel, split
 from feeds.formats.identity import content_id
 from feeds.formats.items import FeedItem, make_items
 from feeds.formats.mend import allowed, tree_of
-from feeds.xml.encoding import charset_of, wide_encoding
+from feeds.formats.registry import claiming, of_tree
+from feeds.xml.encoding import charset_of
 
 MAX_ITEMS = 10_000
 """Of a longer feed the first items are taken; feeds begin with the newest."""
@@ -32,7 +35,6 @@ _HEADER = ("format", "title", "self_url", "hub", "site_url", "ttl", "skip_hours"
 """The fields of a parsed feed that are those of its channel."""
 
 _LONGEST_URL = 2_000
-_START = re.compile(r"[\ufeff\s]*\{")
 _LOOKS_LIKE_A_FEED = re.compile(rb"<(rss|feed|rdf:RDF|channel)[\s>]", re.IGNORECASE)
 
 
@@ -95,8 +97,8 @@ def parse_feed(
 
 def _read(body: bytes, url: str, charset: str | None, native: bool) -> tuple[FeedChannel, str]:
     """The channel and the quality of the reading."""
-    if _START.match(body[:100].decode(wide_encoding(body) or "utf-8", "ignore")):
-        return _known(jsonfeed.read(body, url)), "strict"
+    if (text := claiming(body)) is not None:
+        return _known(text.read(body, url)), "strict"
     parsed = tree_of(body, charset)
     channel = _of_tree(parsed.root, url, native)
     is_damaged = parsed.quality == "recovered"
@@ -116,7 +118,7 @@ def _of_tree(root: etree._Element, url: str, native: bool) -> FeedChannel | None
     """The channel of a tree; None if it is no feed's, or one in capitals: feedparser reads that."""
     if any(split(str(child.tag))[1] in ("CHANNEL", "ITEM", "ENTRY") for child in root):
         return None
-    return rss.read(root, url, native) or atom.read(root, url, native)
+    return of_tree(root, url, native)
 
 
 def _known(channel: FeedChannel) -> FeedChannel:

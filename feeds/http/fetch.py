@@ -35,7 +35,8 @@ from urllib.parse import unquote
 
 import httpx
 
-from feeds.formats.discovery import discover, is_html
+from feeds.formats.discovery import discover, is_page
+from feeds.formats.registry import MEDIA_TYPES
 from feeds.formats.times import parse_time
 from feeds.http.addresses import FetchTarget, RefusedAddress, Resolve, check, resolve
 from feeds.http.body import ReadAborted, read_body
@@ -48,9 +49,14 @@ REDIRECTS = 5
 UNCONDITIONAL = 48
 """The number of consecutive answers "not modified" that are trusted."""
 
-ACCEPT = (
-    "application/atom+xml, application/rss+xml, application/rdf+xml, application/feed+json, "
-    "application/xml;q=0.9, text/xml;q=0.9, application/json;q=0.8, */*;q=0.1"
+ACCEPT = ", ".join(
+    (
+        *MEDIA_TYPES,
+        "application/xml;q=0.9",
+        "text/xml;q=0.9",
+        "application/json;q=0.8",
+        "*/*;q=0.1",
+    )
 )
 
 
@@ -311,7 +317,7 @@ async def _outcome(
         return Failed("fetch_status", message, wait, answer.status_code, domain=domain)
     body = await read_body(answer, settings.largest)
     content_type = answer.headers.get("content-type")
-    if is_html(body):
+    if is_page(body):
         message = "the answer is a web page, not a feed"
         return Failed("fetch_html", message, status=200, discovered=discover(body, url))
     validated = replace(

@@ -21,8 +21,11 @@ from typing import TypeAlias
 import pytest
 
 from feeds.errors import MalformedDocument
+from feeds.formats import registry
 from feeds.formats.discovery import discover, is_html
+from feeds.formats.entries import FeedChannel, FeedEntry
 from feeds.formats.parse import parse_feed
+from feeds.formats.registry import TextFormat
 from feeds.http.addresses import RESOLVING, FetchTarget, RefusedAddress, check
 from feeds.http.addresses import resolve as system_resolve
 from feeds.http.connection import TRIED
@@ -381,6 +384,29 @@ def test_f6_html_page_tells_its_feeds() -> None:
 )
 def test_what_is_html(body: bytes, html: bool) -> None:
     assert is_html(body) is html
+
+
+def test_a_page_that_a_format_claims_is_fetched_and_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new format is one row: no other place decides which answers are feeds."""
+    page = b"<html><body class='h-feed'><p>one</p></body></html>"
+    assert isinstance(poll(answering(page))[0], Failed)
+    blog = TextFormat(
+        ("text/html",),
+        lambda body: b"h-feed" in body,
+        lambda body, url: FeedChannel("hfeed", entries=(FeedEntry(title="one"),)),
+    )
+    monkeypatch.setattr(registry, "FORMATS", (*registry.FORMATS, blog))
+    body = fetched(poll(answering(page))[0]).body
+    (item,) = parse_feed(body, seen_at=NOW).items
+    assert b"<title>one</title>" in item.canonical
+
+
+def test_all_formats_are_asked_for_and_discovered() -> None:
+    head = poll(answering(FEED))[1].requests[0].decode()
+    for media_type in registry.MEDIA_TYPES:
+        assert media_type in head
+        link = f'<html><link rel="alternate" type="{media_type}" href="/f"></html>'
+        assert discover(link.encode(), "https://example.org/") == ("https://example.org/f",)
 
 
 def test_json_feeds_are_discovered_by_both_their_types() -> None:
