@@ -94,7 +94,8 @@ from feeds.http.schedule import PollPolicy
 from feeds.xml import xmlparse
 from templates.model.result_bound import RESULTS
 from tests.reliability import all_tests
-from xscl.delivery import match_tail, message, send_slots, wording
+from xscl.delivery import message, send_slots, wording
+from xscl.delivery.outbox import printing
 from xscl.ingestion.consumer_watch import STALLED
 from xscl.language.valuejoin import MAX_DISJUNCTS
 from xscl.server import termination
@@ -203,7 +204,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "matches that are kept": ((retention.SERVICE.matches or 0) / DAY,),
     "output document of a match": (construct.LARGEST, match.VALUES),
     "characters of a page": (showing.PAGE_BYTES, atom.LARGEST, match_tables.LARGEST),
-    "matches that are not printed": (match_tail.BEHIND,),
+    "matches that are not printed": (printing.BEHIND,),
     "text of a query": (limits.MAX_LENGTH, CEP_TEXT),
     "text of an expression": (xpath.LONGEST, xpath.DEEPEST, xpath.DIGITS, xpath.RANGES),
     "steps of an expression": (xpath_values.STEPS, xpath_values.CHARACTERS),

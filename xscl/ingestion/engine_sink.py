@@ -42,7 +42,7 @@ class EngineSink:
     Within a `with` each match is delivered at least once, also across processes.  The consumer
     calls `hold` before each batch; it may wait or raise.  `attempts` records whether a batch
     crashed a process.  Without `tells` another reader delivers matches
-    (`xscl.delivery.match_tail`), and `on_matches` is only notified of them.  `on_pushed` gets the
+    (`xscl.delivery.outbox`), and `on_matches` is only notified of them.  `on_pushed` gets the
     counts of each batch, and `on_committed` its key.
     """
 

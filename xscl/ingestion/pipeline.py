@@ -168,11 +168,13 @@ class Consumer:
         forget(self._spool, last)
         return len(documents)
 
-    def serve(self, interval: float = 1.0) -> None:
+    def serve(self, interval: float = 1.0, beat: Callable[[], None] = lambda: None) -> None:
         """Consume present and new segments until `stop`.
 
-        Segments of this process are consumed at once, those of others after `interval` seconds.
+        Segments of this process are consumed at once, those of others after `interval` seconds;
+        `beat` is called as often.
         """
+        due = time.monotonic()
         while not self._stopping.is_set():
             try:
                 self.run_once()
@@ -181,6 +183,9 @@ class Consumer:
                     self._on_away(error)
                     self._stopping.wait(AGAIN)
                 continue
+            if time.monotonic() >= due:
+                beat()
+                due = time.monotonic() + interval
             looking = time.monotonic() + interval
             while not self._stopping.is_set() and (left := looking - time.monotonic()) > 0:
                 if self._spool.wait(self._position, min(left, _STOPPED_WITHIN)):

@@ -1,11 +1,10 @@
 """The service: a fetcher that fills the spool, a consumer, and readers of matches.
 
-The fetcher polls the feeds that are due.  The main thread runs the consumer, with or without Spark.
-The tail prints the operator's matches (`xscl.delivery.match_tail`), the reporter writes
-status.json, and the heartbeat lets time pass on live streams.  Other threads answer HTTP
-(`xscl.service`) and deliver matches (`xscl.delivery`).
+The fetcher polls the feeds that are due.  The main thread runs the consumer, with or without
+Spark, which lets time pass on live streams, too.  The reporter writes status.json.  Other threads
+answer HTTP (`xscl.service`), and deliver and print matches (`xscl.delivery`).
 
-A failure of the fetcher, the consumer or the heartbeat ends the service with its error.  A failed
+A failure of the fetcher or the consumer ends the service with its error.  A failed
 report is logged, and the next one is tried; so is a failed listener, because matches are stored
 before they are delivered.  `stop` finishes the batch in progress and drops polls in flight.
 Deliveries and requests in progress share a few seconds, and trials end at once.  A disk that is
@@ -29,12 +28,10 @@ from typing import TYPE_CHECKING
 from feeds.spool import Spool, SpoolError
 from xscl.delivery.channels.mail import MailServer
 from xscl.delivery.channels.webhook import Posting
-from xscl.delivery.match_tail import MatchTail
-from xscl.delivery.message import owner_of
 from xscl.delivery.outbox.deliveries import RetryPolicy
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
+from xscl.delivery.outbox.printing import Printing
 from xscl.documents.consumed_offsets import BatchKey
-from xscl.documents.results import Subscription
 from xscl.documents.retention import changed_retention
 from xscl.engine.disk_guard import LEAST, DiskGuard
 from xscl.engine.executors import Executors
@@ -134,7 +131,6 @@ class Service:
         `on_first_token` the operator's token if requests need one and none existed.
         """
         self._on_skipped = on_skipped
-        self._tail: MatchTail | None = None
         self._on_listening = on_listening
         self._on_first_token = on_first_token
         self._on_consuming = on_consuming
@@ -170,13 +166,14 @@ class Service:
         with self._opened() as (engine, outbox, spool, store):
             looks = self._looks(store, engine)
             self._report(looks)
-            with self._answering(engine, spool, outbox), self._following(engine):
+            with self._answering(engine, spool, outbox):
                 self._report(looks)
                 if self.address is not None:  # and by now commands find it
                     self._on_listening(self.address)
                 fetch = self._thread("fetcher", lambda: self._fetch(engine, spool))
-                report = self._thread("reporter", lambda: self._keep_reporting(looks, until))
-                time_passes = self._thread("heartbeat", lambda: self._run_heartbeat(engine, spool))
+                report = self._thread(
+                    "reporter", lambda: self._keep_reporting(looks, until, outbox)
+                )
                 past = self._thread("backfill", lambda: self._read_histories(engine, outbox))
                 began = time.monotonic()
                 try:
@@ -184,13 +181,13 @@ class Service:
                     with self._consuming(engine, spool, hold) as consumer:
                         self._consumer = consumer
                         self._on_consuming(time.monotonic() - began)
-                        self._consume(consumer, engine, outbox)
+                        self._consume(consumer, engine, outbox, spool)
                 finally:
                     self.stop()
                     outbox.begin_shutdown()  # all have their time to end at the same time
                     engine.host.trials.end()
                     engine.host.catalog.backfills.end()
-                    _join(fetch, report, time_passes, past, seconds=GRACE)
+                    _join(fetch, report, past, seconds=GRACE)
             if self._errors:
                 raise self._errors[0]
             self._report(looks, whole=True)
@@ -215,20 +212,17 @@ class Service:
         with self._opened() as (engine, outbox, spool, store):
             with FeedRepository(engine, self._home.spool) as feeds:
                 poll_now(feeds, spool, feeds.due(fetching.now()), fetching)
-            heartbeat = Heartbeat(engine, spool, partial(heard_until, store), self._clock.now)
-            with self._following(engine) as tail:
-                with self._consuming(engine, spool, self.room.refuse) as consumer:
-                    self._consumer = consumer
-                    if not self._stopping.is_set():
+            with self._consuming(engine, spool, self.room.refuse) as consumer:
+                self._consumer = consumer
+                if not self._stopping.is_set():
+                    consumer.run_once()
+                    self._heartbeat(engine, spool, store).beat_if_due()
+                    # The heartbeat is later than what waited.
+                    if spool.numbers(engine.host.ingest.segment, 1):
                         consumer.run_once()
-                        heartbeat.beat_if_due()
-                        # The heartbeat is later than what waited.
-                        if spool.numbers(engine.host.ingest.segment, 1):
-                            consumer.run_once()
-                        for number in list(engine.host.state.subscriptions.backfills):
-                            engine.host.catalog.backfills.complete(number)
-                outbox.finish(self._stopping)
-                tail.finish(self._stopping)
+                    for number in list(engine.host.state.subscriptions.backfills):
+                        engine.host.catalog.backfills.complete(number)
+            outbox.finish(self._stopping)
             self._report(self._looks(store, engine), whole=True)
 
     def _looks(self, store: Store, engine: Engine) -> StatusReader:
@@ -252,15 +246,21 @@ class Service:
             self._clock.continue_after(spool.newest_arrival())
             yield engine, outbox, spool, store
 
-    def _consume(self, consumer: Consumer, engine: Engine, outbox: Outbox) -> None:
+    def _consume(self, consumer: Consumer, engine: Engine, outbox: Outbox, spool: Spool) -> None:
         """Run the consumer until `stop`; it waits while the disk is full or fails."""
+        with closing(engine.host.connect()) as store:
+            heartbeat = self._heartbeat(engine, spool, store)
 
-        def work() -> None:
-            self._announce(engine, outbox)
-            consumer.serve(self._serving.poll_interval)
+            def beat() -> None:
+                if self.room.short() is None:
+                    heartbeat.beat_if_due()
 
-        while not self._stopping.is_set():
-            self._repeat_when_full(work)  # the batch is whole in the spool
+            def work() -> None:
+                self._announce(engine, outbox)
+                consumer.serve(self._serving.poll_interval, beat)
+
+            while not self._stopping.is_set():
+                self._repeat_when_full(work)  # the batch is whole in the spool
 
     def _announce(self, engine: Engine, outbox: Outbox) -> None:
         """Notify the readers of matches, and the watch, of all that is committed.
@@ -270,8 +270,6 @@ class Service:
         """
         if self._watch is not None:
             self._watch.committed(engine.host.ingest.segment)
-        if self._tail is not None:
-            self._tail.notify()
         outbox.notify_all()
 
     def _repeat_when_full(self, work: Callable[[], None]) -> None:
@@ -301,17 +299,6 @@ class Service:
             self._consumer.stop()
 
     @contextmanager
-    def _following(self, engine: Engine) -> Iterator[MatchTail]:
-        """Deliver the operator's matches while the block runs, also those of the last process."""
-        tail = self._tail = MatchTail(engine, _is_operators, self._on_matches, self._on_skipped)
-        try:
-            yield tail
-        finally:
-            if not tail.stop(GRACE):
-                _log.warning("matches are still being handed on; the next start does it again")
-        engine.host.log.save_acknowledged()
-
-    @contextmanager
     def _delivering(self, engine: Engine) -> Iterator[Outbox]:
         """Deliver matches to endpoints while the block runs."""
         fetching = self._serving.fetching
@@ -323,7 +310,8 @@ class Service:
         )
         pace = RetryPolicy(clock=self._clock.now)
         ways = DeliverySettings(self._home.files, self._serving.mail, posting, pace)
-        outbox = self._outbox = Outbox(engine, secrets_in(self._home.path / NAME), ways)
+        printing = Printing(engine, self._on_matches, self._on_skipped)
+        outbox = self._outbox = Outbox(engine, secrets_in(self._home.path / NAME), ways, printing)
         with closing(
             engine.host.connect()
         ) as store:  # while no requests are taken nobody is allowed more
@@ -379,21 +367,13 @@ class Service:
 
         The matches are stored already: a failure here is logged, and delays no other match.
         """
-        for notify in (self._deliver, self._count):
-            try:
-                notify(matches)
-            except Exception:
-                _log.exception("matches that are kept could not be handed on")
-
-    def _deliver(self, matches: Matches) -> None:
-        if self._tail is not None and matches.last:
-            self._tail.notify()
-        if self._outbox is not None:
-            self._outbox.notify(matches)
-
-    def _count(self, matches: Matches) -> None:
-        if self._usage is not None and self._usage.has_users:
-            self._usage.count_matches(matches.received())
+        try:
+            if self._outbox is not None:
+                self._outbox.notify(matches)
+            if self._usage is not None and self._usage.has_users:
+                self._usage.count_matches(matches.received())
+        except Exception:
+            _log.exception("matches that are kept could not be handed on")
 
     @contextmanager
     def _consuming(
@@ -469,13 +449,8 @@ class Service:
 
         self._repeat_when_full(poll)
 
-    def _run_heartbeat(self, engine: Engine, spool: Spool) -> None:
-        """Append heartbeats of live streams until `stop`, except while the disk is full."""
-        with closing(engine.host.connect()) as store:
-            heartbeat = Heartbeat(engine, spool, partial(heard_until, store), self._clock.now)
-            while not self._stopping.wait(self._serving.poll_interval):
-                if self.room.short() is None:
-                    self._repeat_when_full(heartbeat.beat_if_due)
+    def _heartbeat(self, engine: Engine, spool: Spool, store: Store) -> Heartbeat:
+        return Heartbeat(engine, spool, partial(heard_until, store), self._clock.now)
 
     def _read_histories(self, engine: Engine, outbox: Outbox) -> None:
         """Complete the backfills of subscriptions until `stop`, also those of the last process."""
@@ -491,7 +466,9 @@ class Service:
                 self.room.wait(self._stopping)
                 self._stopping.wait(RETRY)
 
-    def _keep_reporting(self, looks: StatusReader, until: threading.Event | None) -> None:
+    def _keep_reporting(
+        self, looks: StatusReader, until: threading.Event | None, outbox: Outbox
+    ) -> None:
         said = ""
         while not self._stopping.wait(REPORT):
             last = until is not None and until.is_set()
@@ -504,7 +481,7 @@ class Service:
                     said = str(error)
                     _log.warning("how the service is doing cannot be told now: %s", said)
                 continue
-            if waiting == 0 and last and (self._tail is None or self._tail.has_read_all()):
+            if waiting == 0 and last and outbox.has_printed_all():
                 self.stop()
 
     def _report(self, looks: StatusReader, *, whole: bool = False) -> int:
@@ -552,10 +529,6 @@ def _own_interrupts() -> Iterator[None]:
     yield
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, before)
-
-
-def _is_operators(subscription: Subscription) -> bool:
-    return owner_of(subscription.name) == 0
 
 
 def _join(*threads: threading.Thread, seconds: float) -> None:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,12 +30,13 @@ from tests.xscl.service.conftest import eventually
 from xscl.cli.match_printer import MatchPrinter
 from xscl.cli.match_text import match_text
 from xscl.delivery.cards import shown
-from xscl.delivery.match_tail import MatchTail
-from xscl.delivery.message import messages_of, owner_of, row_of
-from xscl.documents.results import Subscription
+from xscl.delivery.message import messages_of, row_of
+from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
+from xscl.delivery.outbox.printing import Printing
 from xscl.documents.retention import Retention
 from xscl.errors import StoreError
 from xscl.ingestion.data_directory import DataDirectory
+from xscl.polling.credentials import Credentials
 from xscl.shredding.nodes.tree import AttributeNode, number_nodes
 from xscl.store.store_errors import StoreUnavailable
 from xscl.subscriptions.match import Match
@@ -124,10 +126,6 @@ def test_a_node_around_others_is_told_by_its_location() -> None:
 # -- The tail ------------------------------------------------------------------------------
 
 
-def _mine(subscription: Subscription) -> bool:
-    return owner_of(subscription.name) == 0
-
-
 class Heard:
     """A listener that can be held up."""
 
@@ -147,13 +145,35 @@ class Heard:
         self.skipped += count
 
 
+class Printed:
+    """An outbox that prints to a listener."""
+
+    def __init__(self, engine: xscl.Engine, printing: Printing, directory: Path) -> None:
+        secrets = Credentials(directory / "secrets.json")
+        self.printing = printing
+        self.outbox = Outbox(engine, secrets, DeliverySettings(directory), printing)
+        self.notify = self.outbox.notify_all
+
+    def finish(self) -> None:
+        """Wait until everything is printed."""
+        self.notify()
+        eventually(self.printing.has_all)
+
+
 @contextmanager
-def tail(engine: xscl.Engine, heard: Heard, behind: int = 100_000) -> Iterator[MatchTail]:
-    following = MatchTail(engine, _mine, heard, heard.skip, behind)
-    try:
-        yield following
-    finally:
-        assert following.stop(60)
+def tail(
+    engine: xscl.Engine,
+    heard: Callable[[Sequence[Match]], None],
+    skipped: Callable[[int], None] = lambda count: None,
+    behind: int = 100_000,
+) -> Iterator[Printed]:
+    with tempfile.TemporaryDirectory() as directory:
+        found = Printed(engine, Printing(engine, heard, skipped, behind), Path(directory))
+        found.outbox.start()
+        try:
+            yield found
+        finally:
+            found.outbox.close()
 
 
 def test_all_matches_are_heard_once_in_order(tmp_path: Path) -> None:
@@ -167,9 +187,7 @@ def test_all_matches_are_heard_once_in_order(tmp_path: Path) -> None:
         with tail(engine, heard) as following:
             for n in range(3, 30):
                 engine.push(documents(n))
-                following.notify()
-            following.finish(threading.Event())
-            assert following.has_read_all()
+                following.finish()
         every = [one.id for one in engine.matches() if not one.subscription.startswith("_1.")]
         assert heard.found == every[2:], "what was there before it began was not asked for"
         engine.host.log.save_acknowledged()
@@ -177,7 +195,7 @@ def test_all_matches_are_heard_once_in_order(tmp_path: Path) -> None:
         assert engine.host.log.acknowledged < engine.matches()[-1].position
     with xscl.Engine(path) as engine:
         with tail(engine, heard) as following:
-            following.finish(threading.Event())
+            following.finish()
         every = [one.id for one in engine.matches() if not one.subscription.startswith("_1.")]
         assert heard.found == every[2:]
 
@@ -188,14 +206,14 @@ def test_who_is_slow_holds_up_nobody_and_skips() -> None:
         engine.subscribe("pairs", PAIRS)
         engine.host.log.undelivered()
         heard.may_go.clear()
-        with tail(engine, heard, behind=100) as following:
+        with tail(engine, heard, heard.skip, 100) as following:
             engine.push(documents(1, 2))
             following.notify()
             assert heard.begun.wait(60)
             engine.push(documents(*range(3, 40)))
             following.notify()
             heard.may_go.set()
-            following.finish(threading.Event())
+            following.finish()
         every = [one.id for one in engine.matches()]
         assert heard.found == [every[0], *every[-10:]]
         assert heard.skipped == len(every) - 11
@@ -211,13 +229,11 @@ def test_who_fails_goes_on_with_the_next(caplog: pytest.LogCaptureFixture) -> No
     with xscl.Engine() as engine:
         engine.subscribe("pairs", PAIRS)
         engine.host.log.undelivered()
-        following = MatchTail(engine, _mine, fail)
-        for n in range(1, 4):
-            engine.push(documents(n))
-            following.notify()
-            following.finish(threading.Event())
+        with tail(engine, fail) as following:
+            for n in range(1, 4):
+                engine.push(documents(n))
+                following.finish()
         assert calls == [1, 2]
-        assert following.stop(60)
     assert "fell asleep" in caplog.text
 
 
@@ -233,9 +249,8 @@ def test_what_cannot_be_read_now_is_passed_again() -> None:
         engine.subscribe("pairs", PAIRS)
         engine.host.log.undelivered()
         engine.push(documents(1, 2))
-        following = MatchTail(engine, _mine, fail_first)
-        following.finish(threading.Event())
-        assert following.stop(60)
+        with tail(engine, fail_first) as following:
+            following.finish()
     assert len(calls) == 2
     assert calls[0] == calls[1] != []
 
@@ -248,12 +263,10 @@ def test_the_past_of_a_new_subscription_is_not_printed() -> None:
         engine.host.log.undelivered()
         with tail(engine, heard) as following:
             engine.push(documents(1, 2))
-            following.notify()
-            following.finish(threading.Event())
+            following.finish()
             eventually(lambda: engine.host.log.acknowledged == engine.matches()[-1].position)
             engine.subscribe("past", PAIRS.replace("1000", "999"), since="900 s")
-            following.notify()
-            following.finish(threading.Event())
+            following.finish()
         assert len(engine.matches()) == 2
         assert len(heard.found) == 1
 
@@ -267,8 +280,7 @@ def test_a_cut_over_that_fails_hides_no_later_match(
         engine.subscribe("plain", "S//a")
         with tail(engine, heard) as following:
             engine.push(documents(1, 2, 3))
-            following.notify()
-            following.finish(threading.Event())
+            following.finish()
             eventually(lambda: engine.host.log.acknowledged == 3)
             number = engine.host.catalog.subscribe_from("pairs", PAIRS, since="900 s")
             assert number is not None
@@ -276,7 +288,7 @@ def test_a_cut_over_that_fails_hides_no_later_match(
             def fail_beside_the_tail(point: str) -> None:
                 if point == "before_commit" and engine.host.log.acknowledged > 3:
                     following.notify()
-                    finishing = threading.Thread(target=following.finish, args=(threading.Event(),))
+                    finishing = threading.Thread(target=following.finish)
                     finishing.start()  # this thread would see what is not committed
                     finishing.join()
                     raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -286,8 +298,7 @@ def test_a_cut_over_that_fails_hides_no_later_match(
                 with pytest.raises(OSError, match="Input/output"):
                     engine.host.catalog.backfills.complete(number)
             engine.push(documents(4, 5))
-            following.notify()
-            following.finish(threading.Event())
+            following.finish()
         assert heard.found == [one.id for one in engine.matches()]
         assert len(heard.found) == 5
         assert engine.host.log.acknowledged == engine.matches()[-1].position
@@ -397,17 +408,17 @@ def test_a_read_that_fails_is_repeated_without_another_ring(
         engine.subscribe("pairs", PAIRS)
         engine.host.log.undelivered()
         with tail(engine, heard) as following:
-            read, fails = following._pages.of_all, iter((True, False))
+            pages = following.outbox.pages
+            read, fails = pages.of_all, iter((True, False))
 
             def failing(*asked: Any, **options: Any) -> Any:
                 if next(fails, False):
                     raise StoreError("the disk does not answer")
                 return read(*asked, **options)
 
-            monkeypatch.setattr(following._pages, "of_all", failing)
+            monkeypatch.setattr(pages, "of_all", failing)
             engine.push(documents(1, 2))
-            following.notify()
-            following.finish(threading.Event())
+            following.finish()
         assert heard.found == [one.id for one in engine.matches()]
 
 
@@ -423,8 +434,7 @@ def test_a_listener_that_fails_to_hear_of_skipped_matches_hears_the_next(
     with xscl.Engine() as engine:
         engine.subscribe("pairs", PAIRS)
         engine.host.log.undelivered()
-        with tail(engine, heard, behind=10) as following:
+        with tail(engine, heard, heard.skip, 10) as following:
             engine.push(documents(*range(1, 10)))
-            following.notify()
-            following.finish(threading.Event())
+            following.finish()
         assert heard.found == [engine.matches()[-1].id]

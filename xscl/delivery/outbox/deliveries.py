@@ -36,6 +36,7 @@ from xscl.delivery.message import Message, messages_of, owner_of
 from xscl.delivery.message_reader import MessagePage, following
 from xscl.delivery.notifier import Notifier
 from xscl.delivery.outbox.endpoints import Endpoints, Letter
+from xscl.delivery.outbox.printing import Printing
 from xscl.delivery.send_slots import SendSlots
 from xscl.documents.results import Subscription
 from xscl.errors import StoreError, UnknownSubscription
@@ -47,6 +48,10 @@ _log = logging.getLogger(__name__)
 
 SAVING = 0.25
 """Seconds between two saves of the cursors."""
+PRINTING = ""
+"""The id of the endpoint of printed matches."""
+RETRY = 0.2
+"""Seconds until printing goes on after a failure, or its cursor is set after a push."""
 
 
 class Sender(Protocol):
@@ -92,6 +97,7 @@ class Deliveries:
         subscription: Callable[[str], Subscription | None],
         committed: Callable[[str], Subscription | None],
         pace: RetryPolicy | None = None,
+        printing: Printing | None = None,
     ) -> None:
         """Prepare deliveries; `subscription` reads uncommitted state, and never waits.
 
@@ -105,6 +111,7 @@ class Deliveries:
         self._subscription = subscription
         self._committed = committed
         self._retries = pace or RetryPolicy()
+        self._printing = printing
         self._reading = ThreadPoolExecutor(1, "delivery-reading")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="deliveries", daemon=True)
@@ -128,6 +135,10 @@ class Deliveries:
             behind = stream is not None and last.get(stream, 0) > endpoint.position
             if behind or self._endpoints.letters(endpoint.id):
                 self.wake(endpoint.id)
+        if self._printing is not None:
+            self._notifier.register(partial(self.wake, PRINTING))
+            if not self._printing.has_all():
+                self.wake(PRINTING)
 
     def follow(self, endpoint: Endpoint) -> None:
         """Start delivering to a new endpoint."""
@@ -207,12 +218,17 @@ class Deliveries:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), SAVING)
             await self._save()
-        if self._running:
-            tasks = list(self._running.values())
+        tasks = list(self._running.values())
+        if self._printing is not None:  # in the same thread, so after what it passes now
+            last = self._loop.create_task(self._print(self._printing))
+            tasks.append(last)
+        if tasks:
             _, late = await asyncio.wait(tasks, timeout=self._retries.ending)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+            if self._printing is not None and last in late:
+                _log.warning("matches are still being printed; the next start does it again")
         await self._save()
 
     async def _save(self) -> None:
@@ -223,6 +239,8 @@ class Deliveries:
 
     def _stop(self) -> None:
         self._stopping = True
+        if self._printing is not None:
+            self._printing.end()
         for timer in self._timers.values():
             timer.cancel()
         self._ended.set()
@@ -290,6 +308,9 @@ class Deliveries:
 
     async def _serve(self, id: str) -> None:
         """Deliver what waits for an endpoint, until there is nothing or it has to wait."""
+        if id == PRINTING and self._printing is not None:
+            await self._print(self._printing)
+            return
         while not self._stopping:
             endpoint = self._endpoints.update(id, lambda one: one)  # its secrets may be gone
             if endpoint is None or endpoint.state != "active" or self._is_paused(endpoint):
@@ -309,6 +330,10 @@ class Deliveries:
                 return
             if not await self._deliver(endpoint, sender, messages, end):
                 return
+
+    async def _print(self, printing: Printing) -> None:
+        if not await printing.deliver():
+            self._later(PRINTING, RETRY)
 
     def _awaits_digest(self, id: str, endpoint: Endpoint) -> bool:
         """Return whether an endpoint's digest is not due yet."""

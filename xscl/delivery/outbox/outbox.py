@@ -1,7 +1,7 @@
 """The outbox: the facade of delivery that the consumer notifies of new matches.
 
     consumer ── notify ──▶ Notifier ──▶ listeners (live), each with a cursor of its own
-                               └──────▶ Deliveries, a queue for each endpoint
+                               └──────▶ Deliveries, a queue for each endpoint and for printing
 
 A notification carries no matches.  Its receivers read from the store after their own cursors, so
 nothing is lost by a receiver that is busy or disconnected.
@@ -26,6 +26,7 @@ from xscl.delivery.message import owner_of
 from xscl.delivery.notifier import Notifier
 from xscl.delivery.outbox.deliveries import Deliveries, RetryPolicy, Sender
 from xscl.delivery.outbox.endpoints import Endpoints
+from xscl.delivery.outbox.printing import Printing
 from xscl.delivery.store_epochs import epochs_of
 from xscl.delivery.syndication.secret_addresses import SecretAddresses
 from xscl.delivery.syndication.syndicated_feed import ModificationTimes
@@ -49,8 +50,15 @@ class DeliverySettings:
 class Outbox:
     """Delivers matches to listeners and endpoints between `start` and `close`."""
 
-    def __init__(self, engine: Engine, secrets: Credentials, settings: DeliverySettings) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        secrets: Credentials,
+        settings: DeliverySettings,
+        printing: Printing | None = None,
+    ) -> None:
         self._engine = engine
+        self.printing = printing
         self.settings = settings
         self.pages = engine.host.log.pages()
         self.notifier = Notifier()
@@ -71,6 +79,7 @@ class Outbox:
             engine.subscription,
             engine.host.catalog.committed,
             settings.pace,
+            printing,
         )
 
     def start(self) -> None:
@@ -98,9 +107,15 @@ class Outbox:
     def close(self) -> None:
         """Stop within a few seconds; cursors are saved."""
         self._deliveries.stop()
+        if self.printing is not None:
+            self.printing.close()
         self.listening.close()
         self.endpoints.close()
         self.addresses.close()
+
+    def has_printed_all(self) -> bool:
+        """Return whether all kept matches of the operator were printed."""
+        return self.printing is None or self.printing.has_all()
 
     # -- Events ----------------------------------------------------------------------------
 
