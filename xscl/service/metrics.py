@@ -8,6 +8,7 @@ writes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from http import HTTPStatus
 from typing import Any
 
@@ -30,23 +31,6 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
-_GAUGES = {
-    "subscriptions": "Subscriptions that are registered",
-    "templates": "Templates that their joins have",
-    "joins": "Distinct joins, each shared by all who asked for it",
-    "streams": "Streams that are declared, read, or have documents",
-    "documents": "Documents that are known, those not taken left out",
-    "published": "Documents that were made of matches",
-    "rejected": "Documents that were not taken and are remembered",
-    "late": "Documents that came behind the watermark",
-    "matches": "Matches that are kept",
-    "texts": "Texts of documents that are kept",
-    "text_bytes": "Bytes of these texts",
-    "spool": "The last segment of the spool",
-    "position": "The last segment that was consumed",
-    "waiting": "Documents in the spool that wait to be consumed",
-    "lag": "Seconds that the oldest of them has waited",
-}
 _COUNTED = {
     "feeds": ("state", "Feeds by state"),
     "feeds_failing": ("code", "Feeds whose last poll failed, by its code"),
@@ -165,8 +149,9 @@ class _StatusCollector(Collector):
 
 
 def _of_status(status: ServiceStatus) -> Iterator[Metric]:
-    for name, what in _GAUGES.items():
-        yield _gauge(name, what, getattr(status, name))
+    for one in fields(status):
+        if what := one.metadata.get("what"):
+            yield _gauge(one.name, what, getattr(status, one.name))
     yield _gauge("sharing", "Subscriptions for each distinct join", status.sharing)
     for name in ("documents", "matches") if status.rates is not None else ():
         rates = {over: getattr(status.rates, f"{name}_{over}") for over in ("1m", "5m")}

@@ -6,13 +6,15 @@ all queued queries together.  A query that cannot be registered does not affect 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+
+from starlette.concurrency import run_in_threadpool
 
 from xscl.documents.results import XSCL
 from xscl.engine.facade import Engine
-from xscl.errors import Stopping
 from xscl.service.group_commit import GroupCommit
 
 MOST = 500
@@ -20,6 +22,9 @@ MOST = 500
 
 LINGER = 0.005
 """Seconds to wait for further queries after a batch of several."""
+
+OTHERS = 2
+"""Queries of events, and of what is kept, that are registered at a time; each blocks a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +38,16 @@ class QueuedQuery:
 
 
 class Registrar:
-    """A thread that registers queued queries."""
+    """Registers queries of requests: a thread those that see what comes, others one by one."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._others = ThreadPoolExecutor(2, "registrar")
+        self._others = asyncio.Semaphore(OTHERS)
         self._commits = GroupCommit[QueuedQuery](
             "registrar", self._register_all, lambda query: 1 / MOST, LINGER
         )
 
-    def ask(
+    async def register(
         self,
         name: str,
         query: str,
@@ -50,42 +55,39 @@ class Registrar:
         language: str = XSCL,
         since: str | None = None,
         history: bool = False,
-    ) -> Future[None]:
-        """Queue a query; return the future of its registration, which raises its error."""
-        asked = QueuedQuery(name, query, updates)
-        if since is None and not history and language == XSCL:
-            self._commits.put(asked)
-            return asked.done
-        try:
-            self._others.submit(self._register_other, asked, language, since, history)
-        except RuntimeError:  # the executor was shut down
-            raise Stopping() from None
-        return asked.done
+    ) -> None:
+        """Register a query, and wait until it is committed; raises its error, and Stopping."""
+        if since is not None or history or language != XSCL:
+            async with self._others:
+                asked = name, query, updates, language, since, history
+                if await run_in_threadpool(self._register_other, *asked):
+                    return
+        queued = QueuedQuery(name, query, updates)
+        self._commits.put(queued)
+        # It goes on if who waits for it is cancelled.
+        await asyncio.shield(asyncio.wrap_future(queued.done))
 
     def _register_other(
-        self, asked: QueuedQuery, language: str, since: str | None, history: bool
-    ) -> None:
-        """Register a query of events, or one that begins with what is kept."""
+        self,
+        name: str,
+        query: str,
+        updates: bool,
+        language: str,
+        since: str | None,
+        history: bool,
+    ) -> bool:
+        """Register a query of events, or one that begins with what is kept; False if nothing is."""
         catalog = self._engine.host.catalog
-        try:
-            named = asked.name, asked.query
-            if since is None and not history:
-                self._engine.subscribe(*named, updates=asked.updates, language=language)
-            elif since is None and language == XSCL and not catalog.has_past(asked.query):
-                self._commits.put(asked)
-                return
-            else:
-                catalog.subscribe_from(
-                    *named, updates=asked.updates, language=language, since=since
-                )
-        except BaseException as error:
-            asked.done.set_exception(error)
+        if since is None and language == XSCL and not catalog.has_past(query):
+            return False
+        if since is None and not history:
+            self._engine.subscribe(name, query, updates=updates, language=language)
         else:
-            asked.done.set_result(None)
+            catalog.subscribe_from(name, query, updates=updates, language=language, since=since)
+        return True
 
     def close(self) -> None:
         """Register queued queries and stop."""
-        self._others.shutdown()
         self._commits.close()
 
     def _register_all(self, together: Sequence[QueuedQuery]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from feeds.spool import Segment, Spool, SpoolError
@@ -35,6 +35,11 @@ from xscl.store.store_lock import StoreMark
 from xscl.time_format import moment, ticks_of_time, written
 
 _TIMES = ("clock", "texts_since")
+
+
+def gauge(what: str) -> Any:
+    """Declare a figure that the metrics have, too, with what it is."""
+    return field(metadata={"what": what})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,46 +108,42 @@ class ExecutorsStatus:
                 yield f"               {self.away.hint}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceStatus:
-    """The figures of a data directory.
+    """The figures of a data directory; those that are a gauge of the metrics say what they are.
 
-    `position` is the last consumed segment of the spool, `waiting` the number of documents after
-    it, and `lag` the age in seconds of the oldest one.
-    `documents` is the number of accepted documents.  Of these `history` were in their feeds at the
-    first poll, and `late` arrived behind the watermark of one of their streams and are not history
-    (see the relations `watermarks` and `late`).  `published` documents were made of matches.
-    `texts` of `text_bytes` are kept: those of all documents that arrived since `texts_since`, or
-    with None only those that queries need.  `texts_removed` is the number of documents that have
-    none any more, and `keeps` says how long texts and matches are kept.
-    `without_secrets` endpoints and feeds wait for a secret that is not on this machine.
+    `history` documents were in their feeds at the first poll, and are never `late` (see the
+    relations `watermarks` and `late`).  Of the texts those of all documents that arrived since
+    `texts_since` are kept, or with None only those that queries need.  `texts_removed` is the
+    number of documents that have none any more, and `keeps` says how long texts and matches are
+    kept.  `without_secrets` endpoints and feeds wait for a secret that is not on this machine.
     `rates` is None without a running service.  `refused` subscriptions have queries that this
     release refuses.  `executors` is None without a running service that has some.
     """
 
-    subscriptions: int
-    templates: int
-    joins: int
-    streams: int
-    documents: int
+    subscriptions: int = gauge("Subscriptions that are registered")
+    templates: int = gauge("Templates that their joins have")
+    joins: int = gauge("Distinct joins, each shared by all who asked for it")
+    streams: int = gauge("Streams that are declared, read, or have documents")
+    documents: int = gauge("Documents that are known, those not taken left out")
     history: int
-    published: int
+    published: int = gauge("Documents that were made of matches")
     clock: int | None
-    late: int
-    rejected: int
-    texts: int
-    text_bytes: int
+    late: int = gauge("Documents that came behind the watermark")
+    rejected: int = gauge("Documents that were not taken and are remembered")
+    texts: int = gauge("Texts of documents that are kept")
+    text_bytes: int = gauge("Bytes of these texts")
     texts_since: int | None
     texts_removed: int
     keeps: str
-    matches: int
+    matches: int = gauge("Matches that are kept")
     feeds: int
     feeds_failing: int
     without_secrets: int
-    spool: int
-    position: int
-    waiting: int
-    lag: float
+    spool: int = gauge("The last segment of the spool")
+    position: int = gauge("The last segment that was consumed")
+    waiting: int = gauge("Documents in the spool that wait to be consumed")
+    lag: float = gauge("Seconds that the oldest of them has waited")
     rates: Rates | None = None
     windows: tuple[WindowState, ...] | None = None
     refused: int = 0
@@ -154,7 +155,7 @@ class ServiceStatus:
 
         Unknown figures of later releases are ignored.
         """
-        found = {field.name: figures[field.name] for field in fields(cls)}
+        found = {one.name: figures[one.name] for one in fields(cls)}
         for name in _TIMES:
             found[name] = None if found[name] is None else ticks_of_time(found[name])
         if (rates := found["rates"]) is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -81,7 +80,7 @@ async def subscribe(
     if history_of(app, found) == "reading":
         read = app.engine.host.catalog.backfills.completion(found.number)
         with suppress(TimeoutError):
-            await asyncio.wait_for(_result(read), PATIENCE)
+            await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(read)), PATIENCE)
     return existing(app, account, wanted.name), is_new
 
 
@@ -95,16 +94,11 @@ async def _register(
     try:
         with app.usage.adding(account, "subscriptions"), resolved.as_written():
             await run_in_threadpool(claim, app, account, resolved)
-            await _result(app.registrar.ask(*asked))
+            await app.registrar.register(*asked)
     except NameTaken:  # unless another request has registered the same
         found = app.engine.subscription(known)
         if found is None or not _is_same(app, account, found, wanted, resolved):
             raise
-
-
-def _result(work: Future[None]) -> asyncio.Future[None]:
-    """Return the result of a thread's work, which goes on if who waits for it is cancelled."""
-    return asyncio.shield(asyncio.wrap_future(work))
 
 
 def subscribe_all(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 
@@ -12,15 +11,12 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
-from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.engine.disk_guard import DiskGuard
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.service.intake import Intake, IntakeFull
 from xscl.time_format import written
-
-CANARY = "canary-7f3a"
 
 
 def test_acknowledged_is_durable(operator: httpx.Client, running: Running) -> None:
@@ -90,47 +86,6 @@ def test_documents_are_events_once_their_attributes_are_known(operator: httpx.Cl
     path = "/v1/subscriptions/rising/matches"
     eventually(lambda: len(ok(operator.get(path))["matches"]) == 1)
     assert operator.put("/v1/streams/odd", json={"attributes": {"k": "date"}}).status_code == 422
-
-
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        (b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "xml_entities"),
-        (f'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///{CANARY}">]><a/>'.encode(), "xml_entities"),
-        (b"<a>" * 10_000 + b"</a>" * 10_000, "xml_depth"),
-        (b"<a>&#0;</a>", "xml_chars"),
-        (b"<a>\xff</a>", "xml_encoding"),
-        (b"<a><b></a>", "xml_syntax"),
-        (b"<a>", "xml_syntax"),
-        (b"", "xml_syntax"),
-        (b"<a/><a/>", "xml_syntax"),
-        (b'{"a": 1}', "xml_syntax"),
-    ],
-)
-def test_what_cannot_be_read_is_refused(operator: httpx.Client, body: bytes, reason: str) -> None:
-    answer = operator.post("/v1/documents/bad", content=body)
-    status, found = code(answer)
-    assert status == 422
-    assert found.startswith("xml_")
-    assert found == reason
-    assert CANARY not in answer.text
-
-
-def test_what_cannot_be_read_is_listed_as_rejected(
-    alice: httpx.Client,
-) -> None:
-    sent = alice.post("/v1/documents/wrong?id=w1", content="<a>é".encode() + b"z" * 2_000)
-    assert code(sent) == (422, "xml_syntax")
-
-    def kept() -> list[dict[str, object]]:
-        return [one for one in ok(alice.get("/v1/rejected"))["items"] if one["id"] == "w1"]
-
-    eventually(lambda: bool(kept()))
-    (row,) = kept()
-    assert (row["stream"], row["reason"], row["line"]) == ("wrong", "xml_syntax", 1)
-    assert row["sha256"] == hashlib.sha256("<a>é".encode() + b"z" * 2_000).hexdigest()
-    assert str(row["beginning"]).startswith("<a>éz")
-    assert "wrong" not in [one["name"] for one in ok(alice.get("/v1/streams"))["items"]]
 
 
 def test_times(operator: httpx.Client, alice: httpx.Client) -> None:
@@ -260,21 +215,6 @@ def test_a_quota_of_matches(operator: httpx.Client, alice: httpx.Client) -> None
     assert code(more) == (403, "quota_exceeded")
     ok(operator.put("/v1/accounts/alice/quota", json={}))
     ok(alice.post("/v1/documents/counted", content=b"<o><a/></o>"))
-
-
-def test_l2_what_waits_is_bounded_and_nothing_acknowledged_is_lost(place: DataDirectory) -> None:
-    """A burst is held back until the engine has caught up."""
-    document = Document("S", "d", 1, b"<a/>")
-    with place.hold("test"), Engine(place.database) as engine, Spool(place.spool) as spool:
-        intake = Intake(spool, engine, DiskGuard(place.path, 0), ArrivalClock(), documents=10)
-        for _ in range(10):
-            intake.append([document])
-        with pytest.raises(IntakeFull):
-            intake.append([document])
-        engine.push([], source=BatchKey(SPOOL, spool.latest(), spool.latest()))
-        intake.close()
-    taken = [one for number in spool.numbers(0) for one in spool.read(number)]
-    assert len(taken) == 10
 
 
 def test_l2_the_bytes_that_wait_are_bounded(

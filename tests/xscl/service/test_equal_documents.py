@@ -62,13 +62,3 @@ def test_x16_equal_documents_join_however_they_are_written(
         return int(operator.post("/v1/sql", json={"query": question}).json()["rows"][0][0])
 
     eventually(lambda: matched() == pairs)
-
-
-@pytest.mark.parametrize("text", ["<a>x&nbsp;y</a>", "<a>x&eacute;y</a>", '<a b="&copy;"/>'])
-def test_x15_entities_that_nobody_declared_are_refused(operator: httpx.Client, text: str) -> None:
-    """A document is never made shorter to have it taken."""
-    refused = operator.post("/v1/documents/plain", content=text)
-    assert refused.status_code == 422
-    problem = refused.json()
-    assert problem["code"] == "xml_syntax", problem
-    assert problem["line"] == 1

@@ -90,35 +90,10 @@ def test_two_users_follow_one_address_apart(fed: tuple[Running, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "host",
-    [
-        "127.0.0.1",
-        "[::1]",
-        "10.0.0.1",
-        "169.254.169.254",
-        "100.64.0.1",
-        "0.0.0.0",
-        "[fd00::1]",
-        "[fe80::1]",
-        "127.1",
-        "0x7f.1",
-        "2130706433",
-        "0177.0.0.1",
-        "localhost",
-        "localhost.",
-        "[::ffff:7f00:1]",
-        "\N{FULLWIDTH DIGIT ONE}27.0.0.1",
-        "user@127.0.0.1",
-        "[::127.0.0.1]",
-        "[fec0::1]",
-        "168.63.129.16",
-        "192.88.99.1",
-        "[64:ff9b:1::7f00:1]",
-        "[3fff::1]",
-        "[5f00::1]",
-    ],
+    "host", ["127.0.0.1", "[::1]", "localhost.", "\N{FULLWIDTH DIGIT ONE}27.0.0.1", "u@127.0.0.1"]
 )
 def test_w1_private_addresses(operator: httpx.Client, host: str) -> None:
+    """All networks, in every form: `tests/feeds/test_addresses.py`."""
     answer = operator.post("/v1/feeds", json={"url": f"http://{host}/x"})
     assert code(answer) in ((422, "url_private"), (422, "url_invalid"))
 

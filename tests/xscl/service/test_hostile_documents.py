@@ -45,7 +45,10 @@ ATTACKS: dict[str, tuple[bytes, str]] = {
     "x13 character": (b"<a>&#8;</a>", "xml_chars"),
     "x13 encoding": (b"<a>caf\xe9</a>", "xml_encoding"),
     "x14 truncated": (b"<a><b>acknowledged in part</b>", "xml_syntax"),
+    "x14 nothing": (b"", "xml_syntax"),
+    "x14 two": (b"<a/><a/>", "xml_syntax"),
     "x15 undeclared": (b"<a>x&nbsp;y</a>", "xml_syntax"),
+    "x15 in an attribute": (b'<a b="&copy;"/>', "xml_syntax"),
 }
 ACCEPTED = {
     "x4-bare": "<!DOCTYPE a SYSTEM '{http}'><a><k>v</k></a>",
@@ -164,6 +167,7 @@ def test_x8_a_body_beyond_the_limit_of_requests_is_not_read(operator: httpx.Clie
     answer = operator.post("/v1/documents/X", content=b"<a>" + b"x" * 11_000_000 + b"</a>")
     assert code(answer) == (413, "body_too_large")
     assert "11,000,000" in answer.json()["detail"]
+    assert code(operator.post("/v1/documents/X", content=b'{"a": 1}')) == (422, "xml_syntax")
 
 
 def test_x3_x4_x6_x17_what_names_other_files_is_plain_data(

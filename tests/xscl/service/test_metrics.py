@@ -85,28 +85,3 @@ def test_w8_no_name_of_a_user_is_in_the_figures(
     assert not re.search(r"zebra|alice|_1\.", text, re.IGNORECASE)
     assert 'route="(none)"' in text
     assert 'method="other"' in text
-
-
-def test_status_has_rates(operator: httpx.Client, alice: httpx.Client, running: Running) -> None:
-    alice.put("/v1/streams/zebra", json={})
-    alice.put("/v1/subscriptions/zebras", json={"query": TWICE})
-    alice.post("/v1/documents/zebra?time=12000000", content="<a>x</a>")
-
-    def rates() -> dict[str, float]:
-        found: dict[str, float] = operator.get("/v1/status").json()["service"]["rates"]
-        return found
-
-    eventually(lambda: rates()["documents_1m"] > 0)
-    assert rates().keys() == {"documents_1m", "documents_5m", "matches_1m", "matches_5m"}
-    assert "rates" not in alice.get("/v1/status").text
-
-
-def test_status_has_state_by_window(
-    operator: httpx.Client, alice: httpx.Client, running: Running
-) -> None:
-    alice.put("/v1/streams/zebra", json={})
-    alice.put("/v1/subscriptions/zebras", json={"query": TWICE})
-    alice.post("/v1/documents/zebra?time=12000000", content="<a>x</a>")
-    eventually(lambda: bool((running.home.read_status() or {}).get("windows")))
-    status = operator.get("/v1/status").json()["service"]
-    assert [window["ticks"] for window in status["windows"]] == [10_000_000]

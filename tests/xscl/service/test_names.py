@@ -102,39 +102,28 @@ def test_a_document() -> None:
         assert (len(row["id"]), row["reason"]) == (LONGEST_ID, "id")
 
 
-@pytest.mark.parametrize("label", ["l" * (LONGEST_LABEL + 1), "a\nb"])
-def test_labels_of_tokens_and_addresses(operator: httpx.Client, label: str) -> None:
-    ok(operator.put("/v1/subscriptions/labelled", json={"query": QUERY}))
-    for address in ("/v1/tokens", "/v1/subscriptions/labelled/addresses"):
-        answer = operator.post(address, json={"label": label})
-        assert answer.status_code == 422, answer.text
-        assert short(answer)
+SAVED, TOKENS, LABELLED = "/v1/sql/saved/", "/v1/tokens", "/v1/subscriptions/labelled"
 
 
-@pytest.mark.parametrize("name", ["u" * 101, "a\nb"])
-def test_a_user(operator: httpx.Client, name: str) -> None:
-    answer = operator.post("/v1/tokens", json={"user": name})
-    assert answer.status_code in (400, 422)
+@pytest.mark.parametrize(
+    ("method", "address", "body"),
+    [
+        *(("POST", TOKENS, {"label": label}) for label in ("l" * (LONGEST_LABEL + 1), "a\nb")),
+        ("POST", f"{LABELLED}/addresses", {"label": "l" * (LONGEST_LABEL + 1)}),
+        ("POST", f"{LABELLED}/addresses", {"label": "a\nb"}),
+        *(("POST", TOKENS, {"user": user}) for user in ("u" * 101, "a\nb")),
+        *(("PUT", f"{SAVED}{name}", {"query": "SELECT 1"}) for name in ("s" * 101, "a%0Ab")),
+        *(("PUT", LABELLED, {"query": QUERY, "tags": [tag]}) for tag in ("t" * 51, "a\x07b")),
+        ("POST", "/v1/subscriptions:import", {"name": "x", "query": QUERY, "tags": ["a\x07b"]}),
+    ],
+)
+def test_names_of_other_things(
+    operator: httpx.Client, method: str, address: str, body: dict[str, object]
+) -> None:
+    ok(operator.put(LABELLED, json={"query": QUERY}))
+    answer = operator.request(method, address, json=body)
+    assert answer.status_code in (400, 422), answer.text
     assert short(answer)
-
-
-@pytest.mark.parametrize("name", ["s" * 101, "a%0Ab"])
-def test_a_saved_statement(operator: httpx.Client, name: str) -> None:
-    answer = operator.put(f"/v1/sql/saved/{name}", json={"query": "SELECT 1"})
-    assert code(answer)[0] == 422
-    assert short(answer)
-
-
-@pytest.mark.parametrize("tag", ["t" * 51, "a\x07b"])
-def test_a_tag(operator: httpx.Client, tag: str) -> None:
-    row = json.dumps({"name": "tagged", "query": QUERY, "tags": [tag]})
-    kind = {"content-type": "application/x-ndjson"}
-    for answer in (
-        operator.put("/v1/subscriptions/tagged", json={"query": QUERY, "tags": [tag]}),
-        operator.post("/v1/subscriptions:import", content=row.encode(), headers=kind),
-    ):
-        assert answer.status_code == 422, answer.text
-        assert short(answer)
 
 
 def test_names_of_feeds(operator: httpx.Client) -> None:

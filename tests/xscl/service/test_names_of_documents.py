@@ -171,13 +171,3 @@ def test_feeds_and_stars_show_names(owner: httpx.Client) -> None:
         ("orders/17", "order", 1),
         ("invoices/17", "invoice", 1),
     ]
-
-
-def test_others_do_not_see_the_documents(alice: httpx.Client, bob: httpx.Client) -> None:
-    ok(alice.put("/v1/streams/diary", json={"live": True}))
-    ok(alice.post("/v1/documents/diary", params={"id": "1"}, content="<p>mine</p>"))
-    eventually(lambda: alice.get("/v1/documents/diary/1/witness").status_code == 200)
-    for name in ("diary/1", "1", "_1.diary/1", "diary/1@1"):
-        assert code(bob.get(f"/v1/documents/{name}/witness")) == (422, "unknown_document")
-        asked = {"query": "feeds//p->x", "documents": [name]}
-        assert code(bob.post("/v1/why", json=asked)) == (422, "unknown_document")

@@ -5,15 +5,12 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.service import connection
 from xscl.service.dependencies import COOKIE
 from xscl.service.guard import STRANGER
 from xscl.service.installation import ServiceSettings
@@ -29,43 +26,6 @@ def closed(peer: socket.socket) -> bool:
         return False
     except ConnectionError:
         return True
-
-
-def sent_whole(endless: socket.socket) -> bool:
-    """Return True if the other side accepts a head of ten megabytes."""
-    try:
-        endless.sendall(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n")
-        for _ in range(10_000):
-            endless.sendall(b"A: " + b"x" * 1_000 + b"\r\n")
-    except OSError:
-        return False
-    return True
-
-
-def connected(running: Running) -> socket.socket:
-    host, port = running.address.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=5)
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Running]:
-    monkeypatch.setattr(connection, "SECONDS", 0.5)
-    with serving(DataDirectory(tmp_path / "data")) as found:
-        yield found
-
-
-def test_connections_that_say_nothing_or_never_come_to_an_end_are_closed(
-    impatient: Running,
-) -> None:
-    with connected(impatient) as silent, connected(impatient) as slow, impatient.client() as client:
-        slow.sendall(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\nA: ")
-        assert not closed(silent)
-        eventually(lambda: closed(silent) and closed(slow))
-        with connected(impatient) as endless:
-            assert not sent_whole(endless)
-        ok(client.get("/v1/health"))
-        time.sleep(0.6)  # a connection that has asked something stays
-        ok(client.get("/v1/health"))
 
 
 def test_without_a_token_hardly_any_body_is_read(tmp_path: Path) -> None:

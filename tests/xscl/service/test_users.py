@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
+from tests.xscl.service.conftest import code, eventually, ok, serving, token_of
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 
@@ -172,14 +172,3 @@ def test_explain_of_a_cel_query_tells_nothing_of_others(place: DataDirectory) ->
             assert told == alone.replace("_1.", "")
             assert "used by this query only" in told
             assert code(bob.get("/v1/subscriptions/mine/explain"))[0] == 404
-
-
-def test_equal_subscriptions_share_their_work(running: Running, operator: httpx.Client) -> None:
-    for name in ("first", "second"):
-        ok(operator.put(f"/v1/subscriptions/{name}", json={"query": TWICE}))
-
-    def are_shared() -> bool:  # what is told may be from before both were there
-        figures = ok(operator.get("/v1/status"))["service"]
-        return bool(figures["joins"] < figures["subscriptions"])
-
-    eventually(are_shared)

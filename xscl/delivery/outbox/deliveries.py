@@ -38,11 +38,10 @@ from xscl.delivery.notifier import Notifier
 from xscl.delivery.outbox.endpoints import Endpoints, Letter
 from xscl.delivery.outbox.printing import Printing
 from xscl.delivery.send_slots import SendSlots
-from xscl.documents.results import Subscription
+from xscl.engine.facade import Engine
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.polling.feed_repository import ticks
 from xscl.store.store_errors import StoreUnavailable
-from xscl.subscriptions.match_pages import MatchPages
 
 _log = logging.getLogger(__name__)
 
@@ -90,27 +89,23 @@ class Deliveries:
 
     def __init__(
         self,
-        pages: MatchPages,
+        engine: Engine,
         endpoints: Endpoints,
         notifier: Notifier,
         sender: Callable[[Endpoint], Sender],
-        subscription: Callable[[str], Subscription | None],
-        committed: Callable[[str], Subscription | None],
-        pace: RetryPolicy | None = None,
+        pace: RetryPolicy,
         printing: Printing | None = None,
     ) -> None:
-        """Prepare deliveries; `subscription` reads uncommitted state, and never waits.
-
-        `committed` waits for the engine's lock.  So it is asked before something is removed, and
-        not on the loop.
-        """
-        self._pages = pages
+        # It reads uncommitted state, and never waits.
+        self._subscription = engine.subscription
+        # It waits for the engine's lock, so it is asked before something is removed, and not on the
+        # loop.
+        self._committed = engine.host.catalog.committed
+        self._pages = engine.host.log.pages()
         self._endpoints = endpoints
         self._notifier = notifier
         self._sender = sender
-        self._subscription = subscription
-        self._committed = committed
-        self._retries = pace or RetryPolicy()
+        self._retries = pace
         self._printing = printing
         self._reading = ThreadPoolExecutor(1, "delivery-reading")
         self._loop = asyncio.new_event_loop()

@@ -72,14 +72,7 @@ class Outbox:
         self.mail_limit: Callable[[int], int | None] = lambda user: None
         self._ending = threading.Event()
         self._deliveries = Deliveries(
-            self.pages,
-            self.endpoints,
-            self.notifier,
-            self._sender,
-            engine.subscription,
-            engine.host.catalog.committed,
-            settings.pace,
-            printing,
+            engine, self.endpoints, self.notifier, self._sender, settings.pace, printing
         )
 
     def start(self) -> None:

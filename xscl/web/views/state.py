@@ -126,6 +126,7 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
         note = "endpoints and feeds that wait for one, as after a restore"
         yield Figure("Without secrets", f"{lost:,}", note, True, "/operator")
     yield Figure("Streams", f"{of['streams']:,}")
+    yield Figure("Threads", f"{of['threads']:,}", "of Python")
     rejected, late = of["rejected"], of["late"]
     yield Figure("Documents rejected", f"{rejected:,}", "could not be read", rejected > 0, REJECTED)
     yield Figure("Documents late", f"{late:,}", "later than allowed", late > 0, LATE)
