@@ -6,7 +6,6 @@ Each replaces a part of the product in the process of a simulation, before the s
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -78,36 +77,14 @@ def early_base() -> None:
 
 
 def lost_wake_up() -> None:
-    """A consumer of a queue clears its signal after it has found the queue empty."""
+    """Of the threads that wait for the end of a batch one is woken, which may have been in it."""
+    make = GroupCommit.__init__
 
-    def _init(self: Any, name: str, process: Any, share: Any, linger: float = 0.0) -> None:
-        self._process, self._items, self._closed = process, [], False
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+    def _init(self: GroupCommit[Any], process: Any) -> None:
+        make(self, process)
+        self._changed.notify_all = self._changed.notify  # type: ignore[method-assign]  # the planted defect
 
-    def put(self: Any, item: object) -> None:
-        self._items.append(item)
-        self._ready.set()
-
-    def close(self: Any) -> None:
-        self._closed = True
-        self._ready.set()
-        self._thread.join()
-
-    def _run(self: Any) -> None:
-        while True:
-            if not self._items:
-                if self._closed:
-                    return
-                self._ready.clear()  # a `set` since the test is lost
-                self._ready.wait()
-            batch, self._items = self._items, []
-            if batch:
-                self._process(batch)
-
-    for name, method in {"__init__": _init, "put": put, "close": close, "_run": _run}.items():
-        setattr(GroupCommit, name, method)
+    GroupCommit.__init__ = _init  # type: ignore[method-assign]  # the planted defect
 
 
 def cursor_before_answer() -> None:

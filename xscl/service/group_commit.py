@@ -1,69 +1,73 @@
-"""Group commit: a thread that processes queued items in batches, which share a disk write."""
+"""Group commit: of the threads that bring items one processes those of all, who share a disk write.
+
+The others wait.  What comes while it works is the next batch, of one of those who have brought it.
+"""
 
 from __future__ import annotations
 
-import queue
 import threading
-import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from concurrent.futures import Future
+from typing import Any, Generic, Protocol, TypeVar
 
 from xscl.errors import Stopping
 
-T = TypeVar("T")
+
+class Queued(Protocol):
+    """A queued item, and the future of its result."""
+
+    @property
+    def done(self) -> Future[Any]: ...
+
+    def share(self) -> float:
+        """Return the share of a batch that it fills: a batch ends when the sum reaches 1."""
+
+
+T = TypeVar("T", bound=Queued)
 
 
 class GroupCommit(Generic[T]):
-    """Calls `process` with batches of queued items, in order, on a thread of its own.
+    """Calls `process` with batches of items, in order; it completes the future of each."""
 
-    `share` is the share of a batch that an item fills: a batch ends when the sum reaches 1, or when
-    the queue is empty.  After a batch of several items the thread waits `linger` seconds for
-    further ones, because under load clients that were just answered send again soon.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        process: Callable[[Sequence[T]], None],
-        share: Callable[[T], float],
-        linger: float = 0.0,
-    ) -> None:
+    def __init__(self, process: Callable[[Sequence[T]], None]) -> None:
         self._process = process
-        self._share = share
-        self._linger = linger
-        self._mutex = threading.Lock()
-        self._queue: queue.SimpleQueue[T | None] = queue.SimpleQueue()
-        self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._changed = threading.Condition()
+        self._queue: deque[T] = deque()
+        self._is_busy = self._is_closed = False
 
-    def put(self, item: T) -> None:
-        """Queue an item; raises Stopping after `close`."""
-        with self._mutex:
+    def commit(self, item: T) -> None:
+        """Return when an item is processed; raises Stopping after `close`."""
+        with self._changed:
             if self._is_closed:
                 raise Stopping()
-            self._queue.put(item)
+            self._queue.append(item)
+        while batch := self._next_batch(item.done):
+            try:
+                self._process(batch)
+            except BaseException as error:
+                for one in batch:
+                    if not one.done.done():
+                        one.done.set_exception(error)
+            finally:
+                with self._changed:
+                    self._is_busy = False
+                    self._changed.notify_all()
 
     def close(self) -> None:
-        """Process queued items and stop."""
-        with self._mutex:
+        """Wait until queued items are processed; take no more."""
+        with self._changed:
             self._is_closed = True
-            self._queue.put(None)
-        self._thread.join()
+            self._changed.wait_for(lambda: not self._is_busy and not self._queue)
 
-    def _run(self) -> None:
-        batch: list[T] = []
-        while (item := self._queue.get()) is not None:
-            if len(batch) > 1:
-                time.sleep(self._linger)
-            batch = []
-            filled = 0.0
-            while item is not None:
-                batch.append(item)
-                filled += self._share(item)
-                if filled >= 1.0 or self._queue.empty():  # this thread is the only reader
-                    break
-                item = self._queue.get()
-            self._process(batch)
-            if item is None:
-                return
+    def _next_batch(self, done: Future[Any]) -> list[T]:
+        """Wait for a turn, and return a batch; nothing if another thread has done the work."""
+        batch, filled = list[T](), 0.0
+        with self._changed:
+            self._changed.wait_for(lambda: done.done() or not self._is_busy)
+            if not done.done():
+                self._is_busy = True
+                while self._queue and filled < 1.0:
+                    batch.append(self._queue.popleft())
+                    filled += batch[-1].share()
+        return batch

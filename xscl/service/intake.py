@@ -1,8 +1,8 @@
 """Group commit of documents: many requests, one durable spool segment.
 
-A segment costs two disk writes.  Requests put documents on a queue and wait; one thread appends all
-queued documents as one segment.  The thread also stamps documents without a time, so that their
-order of acceptance is their order of time.
+A segment costs two disk writes, so documents of requests at the same time are appended as one
+segment.  Those without a time are stamped then, so that their order of acceptance is their order of
+time.
 
 Documents that are spooled but not consumed are counted.  Above a limit new ones are refused (back
 pressure), so that no acknowledged document is ever dropped.
@@ -63,7 +63,7 @@ class QueuedDocuments:
 
 
 class Intake:
-    """A thread that appends queued documents to the spool.
+    """Appends documents of requests to the spool.
 
     `clock` stamps documents without a time; it is the only source of such times in this spool.
     """
@@ -85,7 +85,7 @@ class Intake:
         self._segments: deque[tuple[int, int, int]] = deque()  # number, documents, bytes
         self._waiting = 0
         self._bytes = 0
-        self._commits = GroupCommit[QueuedDocuments]("intake", self._append, QueuedDocuments.share)
+        self._commits = GroupCommit[QueuedDocuments](self._append)
 
     def append(
         self, documents: Sequence[Document], timed: Sequence[bool] = ()
@@ -108,13 +108,13 @@ class Intake:
                     f"{self._waiting} documents wait to be consumed",
                     hint="send it again a little later",
                 )
-            self._commits.put(brought)
             self._waiting += len(brought.documents)
             self._bytes += brought.size
+        self._commits.commit(brought)
         return brought.done.result()
 
     def close(self) -> None:
-        """Append queued documents and stop."""
+        """Append queued documents, and take no more."""
         self._commits.close()
 
     def _forget_consumed(self) -> None:

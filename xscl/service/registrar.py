@@ -1,7 +1,7 @@
 """Group commit of registrations: many requests, one transaction.
 
-A transaction costs a disk write.  Requests put queries on a queue and wait; one thread registers
-all queued queries together.  A query that cannot be registered does not affect the others.
+A transaction costs a disk write, so queries of requests at the same time are registered together.
+A query that cannot be registered does not affect the others.
 """
 
 from __future__ import annotations
@@ -17,11 +17,8 @@ from xscl.documents.results import XSCL
 from xscl.engine.facade import Engine
 from xscl.service.group_commit import GroupCommit
 
-MOST = 500
-"""Maximum number of queries in a transaction."""
-
-LINGER = 0.005
-"""Seconds to wait for further queries after a batch of several."""
+TOGETHER = 16
+"""Maximum number of queries in a transaction; each blocks a thread until it is registered."""
 
 OTHERS = 2
 """Queries of events, and of what is kept, that are registered at a time; each blocks a thread."""
@@ -29,65 +26,60 @@ OTHERS = 2
 
 @dataclass(frozen=True, slots=True)
 class QueuedQuery:
-    """A queued query and the future of its registration."""
+    """A query and the future of its registration; `since` is the length of its history.
+
+    With `history` it begins with the matches of what is kept.
+    """
 
     name: str
     query: str
     updates: bool
+    language: str = XSCL
+    since: str | None = None
+    history: bool = False
     done: Future[None] = field(default_factory=Future)
+
+    def share(self) -> float:
+        """Return the share of a transaction."""
+        return 1 / TOGETHER
 
 
 class Registrar:
-    """Registers queries of requests: a thread those that see what comes, others one by one."""
+    """Registers queries of requests: those that see what comes together, others one by one."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._others = asyncio.Semaphore(OTHERS)
-        self._commits = GroupCommit[QueuedQuery](
-            "registrar", self._register_all, lambda query: 1 / MOST, LINGER
-        )
+        self._waiting = asyncio.Semaphore(TOGETHER)
+        self._commits = GroupCommit[QueuedQuery](self._register_all)
 
-    async def register(
-        self,
-        name: str,
-        query: str,
-        updates: bool,
-        language: str = XSCL,
-        since: str | None = None,
-        history: bool = False,
-    ) -> None:
-        """Register a query, and wait until it is committed; raises its error, and Stopping."""
-        if since is not None or history or language != XSCL:
+    async def register(self, asked: QueuedQuery) -> None:
+        """Register a query, and wait until it is committed; raises its error, and Stopping.
+
+        It is registered even if who waits for it is cancelled.
+        """
+        if asked.since is not None or asked.history or asked.language != XSCL:
             async with self._others:
-                asked = name, query, updates, language, since, history
-                if await run_in_threadpool(self._register_other, *asked):
+                if await run_in_threadpool(self._register_other, asked):
                     return
-        queued = QueuedQuery(name, query, updates)
-        self._commits.put(queued)
-        # It goes on if who waits for it is cancelled.
-        await asyncio.shield(asyncio.wrap_future(queued.done))
+        async with self._waiting:
+            await run_in_threadpool(self._commits.commit, asked)
+        asked.done.result()
 
-    def _register_other(
-        self,
-        name: str,
-        query: str,
-        updates: bool,
-        language: str,
-        since: str | None,
-        history: bool,
-    ) -> bool:
+    def _register_other(self, asked: QueuedQuery) -> bool:
         """Register a query of events, or one that begins with what is kept; False if nothing is."""
-        catalog = self._engine.host.catalog
-        if since is None and language == XSCL and not catalog.has_past(query):
+        catalog, how = self._engine.host.catalog, {"updates": asked.updates}
+        language, since = asked.language, asked.since
+        if since is None and language == XSCL and not catalog.has_past(asked.query):
             return False
-        if since is None and not history:
-            self._engine.subscribe(name, query, updates=updates, language=language)
+        if since is None and not asked.history:
+            self._engine.subscribe(asked.name, asked.query, language=language, **how)
         else:
-            catalog.subscribe_from(name, query, updates=updates, language=language, since=since)
+            catalog.subscribe_from(asked.name, asked.query, language=language, since=since, **how)
         return True
 
     def close(self) -> None:
-        """Register queued queries and stop."""
+        """Register queued queries, and take no more."""
         self._commits.close()
 
     def _register_all(self, together: Sequence[QueuedQuery]) -> None:

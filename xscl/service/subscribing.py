@@ -16,6 +16,7 @@ from xscl.service.accounts import Account
 from xscl.service.installation import Installation
 from xscl.service.names import ReservedName, refuse_unaddressable
 from xscl.service.problems import Problem, not_found
+from xscl.service.registrar import QueuedQuery
 from xscl.service.resolving import SUSPECT, ResolvedQuery
 from xscl.service.tags import checked_tags, set_tags
 
@@ -90,11 +91,11 @@ async def _register(
     """Register a query under a name that seems to be free, and wait until it is committed."""
     app.usage.refuse_many_matches(account)
     known = account.qualify(wanted.name)
-    asked = known, resolved.text, wanted.updates, wanted.language, wanted.since, wanted.history
+    how = wanted.updates, wanted.language, wanted.since, wanted.history
     try:
         with app.usage.adding(account, "subscriptions"), resolved.as_written():
             await run_in_threadpool(claim, app, account, resolved)
-            await app.registrar.register(*asked)
+            await app.registrar.register(QueuedQuery(known, resolved.text, *how))
     except NameTaken:  # unless another request has registered the same
         found = app.engine.subscription(known)
         if found is None or not _is_same(app, account, found, wanted, resolved):

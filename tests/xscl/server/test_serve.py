@@ -44,8 +44,8 @@ from xscl.subscriptions.matches import Matches
 
 ROOT = Path(__file__).resolve().parents[3]
 TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
-AT_REST = 11
-"""Python threads of a service, with the one that has printed a match."""
+AT_REST = 10
+"""Python threads of a service that has printed a match."""
 
 
 def documents(*numbers: int) -> list[Document]:
