@@ -77,14 +77,21 @@ def early_base() -> None:
 
 
 def lost_wake_up() -> None:
-    """Of the threads that wait for the end of a batch one is woken, which may have been in it."""
-    make = GroupCommit.__init__
+    """Who has processed a batch looks for the next one before the queue is locked."""
 
-    def _init(self: GroupCommit[Any], process: Any) -> None:
-        make(self, process)
-        self._changed.notify_all = self._changed.notify  # type: ignore[method-assign]  # the planted defect
+    def _process_next(self: GroupCommit[Any]) -> None:
+        with self._mutex:
+            batch = list(self._queue)
+            self._queue.clear()
+        self._process([item for item, _ in batch])
+        waiting, is_over = [*batch[1:], *list(self._queue)[:1]], not self._queue
+        with self._mutex:  # what came in between is nobody's
+            if is_over:
+                self._idle.set()
+        for _, woken in waiting:
+            woken.release()
 
-    GroupCommit.__init__ = _init  # type: ignore[method-assign]  # the planted defect
+    GroupCommit._process_next = _process_next  # type: ignore[method-assign]  # the planted defect
 
 
 def cursor_before_answer() -> None:

@@ -1,6 +1,6 @@
 """Group commit: of the threads that bring items one processes those of all, who share a disk write.
 
-The others wait.  What comes while it works is the next batch, of one of those who have brought it.
+The others wait.  What comes meanwhile is the next batch, and the thread of its first item does it.
 """
 
 from __future__ import annotations
@@ -32,42 +32,49 @@ class GroupCommit(Generic[T]):
 
     def __init__(self, process: Callable[[Sequence[T]], None]) -> None:
         self._process = process
-        self._changed = threading.Condition()
-        self._queue: deque[T] = deque()
-        self._is_busy = self._is_closed = False
+        self._mutex = threading.Lock()
+        # Each with a lock that its thread waits for: of its own, so that no other one is woken.
+        self._queue: deque[tuple[T, threading.Lock]] = deque()
+        self._idle = threading.Event()
+        self._idle.set()
+        self._is_closed = False
 
     def commit(self, item: T) -> None:
         """Return when an item is processed; raises Stopping after `close`."""
-        with self._changed:
+        woken = threading.Lock()
+        with self._mutex:
             if self._is_closed:
                 raise Stopping()
-            self._queue.append(item)
-        while batch := self._next_batch(item.done):
-            try:
-                self._process(batch)
-            except BaseException as error:
-                for one in batch:
-                    if not one.done.done():
-                        one.done.set_exception(error)
-            finally:
-                with self._changed:
-                    self._is_busy = False
-                    self._changed.notify_all()
+            self._queue.append((item, woken))
+            if not self._idle.is_set():
+                woken.acquire()
+            self._idle.clear()
+        with woken:
+            if not item.done.done():  # it is the first one of the queue
+                self._process_next()
 
     def close(self) -> None:
         """Wait until queued items are processed; take no more."""
-        with self._changed:
+        with self._mutex:
             self._is_closed = True
-            self._changed.wait_for(lambda: not self._is_busy and not self._queue)
+        self._idle.wait()
 
-    def _next_batch(self, done: Future[Any]) -> list[T]:
-        """Wait for a turn, and return a batch; nothing if another thread has done the work."""
-        batch, filled = list[T](), 0.0
-        with self._changed:
-            self._changed.wait_for(lambda: done.done() or not self._is_busy)
-            if not done.done():
-                self._is_busy = True
-                while self._queue and filled < 1.0:
-                    batch.append(self._queue.popleft())
-                    filled += batch[-1].share()
-        return batch
+    def _process_next(self) -> None:
+        """Process a batch, and wake the threads of its items and of the first one that is left."""
+        batch, filled = list[tuple[T, threading.Lock]](), 0.0
+        with self._mutex:
+            while self._queue and filled < 1.0:
+                batch.append(self._queue.popleft())
+                filled += batch[-1][0].share()
+        try:
+            self._process([item for item, _ in batch])
+        except BaseException as error:
+            for item, _ in batch:
+                if not item.done.done():
+                    item.done.set_exception(error)
+        with self._mutex:
+            waiting = [*batch[1:], *list(self._queue)[:1]]
+            if not self._queue:
+                self._idle.set()
+        for _, woken in waiting:
+            woken.release()
