@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+from pydantic import BaseModel
+
 import cep_core
 import xscl
 import xscl.client
@@ -44,7 +46,7 @@ def _members(found: type) -> Iterator[str]:
     if _signature(found) not in ("()", "(*args, **kwargs)"):
         yield f"```text\n{found.__name__}{_signature(found)}\n```\n"
     for name, member in inspect.getmembers(found, _is_described):
-        if name.startswith("_") or not inspect.getdoc(member):
+        if name.startswith("_") or not inspect.getdoc(member) or hasattr(BaseModel, name):
             continue
         if isinstance(member, property):
             yield f"`{name}`: {_document(member)}"

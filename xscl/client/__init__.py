@@ -8,8 +8,9 @@
 Both have the same methods: `calls` describes each once, as a request and the type of its answer.
 An error of the service is raised as the error of the packages, a query's with its place.
 
-    answers     the objects that answers hold
-    calls       one function for each call of the HTTP API
+    answers     the objects that answers hold, pydantic models that the routes share;
+                service_answers: those about documents, streams, feeds and the service
+    calls       one function for each call of the HTTP API; `methods` binds them to both clients
     failures    problem documents and broken connections as errors
     events      live matches, and where to go on after a disconnection
     exchange    what both clients share: headers, timeouts, waiting for a busy service
@@ -19,29 +20,17 @@ from xscl.client.answers import (
     BlockFound,
     Diagnosis,
     Edge,
-    Elements,
-    Feed,
-    FeedOutcome,
-    Health,
-    LateDocument,
-    ListedDocument,
     Match,
     NearName,
     Node,
-    Poll,
+    NotEvaluatedIn,
     QueryCheck,
     QueryFault,
-    RejectedDocument,
-    SavedStatement,
-    SeenElement,
-    SentDocument,
+    Registered,
     Source,
-    SqlRows,
     Star,
     StarredDocument,
-    StatusSample,
     Stopped,
-    Stream,
     Subscription,
     SubscriptionTag,
     Trial,
@@ -52,6 +41,25 @@ from xscl.client.answers import (
 from xscl.client.async_client import AsyncClient
 from xscl.client.events import LiveEvent
 from xscl.client.failures import Refused, Unreachable
+from xscl.client.service_answers import (
+    Elements,
+    Feed,
+    FeedOutcome,
+    Health,
+    LateDocument,
+    ListedDocument,
+    ListedStream,
+    MadeStream,
+    Poll,
+    RejectedDocument,
+    SavedStatement,
+    SeenElement,
+    SentDocument,
+    SqlColumn,
+    SqlRows,
+    StatusSample,
+    Stream,
+)
 from xscl.client.sync_client import Client
 
 __all__ = [
@@ -66,19 +74,24 @@ __all__ = [
     "Health",
     "LateDocument",
     "ListedDocument",
+    "ListedStream",
     "LiveEvent",
+    "MadeStream",
     "Match",
     "NearName",
     "Node",
+    "NotEvaluatedIn",
     "Poll",
     "QueryCheck",
     "QueryFault",
     "Refused",
+    "Registered",
     "RejectedDocument",
     "SavedStatement",
     "SeenElement",
     "SentDocument",
     "Source",
+    "SqlColumn",
     "SqlRows",
     "Star",
     "StarredDocument",

@@ -1,132 +1,95 @@
-"""The objects that answers of the HTTP API hold, and how JSON becomes such objects.
+"""The objects that answers of the HTTP API hold: subscriptions, matches and questions.
 
-Fields have the names of the API; those that a class does not declare are left out, so that a
-service may be newer than its client.
+Routes make them and clients read them.  What they do not declare is left out, so that a service may
+be newer than its client.  The docstring after a field is its description in the OpenAPI document.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
-from datetime import datetime
-from functools import lru_cache
-from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Literal, TypeAlias
 
-T = TypeVar("T")
+from pydantic import Field
 
+from xscl.client.bodies import Answer, Moment
 
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """Documents with more than `results` results, of which none is kept."""
+History: TypeAlias = Literal["none", "reading", "read", "failed"]
 
-    documents: int
-    results: int
-    incomplete: bool
+QUERY = "feeds//item->a[./title->t] JOIN{t=u, 2 d} feeds//item->b[./title->u]"
+"""The query of examples."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotEvaluatedIn:
-    """An expression that had no value in some documents; `latest` is the id of the last one."""
+class Node(Answer):
+    """A node that a variable is bound to."""
 
-    expression: str
-    documents: int
-    latest: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Subscription:
-    """A subscription: its query, the streams that it reads and the one that it publishes.
-
-    `version` counts its edits.  The answer to a registration has `warnings`.
-    """
-
-    name: str
-    query: str
-    language: str
-    reads: tuple[str, ...]
-    publishes: str | None
-    updates: bool
-    version: int = 1
-    paused: bool = False
-    stopped: Stopped | None = None
-    unevaluated: tuple[NotEvaluatedIn, ...] = ()
-    refused: str | None = None
-    tags: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    document: str = Field(examples=["orders/17"])
+    """The name of its document."""
+    node: int = Field(examples=[2])
+    """Its number in the document."""
+    path: str = Field(examples=["/order[1]/item[1]"])
+    """Its location."""
+    value: str = Field(examples=["a12"])
+    """Its string value."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionTag:
-    """A tag, with the number of subscriptions that have it."""
+class Source(Answer):
+    """A document of a match for people: its name, and title and address as far as it has them."""
 
-    tag: str
-    subscriptions: int
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A query that has found kept matches of a name; `until` is None if it is the current one."""
-
-    name: str
-    version: int
-    query: str
-    language: str
-    after: int
-    until: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A node of a document that a variable is bound to, with its string value."""
-
-    document: str
-    node: int
-    path: str
-    value: str
+    document: str = Field(examples=["orders/17"])
+    """Its name, which no other document has."""
+    stream: str = Field(examples=["orders"])
+    """The stream that it was sent to."""
+    id: str = Field(examples=["17"])
+    """The id that it was sent with."""
+    version: int = Field(examples=[1])
+    """Its version: 1 for the first document with its id on its stream."""
+    root: str = Field(examples=["order"])
+    """The name of its root element."""
+    title: str = Field(examples=["Ferry stops"])
+    """Its title, or nothing."""
+    url: str | None = Field(examples=["https://example.org/ferry"])
+    """Its web address."""
+    source: str = Field(examples=["example.org"])
+    """The host of its publisher, or nothing."""
+    timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """Its time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A document of a match for people; of what is no feed item only names and time are known.
+class Match(Answer):
+    """A match: the same object over HTTP, in deliveries and from the command line."""
 
-    `document` is the name, which no other document has; `id` and `version` are those on its
-    `stream`, and `root` is the name of its root element.
-    """
-
-    document: str
-    title: str
-    url: str | None
-    source: str
-    timestamp: datetime
-    stream: str = ""
-    id: str = ""
-    version: int = 1
-    root: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A match.  `started` and `timestamp` are its earliest and latest time, `xml` its output.
-
-    `version` is that of the query, which an edit increases.  It is `backfilled` if the subscription
-    began with it.
-    """
-
-    id: str
-    subscription: str
-    position: int
-    started: datetime
-    timestamp: datetime
-    history: bool
-    documents: tuple[str, ...]
+    id: str = Field(examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"])
+    """A stable name: 32 hexadecimal digits."""
+    match: str = Field(examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"])
+    """The same as `id`."""
+    subscription: str = Field(examples=["echo"])
+    """The name of the subscription."""
+    timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """Time at which the match is complete."""
+    started: Moment = Field(examples=["2026-03-01T11:00:00Z"])
+    """Time of the first document."""
+    history: bool = Field(examples=[False])
+    """True if all documents are items from before their feeds were followed."""
+    backfilled: bool = Field(examples=[False])
+    """True if it is from before its subscription was made."""
+    position: int = Field(examples=[17])
+    """Position in the order of all results; of a trial, in the order of its own."""
+    version: int = Field(examples=[1])
+    """The version of the subscription's query that found it: an edit begins the next one."""
+    documents: tuple[str, ...] = Field(examples=[["17", "4"]])
+    """The ids that the documents were sent with, in the order of the query's blocks; `17@2` for a
+    second version."""
     sources: tuple[Source, ...]
+    """The documents with stream, title, address and time; none of a row of events."""
+    t0: int = Field(examples=[1772366400000000])
+    """`started` in microseconds since 1970."""
+    t1: int = Field(examples=[1772370000000000])
+    """`timestamp` in microseconds since 1970."""
     bindings: dict[str, tuple[Node, ...]]
-    xml: str
-    constructed: bool
-    version: int = 1
-    backfilled: bool = False
+    """Nodes bound to each variable of the query."""
+    xml: str = Field(examples=["<result>...</result>"])
+    """The output document."""
+    constructed: bool = Field(examples=[False])
+    """True if the query constructs the output document."""
 
     @property
     def values(self) -> dict[str, tuple[str, ...]]:
@@ -134,364 +97,320 @@ class Match:
         return {name: tuple(node.value for node in nodes) for name, nodes in self.bindings.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class StarredDocument:
-    """A document of a starred match, with the values that the match shows."""
+class Version(Answer):
+    """A query that has found kept matches of a name, or its current one."""
 
-    document: str
-    title: str
-    url: str | None
-    timestamp: datetime
-    values: dict[str, tuple[str, ...]]
-    stream: str = ""
-    id: str = ""
-    version: int = 1
-    root: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Star:
-    """A starred match as it was; `values` are those of a row of events, `xml` its output."""
-
-    match: str
-    subscription: str
-    starred: datetime
-    timestamp: datetime
-    position: int
-    documents: tuple[StarredDocument, ...]
-    values: dict[str, str]
-    xml: str
+    name: str = Field(examples=["echo"])
+    """The name of the subscription."""
+    version: int = Field(examples=[1])
+    """Its number; a pause divides a version in two."""
+    query: str = Field(examples=[QUERY])
+    """The query."""
+    language: str = Field(examples=["xscl"])
+    """The language of the query."""
+    after: int = Field(examples=[0])
+    """Position after which its matches are."""
+    until: int | None = Field(examples=[17])
+    """Position of its last possible match; null if it is current and not paused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """A condition of a match; `nearest` is the evidence, or the nearest miss."""
+class Stopped(Answer):
+    """Documents with more results of one join of the subscription than the bound of results."""
 
-    kind: str
-    text: str
-    holds: bool
-    nearest: str | None
-    pending: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Why:
-    """The explanation why documents match a query, or why not."""
-
-    query: str
-    documents: tuple[str, ...]
-    matched: bool
-    edges: tuple[Edge, ...]
+    documents: int = Field(examples=[1])
+    """Number of such documents."""
+    results: int = Field(examples=[10_000])
+    """The bound: each had more results, of which none is kept."""
+    incomplete: bool = Field(examples=[False])
+    """True if a temporal operator lacks the rows of these documents."""
 
 
-@dataclass(frozen=True, slots=True)
-class NearName:
-    """A name that was seen, with the number of documents that have it."""
+class NotEvaluatedIn(Answer):
+    """An expression of the subscription that had no value in some documents: it did not hold."""
 
-    name: str
-    documents: int
-
-
-@dataclass(frozen=True, slots=True)
-class BlockFound:
-    """A block of a query: how many of the examined documents match it, and what fails."""
-
-    block: str
-    stream: str
-    kept: int
-    examined: int
-    matching: int
-    needed: bool
-    failing: str | None
-    nearest: tuple[NearName, ...]
+    expression: str = Field(examples=["xs:integer(price) > 3"])
+    """The expression."""
+    documents: int = Field(examples=[1])
+    """Number of such documents since the service was started."""
+    latest: str = Field(examples=["d17"])
+    """The id of the last one."""
+    reason: str = Field(examples=["'q' is no xs:integer"])
+    """Why it had no value there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """The reasons why a query has no match; `closest` explains the closest documents."""
+class Subscription(Answer):
+    """A subscription, in its owner's notation."""
 
-    query: str
-    blocks: tuple[BlockFound, ...]
-    closest: Why | None
+    name: str = Field(examples=["echo"])
+    """Its name."""
+    query: str = Field(examples=[QUERY])
+    """The query."""
+    language: str = Field(examples=["xscl"])
+    """The language of the query."""
+    reads: tuple[str, ...] = Field(examples=[["feeds"]])
+    """The streams that it reads."""
+    own: tuple[str, ...] = Field(examples=[["orders"]])
+    """Names in `reads` that refer to your own streams, not to public ones."""
+    publishes: str | None = Field(examples=["hits"])
+    """Stream that it publishes its matches to."""
+    template: int | None = Field(examples=[1])
+    """The template of its joins, for the operator."""
+    updates: bool = Field(examples=[False])
+    """True if new versions of documents are matched, too."""
+    version: int = Field(examples=[1])
+    """The version of the query: each edit of it makes the next one."""
+    paused: bool = Field(examples=[False])
+    """True if it has no matches and no deliveries until it is resumed."""
+    tags: tuple[str, ...] = Field(examples=[["daily"]])
+    """Its tags, in their order."""
+    history: History = Field(examples=["read"])
+    """none: it began with what arrived after it; reading: the matches of what was kept follow, and
+    new ones with them; read: they are there; failed: there were too many, see the log."""
+    stopped: Stopped | None = None
+    """Truncation by the bound of results; null if there was none."""
+    unevaluated: tuple[NotEvaluatedIn, ...] = ()
+    """Expressions that had no value in some documents."""
+    refused: str | None = Field(None, examples=["line 1, column 6: 'let' is refused"])
+    """Why this release refuses the query, which an earlier one took: it has no matches."""
+    cost_share: float = Field(examples=[0.02])
+    """Its share of the time that your subscriptions have taken since the start of the service, from
+    0 to 1, for the operator of that of all; what several share is divided equally among them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """The first matches of a query on kept documents, of a `total`; without any the reasons.
+class Registered(Subscription):
+    """A subscription whose query was registered or edited, with what is doubtful about it."""
 
-    `late` documents came too late for the query, whose streams have a `lateness` in seconds.
-    """
+    warnings: tuple[str, ...] = Field(examples=[["nothing has come on the stream 'orders' yet"]])
+    """What `xscl subscribe` warns of: names that were never seen, values that were seen to be
+    numbers that are written differently, joins without an equality, absences that wait."""
 
-    total: int
+
+class SubscriptionTag(Answer):
+    """A tag of subscriptions."""
+
+    tag: str = Field(examples=["daily"])
+    """The tag."""
+    subscriptions: int = Field(examples=[3])
+    """Number of subscriptions that have it."""
+
+
+class MatchPage(Answer):
+    """A page of matches; `next` is the query string of the next page."""
+
     matches: tuple[Match, ...]
-    diagnosis: Diagnosis | None
-    late: int = 0
-    lateness: float = 0.0
+    """The matches in the requested order."""
+    next: str | None = Field(examples=["before=17&limit=100"])
+    """Query string of the next page; null at the end."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueryFault:
-    """The first error of a query, at its place."""
+class StarredDocument(Answer):
+    """A document of a starred match, as it was."""
 
-    code: str
-    message: str
-    hint: str | None
-    line: int
-    column: int
+    document: str = Field(examples=["orders/17"])
+    """Its name."""
+    stream: str = Field(examples=["orders"])
+    """The stream that it was sent to."""
+    id: str = Field(examples=["17"])
+    """The id that it was sent with."""
+    version: int = Field(examples=[1])
+    """Its version: 1 for the first document with its id on its stream."""
+    root: str = Field(examples=["order"])
+    """The name of its root element."""
+    title: str = Field(examples=["Ferry stops"])
+    """Its title, or the value that stands for it."""
+    url: str | None = Field(examples=["https://example.org/ferry"])
+    """Its web address."""
+    timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """Its time."""
+    values: dict[str, tuple[str, ...]] = Field(examples=[{"category": ["sea"]}])
+    """Its values that the match shows, by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnseenName:
-    """A name in a query that was never seen, with the nearest names; or a doubtful comparison."""
+class Star(Answer):
+    """A starred match, as it was when it was starred."""
 
-    kind: str
-    name: str
-    message: str
-    hint: str | None
-    line: int
-    column: int
-    nearest: tuple[NearName, ...]
+    match: str = Field(examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"])
+    """The id of the match."""
+    subscription: str = Field(examples=["echo"])
+    """The current name of its subscription."""
+    starred: Moment = Field(examples=["2026-03-02T12:00:00Z"])
+    """Time at which it was starred."""
+    timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
+    """Time at which the match was complete."""
+    position: int = Field(examples=[17])
+    """Position in the order of all results."""
+    documents: tuple[StarredDocument, ...]
+    """Its documents; none of a row of events."""
+    values: dict[str, str] = Field(examples=[{"price": "12"}])
+    """The values of a row of events."""
+    xml: str = Field(examples=["<result>...</result>"])
+    """The output document that its query constructs, shortened, or nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueryCheck:
-    """The check of a query: its error, or the query as a sentence with warnings."""
+class Edge(Answer):
+    """One condition of a match."""
 
-    error: QueryFault | None
-    sentence: str | None
+    kind: str = Field(examples=["value"])
+    """Kind of condition: pattern, value, time, order or registration."""
+    text: str = Field(examples=["a = b"])
+    """The condition."""
+    holds: bool = Field(examples=[False])
+    """True if the condition holds."""
+    nearest: str | None = Field(examples=["'a12' and 'a13'"])
+    """Evidence that it holds, or the nearest miss."""
+    pending: bool = Field(False, examples=[False])
+    """True if it does not hold, and time may still fulfil it."""
+
+
+class Why(Answer):
+    """The explanation of a match or non-match, condition by condition."""
+
+    query: str = Field(examples=["echo"])
+    """The name of the subscription, or the query."""
+    documents: tuple[str, ...] = Field(examples=[["order-17", "invoice-4"]])
+    """Their ids, as they were asked for."""
+    matched: bool = Field(examples=[False])
+    """True if all conditions hold."""
+    edges: tuple[Edge, ...]
+    """The conditions that decide it."""
+
+
+class NearName(Answer):
+    """A name that was seen."""
+
+    name: str = Field(examples=["title"])
+    """The name as a query writes it."""
+    documents: int = Field(examples=[15])
+    """Number of documents that have it, among those that were examined."""
+
+
+class BlockFound(Answer):
+    """A block of a query, and the documents that match it."""
+
+    block: str = Field(examples=["feeds//item->a[./titel->t]"])
+    """The block."""
+    stream: str = Field(examples=["feeds"])
+    """The stream that it reads."""
+    kept: int = Field(examples=[15])
+    """Number of documents of the stream."""
+    examined: int = Field(examples=[15])
+    """Number of these that were examined: the newest whose texts are kept."""
+    matching: int = Field(examples=[0])
+    """Number of examined documents that match the block."""
+    needed: bool = Field(examples=[True])
+    """False for a block without which there may be a match, as after NOT FOLLOWED BY."""
+    failing: str | None = Field(
+        None, examples=["feeds//item matches, but there is no /titel in it"]
+    )
+    """The part of the block that no examined document passes; null if one matches."""
+    nearest: tuple[NearName, ...] = Field(examples=[[{"name": "title", "documents": 15}]])
+    """Names nearest to the missing one, the nearest first."""
+
+
+class Diagnosis(Answer):
+    """The reasons why a query has no match among the kept documents."""
+
+    query: str = Field(examples=["the query"])
+    """The name of the subscription, or `the query`."""
+    blocks: tuple[BlockFound, ...]
+    """The blocks of the query, in their order."""
+    closest: Why | None = None
+    """The documents that come closest to a match; null if a block matches none."""
+
+
+class UnseenName(Answer):
+    """A name in a query that was never seen, or a doubtful comparison: a likely slip, no error."""
+
+    kind: str = Field(examples=["name"])
+    """`stream`; `name` for one of an element or attribute; `comparison` for one of texts whose
+    values were seen to be numbers that are written differently."""
+    name: str = Field(examples=["titel"])
+    """The name, or the comparison."""
+    message: str = Field(examples=["'titel' is not in the newest 15 documents of 'feeds'"])
+    """The warning."""
+    hint: str | None = Field(None, examples=["did you mean title (15 documents)?"])
+    """The nearest names as text, or what to write instead."""
+    line: int = Field(examples=[1])
+    """Line of the name in the query, from 1."""
+    column: int = Field(examples=[20])
+    """Column of the name, from 1."""
+    nearest: tuple[NearName, ...] = Field(examples=[[{"name": "title", "documents": 15}]])
+    """The nearest names that were seen."""
+
+
+class QueryFault(Answer):
+    """The first error of a query."""
+
+    code: str = Field(examples=["query"])
+    """Stable code of the error."""
+    message: str = Field(examples=["found 'JION' where the end of the query is expected"])
+    """The error."""
+    hint: str | None = Field(None, examples=["did you mean JOIN?"])
+    """What to write instead."""
+    line: int = Field(examples=[1])
+    """Line of the error, from 1."""
+    column: int = Field(examples=[14])
+    """Column of the error, from 1."""
+
+
+class QueryCheck(Answer):
+    """The check of a query."""
+
+    error: QueryFault | None = None
+    """Its first error; null if it can be registered."""
+    sentence: str | None = Field(None, examples=["Tell me when an item of feeds comes."])
+    """The query read back as one sentence; null with an error."""
     warnings: tuple[UnseenName, ...]
-    absences: str | None = None
+    """Names that were never seen, and doubtful comparisons."""
+    absences: str | None = Field(
+        None, examples=["an absence is reported only when a later document arrives"]
+    )
+    """Why the wall clock does not report the query's absences; null if it does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """A stream; `lateness` is in seconds.  On one's `own` streams one may write."""
+class Trial(Answer):
+    """The matches of a trial."""
 
-    name: str
-    own: bool
-    lateness: float
-    live: bool
-    attributes: dict[str, str] | None
-
-
-@dataclass(frozen=True, slots=True)
-class SeenElement:
-    """A path of names in documents of a stream, with its most frequent short values."""
-
-    path: tuple[str, ...]
-    documents: int
-    samples: tuple[str, ...]
+    total: int = Field(examples=[3])
+    """Number of all matches."""
+    matches: tuple[Match, ...]
+    """The first matches, up to the limit."""
+    diagnosis: Diagnosis | None = None
+    """Why there is none; null if there is a match."""
+    late: int = Field(0, examples=[1])
+    """Number of documents that came too late for the query."""
+    lateness: float = Field(0.0, examples=[0.0])
+    """Lateness of its streams in seconds, the largest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Elements:
-    """The elements of the newest `documents` of a stream."""
+class Explanation(Answer):
+    """The evaluation plan of a query."""
 
-    stream: str
-    documents: int
-    elements: tuple[SeenElement, ...]
+    text: str = Field(examples=["template 1: shared by 3 subscriptions"])
+    """Lines of text."""
 
 
-@dataclass(frozen=True, slots=True)
-class SentDocument:
-    """A document that the service has accepted."""
+class DocumentNode(Answer):
+    """A node of a document, and the patterns that bind it."""
 
-    id: str
-    stream: str
-    timestamp: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class ListedDocument:
-    """A document that has come in; it is `kept` if its text is.
-
-    `document` is its name, which no other document has.
-    """
-
-    id: str
-    streams: tuple[str, ...]
-    timestamp: datetime
-    history: bool
-    title: str
-    url: str | None
-    kept: bool
-    document: str = ""
-    version: int = 1
+    node: int = Field(examples=[2])
+    """Its number in the document, from 0 at the root."""
+    depth: int = Field(examples=[1])
+    """Number of ancestors."""
+    path: str = Field(examples=["/order[1]/item[1]"])
+    """Its location."""
+    name: str = Field(examples=["item"])
+    """Its qualified name as written; an attribute's with a leading `@`."""
+    text: str = Field(examples=["a12"])
+    """Its own text, or an attribute's value."""
+    variables: tuple[str, ...] = Field(examples=[["orders//item"]])
+    """The variables that it can be bound to, by their definitions."""
 
 
-@dataclass(frozen=True, slots=True)
-class LateDocument:
-    """A document behind the watermark, and the subscriptions that may have missed it."""
+class Witness(Answer):
+    """A document as the nodes that patterns match."""
 
-    id: str
-    streams: tuple[str, ...]
-    timestamp: datetime
-    watermark: datetime
-    missed: tuple[str, ...]
-    document: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RejectedDocument:
-    """A document that was not taken; `reason` is a stable code, `message` the error."""
-
-    stream: str
-    id: str
-    reason: str
-    line: int | None
-    column: int | None
-    message: str
-    sha256: str
-    beginning: str
-    clock: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """The health of a service; see `GET /v1/health` for the states."""
-
-    status: str
-    consumer: str
-    stalled_since: datetime | None
-    stalled_segment: int | None
-    store: str
-    clock: str
-    clock_ahead: float
-    executors: str | None = None
-    executors_away_since: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StatusSample:
-    """The figures of 15 s: rates a second, the largest wait and lag, memory in bytes, latency."""
-
-    at: datetime
-    documents: float
-    matches: float
-    waiting: int
-    lag: float
-    memory: int
-    p50: float
-    p95: float
-
-
-@dataclass(frozen=True, slots=True)
-class FeedOutcome:
-    """The outcome of an entry of a list of feeds: `added`, `tagged`, `refused` and so on."""
-
-    outcome: str
-    url: str
-    title: str
-    stream: str
-    tags: tuple[str, ...]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Feed:
-    """A followed feed: its address, how it is read, and how its polls went.
-
-    `every`, `lateness` and `ttl` are seconds.  The API describes the other fields.
-    """
-
-    key: str
-    url: str
-    stream: str
-    tags: tuple[str, ...]
-    title: str
-    site_url: str
-    format: str
-    quality: str
-    every: int
-    lateness: int
-    ttl: int | None
-    headers: tuple[str, ...]
-    state: str
-    items: int
-    versions: int
-    skipped: int
-    clipped: int
-    undated: int
-    added: datetime
-    polled: datetime | None
-    next_poll: datetime | None
-    polls: int
-    failures: int
-    failing_since: datetime | None
-    code: str | None
-    error: str | None
-    note: str | None
-    moved_to: str | None
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Poll:
-    """A poll of a feed: `ok`, `unchanged`, `deferred`, or the code of an error.
-
-    `note` is the error, or where the feed has moved to.
-    """
-
-    polled: datetime
-    outcome: str
-    seconds: float
-    items: int
-    note: str | None
-    failed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SqlColumn:
-    """A column of rows, with DuckDB's name of its type."""
-
-    name: str
-    type: str
-
-
-@dataclass(frozen=True, slots=True)
-class SqlRows:
-    """The rows of a SELECT, at most as many as were asked for."""
-
-    columns: tuple[SqlColumn, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    truncated: bool
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows as dictionaries."""
-        names = [column.name for column in self.columns]
-        return (dict(zip(names, row, strict=True)) for row in self.rows)
-
-
-@dataclass(frozen=True, slots=True)
-class SavedStatement:
-    """A statement in SQL that was saved under a name."""
-
-    name: str
-    query: str
-    saved: datetime
-
-
-def read(kind: Any, value: Any) -> Any:
-    """Return a JSON value as an object of a type: a class above, or a part of one."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (UnionType, Union):
-        return None if value is None else read(arguments[0], value)
-    if origin is tuple:
-        return tuple(read(arguments[0], one) for one in value)
-    if origin is dict:
-        return {name: read(arguments[1], one) for name, one in value.items()}
-    if is_dataclass(kind):
-        return _object(kind, value)
-    return datetime.fromisoformat(value) if kind is datetime else value
-
-
-def _object(kind: Any, value: Any) -> Any:
-    hints = _hints(kind)
-    return kind(**{name: read(hints[name], value[name]) for name in hints if name in value})
-
-
-@lru_cache
-def _hints(kind: Any) -> dict[str, Any]:
-    """Return the types of the fields of a class."""
-    hints = get_type_hints(kind)
-    return {field.name: hints[field.name] for field in fields(kind)}
+    document: str = Field(examples=["orders/17"])
+    """The name of the document."""
+    nodes: tuple[DocumentNode, ...]
+    """All its nodes, in document order."""

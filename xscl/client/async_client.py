@@ -3,97 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from collections.abc import AsyncIterator
+from typing import Any, Self, TypeVar
 
 import httpx
 
-from xscl.client import calls
 from xscl.client.calls import Call, Listing
 from xscl.client.events import AGAIN, EventReader, LiveEvent
 from xscl.client.exchange import PATIENCE, TRIES, base_of, settings, wait_of
 from xscl.client.failures import failure, unreachable
+from xscl.client.methods import Methods
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _sent(
-    make: Callable[P, Call[T]],
-) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    """Return the method that sends a call."""
-
-    @wraps(make)
-    def method(client: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
-        return client.send(make(*args, **kwargs))
-
-    return method
-
-
-def _listed(
-    make: Callable[P, Listing[T]],
-) -> Callable[Concatenate[AsyncClient, P], AsyncIterator[T]]:
-    """Return the method that requests a list page by page."""
-
-    @wraps(make)
-    def method(client: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
-        return client.items(make(*args, **kwargs))
-
-    return method
-
-
-class AsyncClient:
+class AsyncClient(Methods):
     """Connection to the service at an address; a token authenticates the requests.
 
     A busy service is asked again after the time that it names.
     """
-
-    subscribe = _sent(calls.subscribe)
-    edit = _sent(calls.edit)
-    pause = _sent(calls.pause)
-    resume = _sent(calls.resume)
-    rename = _sent(calls.rename)
-    tag = _sent(calls.tag)
-    tags = _sent(calls.tags)
-    unsubscribe = _sent(calls.unsubscribe)
-    subscription = _sent(calls.subscription)
-    subscriptions = _listed(calls.subscriptions)
-    versions = _sent(calls.versions)
-    removed = _sent(calls.removed)
-    matches = _listed(calls.matches)
-    all_matches = _listed(calls.all_matches)
-    stars = _listed(calls.stars)
-    star = _sent(calls.star)
-    unstar = _sent(calls.unstar)
-    try_query = _sent(calls.try_query)
-    check = _sent(calls.check)
-    why = _sent(calls.why)
-    diagnose = _sent(calls.diagnose)
-    explain = _sent(calls.explain)
-    sql = _sent(calls.sql)
-    saved_statements = _sent(calls.saved_statements)
-    save_statement = _sent(calls.save_statement)
-    remove_statement = _sent(calls.remove_statement)
-    push = _sent(calls.push)
-    documents = _listed(calls.documents)
-    streams = _listed(calls.streams)
-    stream = _sent(calls.stream)
-    create_stream = _sent(calls.create_stream)
-    elements = _sent(calls.elements)
-    feeds = _listed(calls.feeds)
-    feed = _sent(calls.feed)
-    follow = _sent(calls.follow)
-    change_feed = _sent(calls.change_feed)
-    unfollow = _sent(calls.unfollow)
-    poll = _sent(calls.poll)
-    polls = _sent(calls.polls)
-    import_feeds = _sent(calls.import_feeds)
-    export_feeds = _sent(calls.export_feeds)
-    health = _sent(calls.health)
-    status_series = _sent(calls.status_series)
-    late = _sent(calls.late)
-    rejected = _listed(calls.rejected)
 
     def __init__(
         self, address: str, token: str | None = None, *, patience: float = PATIENCE

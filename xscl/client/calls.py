@@ -8,35 +8,41 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import httpx
+from pydantic import TypeAdapter
 
 from xscl.client.answers import (
     Diagnosis,
+    Match,
+    QueryCheck,
+    Registered,
+    Star,
+    Subscription,
+    SubscriptionTag,
+    Trial,
+    Version,
+    Why,
+)
+from xscl.client.service_answers import (
     Elements,
     Feed,
     FeedOutcome,
     Health,
     LateDocument,
     ListedDocument,
-    Match,
+    ListedStream,
+    MadeStream,
     Poll,
-    QueryCheck,
     RejectedDocument,
     SavedStatement,
     SentDocument,
     SqlRows,
-    Star,
     StatusSample,
     Stream,
-    Subscription,
-    SubscriptionTag,
-    Trial,
-    Version,
-    Why,
-    read,
 )
 
 T = TypeVar("T")
@@ -99,7 +105,7 @@ def subscribe(
     since: str | None = None,
     history: bool = False,
     tags: Sequence[str] | None = None,
-) -> Call[Subscription]:
+) -> Call[Registered]:
     """Register a query under a name; the same query again changes nothing.
 
     `since` is a duration such as `7 d`: it begins with the documents kept from then on.  With
@@ -110,12 +116,12 @@ def subscribe(
         **{"query": query, "updates": updates, "language": language},
         **{"since": since, "history": history, "tags": tags},
     }
-    return _json("PUT", resource("subscriptions", name), Subscription, body, source=query)
+    return _json("PUT", resource("subscriptions", name), Registered, body, source=query)
 
 
 def edit(
     name: str, query: str, *, updates: bool | None = None, language: Language | None = None
-) -> Call[Subscription]:
+) -> Call[Registered]:
     """Give a subscription another query, its next version; matches of earlier versions stay.
 
     Raises QueryError.
@@ -123,17 +129,17 @@ def edit(
     return _changed(name, {"query": query, "updates": updates, "language": language}, query)
 
 
-def pause(name: str) -> Call[Subscription]:
+def pause(name: str) -> Call[Registered]:
     """Pause a subscription: it has no matches and deliveries; its state continues."""
     return _changed(name, {"paused": True})
 
 
-def resume(name: str) -> Call[Subscription]:
+def resume(name: str) -> Call[Registered]:
     """Resume a paused subscription: documents that arrive from now on complete matches."""
     return _changed(name, {"paused": False})
 
 
-def tag(name: str, tags: Sequence[str]) -> Call[Subscription]:
+def tag(name: str, tags: Sequence[str]) -> Call[Registered]:
     """Replace the tags of a subscription; raises Refused with the problem `wrong_tag`."""
     return _changed(name, {"tags": list(tags)})
 
@@ -143,7 +149,7 @@ def tags() -> Call[tuple[SubscriptionTag, ...]]:
     return _json("GET", "/v1/subscriptions:tags", tuple[SubscriptionTag, ...])
 
 
-def rename(name: str, new: str) -> Call[Subscription]:
+def rename(name: str, new: str) -> Call[Registered]:
     """Give a subscription, its matches and deliveries another name; raises NameTaken."""
     return _changed(name, {"name": new})
 
@@ -297,9 +303,9 @@ def documents(stream: str = "", text: str = "") -> Listing[ListedDocument]:
     return _paged("documents", ListedDocument, "before", **found)
 
 
-def streams() -> Listing[Stream]:
+def streams() -> Listing[ListedStream]:
     """Yield the streams that one may read, in the order of their names."""
-    return _paged("streams", Stream)
+    return _paged("streams", ListedStream)
 
 
 def stream(name: str) -> Call[Stream]:
@@ -313,10 +319,10 @@ def create_stream(
     lateness: str = "0 s",
     live: bool = True,
     attributes: Mapping[str, Literal["str", "int", "float", "bool"]] | None = None,
-) -> Call[Stream]:
+) -> Call[MadeStream]:
     """Create a stream of one's own, or change its lateness."""
     body = {"lateness": lateness, "live": live, "attributes": attributes}
-    return _json("PUT", resource("streams", name), Stream, body)
+    return _json("PUT", resource("streams", name), MadeStream, body)
 
 
 def elements(stream: str) -> Call[Elements]:
@@ -424,8 +430,8 @@ def _json(
     return Call(method, path, _reader(kind), request, source)
 
 
-def _changed(name: str, change: Mapping[str, Any], source: str | None = None) -> Call[Subscription]:
-    return _json("PATCH", resource("subscriptions", name), Subscription, change, source=source)
+def _changed(name: str, change: Mapping[str, Any], source: str | None = None) -> Call[Registered]:
+    return _json("PATCH", resource("subscriptions", name), Registered, change, source=source)
 
 
 def _paged(path: str, kind: type[T], way: str = "after", **parameters: Any) -> Listing[T]:
@@ -438,9 +444,18 @@ def _paged(path: str, kind: type[T], way: str = "after", **parameters: Any) -> L
     )
 
 
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+
+
+def read(kind: type[T], value: Any) -> T:
+    """Return a JSON value as an object of a type; fields that it does not declare are left out."""
+    found: T = _adapter(kind).validate_python(value)
+    return found
+
+
 def _reader(kind: type[T]) -> Callable[[httpx.Response], T]:
     def value(answer: httpx.Response) -> T:
-        found: T = read(kind, answer.json())
+        found: T = _adapter(kind).validate_json(answer.content)
         return found
 
     return value

@@ -9,8 +9,8 @@ from typing import Any, Literal, get_args
 
 import httpx
 
-from xscl.client.answers import Match, read
-from xscl.client.calls import resource
+from xscl.client.answers import Match
+from xscl.client.calls import read, resource
 from xscl.client.exchange import CONNECT
 from xscl.client.failures import Refused
 

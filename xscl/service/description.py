@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Header
 from pydantic import ConfigDict, Field
 
-from xscl.service.bodies import JsonBody
+from xscl.client.bodies import JsonBody
 from xscl.service.problem_codes import CODES
 from xscl.service.problems import MEDIA_TYPE
 

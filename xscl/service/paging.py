@@ -7,7 +7,7 @@ from typing import Annotated, Generic, TypeAlias, TypeVar
 from fastapi import Query
 from pydantic import Field
 
-from xscl.service.bodies import JsonBody
+from xscl.client.bodies import JsonBody
 
 T = TypeVar("T")
 

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from starlette.concurrency import run_in_threadpool
 
+from xscl.client.answers import History
 from xscl.documents.results import WITHOUT_PAST, XSCL, Subscription
 from xscl.errors import NameTaken, UnknownSubscription, XsclError
 from xscl.service.accounts import Account
@@ -19,8 +19,6 @@ from xscl.service.problems import Problem, not_found
 from xscl.service.registrar import QueuedQuery
 from xscl.service.resolving import SUSPECT, ResolvedQuery
 from xscl.service.tags import checked_tags, set_tags
-
-History: TypeAlias = Literal["none", "reading", "read", "failed"]
 
 PATIENCE = 2.0
 """Seconds that the answer to a registration waits for its history to be read."""

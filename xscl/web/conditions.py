@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xscl.service.explanations import Diagnosed, Edge
+from xscl.client import answers
 
 
-def numbered(edges: Sequence[Edge], documents: Sequence[str]) -> list[Edge]:
+def numbered(edges: Sequence[answers.Edge], documents: Sequence[str]) -> list[answers.Edge]:
     """Return conditions with the numbers of documents in place of their ids."""
     longest_first = sorted(enumerate(documents, 1), key=lambda one: -len(one[1]))
     names = [(name, f"item {number}") for number, name in longest_first if name != "-"]
@@ -22,7 +22,7 @@ def numbered(edges: Sequence[Edge], documents: Sequence[str]) -> list[Edge]:
     ]
 
 
-def readable(found: Diagnosed) -> Diagnosed:
+def readable(found: answers.Diagnosis) -> answers.Diagnosis:
     """Return a diagnosis whose closest documents are numbered."""
     closest = found.closest
     if closest is None:

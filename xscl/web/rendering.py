@@ -61,18 +61,22 @@ def _picture(picture: Picture) -> Markup:
     return Markup(picture.svg())
 
 
-def when(ticks: int | None) -> str:
+def when(ticks: int | datetime | None) -> str:
     """Format a time in UTC for reading; "never" for None."""
     if ticks is None:
         return "never"
+    if isinstance(ticks, datetime):
+        return ticks.strftime("%d %b %Y, %H:%M UTC")
     try:
         return datetime.fromtimestamp(ticks / 1e6, UTC).strftime("%d %b %Y, %H:%M UTC")
     except (ValueError, OverflowError, OSError):
         return str(ticks)
 
 
-def _time(value: int | str | None) -> Markup:
+def _time(value: int | str | datetime | None) -> Markup:
     """Return a time as an element: relative if it is of the last week, absolute on hover."""
+    if isinstance(value, datetime):
+        value = value.isoformat()
     ticks = ticks_of_time(value) if isinstance(value, str) else value
     if ticks is None:
         return Markup("{}").format("never" if value is None else value)

@@ -22,11 +22,11 @@ from tests.xscl.commandline import called, json_rows
 from xscl.cli.commands import lazy_commands
 from xscl.cli.document_inputs import instant
 from xscl.cli.output import clean, one_line
+from xscl.client import Match
 from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.server.demo import publishing
-from xscl.service.showing import MatchShown
 from xscl.store.store_errors import DATABASE
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -90,7 +90,7 @@ def test_run_jsonl_has_everything_about_a_match() -> None:
     write("a.xml", BOOK)
     write("b.xml", BLOG)
     (row,) = rows("run", "-q", PAIR, "a.xml", "b.xml", "--at", "7", "--format", "jsonl")
-    assert row.keys() == MatchShown.model_fields.keys()
+    assert row.keys() == Match.model_fields.keys()
     assert (row["id"], row["timestamp"]) == (row["match"], "1970-01-01T00:00:00.000007Z")
     assert [source["title"] for source in row["sources"]] == ["Feeds", "Feeds"]
     assert (row["subscription"], row["documents"]) == ("q1", ["a.xml", "b.xml"])

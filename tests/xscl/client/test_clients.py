@@ -19,8 +19,8 @@ from examples import typed_program
 from tests.waiting import eventually
 from tests.xscl.service.conftest import Running, serving
 from xscl import NameTaken, QueryError
-from xscl.client import AsyncClient, Client, LiveEvent, Node, Refused, Unreachable
-from xscl.client.answers import Subscription, read
+from xscl.client import AsyncClient, Client, LiveEvent, NearName, Node, Refused, Unreachable
+from xscl.client.calls import read
 from xscl.client.events import EventReader
 from xscl.ingestion.data_directory import DataDirectory
 
@@ -52,7 +52,9 @@ def test_a_match_has_typed_fields(client: Client) -> None:
     (match,) = client.matches("again")
     assert match.documents == ("n0", "n2")
     assert (match.started, match.timestamp) == (TIME, TIME.replace(minute=2))
-    assert match.bindings["a"] == (Node("notes/n0", 1, "/note[1]/by[1]", "ann"),)
+    assert match.bindings["a"] == (
+        Node(document="notes/n0", node=1, path="/note[1]/by[1]", value="ann"),
+    )
     assert match.values == {"a": ("ann",), "b": ("ann",)}
     assert list(client.matches("again", after=match.position)) == []
 
@@ -63,7 +65,7 @@ def test_subscriptions_are_listed_page_by_page(
 ) -> None:
     found = client.subscribe("other", QUERY)
     assert (found.name, found.reads, found.language) == ("other", ("notes",), "xscl")
-    assert found == client.subscription("other")
+    assert found.model_dump(exclude={"warnings"}) == client.subscription("other").model_dump()
     monkeypatch.setattr("xscl.client.calls.PAGE", 1)
     assert [one.name for one in client.subscriptions()] == ["again", "other"]
     assert [one.name for one in client.subscriptions(prefix="o")] == ["other"]
@@ -292,9 +294,8 @@ def test_a_busy_service_is_asked_again() -> None:
 
 
 def test_fields_that_a_client_does_not_know_are_left_out() -> None:
-    given = {"name": "a", "query": "q", "language": "xscl", "reads": ["S"], "publishes": None}
-    found = read(Subscription, {**given, "updates": False, "invented": 1})
-    assert found == Subscription("a", "q", "xscl", ("S",), None, False)
+    given = {"name": "a", "documents": 3}
+    assert read(NearName, {**given, "invented": 1}) == NearName(name="a", documents=3)
 
 
 @pytest.mark.slow

@@ -75,7 +75,7 @@ def operations() -> dict[str, re.Pattern[str]]:
 def requests() -> set[str]:
     """Return the request of each call, made with an `x` for each required parameter."""
     found = set()
-    methods = {name for name in vars(Client) if not name.startswith("_") and hasattr(calls, name)}
+    methods = {name for name in dir(Client) if not name.startswith("_") and hasattr(calls, name)}
     for name in methods:
         make: Callable[..., Call[Any] | Listing[Any]] = getattr(calls, name)
         required = [

@@ -32,6 +32,7 @@ from tests.xscl.delivery.receiver import (
     verify,
 )
 from tests.xscl.polling.scripted import Clock
+from xscl.client import Match
 from xscl.delivery.channels.signature import new_secret
 from xscl.delivery.channels.webhook import Posting, WebhookSender
 from xscl.delivery.endpoint import Endpoint, EndpointSecrets, Failed, Webhook
@@ -42,7 +43,6 @@ from xscl.delivery.send_slots import SAME_HOST
 from xscl.polling.arrival_clock import DAY, ArrivalClock
 from xscl.polling.credentials import Credentials
 from xscl.polling.feed_repository import ticks
-from xscl.service.showing import MatchShown
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_matches_on_the_same_documents_are_one_message(
     eventually(lambda: len(receiver.at(name)) == 3)
     at_work.outbox.unsubscribe("pairs")
     assert [len(one.data["matches"]) for one in receiver.at(name)] == [3, 3, 3]
-    assert receiver.at(name)[0].data["matches"][0].keys() == MatchShown.model_fields.keys()
+    assert receiver.at(name)[0].data["matches"][0].keys() == Match.model_fields.keys()
     grouped = [m["match"] for one in receiver.at(name) for m in one.data["matches"]]
     assert grouped == receiver.ids(f"{name}/each")
 

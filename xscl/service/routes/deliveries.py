@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 
 from feeds.formats.times import SECOND
 from feeds.http.addresses import RefusedAddress, check, unreachable
+from xscl.client.bodies import JsonBody
 from xscl.delivery.channels.file import is_name
 from xscl.delivery.channels.mail import is_address
 from xscl.delivery.channels.mail_confirmation import CODES
@@ -20,7 +21,7 @@ from xscl.delivery.message import owner_of
 from xscl.language.parser import parse_window
 from xscl.plurals import counted
 from xscl.service.accounts import Account, QuotaExceeded
-from xscl.service.bodies import DeliveryTime, JsonBody, RequestBody
+from xscl.service.bodies import DeliveryTime, RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem, not_found, refused_address

@@ -17,13 +17,15 @@ from starlette.concurrency import run_in_threadpool
 from feeds.documents import Document
 from feeds.errors import FeedError, MalformedDocument
 from feeds.xml.encoding import as_utf8, charset_of, without_declared_encoding
+from xscl.client import service_answers as answers
+from xscl.client.bodies import JsonBody, time_of
 from xscl.documents.document_ids import number_in
 from xscl.documents.document_validation import expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError, XsclError
 from xscl.language.names import EVERYTHING, NAME, NAME_HINT, in_short
 from xscl.service.accounts import Account
-from xscl.service.bodies import JsonBody, Moment, RequestBody, raw_request
+from xscl.service.bodies import RequestBody, raw_request
 from xscl.service.browsing import END, BrowsedDocument, browse, visible_names
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.installation import Installation
@@ -65,17 +67,6 @@ class Given(JsonBody):
     """Another name of `time`, as answers call it; only one of them may be given."""
 
 
-class Taken(JsonBody):
-    """An accepted document: durable in the spool, and ingested asynchronously."""
-
-    id: str = Field(examples=["order-17"])
-    """Id of the document: the given or a generated one."""
-    stream: str = Field(examples=["orders"])
-    """The stream."""
-    timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
-    """Its time."""
-
-
 class Line(RequestBody):
     """A document of a batch."""
 
@@ -107,35 +98,10 @@ class RefusedLine(JsonBody):
 class Batch(JsonBody):
     """The documents of a batch: taken in this order, or refused."""
 
-    taken: list[Taken]
+    taken: list[answers.SentDocument]
     """Accepted documents: durable in the spool, and ingested asynchronously."""
     refused: list[RefusedLine]
     """Lines that were not taken; sending the others again is not necessary."""
-
-
-class ListedDocument(JsonBody):
-    """A document that was taken."""
-
-    document: str = Field(examples=["orders/order-17"])
-    """Its name, which no other document has."""
-    id: str = Field(examples=["order-17"])
-    """The id that it was sent with."""
-    version: int = Field(examples=[1])
-    """Its version: 1 for the first document with its id on its stream."""
-    streams: list[str] = Field(examples=[["orders"]])
-    """The streams that it is on, as far as you see them."""
-    timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
-    """Its time."""
-    arrived: Moment = Field(examples=["2026-03-01T12:05:00Z"])
-    """The time of its arrival, by which documents are listed."""
-    history: bool = Field(examples=[False])
-    """True if it is an item from before its feed was followed."""
-    title: str = Field(examples=["Ferry stopped by gale"])
-    """Its title, if it has the form of a feed item."""
-    url: str | None = Field(examples=["https://example.org/ferry"])
-    """Its web address, if it has the form of a feed item."""
-    kept: bool = Field(examples=[True])
-    """True if its text is kept."""
 
 
 @router.get("/documents", summary="List documents")
@@ -151,7 +117,7 @@ def list_(
     ] = "",
     before: Annotated[int, Query(ge=0, le=END, description="The `next` of the page before.")] = END,
     limit: Limit = 100,
-) -> Page[ListedDocument]:
+) -> Page[answers.ListedDocument]:
     """Lists the documents that you may see, the last one to arrive first."""
     found, following = browsed(app, account, stream=stream, text=text, before=before, limit=limit)
     return Page(items=[_listed(account, one) for one in found], next=following)
@@ -169,15 +135,15 @@ def browsed(
     return found[:limit], found[limit - 1].number if len(found) > limit else None
 
 
-def _listed(account: Account, one: BrowsedDocument) -> ListedDocument:
+def _listed(account: Account, one: BrowsedDocument) -> answers.ListedDocument:
     source = None if one.xml is None else source_of(one.part(one.xml))
-    return ListedDocument(
+    return answers.ListedDocument(
         document=account.named(one.name),
         id=one.id,
         version=number_in(one.name),
-        streams=visible_names(account, one.streams),
-        timestamp=one.ts,
-        arrived=one.arrived,
+        streams=tuple(visible_names(account, one.streams)),
+        timestamp=time_of(one.ts),
+        arrived=time_of(one.arrived),
         history=one.history,
         title="" if source is None else source.title,
         url=None if source is None else source.url,
@@ -203,7 +169,7 @@ async def post(
     x_document_time: Annotated[
         str | None, Header(max_length=50, description="Its time, if `time` is left out.")
     ] = None,
-) -> Taken:
+) -> answers.SentDocument:
     """Takes one XML document, as it is; the answer comes when it is safe on the disk.
 
     The stream is made if there is none of that name: it is live (see `PUT /v1/streams/{name}`)
@@ -220,7 +186,7 @@ async def post(
 
 def take(
     app: Installation, account: Account, stream: str, xml: bytes, name: str | None, time: str | None
-) -> Taken:
+) -> answers.SentDocument:
     """Validate and spool a document durably; raises DocumentError and problems."""
     (taken,) = _spool(app, [_accept(app, account, stream, xml, name, time)])
     return taken
@@ -253,13 +219,15 @@ def _accept(
     return _Acceptance(stream, document, is_timed)
 
 
-def _spool(app: Installation, accepted: Sequence[_Acceptance]) -> list[Taken]:
+def _spool(app: Installation, accepted: Sequence[_Acceptance]) -> list[answers.SentDocument]:
     """Spool documents durably, in one segment."""
     documents = app.intake.append(
         [one.document for one in accepted], [one.is_timed for one in accepted]
     )
     return [
-        Taken(id=document.id, stream=one.stream, timestamp=document.timestamp)
+        answers.SentDocument(
+            id=document.id, stream=one.stream, timestamp=time_of(document.timestamp)
+        )
         for one, document in zip(accepted, documents, strict=True)
     ]
 

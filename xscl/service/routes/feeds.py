@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from feeds.formats.opml import read_list, write_opml
 from feeds.http.addresses import refusal
 from feeds.xml.encoding import as_utf8, charset_of
+from xscl.client import service_answers as answers
 from xscl.language.names import EVERYTHING
 from xscl.language.parser import parse_window
 from xscl.polling.feed import (
@@ -33,7 +34,7 @@ from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row
 from xscl.polling.hub_lease import HubLease
 from xscl.polling.lifecycle import refuse_no_feed
 from xscl.service.accounts import Account
-from xscl.service.bodies import JsonBody, Moment, RequestBody, raw_request
+from xscl.service.bodies import RequestBody, raw_request
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.installation import Installation
 from xscl.service.paging import After, Limit, Page
@@ -73,119 +74,10 @@ class Change(RequestBody):
     """Resume a feed in the state `gone`, and poll it at once."""
 
 
-class Shown(JsonBody):
-    """A feed that is followed."""
-
-    key: str = Field(examples=["example.org-1f0c2a9d3b"])
-    """Its name in addresses; it never changes."""
-    url: str = Field(examples=["https://example.org/news.atom"])
-    """Address without its secrets."""
-    stream: str = Field(examples=["example.org"])
-    """Its own stream."""
-    tags: list[str] = Field(examples=[["news"]])
-    """Streams that it shares with others."""
-    title: str = Field(examples=["News"])
-    """Title in the feed."""
-    site_url: str = Field(examples=["https://example.org/"])
-    """Its web page."""
-    format: str = Field(examples=["atom10"])
-    """The format that was read last."""
-    quality: str = Field(examples=["strict"])
-    """Parse quality of the last response: `strict`, or the last repair that was needed."""
-    every: int = Field(examples=[3600])
-    """Seconds between two polls."""
-    lateness: int = Field(examples=[7200])
-    """Lateness of its items in seconds."""
-    ttl: int | None = Field(examples=[3600])
-    """Minimum poll interval that the feed requests, in seconds."""
-    headers: list[str] = Field(examples=[["X-Key"]])
-    """Names of its request headers."""
-    state: str = Field(examples=["ok"])
-    """new, ok, failing, lost, gone or refused."""
-    items: int = Field(examples=[40])
-    """Number of known items."""
-    versions: int = Field(examples=[42])
-    """Number of versions of these items."""
-    skipped: int = Field(examples=[0])
-    """Versions over the limit, which were not ingested."""
-    clipped: int = Field(examples=[0])
-    """Items dated in the future, which got the time of the poll."""
-    undated: int = Field(examples=[0])
-    """Items without a valid date, which got the time of the poll."""
-    added: Moment = Field(examples=["2026-03-01T12:00:00Z"])
-    """Time at which it was added."""
-    polled: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
-    """Time of the last poll."""
-    next_poll: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
-    """Time of the next poll; null if none is scheduled."""
-    polls: int = Field(examples=[12])
-    """Number of successful polls."""
-    failures: int = Field(examples=[0])
-    """Number of failed polls since the last success."""
-    failing_since: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
-    """Time of the first of these failures."""
-    code: str | None = Field(examples=["fetch_timeout"])
-    """The code of the last error."""
-    error: str | None = Field(examples=["no answer within 30 s"])
-    """The last error."""
-    note: str | None = Field(examples=["it was cut off"])
-    """Remark on the last response."""
-    moved_to: str | None = Field(examples=["https://example.net/news.atom"])
-    """New address that the feed or its server reported."""
-    hub: str | None = Field(examples=["https://hub.example/"])
-    """WebSub hub that it names; it is used if the service has a public address."""
-    push: str | None = Field(examples=["active"])
-    """asked, active, denied or failed; null without a hub that was asked.  While it is active the
-    hub sends what is new, and polls are rare."""
-    push_until: Moment | None = Field(examples=["2026-03-11T12:00:00Z"])
-    """Time until which the hub sends; it is asked again before."""
-    pushed: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
-    """Time of the last delivery of the hub."""
-    pushes: int = Field(examples=[3])
-    """Number of deliveries of the hub."""
-    push_note: str | None = Field(examples=["the hub answered 404"])
-    """Why the hub does not send."""
-    warnings: list[str] = Field(default=[])
-    """Warnings about the lateness of its streams."""
-
-
-class Poll(JsonBody):
-    """A poll of a feed."""
-
-    polled: Moment = Field(examples=["2026-03-01T12:00:00Z"])
-    """Its time."""
-    outcome: str = Field(examples=["ok"])
-    """ok, unchanged (the server answered 304), deferred (the server is left alone for some time),
-    or the code of an error."""
-    seconds: float = Field(examples=[0.4])
-    """Time until the answer was read, with the wait for other feeds of the same domain."""
-    items: int = Field(examples=[2])
-    """Number of new or changed items."""
-    note: str | None = Field(examples=["no answer within 30 s"])
-    """The error, or where the feed has moved to."""
-    failed: bool = Field(examples=[False])
-    """True for an error."""
-
-
-class Outcome(JsonBody):
-    """The result of importing one entry of a list."""
-
-    outcome: str = Field(examples=["added"])
-    """added, tagged, followed already, twice or refused."""
-    url: str = Field(examples=["https://example.org/news.atom"])
-    """Address without its secrets."""
-    title: str = Field(examples=["News"])
-    """Title in the list."""
-    stream: str = Field(examples=["example.org"])
-    """Its own stream."""
-    tags: list[str] = Field(examples=[["news"]])
-    """Streams that it shares with others."""
-    reason: str = Field(examples=[""])
-    """Reason of a refusal."""
-
-
 @router.get("/feeds", summary="List feeds")
-def list_(app: TheApp, account: TheAccount, limit: Limit = 100, after: After = None) -> Page[Shown]:
+def list_(
+    app: TheApp, account: TheAccount, limit: Limit = 100, after: After = None
+) -> Page[answers.Feed]:
     """Lists your feeds in the order of their keys."""
     owner = account.qualify("")
     with app.feeds_lock:
@@ -197,7 +89,7 @@ def list_(app: TheApp, account: TheAccount, limit: Limit = 100, after: After = N
 
 
 @router.post("/feeds", summary="Follow a feed", status_code=HTTPStatus.CREATED)
-async def add(new: New, app: TheApp, account: TheAccount) -> Shown:
+async def add(new: New, app: TheApp, account: TheAccount) -> answers.Feed:
     """Follows RSS, Atom, JSON Feed, or a page that announces one of them; it is polled at once.
 
     Its items are on its stream, on its tags and on the stream `feeds`.  An address whose first
@@ -218,7 +110,7 @@ FIRST_ANSWER = 5.0
 _LOOK = 0.1
 
 
-def _first(app: Installation, account: Account, feed: Feed, fixed: list[str]) -> Shown:
+def _first(app: Installation, account: Account, feed: Feed, fixed: list[str]) -> answers.Feed:
     """Return a new feed as it is now; raises FeedsError, and removes it, if it is no feed."""
     with app.feeds_lock:
         now = next(iter(app.feeds.among([feed.key])), feed)
@@ -262,7 +154,7 @@ async def import_(
     tag: Annotated[
         list[str] | None, Query(max_length=50, description="Tags for all of them.")
     ] = None,
-) -> list[Outcome]:
+) -> list[answers.FeedOutcome]:
     """Takes OPML, or a text with one address a line; folders become tags.
 
     Each line has an outcome; a second time nothing changes.
@@ -272,7 +164,9 @@ async def import_(
     return await run_in_threadpool(take_in, app, account, body, tag or [])
 
 
-def take_in(app: Installation, account: Account, body: bytes, tags: list[str]) -> list[Outcome]:
+def take_in(
+    app: Installation, account: Account, body: bytes, tags: list[str]
+) -> list[answers.FeedOutcome]:
     """Follow the feeds of a list; return the outcome of each."""
     outlines = read_list(body) if body.strip() else []
     if not outlines:
@@ -312,7 +206,7 @@ def export(app: TheApp, account: TheAccount) -> Response:
 
 
 @router.get("/feeds/{key}", summary="Show a feed")
-def get(key: Key, app: TheApp, account: TheAccount) -> Shown:
+def get(key: Key, app: TheApp, account: TheAccount) -> answers.Feed:
     """Shows how a feed is doing."""
     with app.feeds_lock:
         feed = existing(app.feeds, account, key)
@@ -320,12 +214,12 @@ def get(key: Key, app: TheApp, account: TheAccount) -> Shown:
 
 
 @router.get("/feeds/{key}/polls", summary="List the last polls of a feed")
-def polls(key: Key, app: TheApp, account: TheAccount) -> list[Poll]:
+def polls(key: Key, app: TheApp, account: TheAccount) -> list[answers.Poll]:
     """Lists the last 100 polls, the newest first; empty before the first one."""
     with app.feeds_lock:
         found = app.feeds.polls(existing(app.feeds, account, key))
     return [
-        Poll(
+        answers.Poll(
             **asdict(one) | {"note": None if one.note is None else account.shown(one.note)},
             failed=one.is_failed,
         )
@@ -334,7 +228,7 @@ def polls(key: Key, app: TheApp, account: TheAccount) -> list[Poll]:
 
 
 @router.patch("/feeds/{key}", summary="Change a feed")
-def change(key: Key, change: Change, app: TheApp, account: TheAccount) -> Shown:
+def change(key: Key, change: Change, app: TheApp, account: TheAccount) -> answers.Feed:
     """Changes tags, the time between polls, headers; items stay as they are."""
     for tag in change.tags or ():
         account.qualify(tag)
@@ -357,7 +251,7 @@ def remove(key: Key, app: TheApp, account: TheAccount) -> None:
 
 
 @router.post("/feeds/{key}:poll", summary="Poll a feed now", status_code=HTTPStatus.ACCEPTED)
-def poll(key: Key, app: TheApp, account: TheAccount) -> Shown:
+def poll(key: Key, app: TheApp, account: TheAccount) -> answers.Feed:
     """Has a feed polled as soon as a place is free, unless it was within the last minute.
 
     A poll in progress is followed by another one, since its answer may be older than the request.
@@ -404,7 +298,7 @@ def _seconds(text: str) -> int:
 
 def _as_it_is(
     app: Installation, account: Account, feed: Feed, fixed: list[str] | None = None
-) -> Shown:
+) -> answers.Feed:
     """Return a feed as it is now; the caller holds the lock of feeds."""
     lease = app.feeds.leases([feed.key]).get(feed.key)
     return _shown(account, feed, app.feeds.counts([feed.key]), lease, fixed)
@@ -416,7 +310,7 @@ def _shown(
     counts: dict[str, ItemCounts],
     lease: HubLease | None,
     fixed: list[str] | None = None,
-) -> Shown:
+) -> answers.Feed:
     row = feed_row(feed, counts.get(feed.key, ItemCounts()), lease)
     own = {
         "key": account.named(feed.key),
@@ -430,13 +324,13 @@ def _shown(
         for name in fixed or ()
         if name != EVERYTHING or account.is_operator
     ]
-    return Shown(**row | own, warnings=warnings)
+    return answers.Feed(**row | own, warnings=tuple(warnings))
 
 
-def _outcome(account: Account, line: ImportLine) -> Outcome:
+def _outcome(account: Account, line: ImportLine) -> answers.FeedOutcome:
     own = {
         "stream": account.named(line.stream),
         "tags": [account.named(tag) for tag in line.tags],
         "reason": account.shown(line.reason),
     }
-    return Outcome(**asdict(line) | own)
+    return answers.FeedOutcome(**asdict(line) | own)

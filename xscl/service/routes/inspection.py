@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from pydantic import ConfigDict, Field
 
+from xscl.client import answers
+from xscl.client.answers import QUERY
 from xscl.documents.document_names import find_document
 from xscl.service.accounts import Account
-from xscl.service.bodies import JsonBody, RequestBody
+from xscl.service.bodies import RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.document_bindings import spooled, witness
 from xscl.service.explanations import (
-    Answer,
-    Checked,
-    Diagnosed,
     checked,
     diagnosed,
     why_shown,
@@ -25,8 +25,8 @@ from xscl.service.installation import Installation
 from xscl.service.names import owner
 from xscl.service.problems import Problem
 from xscl.service.resolving import ResolvedQuery
-from xscl.service.routes.subscriptions import QUERY, Name, written
-from xscl.service.showing import MatchShown, shown_within
+from xscl.service.routes.subscriptions import Name, written
+from xscl.service.showing import shown_within
 from xscl.service.subscribing import refuse_bare, versions
 
 router = APIRouter(tags=["questions"])
@@ -53,21 +53,6 @@ class TryAsked(Asked):
     """Duration of history to evaluate, counted back from the latest document; default: all kept."""
     limit: int = Field(100, ge=1, le=1_000)
     """Maximum number of matches to return."""
-
-
-class Tried(JsonBody):
-    """The matches of a trial."""
-
-    total: int = Field(examples=[3])
-    """Number of all matches."""
-    matches: list[MatchShown]
-    """The first matches, up to the limit."""
-    diagnosis: Diagnosed | None = None
-    """Why there is none; null if there is a match."""
-    late: int = Field(0, examples=[1])
-    """Number of documents that came too late for the query."""
-    lateness: float = Field(0.0, examples=[0.0])
-    """Lateness of its streams in seconds, the largest."""
 
 
 class DiagnoseAsked(Asked):
@@ -110,41 +95,8 @@ class WhyAsked(Asked):
     """Their names or ids, one for each block in their order; `-` for none."""
 
 
-class Explanation(JsonBody):
-    """The evaluation plan of a query."""
-
-    text: str = Field(examples=["template 1: shared by 3 subscriptions"])
-    """Lines of text."""
-
-
-class Node(JsonBody):
-    """A node of a document, and the patterns that bind it."""
-
-    node: int = Field(examples=[2])
-    """Its number in the document, from 0 at the root."""
-    depth: int = Field(examples=[1])
-    """Number of ancestors."""
-    path: str = Field(examples=["/order[1]/item[1]"])
-    """Its location."""
-    name: str = Field(examples=["item"])
-    """Its qualified name as written; an attribute's with a leading `@`."""
-    text: str = Field(examples=["a12"])
-    """Its own text, or an attribute's value."""
-    variables: list[str] = Field(examples=[["orders//item"]])
-    """The variables that it can be bound to, by their definitions."""
-
-
-class Witness(JsonBody):
-    """A document as the nodes that patterns match."""
-
-    document: str = Field(examples=["orders/17"])
-    """The name of the document."""
-    nodes: list[Node]
-    """All its nodes, in document order."""
-
-
 @router.post("/try", summary="Try a query on stored documents")
-def try_(asked: TryAsked, app: TheApp, account: TheAccount) -> Tried:
+def try_(asked: TryAsked, app: TheApp, account: TheAccount) -> answers.Trial:
     """Evaluates a query over kept documents without registering it; returns its matches.
 
     If there is none, `diagnosis` has the reasons.
@@ -155,19 +107,18 @@ def try_(asked: TryAsked, app: TheApp, account: TheAccount) -> Tried:
         queries = app.engine.host.queries
         trial = queries.trial(query, asked.since, SECONDS)
         found = trial.matches
-        tried = Tried(
+        reasons = None if found else queries.diagnose(query, asked.since, tried=True)
+        return answers.Trial(
             total=len(found),
-            matches=shown_within(account, found[: asked.limit]),
+            matches=tuple(shown_within(account, found[: asked.limit])),
+            diagnosis=None if reasons is None else diagnosed(account, reasons),
             late=trial.late,
             lateness=trial.lateness / 1e6,
         )
-        if not found:
-            tried.diagnosis = diagnosed(account, queries.diagnose(query, asked.since, tried=True))
-        return tried
 
 
 @router.post("/why", summary="Explain why documents match, or why not")
-def why(asked: WhyAsked, app: TheApp, account: TheAccount) -> Answer:
+def why(asked: WhyAsked, app: TheApp, account: TheAccount) -> answers.Why:
     """Lists each condition of a query on the given documents, with its evidence or nearest miss."""
     query, resolved = _query(app, account, asked)
     read = partial(spooled, app.engine, directory=app.home.spool)
@@ -178,7 +129,7 @@ def why(asked: WhyAsked, app: TheApp, account: TheAccount) -> Answer:
 
 
 @router.post("/diagnose", summary="Explain why a query has no match")
-def diagnose(asked: DiagnoseAsked, app: TheApp, account: TheAccount) -> Diagnosed:
+def diagnose(asked: DiagnoseAsked, app: TheApp, account: TheAccount) -> answers.Diagnosis:
     """Counts the documents that match each block, and explains those that come closest to a match.
 
     The newest kept documents are examined, for about two seconds.
@@ -190,13 +141,13 @@ def diagnose(asked: DiagnoseAsked, app: TheApp, account: TheAccount) -> Diagnose
 
 
 @router.post("/check", summary="Check a query")
-def check(asked: CheckAsked, app: TheApp, account: TheAccount) -> Checked:
+def check(asked: CheckAsked, app: TheApp, account: TheAccount) -> answers.QueryCheck:
     """Checks a query as one writes it: its first error, or names in it that were never seen."""
     return checked(app, account, asked.query)
 
 
 @router.post("/explain", summary="Explain a query")
-def explain(asked: ExplainAsked, app: TheApp, account: TheAccount) -> Explanation:
+def explain(asked: ExplainAsked, app: TheApp, account: TheAccount) -> answers.Explanation:
     """Explains the evaluation plan of a query without registering it."""
     return _explained(app, account, asked, sql=asked.sql)
 
@@ -207,7 +158,7 @@ def explain_subscription(
     app: TheApp,
     account: TheAccount,
     sql: Annotated[bool, Query(description="Show the SQL of its joins.")] = False,
-) -> Explanation:
+) -> answers.Explanation:
     """Explains the plan of a subscription, with the number of your subscriptions that share it."""
     return _explained(app, account, Asked(query=None, subscription=name), sql=sql)
 
@@ -219,23 +170,28 @@ def show_witness(
     ],
     app: TheApp,
     account: TheAccount,
-) -> Witness:
+) -> answers.Witness:
     """Shows the nodes of a document, for the operator with the variables that can bind them."""
     with app.questions.hold(account.number):
         with app.reading() as store:
             name = find_document(store, id, account.called)
         found = witness(app.engine, name, app.home.spool)
-    nodes = [Node.model_validate(row) for row in found.rows]
-    for node in nodes:  # what binds a node is the work of all users together
-        node.variables = list(map(account.shown, node.variables)) if account.is_operator else []
-    return Witness(document=account.named(found.document), nodes=nodes)
+    nodes = []
+    for row in found.rows:  # what binds a node is the work of all users together
+        shown = map(account.shown, row.variables) if account.is_operator else ()
+        nodes.append(answers.DocumentNode(**asdict(row) | {"variables": tuple(shown)}))
+    return answers.Witness(document=account.named(found.document), nodes=tuple(nodes))
 
 
-def _explained(app: Installation, account: Account, asked: Asked, *, sql: bool) -> Explanation:
+def _explained(
+    app: Installation, account: Account, asked: Asked, *, sql: bool
+) -> answers.Explanation:
     query, resolved = _query(app, account, asked)
     seen = None if account.is_operator else lambda name: owner(name)[0] == account.number
     with resolved.as_written():
-        return Explanation(text=account.shown(app.engine.explain(query, sql=sql, seen=seen)))
+        return answers.Explanation(
+            text=account.shown(app.engine.explain(query, sql=sql, seen=seen))
+        )
 
 
 def _query(app: Installation, account: Account, asked: Asked) -> tuple[str, ResolvedQuery]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import Field
 
+from xscl.client import answers
 from xscl.documents.results import Subscription
-from xscl.service.bodies import JsonBody
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.paging import Limit
 from xscl.service.routes.subscriptions import Name
-from xscl.service.showing import MatchShown, shown_within
+from xscl.service.showing import shown_within
 from xscl.service.subscribing import versions
 
 router = APIRouter(tags=["matches"])
@@ -28,15 +27,6 @@ Before = Annotated[
 ]
 
 
-class MatchPage(JsonBody):
-    """A page of matches; `next` is the query string of the next page."""
-
-    matches: list[MatchShown]
-    """The matches in the requested order."""
-    next: str | None = Field(examples=["before=17&limit=100"])
-    """Query string of the next page; null at the end."""
-
-
 @router.get("/subscriptions/{name}/matches", summary="List the matches of a subscription")
 def of_one(
     name: Name,
@@ -48,7 +38,7 @@ def of_one(
     version: Annotated[
         int | None, Query(ge=1, le=1 << 31, description="Only those of a version of the query.")
     ] = None,
-) -> MatchPage:
+) -> answers.MatchPage:
     """Lists the matches newest first; with `after`, the later ones oldest first.
 
     Those of earlier versions are among them, and those of a removed subscription stay.
@@ -68,7 +58,7 @@ def of_one(
     cut = len(shown) < len(page.matches)
     end = shown[-1].position if cut else page.end
     following = f"{way}={end}&limit={limit}{only}" if page.more or cut else None
-    return MatchPage(matches=shown, next=following)
+    return answers.MatchPage(matches=tuple(shown), next=following)
 
 
 @router.get("/matches", summary="List your matches")
@@ -79,7 +69,7 @@ def of_all(
         str | None, Query(pattern=r"^\d{1,18}(-\d{1,9})?$", description="As `next` of a page says.")
     ] = None,
     limit: Limit = 100,
-) -> MatchPage:
+) -> answers.MatchPage:
     """The newest of all your subscriptions first."""
 
     def mine(one: Subscription) -> bool:
@@ -97,4 +87,4 @@ def of_all(
         last = page.matches[len(shown) - 1] if cut or len(page.matches) == limit else None
         at = f"{page.end}-0" if last is None else f"{last.position}-{last.number}"
         following = f"before={at}&limit={limit}"
-    return MatchPage(matches=shown, next=following)
+    return answers.MatchPage(matches=tuple(shown), next=following)

@@ -10,8 +10,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 from pydantic import ConfigDict, Field
 
+from xscl.client import service_answers as answers
+from xscl.client.bodies import JsonBody, Moment
 from xscl.service.accounts import Account
-from xscl.service.bodies import JsonBody, Moment, RequestBody
+from xscl.service.bodies import RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.saved_statements import (
     LONGEST_NAME,
@@ -112,17 +114,6 @@ class Statement(RequestBody):
     """The statement."""
 
 
-class SavedShown(JsonBody):
-    """A saved statement."""
-
-    name: str = Field(examples=["latest"])
-    """Its name."""
-    query: str = Field(examples=["SELECT id, timestamp FROM documents LIMIT 10"])
-    """The statement."""
-    saved: Moment = Field(examples=["2026-03-01T12:00:00Z"])
-    """Time at which it was saved."""
-
-
 StatementName = Annotated[
     str, Path(min_length=1, max_length=LONGEST_NAME, description="The name of the statement.")
 ]
@@ -204,10 +195,12 @@ def examples(account: TheAccount) -> list[ExampleShown]:
 
 
 @router.get("/saved", summary="List saved statements")
-def saved(app: TheApp, account: TheAccount) -> list[SavedShown]:
+def saved(app: TheApp, account: TheAccount) -> list[answers.SavedStatement]:
     """Lists your saved statements in the order of their names."""
     with app.reading() as store:
-        return [SavedShown.model_validate(one) for one in saved_statements(store, account)]
+        return [
+            answers.SavedStatement.model_validate(one) for one in saved_statements(store, account)
+        ]
 
 
 @router.put("/saved/{name}", summary="Save a statement", status_code=HTTPStatus.NO_CONTENT)

@@ -8,13 +8,14 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Response
 from pydantic import Field
 
+from xscl.client import service_answers as answers
 from xscl.documents.retention import ticks_of
 from xscl.errors import XsclError
 from xscl.inspection.vocabulary import vocabulary
 from xscl.planning.event_queries import attributes_of
 from xscl.polling.feed import check_name
 from xscl.service.accounts import Account
-from xscl.service.bodies import JsonBody, RequestBody
+from xscl.service.bodies import RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.installation import Installation
 from xscl.service.paging import After, Limit, Page
@@ -42,62 +43,10 @@ class Declared(RequestBody):
     unchanged."""
 
 
-class Stream(JsonBody):
-    """A stream that you may read; on your own ones you may write."""
-
-    name: str = Field(examples=["orders"])
-    """Its name in queries."""
-    own: bool = Field(examples=[True])
-    """True if it is your own stream."""
-    lateness: float = Field(examples=[0.0])
-    """Lateness in seconds."""
-    live: bool = Field(examples=[True])
-    """True if its documents arrive in real time."""
-    attributes: dict[str, str] | None = Field(examples=[{"title": "str", "price": "float"}])
-    """Declared attributes for CEL, SASE and EQL queries."""
-
-
-class ListedStream(Stream):
-    """A stream of the list, with the number of its documents."""
-
-    documents: int = Field(examples=[40])
-    """Number of its known documents."""
-
-
-class SeenElement(JsonBody):
-    """An element or attribute that was seen in documents of a stream."""
-
-    path: list[str] = Field(examples=[["item", "title"]])
-    """The names from the root to it, as a query writes them; an attribute's with a leading `@`."""
-    documents: int = Field(examples=[40])
-    """Number of documents that have it, among those that were read."""
-    samples: list[str] = Field(examples=[["Ferry stopped by gale"]])
-    """Its most frequent short values."""
-
-
-class Elements(JsonBody):
-    """The elements and attributes of a stream's newest documents."""
-
-    stream: str = Field(examples=["news"])
-    """The name of the stream."""
-    documents: int = Field(examples=[40])
-    """Number of documents that were read: the newest ones whose texts are kept."""
-    elements: list[SeenElement]
-    """In document order of their first use."""
-
-
-class MadeStream(Stream):
-    """A stream of your own."""
-
-    still_public: list[str] = Field(examples=[["echo"]])
-    """Your subscriptions that still read the public stream of this name, at most 100. Delete and
-    recreate one to make it read your own stream."""
-
-
 @router.get("/streams", summary="List streams")
 def list_(
     app: TheApp, account: TheAccount, limit: Limit = 100, after: After = None
-) -> Page[ListedStream]:
+) -> Page[answers.ListedStream]:
     """Lists the public streams and your own, sorted by name.
 
     Your own stream hides a public one of the same name.
@@ -109,7 +58,7 @@ def list_(
         counts = app.counts.of(store)
     shown = [_shown(app, account, name) for name in following[:limit]]
     items = [
-        ListedStream(
+        answers.ListedStream(
             **one.model_dump(),
             documents=counts.get(app.resolver.stream(account, one.name) or one.name, 0),
         )
@@ -120,7 +69,7 @@ def list_(
 
 
 @router.get("/streams/{name}", summary="Show a stream")
-def get(name: Name, app: TheApp, account: TheAccount) -> Stream:
+def get(name: Name, app: TheApp, account: TheAccount) -> answers.Stream:
     """Shows a stream: its owner (you or public), lateness in seconds and declared attributes."""
     if app.resolver.stream(account, name) is None:
         raise not_found("stream", name)
@@ -128,7 +77,7 @@ def get(name: Name, app: TheApp, account: TheAccount) -> Stream:
 
 
 @router.get("/streams/{name}/elements", summary="List the elements of a stream")
-def elements(name: Name, app: TheApp, account: TheAccount) -> Elements:
+def elements(name: Name, app: TheApp, account: TheAccount) -> answers.Elements:
     """Lists names of elements and attributes with counts and sample values, for completion.
 
     They are those of the newest documents whose texts are kept, at most 300 documents.
@@ -138,21 +87,18 @@ def elements(name: Name, app: TheApp, account: TheAccount) -> Elements:
         raise not_found("stream", name)
     with app.questions.hold(account.number), app.reading() as store:
         found = vocabulary(store, known)
-    seen = [
-        SeenElement(path=list(one.path), documents=one.documents, samples=list(one.samples))
-        for one in found.paths
-    ]
-    return Elements(stream=name, documents=found.documents, elements=seen)
+    seen = map(answers.SeenElement.model_validate, found.paths)
+    return answers.Elements(stream=name, documents=found.documents, elements=tuple(seen))
 
 
 @router.put(
     "/streams/{name}",
     summary="Create a stream, or change its lateness",
-    responses={201: {"model": MadeStream, "description": "It is new."}},
+    responses={201: {"model": answers.MadeStream, "description": "It is new."}},
 )
 def put(
     name: Name, declared: Declared, app: TheApp, account: TheAccount, response: Response
-) -> MadeStream:
+) -> answers.MadeStream:
     """Creates or changes a stream of your own.
 
     New queries read your own stream; registered ones still read the public stream of that name.
@@ -173,15 +119,15 @@ def put(
     if is_new:
         response.status_code = HTTPStatus.CREATED
     made = _shown(app, account, name)
-    return MadeStream(**made.model_dump(), still_public=_still_public(app, account, name))
+    return answers.MadeStream(**made.model_dump(), still_public=_still_public(app, account, name))
 
 
-def _still_public(app: Installation, account: Account, name: str) -> list[str]:
+def _still_public(app: Installation, account: Account, name: str) -> tuple[str, ...]:
     """Return a user's subscriptions that read the public stream of this name."""
     if account.is_operator:
-        return []
+        return ()
     with app.reading() as store:
-        return list(map(account.named, names_of(store, account.number, reads=name, limit=100)))
+        return tuple(map(account.named, names_of(store, account.number, reads=name, limit=100)))
 
 
 def _lateness(text: str) -> int:
@@ -197,9 +143,9 @@ def _lateness(text: str) -> int:
     return ticks
 
 
-def _shown(app: Installation, account: Account, name: str) -> Stream:
+def _shown(app: Installation, account: Account, name: str) -> answers.Stream:
     known = app.resolver.stream(account, name) or name
-    return Stream(
+    return answers.Stream(
         name=name,
         own=account.own(known) is not None,
         lateness=app.engine.lateness(known) / 1e6,

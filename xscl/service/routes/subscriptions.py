@@ -13,16 +13,18 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from feeds.xml.encoding import as_utf8, charset_of
+from xscl.client import answers
+from xscl.client.answers import QUERY
+from xscl.client.bodies import JsonBody
 from xscl.documents.results import XSCL, Subscription
 from xscl.service.accounts import Account
-from xscl.service.bodies import JsonBody, RequestBody, raw_request
+from xscl.service.bodies import RequestBody, raw_request
 from xscl.service.changing import change
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.installation import Installation
 from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import Problem, empty_list
 from xscl.service.subscribing import (
-    History,
     SubscriptionRequest,
     existing,
     history_of,
@@ -46,7 +48,6 @@ MOST = 200_000
 Name = Annotated[
     str, Path(min_length=1, max_length=LONGEST_NAME, description="The name of the subscription.")
 ]
-QUERY = "feeds//item->a[./title->t] JOIN{t=u, 2 d} feeds//item->b[./title->u]"
 
 
 class New(RequestBody):
@@ -83,103 +84,6 @@ class Change(RequestBody):
     """Its tags; replaces the whole list."""
 
 
-class VersionShown(JsonBody):
-    """A query that has found kept matches of a name, or its current one."""
-
-    name: str = Field(examples=["echo"])
-    """The name of the subscription."""
-    version: int = Field(examples=[1])
-    """Its number; a pause divides a version in two."""
-    query: str = Field(examples=[QUERY])
-    """The query."""
-    language: str = Field(examples=["xscl"])
-    """The language of the query."""
-    after: int = Field(examples=[0])
-    """Position after which its matches are."""
-    until: int | None = Field(examples=[17])
-    """Position of its last possible match; null if it is current and not paused."""
-
-
-class StoppedAt(JsonBody):
-    """Documents with more results of one join of the subscription than the bound of results."""
-
-    documents: int = Field(examples=[1])
-    """Number of such documents."""
-    results: int = Field(examples=[10_000])
-    """The bound: each had more results, of which none is kept."""
-    incomplete: bool = Field(examples=[False])
-    """True if a temporal operator lacks the rows of these documents."""
-
-
-class NotEvaluatedIn(JsonBody):
-    """An expression of the subscription that had no value in some documents: it did not hold."""
-
-    expression: str = Field(examples=["xs:integer(price) > 3"])
-    """The expression."""
-    documents: int = Field(examples=[1])
-    """Number of such documents since the service was started."""
-    latest: str = Field(examples=["d17"])
-    """The id of the last one."""
-    reason: str = Field(examples=["'q' is no xs:integer"])
-    """Why it had no value there."""
-
-
-class Shown(JsonBody):
-    """A subscription, in its owner's notation."""
-
-    name: str = Field(examples=["echo"])
-    """Its name."""
-    query: str = Field(examples=[QUERY])
-    """The query."""
-    language: str = Field(examples=["xscl"])
-    """The language of the query."""
-    reads: list[str] = Field(examples=[["feeds"]])
-    """The streams that it reads."""
-    own: list[str] = Field(examples=[["orders"]])
-    """Names in `reads` that refer to your own streams, not to public ones."""
-    publishes: str | None = Field(examples=["hits"])
-    """Stream that it publishes its matches to."""
-    template: int | None = Field(examples=[1])
-    """The template of its joins, for the operator."""
-    updates: bool = Field(examples=[False])
-    """True if new versions of documents are matched, too."""
-    version: int = Field(examples=[1])
-    """The version of the query: each edit of it makes the next one."""
-    paused: bool = Field(examples=[False])
-    """True if it has no matches and no deliveries until it is resumed."""
-    tags: list[str] = Field(examples=[["daily"]])
-    """Its tags, in their order."""
-    history: History = Field(examples=["read"])
-    """none: it began with what arrived after it; reading: the matches of what was kept follow, and
-    new ones with them; read: they are there; failed: there were too many, see the log."""
-    stopped: StoppedAt | None = None
-    """Truncation by the bound of results; null if there was none."""
-    unevaluated: list[NotEvaluatedIn] = Field(default_factory=list)
-    """Expressions that had no value in some documents."""
-    refused: str | None = Field(None, examples=["line 1, column 6: 'let' is refused"])
-    """Why this release refuses the query, which an earlier one took: it has no matches."""
-    cost_share: float = Field(examples=[0.02])
-    """Its share of the time that your subscriptions have taken since the start of the service, from
-    0 to 1, for the operator of that of all; what several share is divided equally among them."""
-
-
-class Registered(Shown):
-    """A subscription whose query was registered or edited, with what is doubtful about it."""
-
-    warnings: list[str] = Field(examples=[["nothing has come on the stream 'orders' yet"]])
-    """What `xscl subscribe` warns of: names that were never seen, values that were seen to be
-    numbers that are written differently, joins without an equality, absences that wait."""
-
-
-class TagShown(JsonBody):
-    """A tag of subscriptions."""
-
-    tag: str = Field(examples=["daily"])
-    """The tag."""
-    subscriptions: int = Field(examples=[3])
-    """Number of subscriptions that have it."""
-
-
 class Removed(JsonBody):
     """The removed subscriptions."""
 
@@ -208,7 +112,7 @@ def list_(
     tag: Annotated[
         str | None, Query(max_length=LONGEST, description="Only those of a tag.")
     ] = None,
-) -> Page[Shown]:
+) -> Page[answers.Subscription]:
     """Lists your subscriptions in the order of their names."""
     beyond = "" if after is None else account.qualify(after)
     with app.reading() as store:
@@ -283,11 +187,11 @@ def read_rows(body: bytes, kind: str) -> Iterator[SubscriptionRequest]:
     "/subscriptions/{name}",
     summary="Subscribe to a query",
     status_code=HTTPStatus.CREATED,
-    responses={200: {"model": Registered, "description": "It was there already."}},
+    responses={200: {"model": answers.Registered, "description": "It was there already."}},
 )
 async def put(
     name: Name, new: New, app: TheApp, account: TheAccount, response: Response
-) -> Registered:
+) -> answers.Registered:
     """Registers a query under a name; the same query again changes nothing.
 
     Under the name of a removed subscription it begins a new list of matches; those that are kept
@@ -303,16 +207,16 @@ async def put(
     return await run_in_threadpool(with_warnings, app, account, found)
 
 
-def with_warnings(app: Installation, account: Account, found: Subscription) -> Registered:
+def with_warnings(app: Installation, account: Account, found: Subscription) -> answers.Registered:
     """Return a subscription as its owner sees it, with the warnings of its query."""
     one = shown(app, account, found)
     xscl = found.language == XSCL
-    warnings = app.warnings.of(account, one.query) if xscl else []
-    return Registered(**one.model_dump(), warnings=warnings)
+    warnings = app.warnings.of(account, one.query) if xscl else ()
+    return answers.Registered(**one.model_dump(), warnings=tuple(warnings))
 
 
 @router.get("/subscriptions:removed", summary="List removed subscriptions with matches")
-def removed(app: TheApp, account: TheAccount) -> list[VersionShown]:
+def removed(app: TheApp, account: TheAccount) -> list[answers.Version]:
     """Lists the last versions of subscriptions that were removed, whose matches are kept."""
     return [
         _version(app, account, versions(app, account, name)[-1])
@@ -327,15 +231,15 @@ def removed_names(app: Installation, account: Account) -> list[str]:
 
 
 @router.get("/subscriptions:tags", summary="List the tags of subscriptions")
-def tags_(app: TheApp, account: TheAccount) -> list[TagShown]:
+def tags_(app: TheApp, account: TheAccount) -> list[answers.SubscriptionTag]:
     """Lists your tags in their order, with the number of subscriptions of each."""
     with app.reading() as store:
         found = tag_counts(store, account.number)
-    return [TagShown(tag=tag, subscriptions=count) for tag, count in found]
+    return [answers.SubscriptionTag(tag=tag, subscriptions=count) for tag, count in found]
 
 
 @router.patch("/subscriptions/{name}", summary="Edit, pause, resume, rename or tag a subscription")
-def patch(name: Name, wanted: Change, app: TheApp, account: TheAccount) -> Registered:
+def patch(name: Name, wanted: Change, app: TheApp, account: TheAccount) -> answers.Registered:
     """Changes a subscription, all or nothing.
 
     Another query is its next version and sees the documents that arrive from now on; if only
@@ -348,13 +252,13 @@ def patch(name: Name, wanted: Change, app: TheApp, account: TheAccount) -> Regis
 
 
 @router.get("/subscriptions/{name}/versions", summary="List the versions of a subscription")
-def versions_(name: Name, app: TheApp, account: TheAccount) -> list[VersionShown]:
+def versions_(name: Name, app: TheApp, account: TheAccount) -> list[answers.Version]:
     """Lists the queries whose matches are kept, the oldest first; also after a removal."""
     return [_version(app, account, one) for one in versions(app, account, name)]
 
 
 @router.get("/subscriptions/{name}", summary="Show a subscription")
-async def get(name: Name, app: TheApp, account: TheAccount) -> Shown:
+async def get(name: Name, app: TheApp, account: TheAccount) -> answers.Subscription:
     """Shows the query as it was written, what it reads and what it publishes."""
     return shown(app, account, existing(app, account, name))
 
@@ -384,9 +288,9 @@ def delete(
     return JSONResponse({"removed": [account.named(one) for one in gone]})
 
 
-def _version(app: Installation, account: Account, one: Subscription) -> VersionShown:
+def _version(app: Installation, account: Account, one: Subscription) -> answers.Version:
     row = version_row(one, written(app, account, one))
-    return VersionShown.model_validate(row | {"name": account.named(one.name)})
+    return answers.Version.model_validate(row | {"name": account.named(one.name)})
 
 
 def written(app: Installation, account: Account, found: Subscription) -> str:
@@ -407,7 +311,7 @@ def shown(
     found: Subscription,
     tags: Sequence[str] | None = None,
     shares: Mapping[str, float] | None = None,
-) -> Shown:
+) -> answers.Subscription:
     """Return a subscription as its owner sees it.
 
     Its `tags` are read unless they are given, and so are the `shares` of costs by name.
@@ -419,24 +323,24 @@ def shown(
             tags = tags_of(store, [found.name])[found.name]
     stopped = app.engine.stopped(found.name)
     own = [] if account.is_operator else [s for s in found.reads if account.own(s) is not None]
-    return Shown(
+    return answers.Subscription(
         name=account.named(found.name),
         query=written(app, account, found),
         language=found.language,
-        reads=[account.visible(stream) or stream for stream in found.reads],
-        own=[account.named(stream) for stream in own],
+        reads=tuple(account.visible(stream) or stream for stream in found.reads),
+        own=tuple(map(account.named, own)),
         publishes=None if found.publish is None else account.own(found.publish),
         template=found.template if account.is_operator else None,
         updates=found.updates,
         version=found.version,
         paused=found.is_paused,
-        tags=list(tags),
+        tags=tuple(tags),
         history=history_of(app, found),
-        stopped=None if stopped is None else StoppedAt.model_validate(stopped),
-        unevaluated=[
-            NotEvaluatedIn.model_validate(one._asdict())
+        stopped=None if stopped is None else answers.Stopped.model_validate(stopped),
+        unevaluated=tuple(
+            answers.NotEvaluatedIn.model_validate(one)
             for one in app.engine.host.queries.unevaluated(found.name)
-        ],
+        ),
         refused=app.engine.host.refused(found.name),
         cost_share=round(shares.get(found.name, 0.0), 6),
     )

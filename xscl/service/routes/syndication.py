@@ -18,6 +18,7 @@ from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from xscl.client.bodies import JsonBody
 from xscl.delivery.message import owner_name
 from xscl.delivery.message_reader import NewestFirst, latest
 from xscl.delivery.syndication import atom_feed, json_feed
@@ -31,7 +32,7 @@ from xscl.delivery.syndication.syndicated_feed import (
     is_unchanged,
 )
 from xscl.service.accounts import Account
-from xscl.service.bodies import DeliveryTime, JsonBody, RequestBody, raw_response
+from xscl.service.bodies import DeliveryTime, RequestBody, raw_response
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.installation import Installation
 from xscl.service.names import owner

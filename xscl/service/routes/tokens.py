@@ -11,8 +11,9 @@ from fastapi import APIRouter, Path
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
+from xscl.client.bodies import JsonBody, Moment, time_of
 from xscl.service.accounts import Account, Quota
-from xscl.service.bodies import JsonBody, Moment, RequestBody
+from xscl.service.bodies import RequestBody
 from xscl.service.dependencies import TheAccount, TheApp, TheOperator
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem, not_found
@@ -215,7 +216,7 @@ def _exported(app: Installation, account: Account) -> StreamingResponse:
 def _shown(app: Installation, token: Token) -> Shown:
     account = app.accounts.numbered(token.account)
     name = "" if account is None else account.name
-    return Shown(id=token.id, user=name, label=token.label, created=token.created)
+    return Shown(id=token.id, user=name, label=token.label, created=time_of(token.created))
 
 
 def _user(app: Installation, one: Account) -> User_:

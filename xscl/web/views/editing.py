@@ -15,6 +15,7 @@ from fastapi import APIRouter, Form, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
+from xscl.client import answers
 from xscl.delivery.cards import MatchView, shown
 from xscl.errors import QueryError, TooLong, XsclError
 from xscl.inspection.replay import late_note
@@ -22,7 +23,7 @@ from xscl.language.sentence import sentence
 from xscl.language.windows import refuse_bare_windows
 from xscl.limiter import TooManyConcurrent
 from xscl.service.changing import change
-from xscl.service.explanations import Diagnosed, absence_warning, diagnosed, unseen
+from xscl.service.explanations import absence_warning, diagnosed, unseen
 from xscl.service.problems import Problem
 from xscl.service.routes import subscriptions
 from xscl.service.routes.inspection import SECONDS
@@ -169,7 +170,7 @@ async def _save(asked: PageRequest, name: str, query: str, edit: str, history: b
 
 def _tried(
     asked: PageRequest, query: str, since: str
-) -> tuple[Sequence[Match], str, Diagnosed | None]:
+) -> tuple[Sequence[Match], str, answers.Diagnosis | None]:
     """Evaluate a query on kept documents, and diagnose it without matches; raises its errors.
 
     The text in between is a remark on late documents.

@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
 from feeds.errors import FeedError
+from xscl.client import Poll
 from xscl.drawing import Picture, TimelineEvent, draw_timeline
 from xscl.drawing.timelines import Outcome
 from xscl.errors import XsclError
@@ -150,7 +151,7 @@ def _one(
     )
 
 
-def _timeline(polls: Sequence[feeds.Poll]) -> Picture | None:
+def _timeline(polls: Sequence[Poll]) -> Picture | None:
     """Return the picture of the last polls, given newest first; None without any."""
     if not polls:
         return None
@@ -159,7 +160,7 @@ def _timeline(polls: Sequence[feeds.Poll]) -> Picture | None:
     return draw_timeline([_event(poll) for poll in reversed(polls)], words)
 
 
-def _event(poll: feeds.Poll) -> TimelineEvent:
+def _event(poll: Poll) -> TimelineEvent:
     words = [when(poll.polled), poll.outcome, f"{poll.seconds:.1f} s"]
     words += [counted(poll.items, "item")] if poll.items else []
     words += [poll.note] if poll.note else []

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from feeds.formats.display import safe_html
 from feeds.xml.xmlparse import parse
+from xscl.client.answers import DocumentNode
 from xscl.delivery.cards import Card, card, of_reader
 from xscl.documents.document_ids import number_in
 from xscl.documents.document_names import UNKNOWN, find_document
@@ -28,7 +29,6 @@ from xscl.service.problems import Problem
 from xscl.service.routes.documents import browsed
 from xscl.service.routes.inspection import (
     DiagnoseAsked,
-    Node,
     WhyAsked,
     diagnose,
     show_witness,
@@ -82,7 +82,7 @@ class StreamRow:
 class NodeRow:
     """A node of a document, its path as a query writes it, and the query for its value."""
 
-    node: Node
+    node: DocumentNode
     path: str
     query: str
 
@@ -207,7 +207,7 @@ def why_not(
         if doc:
             question = WhyAsked(**subject, documents=doc)
             answer = why(question, asked.app, asked.account)
-            doc, conditions = answer.documents, numbered(answer.edges, answer.documents)
+            doc, conditions = list(answer.documents), numbered(answer.edges, answer.documents)
         else:
             found = diagnose(DiagnoseAsked(**subject, since=None), asked.app, asked.account)
     except XsclError as raised:
@@ -285,7 +285,7 @@ def _root(tree: DocumentTree) -> str:
     return steps_of(tree)[0][0]
 
 
-def _nodes(one: Example, nodes: Sequence[Node]) -> list[NodeRow]:
+def _nodes(one: Example, nodes: Sequence[DocumentNode]) -> list[NodeRow]:
     """Return the nodes of a document with their paths and the queries for their values."""
     tree = one.part.tree
     rows = []

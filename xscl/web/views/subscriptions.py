@@ -13,6 +13,7 @@ from fastapi import APIRouter, Form, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.formats.times import SECOND
+from xscl.client import Version, answers
 from xscl.delivery.endpoint import Kind
 from xscl.delivery.history_summary import history_summary
 from xscl.documents.results import XSCL, Subscription
@@ -78,7 +79,7 @@ NONE_FOUND = MatchCounts()
 class SubscriptionRow:
     """A row of the list: the API's view of a subscription, with the counts of what was `found`."""
 
-    shown: subscriptions.Shown
+    shown: answers.Subscription
     found: MatchCounts
 
     @property
@@ -256,7 +257,7 @@ def _saved(asked: PageRequest, found: Subscription, saved: Saved) -> str:
     return history_summary([one for one in kept if one.backfilled], "30 days")
 
 
-def _earlier(asked: PageRequest, name: str, current: int) -> list[subscriptions.VersionShown]:
+def _earlier(asked: PageRequest, name: str, current: int) -> list[Version]:
     """Return the earlier versions of a subscription whose matches are kept, each once."""
     versions = {one.version: one for one in subscriptions.versions_(name, asked.app, asked.account)}
     return [one for version, one in versions.items() if version != current]
