@@ -8,7 +8,7 @@ the sets of words of two texts, which stand between spaces.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
@@ -26,7 +26,7 @@ PARTS: dict[str, Callable[[str, str], bool]] = {
 BOUNDS: dict[str, Callable[[float, float], bool]] = {">": operator.gt, ">=": operator.ge}
 
 
-def jaccard(one: Collection[str], other: Collection[str], common: int) -> float:
+def jaccard(one: Sized, other: Sized, common: int) -> float:
     """Return the share of common words in all words of two sets, 0 if both are empty."""
     every = len(one) + len(other) - common
     return common / every if every else 0.0

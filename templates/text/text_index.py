@@ -20,10 +20,9 @@ import pyarrow as pa
 
 from templates.columns.columns import Column, among, distinct
 from templates.storage import Storage, scan
-from templates.text.substring_index import SubstringIndex
+from templates.text.inverted_index import InvertedIndex
 from templates.text.superstring_index import SuperstringIndex
 from templates.text.text_comparisons import BOUNDS, PARTS, Role, TextOperator, jaccard
-from templates.text.word_set_index import WordSetIndex
 
 
 class Similar(NamedTuple):
@@ -47,11 +46,8 @@ class TextIndex:
     def __init__(self, role: Role) -> None:
         self.pairs: set[int] = set()
         self._role = role
-        self._wholes, self._parts, self._words = (
-            SuperstringIndex(),
-            SubstringIndex(),
-            WordSetIndex(),
-        )
+        self._wholes, self._lists = SuperstringIndex(), InvertedIndex(words=role == "words")
+        self._made = self._wholes if role == "whole" else self._lists
         self._numbers: dict[int, int] = {}  # by key
         self._keys: dict[int, int] = {}  # by number
         self._texts: dict[int, str] = {}
@@ -72,16 +68,6 @@ class TextIndex:
                 self._made.add(number, text)
                 self._text_bytes += getsizeof(text)
 
-    @property
-    def _made(self) -> SuperstringIndex | SubstringIndex | WordSetIndex:
-        match self._role:
-            case "whole":
-                return self._wholes
-            case "part":
-                return self._parts
-            case "words":
-                return self._words
-
     def only(self, keys: Column) -> None:
         """Remove the texts with other keys."""
         stays = set(keys.tolist())
@@ -95,22 +81,20 @@ class TextIndex:
         """Return the texts that compare with one; at most so many characters are compared."""
         if compared.sign:
             words = frozenset(text.split())
-            candidates = self._words.candidates(words, compared.bound)
             holds = BOUNDS[compared.sign]
 
             def test(number: int) -> bool:
-                other = self._words.words(number)
+                other = self._lists.words(number)
                 return holds(jaccard(words, other, len(words & other)), compared.bound)
 
-            return self._tested(candidates.tolist(), test, len(text), most)
-        within = PARTS[compared.test]
+            candidates = self._lists.similar(words, compared.bound)
+            return self._tested(candidates, test, len(text), most)
+        within, texts = PARTS[compared.test], self._texts
         if self._role == "whole":
-            numbers = self._wholes.candidates(text).tolist()
-            return self._tested(numbers, lambda number: within(self._texts[number], text), 0, most)
-        numbers = self._parts.candidates(text).tolist()
-        return self._tested(
-            numbers, lambda number: within(text, self._texts[number]), len(text), most
-        )
+            candidates = self._wholes.candidates(text).tolist()
+            return self._tested(candidates, lambda number: within(texts[number], text), 0, most)
+        candidates = self._lists.contained(text)
+        return self._tested(candidates, lambda number: within(text, texts[number]), len(text), most)
 
     def _tested(
         self, candidates: list[int], test: Callable[[int], bool], own: int, most: int
