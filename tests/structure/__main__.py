@@ -1,26 +1,31 @@
-"""Print the measurements: `python -m tests.structure modules|lines|sql`."""
+"""Print the measurements: `python -m tests.structure modules|names|lines|sql`."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from tests.structure import lines, modules, sql_of_state
+from tests.structure import lines, modules, names, sql_of_state
 
 
 def main() -> None:
     """Print one measurement, or all."""
     parser = argparse.ArgumentParser(prog="python -m tests.structure", description=__doc__)
-    parser.add_argument("measurement", nargs="?", choices=("modules", "lines", "sql"))
+    parser.add_argument("measurement", nargs="?", choices=("modules", "names", "lines", "sql"))
     asked = parser.parse_args().measurement
     if asked in (None, "sql"):
         print(sql_of_state.report(Path(__file__).resolve().parents[2]))
     if asked in (None, "modules"):
-        calls = modules.first_push()
-        print(modules.report("first push", dict.fromkeys(called for _, called in calls)))
-        for step, entered in modules.entries(calls).items():
-            print(f"  {step} enters through {', '.join(entered)}")
-        print(modules.report("first subscribe", modules.first_subscribe()))
+        calls = modules.traced()
+        for title, one in calls.items():
+            print(modules.report(title, one))
+        for step, entered in modules.entries(calls["push"]).items():
+            print(f"{step} enters through {', '.join(entered)}")
+    if asked in (None, "names"):
+        found = names.ambiguous()
+        print(f"{len(found)} names of classes are defined in several modules")
+        for name, defined in found.items():
+            print(f"  {name}: {', '.join(defined)}")
     if asked in (None, "lines"):
         print(lines.report())
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
+from typing import NamedTuple
 
 from tests.structure.lines import PACKAGES, ROOT
 
@@ -26,21 +27,17 @@ STEPS = {
 
 TABLES = "xscl.store.queries"
 SUBSCRIPTION = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
+PAIR = "SELECT a.x, b.x AS y FROM S a ; S b"
+OTHER_SHAPE = "S//a->x[./b->u] FOLLOWED BY{x=y AND u=v, 10} S//a->y[./b->v]"
 
 
-def modules_run_by(call: Callable[[], object]) -> list[str]:
-    """Return the modules of our packages in which a function runs during a call, by first entry."""
-    return list(dict.fromkeys(called for _, called in calls_of(call)))
-
-
-def entries(calls: Iterable[tuple[str | None, str]]) -> dict[str, list[str]]:
+def entries(calls: Calls) -> dict[str, list[str]]:
     """Return for each step of a push the modules through which its package is entered."""
-    found = list(calls)
     return {
         step: sorted(
             {
                 called
-                for caller, called in found
+                for caller, called in calls.pairs
                 if caller is not None and caller.startswith(callers)
                 if f"{called}.".startswith(f"{package}.")
             }
@@ -49,12 +46,25 @@ def entries(calls: Iterable[tuple[str | None, str]]) -> dict[str, list[str]]:
     }
 
 
-def calls_of(call: Callable[[], object]) -> list[tuple[str | None, str]]:
-    """Return pairs of modules of our packages, caller and called, by their first call.
+class Calls(NamedTuple):
+    """The functions of ours that ran, and pairs of modules (caller, called) by their first call.
 
-    A caller is the next frame of a module of ours; None: there is none.
+    The caller is that of the next frame of ours; None: there is none.
     """
-    files: dict[tuple[str | None, str], None] = {}
+
+    functions: set[CodeType]
+    pairs: list[tuple[str | None, str]]
+
+    @property
+    def modules(self) -> list[str]:
+        """The modules in which a function ran, by first entry."""
+        return list(dict.fromkeys(called for _, called in self.pairs))
+
+
+def calls_of(call: Callable[[], object]) -> Calls:
+    """Return what runs of our packages during a call."""
+    pairs: dict[tuple[str | None, str], None] = {}
+    functions: set[CodeType] = set()
     importing = 0
 
     def note(frame: FrameType, event: str, _: object) -> None:
@@ -62,12 +72,13 @@ def calls_of(call: Callable[[], object]) -> list[tuple[str | None, str]]:
         is_body = frame.f_code.co_name == "<module>"
         if event == "call":
             importing += is_body
-            if not importing and _module(frame.f_code.co_filename) is not None:
-                caller = frame.f_back
-                while caller is not None and _module(caller.f_code.co_filename) is None:
-                    caller = caller.f_back
-                name = None if caller is None else caller.f_code.co_filename
-                files[name, frame.f_code.co_filename] = None
+            called = None if importing else _module(frame.f_code.co_filename)
+            if called is not None:
+                caller, above = None, frame.f_back
+                while above is not None and (caller := _module(above.f_code.co_filename)) is None:
+                    above = above.f_back
+                functions.add(frame.f_code)
+                pairs[caller, called] = None
         elif event == "return":
             importing -= is_body
 
@@ -76,11 +87,7 @@ def calls_of(call: Callable[[], object]) -> list[tuple[str | None, str]]:
         call()
     finally:
         sys.setprofile(None)
-    return [
-        (None if caller is None else _module(caller), name)
-        for caller, called in files
-        if (name := _module(called)) is not None
-    ]
+    return Calls(functions, list(pairs))
 
 
 @functools.cache
@@ -96,38 +103,38 @@ def _module(file: str) -> str | None:
     return TABLES if name.startswith(TABLES) else name
 
 
-def first_subscribe() -> list[str]:
-    """Return the modules that run in the first `subscribe` of a new engine."""
-    import xscl
+def traced() -> dict[str, Calls]:
+    """Return what runs in the calls that a newcomer follows first.
 
-    with xscl.Engine() as engine:
-        return modules_run_by(lambda: engine.subscribe("twice", SUBSCRIPTION))
-
-
-def first_push() -> list[tuple[str | None, str]]:
-    """Return the calls between modules in a push of one document with one match.
-
-    One document was pushed before, which is its partner.
+    A third push, which completes a match; reading the match; a query of a new shape, the second
+    one of the engine; and the first query of an engine, `A ; B` in EQL.
     """
+    import cep_core
     import xscl
 
+    found: dict[str, Calls] = {}
+    pushed: list[xscl.PushResult] = []
     with xscl.Engine() as engine:
         engine.subscribe("twice", SUBSCRIPTION)
-        earlier, document = (xscl.Document("S", f"d{t}", t, b"<a>hi</a>") for t in (1, 2))
-        engine.push(earlier)
-        found: list[xscl.PushResult] = []
-        calls = calls_of(lambda: found.append(engine.push(document)))
-        assert len(found[0]) == 1, "the push has one match"
-        return calls
+        for ts in range(1, 4):
+            document = xscl.Document("S", f"d{ts}", ts, f"<a>{ts // 2}</a>".encode())
+            found["push"] = calls_of(lambda: pushed.append(engine.push(document)))  # noqa: B023
+        assert [len(one) for one in pushed] == [0, 0, 1], "the third push completes a match"
+        (match,) = engine.matches()
+        found["read"] = calls_of(lambda: (match.documents, match.bindings["x"], match.xml()))
+        found["new shape"] = calls_of(lambda: engine.subscribe("other", OTHER_SHAPE))
+    core = cep_core.Engine()
+    core.stream("S", {"x": int})
+    found["EQL"] = calls_of(lambda: core.register("pair", PAIR, "eql"))
+    return found
 
 
-def report(title: str, modules: Iterable[str]) -> str:
+def report(title: str, calls: Calls) -> str:
     """Return the modules by package, the packages in the order of their first call."""
     packages: dict[str, list[str]] = {}
-    total = 0
-    for module in modules:
+    for module in calls.modules:
         package, _, name = module.rpartition(".")
         packages.setdefault(package or module, []).append(name if package else "__init__")
-        total += 1
     lines = (f"  {package}: {', '.join(names)}" for package, names in packages.items())
-    return "\n".join([f"{title}: {total} modules", *lines])
+    count = f"{title}: {len(calls.modules)} modules, {len(calls.functions)} functions"
+    return "\n".join([count, *lines])
