@@ -76,41 +76,43 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield Place(engine, spool)
 
 
-def test_silence_is_found_when_its_time_is_over_and_nothing_comes(place: Place) -> None:
+@pytest.fixture
+def silence(place: Place) -> Place:
+    """A place where it is told that an answer did not come."""
     place.engine.stream("S", live=True)
     place.engine.subscribe("silence", SILENCE)
-    place.send(document("a", 10))
-    assert place.at(10) == []  # the document's own epoch may get more
-    assert place.at(12) == []  # an answer at exactly two seconds counts
-    assert place.at(12.000001) == [("a",)]
-    written = place.spool.latest()
-    assert place.at(99) == [("a",)]
-    assert place.spool.latest() == written, "nobody waits for the time any more"
+    return place
+
+
+def test_silence_is_found_when_its_time_is_over_and_nothing_comes(silence: Place) -> None:
+    silence.send(document("a", 10))
+    assert silence.at(10) == []  # the document's own epoch may get more
+    assert silence.at(12) == []  # an answer at exactly two seconds counts
+    assert silence.at(12.000001) == [("a",)]
+    written = silence.spool.latest()
+    assert silence.at(99) == [("a",)]
+    assert silence.spool.latest() == written, "nobody waits for the time any more"
 
 
 @pytest.mark.usefixtures("apart")
-def test_time_does_not_pass_over_a_lost_segment(place: Place) -> None:
-    place.engine.stream("S", live=True)
-    place.engine.subscribe("silence", SILENCE)
-    place.send(document("a", 10))
-    lost = place.spool.append([document("b", 11)], 11 * SECOND)
-    place.spool.segment(lost).path.unlink()
+def test_time_does_not_pass_over_a_lost_segment(silence: Place) -> None:
+    silence.send(document("a", 10))
+    lost = silence.spool.append([document("b", 11)], 11 * SECOND)
+    silence.spool.segment(lost).path.unlink()
     with pytest.raises(SegmentsMissing):
-        place.at(12.5)
-    assert place.spool.latest() == lost
-    place.spool.skip(lost, lost)
-    assert place.at(12.5) == [("a",)]
+        silence.at(12.5)
+    assert silence.spool.latest() == lost
+    silence.spool.skip(lost, lost)
+    assert silence.at(12.5) == [("a",)]
 
 
-def test_a_beat_waits_for_what_is_not_consumed_yet(place: Place) -> None:
-    place.engine.stream("S", live=True)
-    place.engine.subscribe("silence", SILENCE)
-    place.send(document("a", 10))
-    place.spool.append([document("b", 12)], 12 * SECOND)
-    place.now = 99
-    place.keeper.beat_if_due()
-    assert place.spool.latest() == 2
-    assert place.at(99) == []
+def test_a_beat_waits_for_what_is_not_consumed_yet(silence: Place) -> None:
+    silence.send(document("a", 10))
+    silence.spool.append([document("b", 12)], 12 * SECOND)
+    silence.now = 99
+    silence.keeper.beat_if_due()
+    assert silence.spool.latest() == 2
+    assert silence.at(99) == []
 
 
 def test_what_waits_for_its_epoch_comes_when_nothing_else_does(place: Place) -> None:
@@ -142,19 +144,17 @@ def test_time_does_not_pass_where_documents_are_replayed(place: Place) -> None:
         "(S//a[./k->x] NOT FOLLOWED BY{x = y, 3 s} S//c[./k->y]) NEXT{x = z} L//a[./k->z]",
     ],
 )
-def test_what_waits_on_a_replayed_stream_makes_no_time_pass(replayed: str, place: Place) -> None:
+def test_what_waits_on_a_replayed_stream_makes_no_time_pass(replayed: str, silence: Place) -> None:
     """Also if a live stream is as late: of both, only what is live waits for the wall clock."""
-    place.engine.stream("S", live=True)
-    place.engine.subscribe("silence", SILENCE)
-    place.engine.subscribe("replayed", replayed)
-    place.send(document("a", 10, stream="L"), document("c", 10, "2", stream="S"))
-    place.at(99)
-    assert place.spool.latest() == 1
-    place.send(document("b", 11, "2", stream="L"))
-    assert place.engine.sql("FROM late").num_rows == 0
-    place.send(document("a2", 11))
-    place.at(99)
-    assert place.spool.latest() > 3, "a live one waits"
+    silence.engine.subscribe("replayed", replayed)
+    silence.send(document("a", 10, stream="L"), document("c", 10, "2", stream="S"))
+    silence.at(99)
+    assert silence.spool.latest() == 1
+    silence.send(document("b", 11, "2", stream="L"))
+    assert silence.engine.sql("FROM late").num_rows == 0
+    silence.send(document("a2", 11))
+    silence.at(99)
+    assert silence.spool.latest() > 3, "a live one waits"
 
 
 def test_what_is_published_is_as_live_as_what_it_is_made_of(place: Place) -> None:
@@ -171,16 +171,14 @@ def test_what_is_published_is_as_live_as_what_it_is_made_of(place: Place) -> Non
     ]
 
 
-def test_feeds_that_were_not_polled_are_waited_for(place: Place) -> None:
-    place.engine.stream("S", live=True)
-    place.engine.subscribe("silence", SILENCE)
-    place.send(document("a", 10))
-    place.heard = 11
-    assert place.at(50) == []
-    place.send(document("b", 11.5))  # as the poll finds it
-    place.heard = 51
-    assert place.at(51) == []
-    assert place.engine.sql("FROM late").num_rows == 0
+def test_feeds_that_were_not_polled_are_waited_for(silence: Place) -> None:
+    silence.send(document("a", 10))
+    silence.heard = 11
+    assert silence.at(50) == []
+    silence.send(document("b", 11.5))  # as the poll finds it
+    silence.heard = 51
+    assert silence.at(51) == []
+    assert silence.engine.sql("FROM late").num_rows == 0
 
 
 def test_feeds_are_heard_for_half_their_lateness_after_a_poll_is_due(tmp_path: Path) -> None:
@@ -194,15 +192,13 @@ def test_feeds_are_heard_for_half_their_lateness_after_a_poll_is_due(tmp_path: P
         store.close()
 
 
-def test_a_beat_follows_the_one_before_only_once_that_is_consumed(place: Place) -> None:
-    place.engine.stream("S", live=True)
-    place.engine.subscribe("silence", SILENCE)
-    place.send(document("a", 10))
-    place.now = 20
-    place.keeper.beat_if_due()
-    place.now = 21
-    place.keeper.beat_if_due()
-    assert place.spool.latest() == 2
+def test_a_beat_follows_the_one_before_only_once_that_is_consumed(silence: Place) -> None:
+    silence.send(document("a", 10))
+    silence.now = 20
+    silence.keeper.beat_if_due()
+    silence.now = 21
+    silence.keeper.beat_if_due()
+    assert silence.spool.latest() == 2
 
 
 @pytest.mark.parametrize("together", [False, True])
