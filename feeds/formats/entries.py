@@ -76,8 +76,13 @@ _TELLING = tuple(each.name for each in fields_of(FeedEntry) if each.name not in 
 
 
 @dataclass(frozen=True, slots=True)
-class FeedChannel:
-    """A feed's header with all its entries; `ttl` in seconds, hours and days in UTC."""
+class FeedHeader:
+    """What a feed says of itself; `ttl` in seconds, hours and days in UTC.
+
+    `format` is `rss090` ... `rss20`, `rss10`, `atom03`, `atom10`, `json10`, `json11` or
+    what feedparser calls it; `self_url` and `hub` are the feed's own address, as it gives it, and
+    its WebSub hub.
+    """
 
     format: str
     title: str = ""
@@ -88,6 +93,12 @@ class FeedChannel:
     ttl: int | None = None
     skip_hours: frozenset[int] = frozenset()
     skip_days: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class FeedChannel(FeedHeader):
+    """A feed's header with all its entries."""
+
     entries: tuple[FeedEntry, ...] = ()
     frame: Frame = field(default=(b"", b""), repr=False)
 

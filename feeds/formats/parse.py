@@ -14,14 +14,14 @@ there or the caller passes it as `url`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from urllib.parse import urlsplit, urlunsplit
 
 from lxml import etree
 
 from feeds.errors import MalformedDocument, NotAFeed
 from feeds.formats import loose
-from feeds.formats.entries import FeedChannel, split
+from feeds.formats.entries import FeedChannel, FeedHeader, split
 from feeds.formats.identity import content_id
 from feeds.formats.items import FeedItem, make_items
 from feeds.formats.mend import allowed, tree_of
@@ -31,37 +31,23 @@ from feeds.xml.encoding import charset_of
 MAX_ITEMS = 10_000
 """Of a longer feed the first items are taken; feeds begin with the newest."""
 
-_HEADER = ("format", "title", "self_url", "hub", "site_url", "ttl", "skip_hours", "skip_days")
-"""The fields of a parsed feed that are those of its channel."""
-
 _LONGEST_URL = 2_000
 _LOOKS_LIKE_A_FEED = re.compile(rb"<(rss|feed|rdf:RDF|channel)[\s>]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class ParsedFeed:
+class ParsedFeed(FeedHeader):
     """A feed: its header, how it was read, and its items in their order.
 
     `name` tells feeds apart: the address that the feed gives for itself, else its
-    atom:id, else the address of its site with its title, else `url`.  `format`
-    is `rss090` ... `rss20`, `rss10`, `atom03`, `atom10`, `json10`, `json11` or
-    what feedparser calls it; `ttl` is in seconds; `omitted` counts the items
-    beyond `MAX_ITEMS`.  `self_url` and `hub` are the feed's own address, as it gives it, and its
-    WebSub hub.
+    atom:id, else the address of its site with its title, else `url`.  `omitted` counts the items
+    beyond `MAX_ITEMS`.
     """
 
-    format: str
-    title: str
-    quality: str
-    items: tuple[FeedItem, ...]
+    quality: str = ""
+    items: tuple[FeedItem, ...] = ()
     name: str = ""
     channel_url: str = ""
-    self_url: str = ""
-    hub: str = ""
-    site_url: str = ""
-    ttl: int | None = None
-    skip_hours: frozenset[int] = frozenset()
-    skip_days: frozenset[str] = frozenset()
     omitted: int = 0
 
 
@@ -86,7 +72,7 @@ def parse_feed(
     named = (channel.self_url, channel.site_url, url)
     channel_url = next((each for each in named if each and len(each) <= _LONGEST_URL), "")
     return ParsedFeed(
-        **{name: getattr(channel, name) for name in _HEADER},
+        **{each.name: getattr(channel, each.name) for each in fields(FeedHeader)},
         quality=quality,
         items=make_items(channel, channel_url, seen_at),
         name=_name(channel, url),

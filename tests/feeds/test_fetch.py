@@ -253,7 +253,8 @@ def test_gzip_unpacks_all_pieces_whole(coding: str) -> None:
     assert fetched(poll(answering(packed, f"Content-Encoding: {coding}"))[0]).body == body
 
 
-def test_f1_half_a_megabyte_that_unpacks_to_five_hundred_costs_little_memory() -> None:
+def test_f1_gzip_bomb_stops_at_the_limit() -> None:
+    """Half a megabyte that unpacks to five hundred costs little memory."""
     packed = gzip.compress(bytes(52_428_800), 9) * 10
     assert len(packed) < 600_000
     tracemalloc.start()
