@@ -332,15 +332,25 @@ class Service:
         # The extra `service` takes a moment to load, and it may not be installed.
         from xscl.server.app import create_app
         from xscl.service.accounts import THE_OPERATOR
-        from xscl.service.installation import installed
+        from xscl.service.installation import Installation
         from xscl.service.server import Server
 
         prepare(engine)
         watch = self._watch = ConsumerWatch(spool.latest, engine.host.ingest.segment)
-        with installed(
-            *(self._home, engine, spool, outbox, settings, self.room, self._clock, watch),
-            *(self._series, self._pushes, self._executors),
-        ) as installation:
+        made = Installation(
+            self._home,
+            engine,
+            spool,
+            outbox,
+            settings,
+            room=self.room,
+            clock=self._clock,
+            watch=watch,
+            series=self._series,
+            pushes=self._pushes,
+            executors=self._executors,
+        )
+        with closing(made) as installation:
             tokens = installation.tokens
             if not settings.is_open and not tokens.of():
                 self._on_first_token(tokens.create(THE_OPERATOR, "first")[1])

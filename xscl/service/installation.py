@@ -163,98 +163,67 @@ _MISSED, _MISSES = 1.0, 1_000
 """Lifetime in seconds and maximum size of the cache of unknown stream names."""
 
 
-@dataclass(frozen=True, slots=True)
 class Installation:
-    """The components that routes use.
+    """The components that routes use, over an engine, a spool and an outbox of the caller.
 
     `feeds` has one connection: hold `feeds_lock` to use it.  `reading` lends a store connection.
     `registrar` and `intake` batch registrations and documents of concurrent requests.  `clock`
     assigns arrival times.  `resolver` maps stream names in queries to the engine's.
     `connections` counts connections by client; `watch` detects a stalled consumer,
-    and `series` has the figures of the last day.
-    `questions`, `imports` and `confirming` limit concurrency, by account number; `requests` limits
-    the rate and `listeners` the number of event streams.  Hold `endpoints_lock` to count endpoints
-    and make one.  `counts` are the documents by stream, `warnings` those of queries.  `pushes` are
-    those of hubs, None without a public address; `executors` those of Spark, None without.
-    `callbacks` limits the rate at each callback, `deliveries` the number at a time.
+    and `series` has the figures of the last day.  `counts` are the documents by stream, `warnings`
+    those of queries.  `pushes` are those of hubs, None without a public address; `executors` those
+    of Spark, None without.
     """
 
-    home: DataDirectory
-    engine: Engine
-    feeds: FeedRepository
-    spool: Spool
-    outbox: Outbox
-    settings: ServiceSettings
-    accounts: Accounts
-    tokens: Tokens
-    registrar: Registrar
-    reading: StorePool
-    public: PublicStreams
-    resolver: Resolver
-    clock: ArrivalClock
-    intake: Intake
-    usage: Usage
-    sql: UserSql
-    metrics: Metrics
-    backups: Backups
-    connections: ConnectionLimit
-    watch: ConsumerWatch
-    series: StatusSeries
-    counts: StreamCounts
-    warnings: RegistrationWarnings
-    feeds_lock: threading.Lock = field(default_factory=threading.Lock)
-    pushes: HubCallbacks | None = None
-    executors: ExecutorsWatch | None = None
-    callbacks: TokenBuckets[str] = field(default_factory=TokenBuckets[str])
-    deliveries: KeyedLimiter[None] = field(default_factory=KeyedLimiter[None])
-    endpoints_lock: threading.Lock = field(default_factory=threading.Lock)
-    requests: TokenBuckets[int] = field(default_factory=TokenBuckets[int])
-    listeners: KeyedLimiter[int] = field(default_factory=KeyedLimiter[int])
-    questions: FairLimiter = field(default_factory=lambda: FairLimiter(QUESTIONS))
-    imports: FairLimiter = field(default_factory=lambda: FairLimiter(IMPORTS, 0, 0.0))
-    confirming: FairLimiter = field(default_factory=lambda: FairLimiter(CONFIRMING, 0, 0.0))
+    def __init__(
+        self,
+        home: DataDirectory,
+        engine: Engine,
+        spool: Spool,
+        outbox: Outbox,
+        settings: ServiceSettings,
+        *,
+        room: DiskGuard,
+        clock: ArrivalClock,
+        watch: ConsumerWatch,
+        series: StatusSeries,
+        pushes: HubCallbacks | None = None,
+        executors: ExecutorsWatch | None = None,
+    ) -> None:
+        self.home, self.engine, self.spool, self.outbox = home, engine, spool, outbox
+        self.settings, self.clock, self.watch, self.series = settings, clock, watch, series
+        self.pushes, self.executors = pushes, executors
+        with ExitStack() as opened:
+            self.feeds = opened.enter_context(FeedRepository(engine, clock=clock.now))
+            self.feeds_lock = threading.Lock()
+            self.reading = opened.enter_context(closing(StorePool(engine)))
+            stores = [opened.enter_context(closing(engine.host.connect())) for _ in range(2)]
+            self.accounts = Accounts(stores[0])
+            self.tokens = Tokens(stores[1], self.accounts)
+            self.counts = StreamCounts()
+            self.public = PublicStreams(engine, self.accounts, self.reading, self.counts)
+            self.resolver = Resolver(self.accounts, self.public.known)
+            self.warnings = RegistrationWarnings(engine, self.resolver)
+            names = (one.name for one in engine.subscriptions)
+            self.usage = Usage(names, (feed.key for feed in self.feeds))
+            self.registrar = opened.enter_context(closing(Registrar(engine)))
+            self.intake = Intake(spool, engine, room, clock, settings.waiting)
+            opened.enter_context(closing(self.intake))
+            self.sql = opened.enter_context(UserSql(engine, home.path))
+            self.connections = ConnectionLimit(settings.connections)
+            self.metrics = Metrics(engine, home, self.connections)
+            self.backups = Backups(home, engine, self.reading, room)
+            self._opened = opened.pop_all()
+        outbox.mail_limit = self.accounts.mails_of
+        # The rate of requests by account, and of requests to each callback of hubs.
+        self.requests, self.callbacks = TokenBuckets[int](), TokenBuckets[str]()
+        # Event streams by account, and deliveries of hubs at a time.
+        self.listeners, self.deliveries = KeyedLimiter[int](), KeyedLimiter[None]()
+        self.endpoints_lock = threading.Lock()  # to count endpoints and make one
+        self.questions = FairLimiter(QUESTIONS)
+        self.imports = FairLimiter(IMPORTS, 0, 0.0)
+        self.confirming = FairLimiter(CONFIRMING, 0, 0.0)
 
-
-@contextmanager
-def installed(
-    home: DataDirectory,
-    engine: Engine,
-    spool: Spool,
-    outbox: Outbox,
-    settings: ServiceSettings,
-    room: DiskGuard,
-    clock: ArrivalClock,
-    watch: ConsumerWatch,
-    series: StatusSeries,
-    pushes: HubCallbacks | None = None,
-    executors: ExecutorsWatch | None = None,
-) -> Iterator[Installation]:
-    """Yield an installation over an engine and a spool, which the caller owns and closes."""
-    with ExitStack() as stack:
-        feeds = stack.enter_context(FeedRepository(engine, clock=clock.now))
-        readers = stack.enter_context(closing(StorePool(engine)))
-        own, tokens = (stack.enter_context(closing(engine.host.connect())) for _ in range(2))
-        accounts = Accounts(own)
-        counts = StreamCounts()
-        public = PublicStreams(engine, accounts, readers, counts)
-        resolver = Resolver(accounts, public.known)
-        usage = Usage((one.name for one in engine.subscriptions), (feed.key for feed in feeds))
-        registrar = stack.enter_context(closing(Registrar(engine)))
-        sql = stack.enter_context(UserSql(engine, home.path))
-        outbox.mail_limit = accounts.mails_of
-        intake = Intake(spool, engine, room, clock, settings.waiting)
-        stack.enter_context(closing(intake))
-        connections = ConnectionLimit(settings.connections)
-        yield Installation(
-            *(home, engine, feeds, spool, outbox, settings),
-            *(accounts, Tokens(tokens, accounts), registrar, readers, public, resolver),
-            *(clock, intake, usage, sql, Metrics(engine, home, connections)),
-            Backups(home, engine, readers, room),
-            connections=connections,
-            watch=watch,
-            series=series,
-            counts=counts,
-            warnings=RegistrationWarnings(engine, resolver),
-            pushes=pushes,
-            executors=executors,
-        )
+    def close(self) -> None:
+        """Finish what was taken, and close all that was opened here."""
+        self._opened.close()

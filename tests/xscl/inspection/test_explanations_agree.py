@@ -9,7 +9,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from xscl.planning.compile import compile_query
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import Credentials
 from xscl.server.app import create_app
-from xscl.service.installation import ServiceSettings, installed
+from xscl.service.installation import Installation, ServiceSettings
 from xscl.service.server import Server
 from xscl.service.status_series import StatusSeries
 from xscl.subscriptions.match_pages import LAST
@@ -230,10 +230,18 @@ def answering(home: DataDirectory) -> Iterator[tuple[xscl.Engine, httpx.Client]]
         outbox.start()
         clock, settings = ArrivalClock(), ServiceSettings(port=0)
         here = stack.enter_context(
-            installed(
-                *(home, engine, spool, outbox, settings),
-                *(DiskGuard(home.path, 1), clock, ConsumerWatch(spool.latest, 0)),
-                StatusSeries(now=clock.now),
+            closing(
+                Installation(
+                    home,
+                    engine,
+                    spool,
+                    outbox,
+                    settings,
+                    room=DiskGuard(home.path, 1),
+                    clock=clock,
+                    watch=ConsumerWatch(spool.latest, 0),
+                    series=StatusSeries(now=clock.now),
+                )
             )
         )
         server = Server(create_app(here), settings, here.connections)

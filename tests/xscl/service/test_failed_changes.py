@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import Credentials
 from xscl.service.accounts import THE_OPERATOR
 from xscl.service.changing import change
-from xscl.service.installation import Installation, ServiceSettings, installed
+from xscl.service.installation import Installation, ServiceSettings
 from xscl.service.status_series import StatusSeries
 from xscl.service.subscribing import (
     SubscriptionRequest,
@@ -100,10 +100,18 @@ def here(tmp_path: Path) -> Iterator[Installation]:
         outbox.start()
         clock = ArrivalClock()
         yield stack.enter_context(
-            installed(
-                *(home, engine, spool, outbox, ServiceSettings()),
-                *(DiskGuard(home.path, 1), clock, ConsumerWatch(spool.latest, 0)),
-                StatusSeries(now=clock.now),
+            closing(
+                Installation(
+                    home,
+                    engine,
+                    spool,
+                    outbox,
+                    ServiceSettings(),
+                    room=DiskGuard(home.path, 1),
+                    clock=clock,
+                    watch=ConsumerWatch(spool.latest, 0),
+                    series=StatusSeries(now=clock.now),
+                )
             )
         )
 
