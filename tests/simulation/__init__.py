@@ -12,10 +12,8 @@ disk        the files that survive a crash, from changes that `disk.c` records
 service     the service as a group of tasks, and requests to it
 files       file operations as scheduling points, and a slow disk
 model       what was acknowledged, by account
-visibility  what an account may see
-journal     what happened, and what is wrong
+journal     what happened, and what is wrong, also in the log of the service
 host        the machine of the service: its lives, and requests to it
-service_log errors in the log of the service
 sites       servers of feeds, and receivers of webhooks
 clients     documents, registrations and reads
 users       users that come and go, and their quotas

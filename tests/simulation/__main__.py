@@ -1,8 +1,7 @@
 """`python -m tests.simulation --seed 1 --hours 10`: one simulation after another.
 
 Each seed runs in a process of its own, with the recorder of the disk and fixed hashes; it prints
-what is wrong, the seed first.  `--shrink` prints the smallest schedule found that fails like the
-seed, which `--replay` repeats.
+what is wrong, the seed first.  `--replay` runs the schedules of a file.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from pathlib import Path
 
 from tests.simulation.runs import Runner
 from tests.simulation.schedule import Schedule
-from tests.simulation.shrinker import shrink
 
 
 def main() -> int:
@@ -28,7 +26,6 @@ def main() -> int:
     parser.add_argument("--plant", help="a defect of tests.simulation.planted")
     parser.add_argument("--until-found", action="store_true", help="end with the first failure")
     parser.add_argument("--events", action="store_true", help="print what happened")
-    parser.add_argument("--shrink", action="store_true", help="print the smallest failing schedule")
     parser.add_argument("--replay", type=Path, help="run the schedules of a file, one a line")
     given = parser.parse_args()
     seeds = range(given.seed, given.seed + given.runs)
@@ -38,9 +35,6 @@ def main() -> int:
         schedules = [Schedule.parse(line) for line in lines if not line.startswith("#")]
     began, failed, done = time.monotonic(), 0, 0
     with Runner(events=given.events) as runner, ThreadPoolExecutor(given.jobs) as pool:
-        if given.shrink:
-            print(shrink(schedules[0], runner))
-            return 1
         pending = pool.map(runner.run, schedules)
         for outcome in pending:
             print(outcome.output, end="", flush=True)

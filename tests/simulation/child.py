@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
 import random
 import sys
@@ -66,8 +65,6 @@ def simulate(schedule: Schedule, root: Path, *, events: bool) -> int:
         end=" ",
     )
     print(f"trace {scheduler.trace:08x}; {counts}")
-    if wrong:
-        print(f"acts {json.dumps(world.acts)}")
     for text in wrong:
         print(f"  seed {seed}: {text}")
     sys.stdout.flush()
@@ -86,8 +83,8 @@ def _stay_on_one_processor(number: int) -> None:
 
 
 def _missing(counts: Mapping[str, int], schedule: Schedule) -> Iterator[str]:
-    """Yield what a run of whole hours has had too little of, unless acts were left out."""
-    if schedule.hours >= 1 and not schedule.skipped:
+    """Yield what a run of whole hours has had too little of."""
+    if schedule.hours >= 1:
         for what, least in LEAST.items():
             if counts[what] < least * schedule.hours:
                 yield f"only {counts[what]} {what} in {schedule.hours:g} h"

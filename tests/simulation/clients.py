@@ -13,11 +13,9 @@ from typing import TypeAlias
 
 from tests.simulation.host import Host
 from tests.simulation.model import (
-    CHANGING,
     POSTERS,
     SHARED,
     Account,
-    Changing,
     Model,
     Pushed,
     Stream,
@@ -34,8 +32,6 @@ USERS_POSTS = 32
 BURSTS = 50
 SIZES = (12, 2, 3, 4, 3)
 """Documents that come at the same time, in one burst after another."""
-CHANGES = 12
-"""New contents of three documents."""
 REGISTRATIONS = 10
 EDITS = 20
 READS = 30
@@ -47,15 +43,6 @@ UNDONE = ("busy", "too_many_requests")
 
 PAIRS = "pairs"
 """The subscription of each user's stream."""
-OWN = (
-    *("/v1/status", "/v1/me", "/v1/matches", "/v1/streams", "/v1/tokens", "/v1/feeds"),
-    *("/v1/rejected", "/v1/late", "/status", "/subscriptions", "/v1/sql/relations"),
-    *(f"/v1/subscriptions/{PAIRS}{part}" for part in ("/feed.atom", "/feed.json", "/explain")),
-)
-"""Paths that a user may read."""
-OF_SUBSCRIPTION = ("", "/matches", "/feed.atom", "/endpoints", "/explain", "/addresses", "/events")
-ENDPOINTS = f"/v1/subscriptions/{PAIRS}/endpoints"
-OPERATORS = ("/v1/metrics", "/v1/accounts")
 
 
 class Clients:
@@ -75,7 +62,6 @@ class Clients:
             *((f"poster {n}", POSTS, post) for n, post in enumerate(posters)),
             ("user", USERS_POSTS, self._post_as_user),
             ("burst", BURSTS, self._burst),
-            ("changer", CHANGES, self._change),
             ("registrar", REGISTRATIONS, self._register),
             ("editor", EDITS, self._edit),
             ("reader", READS, self._read),
@@ -154,18 +140,6 @@ class Clients:
         is_large = burst % len(SIZES) == 0  # has matches while queries are registered
         at_the_same_time([*works, register, register] if is_large else works)
 
-    def _change(self) -> None:
-        """Send a document with another content, and soon this one or one of the last again."""
-        name = f"{CHANGING}-{self._draw.randrange(3)}"
-        document = self._model.changing.setdefault(name, Changing())
-        document.sent.append(f"<v>{len(document.sent)}</v>")
-        for content in (document.sent[-1], self._draw.choice(document.sent[-3:])):
-            path = f"/v1/documents/{CHANGING}"
-            operator = self._model.operator
-            if self._host.ask(operator, "POST", path, content.encode(), {"id": name}).status == 202:
-                document.acknowledged.add(content)
-            time.sleep(self._draw.uniform(0, 1))
-
     # Registrations
 
     def _register(self) -> None:
@@ -190,10 +164,6 @@ class Clients:
             purge = {"purge": self._draw.choice(["true", "false"])}
             if self._host.ask(account, "DELETE", path, query=purge).status == 204:
                 account.subscriptions[name] = False
-            return
-        if before and drawn < 0.6:
-            account.subscriptions[name] = True
-            self._pause(account, path) if drawn < 0.45 else self._rename(account, name)
             return
         busiest = account.streams[-1]
         stream = self._draw.choice([*account.streams, busiest, busiest]).name
@@ -236,58 +206,12 @@ class Clients:
             text = f"{answer.status} {answer.body[:200]!r}"
             self._host.journal.wrong(f"{account.mark} may not edit {path}: {text}")
 
-    def _pause(self, account: Account, path: str) -> None:
-        """Pause a subscription for a while, in which it has no matches, and resume it."""
-        if self._host.ask(account, "PATCH", path, {"paused": True}).status != 200:
-            return
-        self._model.counts["pauses"] += 1
-        newest = []
-        for _ in range(2):
-            answer = self._host.ask(account, "GET", f"{path}/matches", query={"limit": "1"})
-            if answer.status == 200:
-                newest.append([one["position"] for one in json.loads(answer.body)["matches"]])
-            time.sleep(self._draw.uniform(0, 120))
-        if len(newest) == 2 and newest[0] < newest[1]:
-            self._host.journal.wrong(f"{account.mark}: {path} is paused, and has a match")
-        self._host.ask(account, "PATCH", path, {"paused": False})
-
-    def _rename(self, account: Account, name: str) -> None:
-        """Rename a subscription to another of the names."""
-        new = f"{account.mark}-s{self._draw.randrange(30 if account.is_operator else 8)}"
-        if new in self._registering:
-            return
-        self._registering.add(new)
-        self._model.counts["renames"] += 1
-        known = account.subscriptions.get(new, False)
-        account.subscriptions[name] = account.subscriptions[new] = None
-        try:
-            path = f"/v1/subscriptions/{name}"
-            answer = self._host.ask(account, "PATCH", path, {"name": new})
-        finally:
-            self._registering.discard(new)
-        if answer.status == 200:
-            account.subscriptions[name], account.subscriptions[new] = False, True
-        elif answer.status == 409:
-            account.subscriptions[name], account.subscriptions[new] = True, known
-
     # Reading
 
     def _read(self) -> None:
-        """Read a page, a list, or ask for what another account has."""
+        """List the next matches of a stream, oldest first."""
         account = self._drawn_account()
         self._model.counts["reads"] += 1
-        match self._draw.randrange(5):
-            case 0:
-                self._host.ask(account, "GET", self._draw.choice(OWN))
-            case 1:
-                self._list_matches(account)
-            case 2:
-                self._list_subscriptions(account)
-            case _:
-                self._pry(self._draw.choice(self._model.active_users))
-
-    def _list_matches(self, account: Account) -> None:
-        """List the next matches of a stream, oldest first."""
         stream = self._draw.choice(account.streams)
         path = f"/v1/subscriptions/{stream.subscription}/matches"
         query = {"after": str(stream.position), "limit": "30"}
@@ -296,43 +220,6 @@ class Clients:
             matches = json.loads(answer.body)["matches"]
             stream.listed += [match["id"] for match in matches]
             stream.position = max([stream.position, *(match["position"] for match in matches)])
-
-    def _list_subscriptions(self, account: Account) -> None:
-        """List the subscriptions: what is known of them is in the list."""
-        known = {name: there for name, there in account.subscriptions.items() if there is not None}
-        answer = self._host.ask(account, "GET", "/v1/subscriptions", query={"limit": "1000"})
-        if answer.status != 200:
-            return
-        names = [one["name"] for one in json.loads(answer.body)["items"]]
-        possible = {one.subscription for one in account.streams} | account.subscriptions.keys()
-        now = account.subscriptions
-        wrong = [name for name, there in known.items() if now[name] is there is (name not in names)]
-        wrong += [] if account.is_operator else sorted(set(names) - possible)
-        if wrong or len(names) != len(set(names)):
-            self._host.journal.wrong(f"{account.mark} lists {sorted(names)}: {wrong} are wrong")
-
-    def _pry(self, user: Account) -> None:
-        """Ask as a user for what the operator or another user has."""
-        other = self._draw.choice([one for one in self._model.accounts if one is not user])
-        stream = other.streams[0]
-        name = self._draw.choice([*other.subscriptions, stream.subscription])
-        if name == PAIRS:  # the user has one of that name, too
-            name = other.mark
-        # What the operator sends is public.
-        documents = ["none"] if other.is_operator else [*stream.documents, "none"]
-        method, path = self._draw.choice(
-            [
-                *(("GET", f"/v1/subscriptions/{name}{part}") for part in OF_SUBSCRIPTION),
-                ("DELETE", f"/v1/subscriptions/{name}"),
-                *((way, f"{ENDPOINTS}/{stream.hook}") for way in ("GET", "DELETE")),
-                ("GET", f"{ENDPOINTS}/{stream.hook}/letters"),
-                ("GET", f"/v1/documents/{self._draw.choice(documents)}/witness"),
-                *(("GET", path) for path in OPERATORS),
-            ]
-        )
-        answer = self._host.ask(user, method, path)
-        if answer.status < 400:
-            self._host.journal.wrong(f"{user.mark} may {method} {path}: {answer.body[:200]!r}")
 
     def _drawn_account(self) -> Account:
         """Return a user, or at times the operator."""

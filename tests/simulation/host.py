@@ -18,7 +18,6 @@ from tests.simulation.model import Account
 from tests.simulation.network import Network
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.service import Listening, Process, Refused, Response, Silent
-from tests.simulation.visibility import foreign
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
@@ -223,8 +222,6 @@ class Host:
             self.journal.wrong(f"{method} {path} took {took:.1f} s, and nothing was wrong")
         if answer.status >= 500 and "retry-after" not in answer.headers and not self.is_disturbed:
             self.journal.wrong(f"{method} {path}: {answer.status} {answer.body[:200]!r}")
-        if seen := foreign(account, answer.body.decode("utf-8", "replace"), path):
-            self.journal.wrong(f"{account.mark} sees {seen} by {method} {path}")
         return answer
 
     def _unstalled(self) -> float:

@@ -11,7 +11,6 @@ from tests.simulation.clients import Act
 from tests.simulation.host import Host, bearer
 from tests.simulation.model import Account, Model, Stream
 from tests.simulation.service import Refused
-from tests.simulation.visibility import foreign
 
 LISTENING = 6.0
 """Connections an hour."""
@@ -64,8 +63,6 @@ class Listeners:
                 arrived = exchange.next(left)
                 if arrived is None:
                     break
-                if seen := foreign(account, arrived.decode("utf-8", "replace")):
-                    self._host.journal.wrong(f"a listener of {account.mark} hears {seen}")
                 *events, rest = (rest + arrived).split(b"\n\n")
                 for event in events:
                     self._hear(stream, event.decode())

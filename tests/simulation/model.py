@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 POSTERS = 3
 SHARED = "S"
 """A stream of the operator to which requests come at the same time."""
-CHANGING = "changing"
-"""The stream of the documents that change."""
 OPERATOR = "opm"
 """The mark of the operator."""
 
@@ -65,17 +63,6 @@ class Stream:
                 wrong.append(document.name)
             earliest = min(earliest, document.acknowledged)
         return wrong
-
-
-@dataclass
-class Changing:
-    """A document that is changed again and again: its contents, those acknowledged among them.
-
-    It is on a stream of its own, and each content may be sent several times.
-    """
-
-    sent: list[str] = field(default_factory=list)
-    acknowledged: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -134,7 +121,6 @@ class Model:
     quotas: dict[str, int] = field(default_factory=dict)
     published: list[str] = field(default_factory=list)
     begun: list[Begun] = field(default_factory=list)
-    changing: dict[str, Changing] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     acknowledged: threading.Event = field(default_factory=threading.Event)
 

@@ -31,7 +31,7 @@ class Answer:
     """The response of a site, after `delay` seconds.
 
     The connection is lost after `cut` bytes of the body; None: the answer is whole.  An answer
-    without a status never comes.  An `endless` one repeats its body until the client hangs up.
+    without a status never comes.
     """
 
     body: bytes = b""
@@ -39,7 +39,6 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     delay: float = 0.0
     cut: int | None = None
-    endless: bool = False
 
 
 PUBLIC = "93.184.216"
@@ -50,36 +49,26 @@ Site = Callable[[Request], Answer]
 
 @dataclass
 class Network:
-    """Sites by host name; a name that is not there, or is in `vanished`, does not resolve.
+    """Sites by host name.
 
     `lost` is the probability that a connection is refused, `latency` the largest delay of an
-    answer in seconds.  The name `moved` resolves to a private address; `breaches` has connections
-    to such addresses.
+    answer in seconds.
     """
 
     draw: random.Random
     sites: dict[str, Site] = field(default_factory=dict)
     lost: float = 0.0
     latency: float = 0.05
-    vanished: str = ""
-    moved: str = ""
-    breaches: list[str] = field(default_factory=list)
 
     async def resolve(self, host: str, port: int) -> tuple[str, ...]:
         """Return the address of a host: a public one, made from its place in the table."""
-        if host not in self.sites or host == self.vanished:
+        if host not in self.sites:
             raise OSError("name or service not known")
-        if host == self.moved:
-            return ("10.0.0.1",)
         return (f"{PUBLIC}.{1 + list(self.sites).index(host)}",)
 
     def connect(self, loop: asyncio.AbstractEventLoop, protocol: Any, host: str) -> Connection:
         """Return a connection to an address; raises ConnectionRefusedError."""
-        network, _, last = host.rpartition(".")
-        if network != PUBLIC:
-            self.breaches.append(host)
-            raise ConnectionRefusedError("connection refused")
-        number = int(last) - 1
+        number = int(host.rpartition(".")[2]) - 1
         if self.draw.random() < self.lost:
             raise ConnectionRefusedError("connection refused")
         site = list(self.sites.values())[number]
@@ -144,21 +133,10 @@ class Connection(asyncio.Transport):
 
     def _answer(self, answer: Answer) -> None:
         headers = {"Content-Length": str(len(answer.body)), "Connection": "close", **answer.headers}
-        if answer.endless:
-            del headers["Content-Length"]
         lines = [f"HTTP/1.1 {answer.status} Told", *(f"{k}: {v}" for k, v in headers.items())]
         self._receive("\r\n".join([*lines, "", ""]).encode("latin-1"))
-        if answer.endless:
-            self._repeat(answer.body)
-            return
         self._receive(answer.body if answer.cut is None else answer.body[: answer.cut])
         self._receive(None)
-
-    def _repeat(self, body: bytes) -> None:
-        """Send a body once a second until the client closes the connection."""
-        if not self._closed:
-            self._receive(body)
-            self._loop.call_later(1.0, self._repeat, body)
 
     def _receive(self, data: bytes | None) -> None:
         self._unread.append(data)

@@ -10,7 +10,7 @@ from tests.simulation.clients import Act
 from tests.simulation.journal import Journal
 from tests.simulation.model import Model
 from tests.simulation.network import Network
-from tests.simulation.sites import FEED, HOOK, ILL, ODD, FeedServer, Receiver
+from tests.simulation.sites import ILL, FeedServer, Receiver
 
 OUTAGES = 2.5
 """An hour."""
@@ -35,8 +35,7 @@ class Outages:
         self._journal = journal
         self._draw = draw
         self._kinds: tuple[Callable[[], None], ...] = (
-            *(self._break_feed, self._change_feed, self._break_receiver, self._slow_receiver),
-            *(self._break_network, self._move_name, self._drop_name),
+            *(self._break_feed, self._break_receiver, self._slow_receiver, self._break_network),
         )
 
     def acts(self) -> Sequence[Act]:
@@ -57,11 +56,6 @@ class Outages:
         self._last()
         self._feed.fault = None
 
-    def _change_feed(self) -> None:
-        self._feed.habit = self._draw.choice(FeedServer.HABITS)
-        self._last()
-        self._feed.habit = None
-
     def _break_receiver(self) -> None:
         refusals = Receiver.REFUSALS
         self._receiver.refusals = self._draw.choice([refusals, (self._draw.choice(refusals),)])
@@ -77,14 +71,3 @@ class Outages:
         self._network.lost, self._network.latency = self._draw.random(), self._draw.uniform(0, 30)
         self._last()
         self._network.lost, self._network.latency = 0.0, 0.05
-
-    def _move_name(self) -> None:
-        """Resolve a host name to a private address."""
-        self._network.moved = self._draw.choice([FEED, HOOK, ODD])
-        self._last()
-        self._network.moved = ""
-
-    def _drop_name(self) -> None:
-        self._network.vanished = self._draw.choice([FEED, HOOK, ODD])
-        self._last()
-        self._network.vanished = ""

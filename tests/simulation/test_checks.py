@@ -10,15 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.checks import compare_changes, compare_stream
+from tests.simulation.checks import compare_stream
 from tests.simulation.host import Host
-from tests.simulation.journal import Journal
-from tests.simulation.model import Account, Changing, Model, Pushed, Stream
+from tests.simulation.journal import Journal, ServiceLog
+from tests.simulation.model import Account, Pushed, Stream
 from tests.simulation.network import Network
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.service import Refused, Response
-from tests.simulation.service_log import ServiceLog
-from tests.simulation.visibility import foreign
 
 MATCHES = [("m1", ("a", "b")), ("m2", ("a", "c")), ("m3", ("b", "c"))]
 
@@ -76,14 +74,6 @@ def test_documents_and_their_matches_are_there() -> None:
     assert "order of their last documents" in wrong(matches=[MATCHES[1], MATCHES[0], MATCHES[2]])
 
 
-def test_each_content_of_a_document_is_one_version() -> None:
-    model = Model(changing={"c": Changing(["1", "2", "3"], {"1", "2"})})
-    for stored, is_wrong in ((["c"], True), (["c", "c@2"], False), (["c", "c@2", "c@3"], False)):
-        assert bool(list(compare_changes(model, stored))) == is_wrong
-    (found,) = compare_changes(model, ["c", "c@2", "c@3", "c@4"])
-    assert found == "c has 4 versions: 3 contents were sent, 2 acknowledged"
-
-
 def test_only_documents_that_overlap_may_change_places() -> None:
     def overlap(stream: Stream) -> None:
         stream.documents["b"].acknowledged = 2.5
@@ -93,20 +83,11 @@ def test_only_documents_that_overlap_may_change_places() -> None:
     assert wrong(overlap, stored="acb", matches=swapped) == ""
 
 
-def test_a_user_sees_its_own_mark_only() -> None:
-    user, operator = Account("u1m"), Account("opm")
-    assert foreign(user, '{"id": "u1m-orders-1", "stream": "orders"}') == []
-    assert foreign(user, '{"id": "u2m-orders-1", "by": "opm-s1"}') == ["opm", "u2m"]
-    assert foreign(user, "_2.orders") == ["_2.o"]
-    assert foreign(user, "there is no u2m-s1", asked="/v1/subscriptions/u2m-s1") == []
-    assert foreign(operator, "u2m-orders-1") == []
-
-
 def test_an_error_in_the_log_is_wrong_unless_a_fault_lasts(tmp_path: Path) -> None:
     scheduler = Scheduler(1)
     journal = Journal(scheduler)
     host = Host(scheduler, tmp_path, Network(random.Random(1)), journal)
-    log = ServiceLog(host)
+    log = ServiceLog(journal, lambda: host.is_disturbed)
     failed = logging.LogRecord("xscl", logging.ERROR, "serve.py", 1, "it failed", (), None)
     log.handle(failed)
     host.begin_disturbance()

@@ -14,7 +14,6 @@ import pytest
 
 from tests.examples import usually
 from tests.simulation import disk
-from tests.simulation.schedule import Schedule
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,16 +58,6 @@ def test_equal_seeds_are_equal_runs_step_by_step() -> None:
 def test_a_planted_defect_is_found_within_ten_hours(defect: str) -> None:
     run = simulated("--seed", "41", "--runs", "10", "--plant", defect, "--until-found")
     assert run.returncode == 1, run.stdout
-
-
-@pytest.mark.slow
-def test_a_failure_is_shrunk_to_a_schedule_that_fails_too(tmp_path: Path) -> None:
-    run = simulated("--seed", "41", "--plant", "early_stamp", "--shrink")
-    shrunk = Schedule.parse(run.stdout.splitlines()[-1])
-    assert shrunk.hours < 0.5
-    replayed = tmp_path / "schedule"
-    replayed.write_text(f"# what was found\n{shrunk}\n")
-    assert simulated("--replay", str(replayed)).returncode == 1
 
 
 @pytest.mark.slow

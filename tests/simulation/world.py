@@ -17,17 +17,16 @@ from tests.simulation.clients import Clients
 from tests.simulation.faults import Faults
 from tests.simulation.histories import Histories
 from tests.simulation.host import Host
-from tests.simulation.journal import Journal
+from tests.simulation.journal import Journal, ServiceLog
 from tests.simulation.listeners import Listeners
 from tests.simulation.model import Model
 from tests.simulation.network import Network
 from tests.simulation.operation import Operation
 from tests.simulation.outages import Outages
-from tests.simulation.schedule import Draws, Schedule
+from tests.simulation.schedule import Schedule
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.service import Refused
-from tests.simulation.service_log import ServiceLog
-from tests.simulation.sites import FEED, HOOK, ODD, FeedServer, OddFeedServer, Receiver
+from tests.simulation.sites import FEED, HOOK, FeedServer, Receiver
 from tests.simulation.users import Users
 from xscl.ingestion.data_directory import DataDirectory
 
@@ -46,18 +45,17 @@ class World:
     def __init__(self, scheduler: Scheduler, root: Path, schedule: Schedule) -> None:
         self._scheduler = scheduler
         self._schedule = schedule
-        self.acts: dict[str, int] = {}
         self.journal = Journal(scheduler)
         self.model = Model()
-        network = self._network = Network(self._random("network"))
+        network = Network(self._random("network"))
         feed = FeedServer(self.model)
         receiver = Receiver(self.model, self.journal, self._random("receiver"))
-        network.sites = {HOOK: receiver, FEED: feed, ODD: OddFeedServer(self._random("odd"))}
+        network.sites = {HOOK: receiver, FEED: feed}
         network.install()
         self._is_named = scheduler.seed % 2 == 1
         names = (NAME,) if self._is_named else ()
         host = self.host = Host(scheduler, root, network, self.journal, names)
-        logging.getLogger().addHandler(ServiceLog(host))
+        logging.getLogger().addHandler(ServiceLog(self.journal, lambda: host.is_disturbed))
         parts = host, self.model
         self._clients = Clients(*parts, self._random("clients"))
         self._users = Users(*parts, self._random("users"))
@@ -71,7 +69,7 @@ class World:
 
     def _random(self, name: str) -> random.Random:
         """Return random numbers of one part, which do not depend on what other parts draw."""
-        return Draws(self._scheduler, name)
+        return random.Random(f"{name} {self._scheduler.seed}")
 
     def run(self) -> list[str]:
         """Run the simulation for its virtual hours; return the violations."""
@@ -100,15 +98,12 @@ class World:
     def _act(self, name: str, rate: float, act: Callable[[], None]) -> None:
         """Act so often an hour: at a drawn time within each of as many equal parts of it."""
         draw, began = random.Random(f"{name} {self._scheduler.seed}"), time.monotonic()
-        hours, skipped = self._schedule.hours, self._schedule.skipped.get(name, ())
-        times = self.acts[name] = math.ceil(rate * hours)
+        hours = self._schedule.hours
+        times = math.ceil(rate * hours)
         part = hours * HOUR / times
         for number in range(times):
             due = began + (number + draw.random()) * part
             time.sleep(max(0.0, due - time.monotonic()))
-            if number in skipped:
-                continue
-            Draws.begin(self._scheduler, f"{name} {number}")
             try:
                 act()
             except Refused:
@@ -133,8 +128,6 @@ class World:
             self.journal.record(unfinished(self.host, self.model))
         except (AssertionError, Refused) as error:
             self.journal.wrong(f"the service does not answer after the faults: {error!r}")
-        for address in self._network.breaches:
-            self.journal.wrong(f"the service connects to {address}")
         ended = self.host.stop()
         if ended is not None:
             self.journal.record(compare_store(DataDirectory(ended.data).database, self.model))
