@@ -25,7 +25,7 @@ class QueryMasks:
     def __init__(self, inputs: int) -> None:
         self.constants = ConstantIndex()
         self.windows: dict[int, int] = {}  # to queries
-        self.longest = -1  # window
+        self.longest = self.shortest = -1  # windows
         self._reading: list[dict[int, int]] = [{} for _ in range(inputs)]  # slot to queries
         self._masks: list[dict[Members, int]] = [{} for _ in range(inputs)]
 
@@ -40,7 +40,7 @@ class QueryMasks:
         window = END if wanted.window is None else wanted.window
         self.constants.add(cast(Bound[Any], wanted.definition).constants, operator.slot)
         self.windows[window] = self.windows.get(window, 0) | bit
-        self.longest = max(self.windows)
+        self.longest, self.shortest = max(self.windows), min(self.windows)
 
     def remove(self, operator: Operator, wires: Sequence[Wire]) -> None:
         """Remove a query, and disconnect the streams that no other query reads."""
@@ -54,6 +54,7 @@ class QueryMasks:
         self.constants.remove(operator.slot)
         self.windows = _without(self.windows, bit)
         self.longest = max(self.windows, default=-1)
+        self.shortest = min(self.windows, default=-1)
 
     @property
     def are_alike(self) -> bool:
@@ -79,6 +80,8 @@ class QueryMasks:
 
     def within(self, mask: int, distance: int) -> int:
         """Return those of some queries whose window is longer than a distance."""
+        if distance < self.shortest:
+            return mask
         found = 0
         for window, queries in self.windows.items():
             if distance < window:

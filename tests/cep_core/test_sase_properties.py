@@ -233,7 +233,7 @@ def _is_split(mop: MOp) -> bool:
         case ActiveStacks():
             masks = [mask for _, _, mask in mop._kept()]
         case PatternMatchMOp():
-            masks = [run.mask for runs in mop._runs.values() for run in runs]
+            masks = [run.mask for run in mop.runs()]
         case _:
             return False
     return any(mask.bit_count() < everyone for mask in masks)

@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias, cast
 
+from cep_core.algebra.pattern_automaton import State
 from cep_core.algebra.text import counted
 from cep_core.dataflow.channels import Members, slots_of
 from cep_core.dataflow.mop import MOp, Number, Operator, Saved, Wanted
@@ -55,7 +56,14 @@ class PatternMatchMOp(SharedRuns):
         occurring = [c for c in range(len(self._inputs)) if c not in (*shape.absent, *shape.stops)]
         self._keys = {self._inputs[c]: keys[c] for c in occurring} if keys else None  # of inputs
         self._absent_keys = {c: keys.get(c) for c in shape.absent}
-        self._runs: dict[Any, list[Run]] = {}  # by partition
+        self._runs: dict[Any, dict[int, list[Run]]] = {}  # by partition and state
+        self._looks = [
+            [(self._inputs[one.component], one) for one in state.looks] for state in self._states
+        ]
+        self._meeting = [self._inputs_met(state) for state in self._states]
+        self._beginning = frozenset(
+            [self._inputs[look.component] for look in self._states[0].looks]
+        )
         self._waiting: dict[int, list[Waiting]] = {}  # by deadline
         # by component and partition, in which None has what is in none
         self._absent: dict[int, dict[Any, list[tuple[Row, int]]]] = {c: {} for c in shape.absent}
@@ -72,7 +80,13 @@ class PatternMatchMOp(SharedRuns):
     def instances(self) -> int:
         waiting = sum(map(len, self._waiting.values()))
         absent = sum(len(rows) for found in self._absent.values() for rows in found.values())
-        return sum(map(len, self._runs.values())) + waiting + absent
+        return sum(1 for _ in self.runs()) + waiting + absent
+
+    def runs(self) -> Iterator[Run]:
+        """Yield the runs that may go on."""
+        for found in self._runs.values():
+            for runs in found.values():
+                yield from runs
 
     def entries(self) -> int:
         return len(self._runs) if self._keys else 0
@@ -91,9 +105,7 @@ class PatternMatchMOp(SharedRuns):
         def owners(mask: int) -> list[int]:
             return self._numbers(mask, number)
 
-        kept: Saved = []
-        for runs in self._runs.values():
-            kept += [[_flat(run), owners(run.mask), run.state] for run in runs]
+        kept: Saved = [[_flat(run), owners(run.mask), run.state] for run in self.runs()]
         base = len(self._states)
         for deadline, waiting in self._waiting.items():
             for run, ways in waiting:
@@ -128,40 +140,39 @@ class PatternMatchMOp(SharedRuns):
         for component, one in taken:
             cells = self._shape.taken(cells, component, one)
         made = tuple([Gap(*gap) for gap in gaps])
-        return Run(tuple(taken), cells, state, mask, dead, made, floor, opened)
+        (component, first), (_, last) = taken[0], taken[-1]
+        return Run(
+            *(tuple(taken), cells, state, mask, dead, made, floor, opened),
+            *(first[1], last[1], self._key(component, first)),
+        )
 
     # -- rows ------------------------------------------------------------------------------
 
     def _receiver(self, input: int) -> Callable[[Row, Members], None]:
         """Return the receiver of an input's rows."""
         queries = self._queries
+        absent = [component for component in self._absent if self._inputs[component] == input]
+        others = any(inputs is None or input in inputs for inputs in self._meeting)
 
         def receive(row: Row, members: Members) -> None:
             if row[2] < self._since:
                 return
-            if not self._rows:
-                self._lane.flush_later(self)
-            self._rows.append((input, row, queries.reading(input, members)))
+            mask = queries.reading(input, members)
+            for component in absent:
+                self._keep_absent(component, row, mask)
+            if others:
+                if not self._rows:
+                    self._lane.flush_later(self)
+                self._rows.append((input, row, mask))
 
         return receive
 
     def flush(self, now: int) -> None:
         """Go on with the events of the epoch, and report what is whole."""
         rows, self._rows = self._rows, []
-        events: dict[tuple[Place, int], Happened] = {}
-        times: dict[tuple[Place, int], int] = {}
-        for input, row, mask in rows:
-            place = place_of(row)
-            again = times.get((place, input), 0)
-            times[place, input] = again + 1
-            events.setdefault((place, again), {})[input] = (row, mask)
-        ordered = [events[key] for key in sorted(events)]
-        for event in ordered:
-            for component in self._absent:
-                if (found := event.get(self._inputs[component])) is not None:
-                    self._keep_absent(component, *found)
-        made = self._advance(now, ordered)
-        self._report(now, list(made.values()))
+        made = self._advance(now, _events(rows))
+        if made or now in self._waiting:
+            self._report(now, list(made.values()))
         policies = self._policies
         if policies.policy == "newest":
             self._replace(made.values())
@@ -212,22 +223,45 @@ class PatternMatchMOp(SharedRuns):
     def _meet_all(
         self, now: int, key: Any, events: list[Happened], made: dict[Hashable, Run]
     ) -> None:
-        runs = self._runs.get(key)
-        if runs is None:
+        found, oldest = self._runs.get(key, {}), now - self._queries.longest
+        for state, runs in list(found.items()):
+            inputs = self._meeting[state]
+            met = [one for one in events if inputs is None or not inputs.isdisjoint(one)]
+            if not met:
+                continue
+            kept: list[Run] = []
+            for run in runs:
+                if run.first_end <= oldest:
+                    continue
+                ended: dict[int, int] = {}
+                for event in met if run.end < now else ():
+                    self._go_on(run, event, made, ended)
+                if ended:
+                    kept += self._split(run, ended)
+                else:
+                    kept.append(run)
+            self._keep_runs(key, state, kept)
+
+    def _keep_runs(self, key: Any, state: int, runs: list[Run]) -> None:
+        """Keep runs of a state as those of a partition."""
+        if runs:
+            self._runs[key][state] = runs
             return
-        kept: list[Run] = []
-        for run in runs:
-            ended: dict[int, int] = {}
-            for event in events if run.end < now else ():
-                self._go_on(run, event, made, ended)
-            kept += self._split(run, ended) if ended else (run,)
-        if kept:
-            self._runs[key] = kept
-        else:
+        del self._runs[key][state]
+        if not self._runs[key]:
             del self._runs[key]
+
+    def _inputs_met(self, state: State) -> frozenset[int] | None:
+        """Return the inputs whose events a run in a state meets; None: it meets all."""
+        if state.strict or state.partition:
+            return None
+        components = [*[look.component for look in state.looks], *self._shape.stops]
+        return frozenset([self._inputs[component] for component in components])
 
     def _start(self, event: Happened, made: dict[Hashable, Run]) -> None:
         """Begin with an event."""
+        if self._beginning.isdisjoint(event):
+            return
         everyone, begin = 0, 0
         for row, mask in event.values():
             everyone, begin = everyone | mask, row[0]
@@ -251,20 +285,51 @@ class PatternMatchMOp(SharedRuns):
         ended: dict[int, int] | None = None,
     ) -> None:
         """Take an event in all ways; ``ended`` collects for which queries it ends which moves."""
-        state, inputs = self._states[run.state], self._inputs
+        state = self._states[run.state]
         taking: dict[int, int] = {}
-        for number, look in enumerate(state.looks):
-            found = event.get(inputs[look.component])
+        for number, (input, look) in enumerate(self._looks[run.state]):
+            found = event.get(input)
             if found is not None and (mask := self._takes(run, look, *found)):
                 taking[number] = mask
+        stopped = self._stopped(run, event) if self._shape.stops else {}
+        if taking:
+            self._move(run, event, taking, stopped, made, ended)
+        if ended is None:
+            return
+        for component, moves in state.stopped_by:
+            if mask := stopped.get(component, 0):
+                _ends(ended, moves | moves << len(state.moves), mask)
+        if state.strict or state.partition:
+            everyone = 0
+            for _, mask in event.values():
+                everyone |= mask
+            _ends(ended, state.strict, everyone)
+            if state.partition and self._is_alike(run, event):
+                _ends(ended, state.partition, everyone)
+
+    def _stopped(self, run: Run, event: Happened) -> dict[int, int]:
+        """Return for which queries an event is what ends loops, by component."""
         stopped: dict[int, int] = {}
         for component in self._shape.stops:
-            found = event.get(inputs[component])
+            found = event.get(self._inputs[component])
             if found is not None:
                 condition = self._shape.first[component]
                 stopped[component] = self._queries.constants.holding(
                     condition, run.cells, found[0], found[1] & run.mask
                 )
+        return stopped
+
+    def _move(
+        self,
+        run: Run,
+        event: Happened,
+        taking: Mapping[int, int],
+        stopped: Mapping[int, int],
+        made: dict[Hashable, Run],
+        ended: dict[int, int] | None,
+    ) -> None:
+        """Make the moves of a run whose looks find an event that they take."""
+        state = self._states[run.state]
         could: dict[int, int] = {}  # by move, without regard to marks and paces
         for number, move in enumerate(state.moves):
             mask = taking.get(move.look, 0)
@@ -274,6 +339,8 @@ class PatternMatchMOp(SharedRuns):
                 if mask:
                     could[number] = mask
         for number, mask in could.items():
+            if ended is not None:
+                _ends(ended, state.ended_by[number], mask)
             if run.dead >> number & 1:
                 continue
             move = state.moves[number]
@@ -285,20 +352,6 @@ class PatternMatchMOp(SharedRuns):
             if mask:
                 longer = self._longer(run, look, move.target, move.passes, mask, event)
                 _added(made, _identity(longer), longer)
-        if ended is None:
-            return
-        for number, mask in could.items():
-            _ends(ended, state.ended_by[number], mask)
-        for component, moves in state.stopped_by:
-            if mask := stopped.get(component, 0):
-                _ends(ended, moves | moves << len(state.moves), mask)
-        if state.strict or state.partition:
-            everyone = 0
-            for _, mask in event.values():
-                everyone |= mask
-            _ends(ended, state.strict, everyone)
-            if state.partition and self._is_alike(run, event):
-                _ends(ended, state.partition, everyone)
 
     def _takes(self, run: Run, look: Any, row: Row, wanting: int) -> int:
         """Return the queries for which a row is taken, without regard to marks."""
@@ -346,7 +399,10 @@ class PatternMatchMOp(SharedRuns):
             floor, opened = last, row[1]
         cells = self._shape.taken(run.cells, look.component, row)
         taken = (*run.taken, (look.component, row))
-        return Run(taken, cells, target, mask, 0, gaps, floor, opened)
+        first_end, key = run.first_end, run.key
+        if not run.taken:
+            first_end, key = row[1], self._key(look.component, row)
+        return Run(taken, cells, target, mask, 0, gaps, floor, opened, first_end, row[1], key)
 
     def _split(self, run: Run, ended: Mapping[int, int]) -> Iterable[Run]:
         """Return the rest of a run after moves have ended, for all or some of its queries."""
@@ -369,10 +425,10 @@ class PatternMatchMOp(SharedRuns):
         """Keep a run that may go on."""
         if not self._states[run.state].moves or not run.mask:
             return
-        key = self._key(run)
+        key = run.key
         if key is None and self._keys is not None:
             return
-        self._runs.setdefault(key, []).append(run)
+        self._runs.setdefault(key, {}).setdefault(run.state, []).append(run)
         self._arm(run.end, self._queries.longest)
 
     def _drop(self, left: Callable[[Run], int], mask: int) -> None:
@@ -380,21 +436,17 @@ class PatternMatchMOp(SharedRuns):
         self._drop_runs(left, mask)
         for deadline, waiting in list(self._waiting.items()):
             self._waiting[deadline] = [
-                Waiting(run._replace(mask=mask), ways)
+                Waiting(run._replace(mask=still), ways)
                 for run, ways in waiting
-                if (mask := left(run))
+                if (still := left(run))
             ]
 
     def _drop_runs(self, left: Callable[[Run], int], mask: int) -> None:
-        concerned = [
-            (key, runs) for key, runs in self._runs.items() if any(run.mask & mask for run in runs)
-        ]
-        for key, runs in concerned:
-            kept = [run._replace(mask=mask) for run in runs if (mask := left(run))]
-            if kept:
-                self._runs[key] = kept
-            else:
-                del self._runs[key]
+        for key, found in list(self._runs.items()):
+            for state, runs in list(found.items()):
+                if any(run.mask & mask for run in runs):
+                    kept = [run._replace(mask=still) for run in runs if (still := left(run))]
+                    self._keep_runs(key, state, kept)
 
     def evict(self, watermark: int) -> None:
         """Drop what no event from the watermark on meets."""
@@ -523,16 +575,13 @@ class PatternMatchMOp(SharedRuns):
             }
             self._absent[component] = {key: rows for key, rows in kept.items() if rows}
 
-    def _key(self, run: Run) -> Any:
-        """Return the partition of a run."""
-        if self._keys is None:
-            return None
-        component, row = run.taken[0]
-        return self._keys[self._inputs[component]](row)
+    def _key(self, component: int, row: Row) -> Any:
+        """Return the partition of the runs that an event begins."""
+        return None if self._keys is None else self._keys[self._inputs[component]](row)
 
     def _happened(self, run: Run, gap: Gap, mask: int, now: int) -> int:
         """Return the queries for which an event in a gap is what may not be there."""
-        key = None if self._absent_keys[gap.component] is None else self._key(run)
+        key = None if self._absent_keys[gap.component] is None else run.key
         rows = self._absent[gap.component].get(key, ())
         condition = self._shape.first[gap.component]
         newest = now if gap.before is None else gap.before - 1
@@ -583,6 +632,20 @@ def sharing_key(wanted: Wanted) -> Hashable:
     """Return the key of patterns that one m-op computes."""
     shape = cast(Matching, wanted.definition).shape
     return (shape, shared_channels(wanted), wanted.lane, wanted.since)
+
+
+def _events(rows: list[tuple[int, Row, int]]) -> list[Happened]:
+    """Return the events of an epoch in order: what each is to the inputs that have read it."""
+    if len(rows) == 1:
+        return [{input: (row, mask) for input, row, mask in rows}]
+    events: dict[tuple[Place, int], Happened] = {}
+    times: dict[tuple[Place, int], int] = {}
+    for input, row, mask in rows:
+        place = place_of(row)
+        again = times.get((place, input), 0)
+        times[place, input] = again + 1
+        events.setdefault((place, again), {})[input] = (row, mask)
+    return [events[key] for key in sorted(events)]
 
 
 def _identity(run: Run) -> Hashable:

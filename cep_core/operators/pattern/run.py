@@ -24,7 +24,7 @@ class Run(NamedTuple):
     ``mask`` has the slots of the queries, ``dead`` the moves of the state that have ended, and
     above these bits those of them that UNTIL has ended: they block no other.
     ``floor`` is the end of what came before the latest unordered part, ``opened`` the end of the
-    first event in it.
+    first event in it.  Windows count from ``first_end``, when the first event ends.
     """
 
     taken: Taken
@@ -35,16 +35,9 @@ class Run(NamedTuple):
     gaps: tuple[Gap, ...] = ()
     floor: int | None = None
     opened: int = 0
-
-    @property
-    def end(self) -> int:
-        """When the last event ends."""
-        return int(self.taken[-1][1][1])
-
-    @property
-    def first_end(self) -> int:
-        """When the first event ends: windows count from there."""
-        return int(self.taken[0][1][1])
+    first_end: int = 0
+    end: int = 0  # of the last event
+    key: Any = None  # of its partition
 
     @property
     def begin(self) -> Place:
