@@ -8,8 +8,9 @@ if that is longer.  At the end of the schedule the endpoint is disabled until it
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 from feeds.formats.times import SECOND
 
@@ -31,42 +32,53 @@ JITTER = 0.1
 """Random share of a wait (jitter), against synchronised retries."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Channel:
+    """What all channels have; `history` and `backfilled` matches are delivered if it is wanted.
+
+    `target` names the field with the address.  Only the operator has channels that `is_operators`.
+    """
+
+    kind: ClassVar[Kind]
+    target: ClassVar[str]
+    is_operators: ClassVar[bool] = False
+
+    history: bool = False
+    grouped: bool = True
+    backfilled: bool = False
+
+
 @dataclass(frozen=True, slots=True)
-class Webhook:
+class Webhook(_Channel):
     """A POST for each message; `url` is the address with secrets redacted."""
 
-    kind: ClassVar[Kind] = "webhook"
+    kind, target = "webhook", "url"
     url: str
-    history: bool = False
-    grouped: bool = True
-    backfilled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Mail:
+class Mail(_Channel):
     """A mail for each message, or a digest of the messages of `every` seconds."""
 
-    kind: ClassVar[Kind] = "mail"
+    kind, target = "mail", "to"
     to: str
     every: float = 0.0
-    history: bool = False
-    grouped: bool = True
-    backfilled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class File(_Channel):
     """A line of JSON for each message, in a file of the data directory."""
 
-    kind: ClassVar[Kind] = "file"
+    kind, target, is_operators = "file", "name", True
     name: str
-    history: bool = False
-    grouped: bool = True
-    backfilled: bool = False
 
 
 Channel: TypeAlias = Webhook | Mail | File
-_CHANNELS: dict[str, type[Channel]] = {one.kind: one for one in (Webhook, Mail, File)}
+"""A channel: a sender in `xscl.delivery.channels`, a model of the API and a page of the
+documentation belong to it (`tests/xscl/service/test_channels.py`)."""
+
+CHANNELS: Mapping[str, type[Channel]] = {one.kind: one for one in get_args(Channel)}
+"""The channels by kind."""
 
 
 def written(channel: Channel) -> str:
@@ -76,7 +88,7 @@ def written(channel: Channel) -> str:
 
 def read(kind: str, text: str) -> Channel:
     """Parse a channel of a kind from its JSON."""
-    return _CHANNELS[kind](**json.loads(text))
+    return CHANNELS[kind](**json.loads(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -326,11 +326,11 @@ def _existing(app: Installation, account: Account, name: str, id: str) -> Endpoi
 def _channel(app: Installation, account: Account, new: NewWebhook | NewMail | NewFile) -> Channel:
     """Validate the requested channel; raises Problem."""
     backfilled = new.after is not None if new.backfilled is None else new.backfilled
-    flags = new.history, new.grouped, backfilled
+    flags = {"history": new.history, "grouped": new.grouped, "backfilled": backfilled}
     match new:
         case NewWebhook():
             _check(app, account, new.url)
-            return Webhook(new.url, *flags)
+            return Webhook(new.url, **flags)
         case NewMail():
             if not is_address(new.to):
                 raise _wrong("to", "that is not one mail address")
@@ -343,13 +343,13 @@ def _channel(app: Installation, account: Account, new: NewWebhook | NewMail | Ne
             every = 0 if new.every is None else parse_window(new.every)
             if not 0 <= every <= LONGEST:
                 raise _wrong("every", "a digest gathers for a week at most")
-            return Mail(new.to, every / SECOND, *flags)
+            return Mail(new.to, every / SECOND, **flags)
         case NewFile():
             if not account.is_operator:
                 raise Problem("operator_only", "only the operator delivers to files")
             if not is_name(new.name):
                 raise _wrong("name", "a file has a plain name: letters, digits, '.', '_', '-'")
-            return File(new.name, *flags)
+            return File(new.name, **flags)
 
 
 def _refuse_ahead(app: Installation, after: int | None) -> None:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Form, Response
 from fastapi.responses import RedirectResponse
 from pydantic import TypeAdapter, ValidationError
 
-from xscl.delivery.endpoint import Kind
+from xscl.delivery.endpoint import CHANNELS, Kind
 from xscl.errors import XsclError
 from xscl.service.problems import Problem
 from xscl.service.routes import deliveries
@@ -81,8 +81,7 @@ def change(
 
 def _wanted(given: DeliveryForm) -> Wanted:
     """Validate the form; raises Problem."""
-    field = {"webhook": "url", "mail": "to", "file": "name"}[given.kind]
-    asked = {"kind": given.kind, field: given.to}
+    asked = {"kind": given.kind, CHANNELS[given.kind].target: given.to}
     if given.kind == "mail" and given.every:
         asked["every"] = given.every
     try:

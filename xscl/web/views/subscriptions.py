@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.formats.times import SECOND
 from xscl.client import Version, answers
-from xscl.delivery.endpoint import Kind
+from xscl.delivery.endpoint import CHANNELS, Kind
 from xscl.delivery.history_summary import history_summary
 from xscl.documents.results import XSCL, Subscription
 from xscl.drawing import Picture, draw_query
@@ -233,6 +233,7 @@ def show(
         stars=starred_of(asked, listed),
         addresses=syndication.addresses(name, app, account),
         endpoints=list(_endpoints(asked, name)),
+        kinds=[kind for kind, one in CHANNELS.items() if one.is_operators <= account.is_operator],
         wrong=wrong,
         given=given,
         edited=edited,

@@ -1,0 +1,36 @@
+"""Each channel is at all of its surfaces; `xscl.delivery.endpoint.Channel` declares them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import get_args
+
+import httpx
+import pytest
+
+from tests.project import ROOT
+from tests.xscl.service.conftest import ok
+from xscl.delivery.endpoint import CHANNELS, Kind
+from xscl.service.routes import deliveries
+
+
+def test_every_kind_has_a_channel() -> None:
+    assert set(CHANNELS) == set(get_args(Kind))
+
+
+@pytest.mark.parametrize("kind", CHANNELS)
+def test_a_channel_is_everywhere(kind: str, operator: httpx.Client) -> None:
+    channel = CHANNELS[kind]
+    assert channel.target in {one.name for one in fields(channel)}
+    outbox = (ROOT / "xscl/delivery/outbox/outbox.py").read_text()
+    assert re.search(rf"case {channel.__name__}\(", outbox), "a sender"
+    models = {
+        get_args(model.model_fields["kind"].annotation)[0]: model
+        for model in get_args(get_args(deliveries.New)[0])
+    }
+    assert channel.target in models[kind].model_fields, "a model of the API"
+    ok(operator.put("/v1/subscriptions/any", json={"query": "S//a"}))
+    page = operator.get("/subscriptions/any").text
+    assert f'<option value="{kind}"' in page, "the form of the page"
+    assert f'"kind": "{kind}"' in (ROOT / "docs/deliveries.md").read_text(), "the documentation"
