@@ -26,6 +26,8 @@ QUERIES = {
     "selected": f"SELECT <p>{{{{a}}}}</p> FROM {_LEFT} FOLLOWED BY{{{{a = b, {{w}} s}}}} {_RIGHT}",
     "unequal": f"{_LEFT} FOLLOWED BY{{{{m < n, {{w}} s}}}} {_RIGHT}",
     "either": f"{_LEFT} JOIN{{{{a = b OR m < n, {{w}} s}}}} {_RIGHT}",
+    "function": f"{_LEFT} JOIN{{{{upper-case(a) = upper-case(b) AND m < n, {{w}} s}}}} {_RIGHT}",
+    "contains": f"{_LEFT} FOLLOWED BY{{{{contains(a, b) AND NOT m = n, {{w}} s}}}} {_RIGHT}",
     "absent": f"{_LEFT} NOT FOLLOWED BY{{{{a = b, {{w}} s}}}} {_RIGHT}",
     "absent same": f"{_LEFT} NOT FOLLOWED BY{{{{a = c, {{w}} s}}}} {_LAST}",
     "else": f"{_LEFT} FOLLOWED BY{{{{a = b, {{w}} s}}}} {_RIGHT} ELSE",

@@ -40,7 +40,7 @@ from xscl.service.status_series import StatusSeries
 from xscl.subscriptions.match_pages import LAST
 
 KEPT = xscl.Retention.of(history="30000 d")
-HISTORIES = 250 * MORE if MORE > 1 else 12
+HISTORIES = 250 * MORE if MORE > 1 else 16
 ASKED = 3
 """Matches, and other documents, about which each subscription is asked."""
 

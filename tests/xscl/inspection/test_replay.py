@@ -17,8 +17,8 @@ from tests.examples import examples, until, usually
 from tests.oracle.queries import Case, Push
 from tests.strategies import joins
 from tests.strategies import language as drawn
+from tests.xscl.engine.player import Player
 from tests.xscl.engine.player import pushed as document_of
-from tests.xscl.inspection.test_why_properties import play
 from tests.xscl.stored_tables import stored_tables
 from xscl import Document, Engine, Match, QueryError, XsclError
 from xscl.errors import Stopping, UnknownSubscription
@@ -143,7 +143,9 @@ def test_a_subscription_finds_what_it_was_given(waiting: bool) -> None:
             engine.stream("S", lateness=case.lateness["S"])
             engine.stream("R", lateness=case.lateness["R"])
             keep(engine, "S", "R")
-            play(engine, case)
+            player = Player(case)
+            player.play(engine, case.events, (True,))
+            player.flush(engine)
             before, kept = tables(engine), engine.matches()
             for one in engine.subscriptions:
                 if one.since == 1:
