@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from cep_core import Query
+from templates.model.join_graph import JoinGraph
 from templates.processor import Processor
 from templates.registry.registry import Registry
 from xscl.documents.composite_ids import CompositeIds
@@ -19,7 +21,7 @@ from xscl.errors import StoreError, XsclError
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.event_queries import LANGUAGES
 from xscl.planning.planner import Planned
-from xscl.planning.query_plan import PlannedJoin, QueryPlan, Shapes
+from xscl.planning.query_plan import PlannedJoin, QueryPlan, Shapes, Variable
 from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 from xscl.subscriptions.streams import Streams, refuse_long_stream
@@ -164,7 +166,15 @@ class Registration:
             *(row.reduced, query.definitions[0], row.operator, row.window, late),
             apart=row.apart,
         )
-        added = self._subscriptions.add_row(name, query, placed, since=since, updates=updates)
+        graph = self._registry.members[placed.template].template.graph
+        added = self._subscriptions.add(
+            *(name, query.source, placed.qid, since),
+            template=placed.template,
+            outputs=_outputs(graph, placed.order, query.shape.outputs),
+            distinct=query.shape.distinct,
+            updates=updates,
+            reads=query.streams,
+        )
         if suspended:
             self._planned.suspend(added)
         else:
@@ -180,9 +190,21 @@ class Registration:
         suspended: bool,
     ) -> None:
         self._refuse_later(query)  # readers may have come with it
+        self._subscriptions.refuse_publisher(name, query.streams, query.publish, relational=False)
         planned = self._planned.plan(query, since, updates, bound_to)
+        root = planned.root
+        assert root is not None
+        places = {component: place for place, component in enumerate(root.components)}
         added = self._subscriptions.add(
-            name, query, planned, since=since, updates=updates, bound_to=bound_to
+            *(name, query.source, root.number, since),
+            template=planned.placed[-1].template if root.plain else 0,
+            outputs=tuple((places[query.shape.places[node]], node) for node in root.nodes),
+            distinct=query.shape.distinct,
+            updates=updates,
+            publish=query.publish,
+            reads=query.streams,
+            ordered=planned.ordered,
+            bound_to=bound_to,
         )
         if suspended:
             self._planned.suspend(added, planned)
@@ -202,10 +224,15 @@ class Registration:
     ) -> None:
         """Store a planned relational query; see `register`."""
         qid = self._numbers.acquire(_definition(self._subscriptions.key_of(name), language))
-        added = self._subscriptions.add_query(
-            *(name, text, language, query, qid, since),
-            self._dataflow.relational.events(query),
-            bound_to,
+        added = self._subscriptions.add(
+            *(name, text, qid, since),
+            publish=query.publishes,
+            reads=tuple(dict.fromkeys(query.compiled.reads)),
+            ordered=True,
+            language=language,
+            columns=query.schema.names,
+            events=self._dataflow.relational.events(query),
+            bound_to=bound_to,
         )
         if suspended:
             self._planned.suspend(added)
@@ -349,3 +376,18 @@ class Registration:
 def _definition(key: str, language: str) -> str:
     """Return the definition of the result stream of a relational query."""
     return f"{language} {key}"
+
+
+_ORDERS = 50_000  # orders of shapes' nodes that are remembered, by all engines of a process
+
+
+@lru_cache(_ORDERS)
+def _outputs(
+    graph: JoinGraph, order: tuple[int, ...], outputs: tuple[Variable | None, ...]
+) -> tuple[Variable, ...]:
+    """Return the variables of a minor that the results of its template bind, the left ones first.
+
+    `order` says which node of the minor takes each position of the template.
+    """
+    found = [outputs[at] for node, at in zip(graph.nodes, order, strict=True) if node.output]
+    return tuple(one for place in (0, 1) for one in found if one and one[0] == place)

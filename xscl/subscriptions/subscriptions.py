@@ -12,15 +12,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import lru_cache
 from graphlib import TopologicalSorter
 from itertools import islice
 from typing import Any
 
-from cep_core import Query
-from templates.model.join_graph import JoinGraph
 from templates.model.relations import INFINITE
-from templates.registry.registry import Placed, Registry
+from templates.registry.registry import Registry
 from xscl.documents.results import (
     WITHOUT_PAST,
     Backfill,
@@ -37,8 +34,6 @@ from xscl.errors import (
     XsclError,
 )
 from xscl.language.names import LONGEST_NAME, PREFIX, in_short
-from xscl.planning.planner import Planned
-from xscl.planning.query_plan import QueryPlan, Variable
 from xscl.store.queries.results import delete_results_of
 from xscl.store.queries.rows import delete_rows, rows_of, update_rows
 from xscl.store.queries.subscriptions import all_subscriptions
@@ -254,100 +249,23 @@ class Subscriptions:
         """Return the streams that subscriptions publish."""
         return list(self._publishers)
 
-    def add(
-        self,
-        name: str,
-        query: QueryPlan,
-        planned: Planned,
-        *,
-        since: int,
-        updates: bool,
-        bound_to: int | None = None,
-    ) -> Subscription:
-        """Register a planned query under a name; `save` makes it durable."""
-        self.expect_free(name)
-        self.refuse_publisher(name, query.streams, query.publish, relational=False)
-        root = planned.root
-        assert root is not None
-        places = {component: place for place, component in enumerate(root.components)}
-        subscription = Subscription(
-            self._next,
-            name,
-            query.source,
-            planned.placed[-1].template if root.plain else 0,
-            root.number,
-            tuple((places[query.shape.places[name]], name) for name in root.nodes),
-            since,
-            query.shape.distinct,
-            updates,
-            query.publish,
-            query.streams,
-            planned.ordered,
-            bound_to=bound_to,
-            **self._lineage(name),
-        )
-        return self._add(subscription)
+    def add(self, name: str, query: str, qid: int, since: int, **fields: Any) -> Subscription:
+        """Register a query under an unused name; `save` makes it durable.
 
-    def add_row(
-        self, name: str, query: QueryPlan, placed: Placed, *, since: int, updates: bool
-    ) -> Subscription:
-        """Register a query that is a row of R_T under an unused name."""
-        subscription = Subscription(
-            self._next,
-            name,
-            query.source,
-            placed.template,
-            placed.qid,
-            self.outputs(query, placed),
-            since,
-            query.shape.distinct,
-            updates,
-            reads=query.streams,
-            **self._lineage(name),
-        )
-        return self._add(subscription)
-
-    def outputs(self, query: QueryPlan, placed: Placed) -> tuple[tuple[int, str], ...]:
-        """Return the variables that the results of a row of R_T bind for a query, in order."""
-        graph = self._registry.members[placed.template].template.graph
-        return _outputs(graph, placed.order, query.shape.outputs)
-
-    def add_query(
-        self,
-        name: str,
-        text: str,
-        language: str,
-        query: Query,
-        qid: int,
-        since: int,
-        events: str,
-        bound_to: int | None = None,
-    ) -> Subscription:
-        """Register a planned relational query under a name.
-
-        `events` are the schemas of the documents that it reads as events.
+        `fields` are others of a subscription.
         """
-        self.expect_free(name)
-        reads = tuple(dict.fromkeys(query.compiled.reads))
-        self.refuse_publisher(name, reads, query.publishes, relational=True)
-        subscription = Subscription(
-            *(self._next, name, text, 0, qid, (), since),
-            publish=query.publishes,
-            reads=reads,
-            ordered=True,
-            language=language,
-            columns=query.schema.names,
-            events=events,
-            bound_to=bound_to,
-            **self._lineage(name),
+        one = Subscription(
+            number=self._next,
+            name=name,
+            query=query,
+            qid=qid,
+            since=since,
+            **{"template": 0, "outputs": (), **fields, **self._lineage(name)},
         )
-        return self._add(subscription)
-
-    def _add(self, subscription: Subscription) -> Subscription:
         self._next += 1
-        self._index(subscription)
-        self._new.append(subscription)
-        return subscription
+        self._index(one)
+        self._new.append(one)
+        return one
 
     # -- Refused queries -------------------------------------------------------------------
 
@@ -581,21 +499,6 @@ class Subscriptions:
         uses = Counter(one.qid for one in self if one.template)
         self._registry.load(uses.items(), max((one.qid for one in self.retired), default=0))
         self._next = max(self._store.meta("subscriptions"), *(s.number for s in self), 0) + 1
-
-
-_ORDERS = 50_000  # orders of shapes' nodes that are remembered, by all engines of a process
-
-
-@lru_cache(_ORDERS)
-def _outputs(
-    graph: JoinGraph, order: tuple[int, ...], outputs: tuple[Variable | None, ...]
-) -> tuple[Variable, ...]:
-    """Return the variables of a minor that the results of its template bind, the left ones first.
-
-    `order` says which node of the minor takes each position of the template.
-    """
-    found = [outputs[at] for node, at in zip(graph.nodes, order, strict=True) if node.output]
-    return tuple(one for place in (0, 1) for one in found if one and one[0] == place)
 
 
 _JOINERS = "\u200c\u200d"  # words of some scripts, and pictures, have them
