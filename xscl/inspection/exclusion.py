@@ -10,7 +10,8 @@ from xscl.errors import QueryError
 from xscl.inspection.by_example import Leaf, leaves
 from xscl.inspection.names_seen import step_written
 from xscl.language.parser import parse, parse_block
-from xscl.language.syntax import Block, Condition, Expression, NameTest, Query
+from xscl.language.scope import rewritten, walk
+from xscl.language.syntax import Block, NameTest, Query
 from xscl.language.unparse import literal, unparse
 from xscl.planning.compile import compile_query
 from xscl.shredding.nodes.tree import DocumentTree
@@ -57,7 +58,7 @@ def exclusions(text: str, trees: Sequence[DocumentTree]) -> list[list[Exclusion]
 def _of_document(
     text: str, query: Query, component: int, tree: DocumentTree
 ) -> Iterator[Exclusion]:
-    block = list(_blocks(query))[component]
+    block = _blocks(query)[component]
     told: dict[str, tuple[Leaf, str]] = {}
     for leaf, value in leaves(tree):
         path = _below(block, leaf)
@@ -96,9 +97,12 @@ def _below(block: Block, leaf: Leaf) -> str | None:
 def _with(text: str, query: Query, component: int, condition: str) -> str:
     """Return a query with a condition at the node of one block, in its form if that is possible."""
     (added,) = parse_block(f"S//x[{condition}]").steps[-1].conditions
-    wanted = _added(query, component, added)
-    assert isinstance(wanted, Query)
-    at = list(_blocks(query))[component].steps[-1].span.end
+    block = _blocks(query)[component]
+    last = block.steps[-1]
+    last = replace(last, conditions=(added, *last.conditions))
+    changed = replace(block, steps=(*block.steps[:-1], last))
+    wanted = rewritten(query, lambda one: changed if one is block else one)
+    at = last.span.end
     for written in (f"[{condition}]", f"/*[{condition}]"):
         found = f"{text[:at]}{written}{text[at:]}"
         try:
@@ -109,29 +113,6 @@ def _with(text: str, query: Query, component: int, condition: str) -> str:
     return unparse(wanted)
 
 
-def _blocks(expression: Expression) -> Iterator[Block]:
-    """Yield the blocks of an expression from left to right."""
-    match expression:
-        case Block():
-            yield expression
-        case Query(inner):
-            yield from _blocks(inner)
-        case _:
-            yield from _blocks(expression.left)
-            yield from _blocks(expression.right)
-
-
-def _added(expression: Expression, component: int, condition: Condition) -> Expression:
-    """Return an expression with a condition at the last step of one of its blocks."""
-    match expression:
-        case Block(_, steps):
-            last = replace(steps[-1], conditions=(condition, *steps[-1].conditions))
-            return replace(expression, steps=(*steps[:-1], last))
-        case Query(inner):
-            return replace(expression, expression=_added(inner, component, condition))
-        case _:
-            before = sum(1 for _ in _blocks(expression.left))
-            if component < before:
-                return replace(expression, left=_added(expression.left, component, condition))
-            right = _added(expression.right, component - before, condition)
-            return replace(expression, right=right)
+def _blocks(query: Query) -> list[Block]:
+    """Return the blocks of a query from left to right."""
+    return [one for one in walk(query) if isinstance(one, Block)]
