@@ -44,7 +44,7 @@ from feeds.files import archives
 from feeds.files.archives import FileContent, UnreadableFile
 from feeds.formats.parse import ParsedFeed, parse_feed
 from feeds.formats.times import parse_time
-from feeds.xml.encoding import without_declared_encoding
+from feeds.xml.encoding import encoded
 from feeds.xml.xmlparse import DEFAULT, parse
 
 Streams: TypeAlias = str | tuple[str, ...]
@@ -255,7 +255,7 @@ def _line(name: str, number: int, line: bytes, request: _Request) -> Document | 
         stream=_streams(value.get("stream")) or request.streams,
         id=value.get("id") or where,
         timestamp=_timestamp(value, request.at),
-        xml=without_declared_encoding(value["xml"]).encode(),
+        xml=encoded(value["xml"]),
         origin=name,
     )
 

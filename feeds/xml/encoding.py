@@ -240,6 +240,12 @@ def without_declared_encoding(text: str) -> str:
     return text.removeprefix("\ufeff")
 
 
+def encoded(text: str) -> bytes:
+    """The document in a text, as UTF-8; it declares no other encoding."""
+    data = text.encode()
+    return data if declared_codec(data) == "utf-8" else without_declared_encoding(text).encode()
+
+
 def as_utf8(xml: bytes, charset: str | None) -> bytes:
     """The document as UTF-8 if a charset comes with it, which is authoritative (RFC 7303, 3).
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from feeds.formats.opml import FeedOutline, read_list
+from feeds.xml.encoding import encoded
 from xscl.cli.feed_rows import PollOutcome, Row
 from xscl.cli.http_client import HttpClient, resource
 from xscl.cli.match_report import MatchReport
@@ -53,6 +54,7 @@ LONGEST_NAME = 500
 
 _ROWS = 100_000  # the most rows in an answer to SQL
 _AGAIN = 0.3  # seconds between looks at a history that is being read
+_BATCH_BYTES = 8_000_000  # of documents in one request
 _POLL = 120.0  # seconds in which a poll is expected to end
 
 
@@ -353,8 +355,7 @@ class RemoteService:
                 hint="name one --stream; without a service several can be named",
             )
         before, late_before = self._position(), self._late()
-        for document in progress(documents, "sending", len(documents)):
-            self._send(document, time=_time_sent(document.timestamp))
+        self._send_all(progress(documents, "sending", len(documents)))
         for document in malformed:
             try:
                 self._send(document)
@@ -363,6 +364,31 @@ class RemoteService:
                     raise
         late = len(self._late() - late_before) if self._report_since(before, report) else None
         yield {"documents": len(documents), "new": None, "late": late}
+
+    def _send_all(self, documents: Iterable[Document]) -> None:
+        """Send documents in their order, as many as possible with one request.
+
+        Raises Refused for the first one that is refused; others of its request are taken.
+        """
+        batch: list[dict[str, str]] = []
+        size = 0
+
+        def flush() -> None:
+            for refused in self.http.push_many(batch).refused if batch else ():
+                raise Refused(422, refused.code, refused.detail, refused.hint)
+            batch.clear()
+
+        for document in documents:
+            line = _line(document)
+            size += len(document.xml)
+            if line is None or len(batch) == PAGE or size > _BATCH_BYTES:
+                flush()
+                size = len(document.xml)
+            if line is None:
+                self._send(document, time=_time_sent(document.timestamp))
+            else:
+                batch.append(line)
+        flush()
 
     def _send(self, document: Document, **parameters: str) -> None:
         self.http.ask(
@@ -574,6 +600,19 @@ def _row(answer: Mapping[str, Any]) -> Row:
 
 def _lines(headers: Headers) -> list[str]:
     return [f"{name}: {value}" for name, value in headers]
+
+
+def _line(document: Document) -> dict[str, str] | None:
+    """Return a document as a line of a batch; None if its text would not be the same bytes."""
+    try:
+        text = document.xml.decode()
+    except UnicodeDecodeError:
+        return None
+    if encoded(text) != document.xml:
+        return None
+    (stream,) = document.streams
+    time = _time_sent(document.timestamp)
+    return {"xml": text, "id": document.id, "stream": stream, "time": time}
 
 
 def _time_sent(ticks: int) -> str:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -39,6 +40,7 @@ from xscl.client.service_answers import (
     Poll,
     RejectedDocument,
     SavedStatement,
+    SentBatch,
     SentDocument,
     SqlRows,
     StatusSample,
@@ -295,6 +297,20 @@ def push(
         "headers": {"Content-Type": "application/xml"},
     }
     return Call("POST", resource("documents", stream), _reader(SentDocument), request)
+
+
+def push_many(documents: Iterable[Mapping[str, Any]], stream: str = "") -> Call[SentBatch]:
+    """Send up to 1,000 documents, which are durable when the answer is there.
+
+    Each has its `xml`, as text, and may have an `id`, a `time` and a `stream` of its own.  Those
+    that are refused are in the answer with their numbers, from 1; the others are taken.
+    """
+    request = {
+        "params": _without_none({"stream": stream or None}),
+        "content": "".join(json.dumps(_without_none(one)) + "\n" for one in documents),
+        "headers": {"Content-Type": "application/x-ndjson"},
+    }
+    return Call("POST", "/v1/documents:batch", _reader(SentBatch), request)
 
 
 def documents(stream: str = "", text: str = "") -> Listing[ListedDocument]:

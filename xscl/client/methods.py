@@ -91,6 +91,7 @@ class Methods:
     save_statement = Sent(calls.save_statement)
     remove_statement = Sent(calls.remove_statement)
     push = Sent(calls.push)
+    push_many = Sent(calls.push_many)
     documents = Listed(calls.documents)
     streams = Listed(calls.streams)
     stream = Sent(calls.stream)

@@ -25,6 +25,28 @@ class SentDocument(Answer):
     """Its time."""
 
 
+class RefusedDocument(Answer):
+    """A line of a batch that was not taken."""
+
+    line: int = Field(examples=[3])
+    """Its number, from 1."""
+    code: str = Field(examples=["xml_syntax"])
+    """The reason, for programs: the code of the problem if it had been sent alone."""
+    detail: str = Field(examples=["Opening and ending tag mismatch"])
+    """The reason, in words."""
+    hint: str | None = Field(None, examples=["close the element"])
+    """The way out, if there is a typical one."""
+
+
+class SentBatch(Answer):
+    """The documents of a batch: taken in this order, or refused."""
+
+    taken: list[SentDocument]
+    """Accepted documents: durable in the spool, and ingested asynchronously."""
+    refused: list[RefusedDocument]
+    """Lines that were not taken; sending the others again is not necessary."""
+
+
 class ListedDocument(Answer):
     """A document that was taken."""
 

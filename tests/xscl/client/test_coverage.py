@@ -57,7 +57,6 @@ INTERNALS = {
     "GET /v1/documents/{id}/witness",
     "GET /v1/sql/examples",
     "GET /v1/sql/relations",
-    "POST /v1/documents:batch",
     "POST /v1/explain",
     "POST /v1/subscriptions:import",
 }
@@ -73,13 +72,13 @@ def operations() -> dict[str, re.Pattern[str]]:
 
 
 def requests() -> set[str]:
-    """Return the request of each call, made with an `x` for each required parameter."""
+    """Return the request of each call, made with an `x` or an empty list for what it requires."""
     found = set()
     methods = {name for name in dir(Client) if not name.startswith("_") and hasattr(calls, name)}
     for name in methods:
         make: Callable[..., Call[Any] | Listing[Any]] = getattr(calls, name)
         required = [
-            "x"
+            () if str(parameter.annotation).startswith("Iterable") else "x"
             for parameter in inspect.signature(make).parameters.values()
             if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
         ]

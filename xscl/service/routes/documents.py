@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 from feeds.documents import Document
 from feeds.errors import FeedError, MalformedDocument
-from feeds.xml.encoding import as_utf8, charset_of, without_declared_encoding
+from feeds.xml.encoding import as_utf8, charset_of, encoded
 from xscl.client import service_answers as answers
 from xscl.client.bodies import JsonBody, time_of
 from xscl.documents.document_ids import number_in
@@ -80,28 +80,6 @@ class Line(RequestBody):
     """Its time; default: that of its acceptance."""
     timestamp: str | int | None = Field(None, examples=["2026-03-01T12:00:00Z"])
     """Another name of `time`."""
-
-
-class RefusedLine(JsonBody):
-    """A line of a batch that was not taken."""
-
-    line: int = Field(examples=[3])
-    """Its number, from 1."""
-    code: str = Field(examples=["xml_syntax"])
-    """The reason, for programs: the code of the problem if it had been sent alone."""
-    detail: str = Field(examples=["Opening and ending tag mismatch"])
-    """The reason, in words."""
-    hint: str | None = Field(None, examples=["close the element"])
-    """The way out, if there is a typical one."""
-
-
-class Batch(JsonBody):
-    """The documents of a batch: taken in this order, or refused."""
-
-    taken: list[answers.SentDocument]
-    """Accepted documents: durable in the spool, and ingested asynchronously."""
-    refused: list[RefusedLine]
-    """Lines that were not taken; sending the others again is not necessary."""
 
 
 @router.get("/documents", summary="List documents")
@@ -247,7 +225,7 @@ async def post_batch(
     stream: Annotated[
         str, Query(max_length=200, description="The stream of lines that name none.")
     ] = "",
-) -> Batch:
+) -> answers.SentBatch:
     """Takes JSON lines, `{"xml": ...}`; a line may have a `stream`, an `id` and a `time`.
 
     The answer comes when all that is taken is safe on the disk, at the cost of one write.  A line
@@ -256,7 +234,7 @@ async def post_batch(
     return await run_in_threadpool(take_batch, app, account, stream, await request.body())
 
 
-def take_batch(app: Installation, account: Account, stream: str, body: bytes) -> Batch:
+def take_batch(app: Installation, account: Account, stream: str, body: bytes) -> answers.SentBatch:
     """Validate the lines of a batch, and spool those that are valid durably."""
     lines = [
         (number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip(_BLANK)
@@ -267,18 +245,18 @@ def take_batch(app: Installation, account: Account, stream: str, body: bytes) ->
         raise Problem(
             "too_many_rows", f"the list has more than {MOST:,} rows", hint="send it in parts"
         )
-    accepted, refused = list[_Acceptance](), list[RefusedLine]()
+    accepted, refused = list[_Acceptance](), list[answers.RefusedDocument]()
     for number, line in lines:
         try:
             accepted.append(_accept_line(app, account, stream, line))
         except (Problem, XsclError, FeedError) as error:
             problem = error if isinstance(error, Problem) else of_error(error, account.number)
             refused.append(
-                RefusedLine(
+                answers.RefusedDocument(
                     line=number, code=problem.code, detail=problem.detail, hint=problem.hint
                 )
             )
-    return Batch(taken=_spool(app, accepted) if accepted else [], refused=refused)
+    return answers.SentBatch(taken=_spool(app, accepted) if accepted else [], refused=refused)
 
 
 def _accept_line(app: Installation, account: Account, stream: str, line: bytes) -> _Acceptance:
@@ -296,7 +274,7 @@ def _accept_line(app: Installation, account: Account, stream: str, line: bytes) 
         app,
         account,
         given.stream or stream,
-        without_declared_encoding(given.xml).encode(),
+        encoded(given.xml),
         given.id,
         None if time is None else str(time),
     )
