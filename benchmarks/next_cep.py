@@ -25,7 +25,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from time import process_time
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from benchmarks.harness import (
     Benchmark,
@@ -41,8 +41,11 @@ from benchmarks.harness import (
 from benchmarks.placement import Policy, supported, tree_of
 from cep_core import Engine, Event, Match
 from cep_core import Options as EngineOptions
-from cep_core.rewrite.pattern import Either, Next, Pattern, Source
-from cep_core.rewrite.rewriting import rewritten
+from cep_core.algebra import Chain, Choice, One
+from cep_core.algebra.pattern_tree import Tree
+from cep_core.rewrite.cost import of_source
+from cep_core.rewrite.nexts import optimal_next
+from cep_core.rewrite.unions import optimal_union
 
 NAME = "next"
 SEED = 2009
@@ -71,46 +74,67 @@ PLACEMENTS: Mapping[str, tuple[Policy, bool]] = {
 # -- workloads -----------------------------------------------------------------------------
 
 
+class Pattern(NamedTuple):
+    """A tree of sequences and unions of two, and the streams of its components."""
+
+    tree: Tree
+    streams: tuple[str, ...]
+
+
 def pattern(kind: Kind, size: int, choose: random.Random) -> Pattern:
     """Return a random tree of so many operators."""
-    leaves = iter(range(size + 1))
+    streams: list[str] = []
 
-    def grown(operators: int, operator: type[Next] | type[Either]) -> Pattern:
+    def grown(operators: int, operator: type[Chain] | type[Choice]) -> Tree:
         if not operators:
-            return Source(choose.choice(list(RATES)), f"x{next(leaves)}")
+            streams.append(choose.choice(list(RATES)))
+            return One(len(streams) - 1)
         inner = operator
         if kind == "mix" and operators <= size - 2:
-            inner = Next if choose.random() < 0.5 else Either
+            inner = Chain if choose.random() < 0.5 else Choice
         left = choose.randrange(operators)
-        return inner(grown(left, inner), grown(operators - 1 - left, inner))
+        return inner((grown(left, inner), grown(operators - 1 - left, inner)))
 
-    first = Either if kind == "union" or (kind == "mix" and choose.random() < 0.5) else Next
-    return grown(size, first)
+    first = Choice if kind == "union" or (kind == "mix" and choose.random() < 0.5) else Chain
+    tree = grown(size, first)
+    return Pattern(tree, tuple(streams))
 
 
-def text(tree: Pattern) -> str:
+def text(one: Pattern) -> str:
     """Return a pattern as EQL; alternatives share one alias, as the operands of a union do."""
 
-    def written(one: Pattern, alias: str | None) -> str:
-        match one:
-            case Source(stream, own):
-                return f"{stream} {alias or own}"
-            case Next(left, right):
-                return f"({written(left, None)} ; {written(right, None)})"
-            case Either(left, right):
-                name = alias or _first(one)
-                return f"({written(left, name)} | {written(right, name)})"
+    def written(tree: Tree, alias: str | None) -> str:
+        match tree:
+            case One(component):
+                return f"{one.streams[component]} {alias or f'x{component}'}"
+            case Chain(parts):
+                return f"({' ; '.join(written(part, None) for part in parts)})"
+            case Choice(parts):
+                name = alias or f"ux{leaves(tree)[0].component}"
+                return f"({' | '.join(written(part, name) for part in parts)})"
             case _:
                 raise AssertionError("workloads have sources, next and union")
 
-    return f"SELECT * FROM {written(tree, None)}"
+    return f"SELECT * FROM {written(one.tree, None)}"
 
 
-def _first(tree: Pattern) -> str:
-    while isinstance(tree, Next | Either):
-        tree = tree.left
-    assert isinstance(tree, Source)
-    return f"u{tree.alias}"
+def leaves(tree: Tree) -> list[One]:
+    """Return the components of a tree, from left to right."""
+    if isinstance(tree, Chain | Choice):
+        return [leaf for part in tree.parts for leaf in leaves(part)]
+    assert isinstance(tree, One)
+    return [tree]
+
+
+def rewritten(one: Pattern) -> Pattern:
+    """Return a pattern of sequences or of unions alone in its cheapest form."""
+    parts: list[Tree] = [*leaves(one.tree)]
+    rates = [RATES[one.streams[part.component]] for part in leaves(one.tree)]
+    if isinstance(one.tree, Choice):
+        weighted = list(zip(rates, parts, strict=True))
+        return one._replace(tree=optimal_union(weighted, lambda x, y: Choice((x, y))))
+    estimates = list(map(of_source, rates))
+    return one._replace(tree=optimal_next(parts, estimates, lambda x, y: Chain((x, y))))
 
 
 def queries(kind: Kind, size: int, number: int, seed: int) -> list[Pattern]:
@@ -264,8 +288,8 @@ def carried(name: str, kind: Kind, nodes: int, repeats: int) -> float:
     for number in range(repeats):
         choose = random.Random(SEED + number)
         patterns = (pattern(kind, 5, choose) for _ in count())
-        planned = (rewritten(one, RATES) if rewrites else one for one in patterns)
-        trees = (tree_of(one, RATES) for one in planned)
+        planned = (rewritten(one) if rewrites else one for one in patterns)
+        trees = (tree_of(*one, RATES) for one in planned)
         total += supported(trees, nodes, policy, CAPACITY)
     return total / repeats
 

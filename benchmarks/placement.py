@@ -12,23 +12,13 @@ the cost model, in events handled in a second; nothing is sent anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from cep_core.rewrite.cost import Rates, estimate
-from cep_core.rewrite.pattern import (
-    After,
-    Condition,
-    Either,
-    Except,
-    Next,
-    Pattern,
-    Ref,
-    Source,
-    parts_of,
-    sources_of,
-)
+from cep_core.algebra import Chain, Choice, One
+from cep_core.algebra import pattern_tree as algebra
+from cep_core.rewrite.cost import estimate
 
 Policy: TypeAlias = Literal["round robin", "greedy", "reuse"]
 
@@ -59,50 +49,24 @@ class Tree:
             yield self
 
 
-def tree_of(pattern: Pattern, rates: Rates) -> Tree:
-    """Return the operator tree of a pattern whose cost is known."""
-    found = estimate(pattern, rates)
+def tree_of(pattern: algebra.Tree, streams: Sequence[str], rates: Mapping[str, float]) -> Tree:
+    """Return the operator tree of a pattern over the streams of its components."""
+    found = estimate(pattern, [rates[one] for one in streams])
     if found is None:
         raise ValueError("the pattern has no cost: an iteration, or a rate that is not known")
-    inputs = tuple(tree_of(part, rates) for part in parts_of(pattern))
-    below = sum(_total(one) for one in inputs)
-    kind, about = _KINDS[type(pattern)], _about(pattern)
-    if isinstance(pattern, Source):
-        source = Tree("source", pattern.stream, (), found.rate, 0.0)
-        if not pattern.filters:
-            return source
-        return Tree(kind, about, (source,), found.rate, found.cost)
-    return Tree(kind, about, inputs, found.rate, found.cost - below)
+    match pattern:
+        case One(component):
+            return Tree("source", streams[component], (), found.rate, 0.0)
+        case Chain(parts) | Choice(parts):
+            inputs = tuple([tree_of(part, streams, rates) for part in parts])
+            kind = "next" if isinstance(pattern, Chain) else "union"
+            return Tree(kind, None, inputs, found.rate, found.cost - sum(map(_total, inputs)))
+        case _:
+            raise AssertionError("a pattern with a cost is of sequences and unions")
 
 
 def _total(tree: Tree) -> float:
     return tree.cpu + sum(map(_total, tree.inputs))
-
-
-_KINDS: Mapping[type, str] = {
-    Source: "filter",
-    Next: "next",
-    Either: "union",
-    Except: "exception",
-    After: "time",
-}
-
-
-def _about(pattern: Pattern) -> Hashable:
-    """Return the conditions of an operator, with source indexes in place of aliases."""
-    places = {source.alias: place for place, source in enumerate(sources_of(pattern))}
-    if isinstance(pattern, After):
-        return pattern.time
-    conditions = [getattr(pattern, name, ()) for name in ("filters", "tests")]
-    return tuple([tuple([_said(one, places) for one in some]) for some in conditions])
-
-
-def _said(one: Condition, places: Mapping[str, int]) -> Hashable:
-    return one.expression, tuple([_placed(ref, places) for ref in one.refs if ref in one.read])
-
-
-def _placed(ref: Ref, places: Mapping[str, int]) -> Hashable:
-    return (ref.kind, places.get(ref.alias), ref.attribute)
 
 
 class Cluster:

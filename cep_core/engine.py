@@ -272,7 +272,7 @@ class Engine:
         number = f"query {query.number}, " if seen is None else ""
         head = f"{name} ({number}{query.language}) reads {reads}"
         calendars = self._streams.calendars(query.compiled.reads)
-        head = "\n  ".join([head, *calendars, *self._queries.prepared(query).notes])
+        head = "\n  ".join([head, *calendars])
         output = f"{query.publishes or name}{query.schema}"
         if query.lane.lateness:
             lateness = duration_in_words(query.lane.lateness, self.ticks_per_second)

@@ -1,4 +1,4 @@
-r"""The event algebra: what a query means, independent of how it is computed.
+"""The event algebra: what a query means, independent of how it is computed.
 
 Nodes (`nodes`) are frozen and carry their output schema (`schemas`); the functions of the same
 names in lower case (`making`) make them and refuse what is not well-formed.  Formal definitions:
@@ -18,9 +18,6 @@ InstanceAggregate      β             one row for each epoch (and group)
 WindowAggregate        α             one row for each row, over the window (t - w, t]
 WindowJoin             ⋈             pairs at most w apart, either order
 Absence                -             left rows that no right row answers in time
-Successor              ;             each left row with the first of its successors
-Repeat                 +             runs: repeated steps to the first of the successors
-Unless                 \             left rows that no right row ends together with
 PatternMatch           SEQ, NFAb     matches of sequences and patterns, with absences and policies
 =====================  ============  ==============================================================
 
@@ -28,9 +25,6 @@ Differs from section 3.2.2: a sequence keeps the attributes of both rows.  Where
 first row's get the suffix "_1" (section 4.2.2); overwriting is a projection above it.  Absence is
 not part of that section; it is related to SASE's negated end and NEXT's exception
 (`operators.cayuga.absence`).  PatternMatch has what SASE asks for (`cep_core.algebra.patterns`).
-Successor, Repeat and Unless are core operators of NEXT CEP (Schultz-Møller, Migliavacca and
-Pietzuch, *Distributed Complex Event Processing with Query Rewriting*, 2009, sections 3.2 and 3.4).
-By its time model, the `rank` decides which of several simultaneous rows is the first.
 """
 
 from cep_core.algebra.constructors import (
@@ -40,14 +34,11 @@ from cep_core.algebra.constructors import (
     iterate,
     project,
     rename,
-    repeat,
     select,
     sequence,
     stream,
-    successor,
     timer,
     union,
-    unless,
     window_aggregate,
     window_join,
 )
@@ -56,22 +47,18 @@ from cep_core.algebra.nodes import (
     Absence,
     Aggregate,
     Component,
-    Guard,
     InstanceAggregate,
     Iterate,
     Node,
     Part,
     PatternMatch,
     Project,
-    Repeat,
     Role,
     RunAggregate,
     Select,
     Sequence,
     Stream,
-    Successor,
     Union,
-    Unless,
     WindowAggregate,
     WindowJoin,
     sources_of,
@@ -100,7 +87,6 @@ __all__ = [
     "Choice",
     "Component",
     "Functions",
-    "Guard",
     "InstanceAggregate",
     "Iterate",
     "Loop",
@@ -109,16 +95,13 @@ __all__ = [
     "Part",
     "PatternMatch",
     "Project",
-    "Repeat",
     "Role",
     "Rules",
     "RunAggregate",
     "Select",
     "Sequence",
     "Stream",
-    "Successor",
     "Union",
-    "Unless",
     "Unordered",
     "WindowAggregate",
     "WindowJoin",
@@ -136,7 +119,6 @@ __all__ = [
     "pattern_match",
     "project",
     "rename",
-    "repeat",
     "require",
     "require_window",
     "schema_of",
@@ -145,10 +127,8 @@ __all__ = [
     "sources_of",
     "stream",
     "streams_of",
-    "successor",
     "timer",
     "union",
-    "unless",
     "window_aggregate",
     "window_join",
 ]

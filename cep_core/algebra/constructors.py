@@ -13,18 +13,14 @@ from cep_core.algebra.expressions import FUNCTIONS, TRUE, Column, Expression
 from cep_core.algebra.nodes import (
     Absence,
     Aggregate,
-    Guard,
     InstanceAggregate,
     Iterate,
     Node,
     Project,
-    Repeat,
     Select,
     Sequence,
     Stream,
-    Successor,
     Union,
-    Unless,
     WindowAggregate,
     WindowJoin,
 )
@@ -36,8 +32,6 @@ from cep_core.algebra.schemas import (
     pair_types,
     paired_schema,
     require,
-    require_guards,
-    require_rank,
     require_window,
     schema_of,
 )
@@ -95,10 +89,13 @@ def sequence(
     predicate: Expression = TRUE,
     functions: Functions = FUNCTIONS,
     span: Span | None = None,
+    rank: int | None = None,
 ) -> Sequence:
     """Return ;θ of two streams."""
     require(predicate, pair_types(left, right), functions)
-    return Sequence(left, right, predicate, paired_schema(left.schema, right.schema, span))
+    if rank is not None and right.schema.types[rank : rank + 1] != (int,):
+        raise AlgebraError("a rank is a column of numbers of the right side", span=span)
+    return Sequence(left, right, predicate, paired_schema(left.schema, right.schema, span), rank)
 
 
 def iterate(
@@ -207,68 +204,3 @@ def alternative(
     silent = absence(left, right, predicate, window, functions)
     schema = paired_schema(left.schema, right.schema, span)
     return replace(silent, otherwise=True, schema=schema)
-
-
-def successor(
-    left: Node,
-    right: Node,
-    predicate: Expression = TRUE,
-    rank: Expression | None = None,
-    kept: Ordered[tuple[str, Expression]] = (),
-    guards: Ordered[Guard] = (),
-    functions: Functions = FUNCTIONS,
-    span: Span | None = None,
-    names: Ordered[str] | None = None,
-) -> Successor:
-    """Return ;φ of two streams, with SUCC; ``names`` are those of the result, if not the usual."""
-    types = pair_types(left, right)
-    require(predicate, types, functions)
-    require_rank(rank, right, functions)
-    require_guards(guards, left.schema, functions)
-    kinds = [kind_of(one, types, functions) or int for _, one in kept]
-    if names is None:
-        pair = paired_schema(left.schema, right.schema, span)
-        names = [*pair.names, *(name for name, _ in kept)]
-    schema = schema_of(names, [*left.schema.types, *right.schema.types, *kinds], span)
-    expressions = tuple(one for _, one in kept)
-    return Successor(left, right, predicate, rank, expressions, tuple(guards), schema)
-
-
-def repeat(
-    left: Node,
-    right: Node,
-    filter: Expression,
-    rebind: Expression,
-    columns: Ordered[Expression],
-    rank: Expression | None = None,
-    guards: Ordered[Guard] = (),
-    functions: Functions = FUNCTIONS,
-    span: Span | None = None,
-) -> Repeat:
-    """Return the steps of an iteration; the columns have the names and types of the left rows."""
-    types = pair_types(left, right)
-    require(filter, types, functions)
-    require(rebind, types, functions)
-    require_rank(rank, right, functions)
-    require_guards(guards, left.schema, functions)
-    kinds = [kind_of(one, types, functions) for one in columns]
-    fits = len(kinds) == len(left.schema) and all(
-        found in (kind, None) or (kind is float and found is int)
-        for found, kind in zip(kinds, left.schema.types, strict=True)
-    )
-    if not fits:
-        raise AlgebraError(
-            f"the steps of an iteration make what it begins with, {left.schema}",
-            span=span,
-            kind=SchemaFault,
-        )
-    sides = (left, right, filter, rebind, tuple(columns))
-    return Repeat(*sides, rank, tuple(guards), left.schema)
-
-
-def unless(
-    left: Node, right: Node, predicate: Expression = TRUE, functions: Functions = FUNCTIONS
-) -> Unless:
-    """Return the left rows that no right row ends together with, given the predicate."""
-    require(predicate, pair_types(left, right), functions)
-    return Unless(left, right, predicate, left.schema)

@@ -56,24 +56,9 @@ EDGE_RULES = {
             "pairs at b.t1, all of them; an a without one at a.t1 + T, its b null",
         ),
         EdgeRule(
-            ";",
-            "a.t1 < b.t0, b the first such by the timestamps of its parts, the last first",
-            "of simultaneous b the one that began first; each a is consumed by its first b",
-        ),
-        EdgeRule(
-            "\\",
-            "no z with a.t1 < z.t0 and z.t1 <= b.t1",
-            "z after what waits and before what completes it; a simultaneous z cancels",
-        ),
-        EdgeRule(
             "@",
             "t0 = t1 = a.t1 + T",
             "one moment for each a, unless z with a.t1 < z.t0 and z.t1 <= a.t1 + T ends it",
-        ),
-        EdgeRule(
-            "+",
-            "run.t1 < e.t0, e the first such",
-            "every run of consecutive events, one result at each of them",
         ),
         EdgeRule(
             "PATTERN",

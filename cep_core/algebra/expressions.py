@@ -111,21 +111,6 @@ class Call(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Items(Spanned):
-    """The tuple of what rows hold, and constants; + joins tuples."""
-
-    items: tuple[Expression, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Latest(Spanned):
-    """The last item of a tuple, of a known type; null if it is empty."""
-
-    operand: Expression
-    kind: type
-
-
-@dataclass(frozen=True, slots=True)
 class Item(Spanned):
     """One item of a tuple, inside the `Every` that gives it its name."""
 
@@ -198,7 +183,7 @@ class Every(Spanned):
 
 
 Leaf: TypeAlias = Column | Constant | Parameter | Duration | Time | Missing | Item
-Value: TypeAlias = Leaf | Arithmetic | Negative | Call | Items | Latest | Case | Coalesce
+Value: TypeAlias = Leaf | Arithmetic | Negative | Call | Case | Coalesce
 Expression: TypeAlias = Value | Compare | And | Or | Not | Every | IsNull
 Condition: TypeAlias = Compare | And | Or | Not | Every | IsNull
 TRUE = Constant(True)
@@ -233,13 +218,6 @@ def type_of(
             return int
         case Missing():
             return None
-        case Items(items):
-            for item in items:
-                type_of(item, types, functions)
-            return tuple
-        case Latest(operand, kind):
-            _require(operand, type_of(operand, types, functions), (tuple,))
-            return kind
         case Every(_, over, condition):
             for one in over:
                 _require(one, type_of(one, types, functions), (tuple,))
@@ -337,7 +315,7 @@ def _malformed(node: Expression) -> str | None:
             return f"a position is an int, not {shown(index)}"
         case Time(side, edge) if side not in (1, 2) or edge not in ("begin", "end"):
             return f"there is no time {shown(edge)} of side {shown(side)}"
-        case Item(_, kind) | Latest(_, kind) if not isinstance(kind, type):
+        case Item(_, kind) if not isinstance(kind, type):
             return f"the type of an item is a class, not {shown(kind)}"
         case Every(names, over) if not (
             isinstance(names, tuple) and isinstance(over, tuple) and len(names) == len(over) > 0
@@ -345,16 +323,14 @@ def _malformed(node: Expression) -> str | None:
             return "EVERY has a name for each of its tuples"
         case Every(_, _, And() | Or() | Not()):
             return "the condition of EVERY is an atom"
-        case (
-            And(items) | Or(items) | Call(_, items) | Items(items) | Case(items) | Coalesce(items)
-        ) if not isinstance(items, tuple):
+        case And(items) | Or(items) | Call(_, items) | Case(items) | Coalesce(items) if (
+            not isinstance(items, tuple)
+        ):
             return f"the parts of {type(node).__name__} are a tuple, not {type(items).__name__}"
         case Case(items) if len(items) < 3 or len(items) % 2 == 0:
             return "CASE has conditions with their values, and a value without a condition"
         case Coalesce(items) if not items:
             return "COALESCE has at least one item"
-        case Items(items) if not all(isinstance(item, Leaf) for item in items):
-            return "the items of a tuple are columns, times and constants"
         case Constant(value) if value is not None and not is_hashable(value):
             return f"a constant is a value that can be hashed, not {type(value).__name__}"
         case _ if not isinstance(node, Expression):

@@ -57,12 +57,16 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """;θ: side 1 of the predicate is the left row, side 2 the right row."""
+    """;θ: side 1 of the predicate is the left row, side 2 the right row.
+
+    Of the right rows that end together those are taken whose column ``rank`` is least; None: all.
+    """
 
     left: Node
     right: Node
     predicate: Expression
     schema: Schema
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,64 +160,6 @@ class Absence:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
-    """The end of a detection: a row of the source that satisfies the predicate with what waits.
-
-    It has to begin after what waits has ended; one that ends together with the row that completes
-    the detection comes in time.
-    """
-
-    source: Node
-    predicate: Expression
-
-
-@dataclass(frozen=True, slots=True)
-class Successor:
-    """;φ of NEXT CEP: each left row with its successors among the right rows that satisfy φ.
-
-    These begin after it and end first; of several that do, those whose ``rank`` (over side 2) is
-    least.  A left row is consumed by them, or by a guard.  ``kept`` are expressions over both
-    sides that the result has after both rows' values.
-    """
-
-    left: Node
-    right: Node
-    predicate: Expression
-    rank: Expression | None
-    kept: tuple[Expression, ...]
-    guards: tuple[Guard, ...]
-    schema: Schema
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """The steps of an iteration: an instance takes one successor after the other.
-
-    Left rows are instances, and so is what ``columns`` make of an instance (side 1) and its
-    successor (side 2) if the predicate ``rebind`` holds; such rows are the result.
-    """
-
-    left: Node
-    right: Node
-    filter: Expression
-    rebind: Expression
-    columns: tuple[Expression, ...]
-    rank: Expression | None
-    guards: tuple[Guard, ...]
-    schema: Schema
-
-
-@dataclass(frozen=True, slots=True)
-class Unless:
-    """Left rows without a right row that ends at the same time and satisfies the predicate."""
-
-    left: Node
-    right: Node
-    predicate: Expression
-    schema: Schema
-
-
-@dataclass(frozen=True, slots=True)
 class Component:
     """A component of a pattern: rows of an input; ``repeated`` are one or more of them, a run."""
 
@@ -281,24 +227,20 @@ Node: TypeAlias = (
     | WindowAggregate
     | WindowJoin
     | Absence
-    | Successor
-    | Repeat
-    | Unless
     | PatternMatch
 )
 
 
 def sources_of(node: Node) -> tuple[Node, ...]:
-    """Return the nodes directly below one, from left to right, those of guards last."""
-    return (*operands(node, "Node"), *(one.source for one in operands(node, "Guard")))
+    """Return the nodes directly below one, from left to right."""
+    return tuple(operands(node, "Node"))
 
 
 def expressions_of(node: Node) -> Iterator[Expression]:
-    """Yield the expressions of a node, also those of its guards and aggregates."""
+    """Yield the expressions of a node, also those of its aggregates."""
     yield from operands(node, "Expression")
-    for kind in ("Guard", "Aggregate"):
-        for part in operands(node, kind):
-            yield from operands(part, "Expression")
+    for part in operands(node, "Aggregate"):
+        yield from operands(part, "Expression")
 
 
 def streams_of(node: Node) -> dict[str, Stream]:

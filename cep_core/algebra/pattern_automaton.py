@@ -214,8 +214,9 @@ def empties(tree: Tree) -> list[Absences]:
 def _ways(tree: Tree) -> Iterator[tuple[_Way, Tree]]:
     """Yield what may be taken next, and what is left then."""
     match tree:
-        case One(component, mark):
-            yield _Way(Look(component), mark), _EMPTY
+        case One(component, mark, until):
+            stops = tuple([(one, True) for one in until])
+            yield _Way(Look(component), mark, until=stops), _EMPTY
         case Loop(inner, least, most):
             if most == 0:
                 return

@@ -103,18 +103,19 @@ def _require_tree(
     aside: list[int] = []
     for one in trees_in(tree):
         match one:
-            case One(component):
+            case One(component, _, until):
                 found.append(component)
+                aside += [number for number in until if number not in aside]
             case Unordered(those, bound):
                 found += those
                 if bound is not None:
                     _require_place(bound, len(rules.spans), "bound", span)
             case Absent(component):
                 aside.append(component)
-            case Loop(_, least, most, until=until):
+            case Loop(_, least, most, until=ended):
                 if least < 0 or (most is not None and most < max(least, 1)):
                     raise AlgebraError(f"there is no repetition {{{least},{most}}}", span=span)
-                aside += [] if until is None else [until]
+                aside += [] if ended is None else [ended]
             case _:
                 continue
     if sorted((*found, *aside)) != list(range(len(components))):

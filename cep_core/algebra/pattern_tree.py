@@ -19,10 +19,14 @@ Policy: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class One:
-    """One event of a component; without a mark, that of the pattern."""
+    """One event of a component; without a mark, that of the pattern.
+
+    No event of the components ``until`` may be between it and the event before.
+    """
 
     component: int
     mark: Mark | None = None
+    until: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,17 @@ def parts_of(tree: Tree) -> tuple[Tree, ...]:
             return ()
         case _:
             assert_never(tree)
+
+
+def stops_of(tree: Tree) -> tuple[int, ...]:
+    """Return the components whose events end a step or a loop, without those below."""
+    match tree:
+        case One(until=stops):
+            return stops
+        case Loop(until=stop) if stop is not None:
+            return (stop,)
+        case _:
+            return ()
 
 
 def trees_in(tree: Tree) -> Iterator[Tree]:

@@ -19,7 +19,7 @@ from cep_core.algebra.expressions import (
     type_of,
     walk,
 )
-from cep_core.algebra.nodes import AGGREGATES, Aggregate, Guard, Node
+from cep_core.algebra.nodes import AGGREGATES, Aggregate, Node
 from cep_core.errors import AlgebraError, SchemaFault, Span
 from cep_core.events import Schema, shown
 
@@ -145,22 +145,6 @@ def require_window(window: Expression, functions: Functions) -> None:
     if kind is not int:
         word = "null" if kind is None else f"a {kind.__name__}"
         raise AlgebraError(f"a window is a whole number of ticks, not {word}", span=window.span)
-
-
-def require_rank(rank: Expression | None, right: Node, functions: Functions) -> None:
-    """Raise AlgebraError unless a rank is a value of a right row that has an order."""
-    if rank is None:
-        return
-    kind = kind_of(rank, {2: right.schema.types}, functions)
-    if not is_ordered(kind):
-        word = kind.__name__ if kind else "null"
-        raise AlgebraError(f"a rank has an order, which {word} has not", span=rank.span)
-
-
-def require_guards(guards: Ordered[Guard], left: Schema, functions: Functions) -> None:
-    for guard in guards:
-        types = {1: left.types, 2: guard.source.schema.types}
-        require(guard.predicate, types, functions)
 
 
 def kind_of(node: Expression, types: Types, functions: Functions) -> type | None:

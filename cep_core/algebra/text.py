@@ -71,10 +71,6 @@ class Words:
                 return "MISSING"
             case ex.Item(name):
                 return self._items.get(name, f"#{name}")
-            case ex.Items(items):
-                return f"({', '.join(map(self, items))})"
-            case ex.Latest(operand):
-                return f"LAST({self(operand)})"
             case ex.Every(names, over, condition):
                 self._items |= {
                     name: f"ALL({self(one)})" for name, one in zip(names, over, strict=True)
@@ -144,8 +140,8 @@ def operator_in_words(node: Node, said: Said) -> str:
             )
         case algebra.Union():
             return "UNION"
-        case algebra.Sequence(_, _, predicate):
-            return f"NEXT{{{say(predicate)}}}"
+        case algebra.Sequence(_, _, predicate, rank=rank):
+            return f"{'NEXT' if rank is None else 'NEXT FIRST'}{{{say(predicate)}}}"
         case algebra.Iterate():
             return _iterate(node, said)
         case algebra.InstanceAggregate():
@@ -160,12 +156,6 @@ def operator_in_words(node: Node, said: Said) -> str:
                 return f"@{{{say.duration(window)}}}{ends}"
             condition = f"{{{say(predicate)}, {say.duration(window)}}}"
             return f"FOLLOWED BY{condition} ELSE" if otherwise else f"NOT FOLLOWED BY{condition}"
-        case algebra.Successor(left, _, predicate, guards=guards):
-            return f"{_braced(';', say(predicate))}{_guards(left, guards, said)}"
-        case algebra.Repeat(left, _, filter, rebind, guards=guards):
-            return f"+{{{say(filter)}, {say(rebind)}}}{_guards(left, guards, said)}"
-        case algebra.Unless(_, _, predicate):
-            return _braced("\\", say(predicate))
         case algebra.PatternMatch():
             return pattern_in_words(node, said)
         case _:
@@ -174,12 +164,6 @@ def operator_in_words(node: Node, said: Said) -> str:
 
 def _braced(operator: str, condition: str) -> str:
     return f"{operator}{{{condition}}}"
-
-
-def _guards(left: Node, guards: Sequence[algebra.Guard], said: Said) -> str:
-    """Return the text of the guards, which follows that of the operator."""
-    texts = [_words_over((left, one.source), said)(one.predicate) for one in guards]
-    return "".join([" " + _braced("\\", text) for text in texts])
 
 
 _ROWS = {"value": "", "current": "[i]", "previous": "[i-1]", "first": "[1]", "last": "[last]"}
@@ -209,8 +193,9 @@ def _tree(node: algebra.PatternMatch, tree: Tree, said: Said) -> str:
         return read_in_words(node.inputs[node.components[component].input])
 
     match tree:
-        case algebra.One(component, mark):
-            return f"{mark} {read(component)}" if mark else read(component)
+        case algebra.One(component, mark, until):
+            ends = "".join([f" \\ {read(one)}" for one in until])
+            return f"{mark} {read(component)}{ends}" if mark else f"{read(component)}{ends}"
         case algebra.Loop(inner, least, most, pace, mark, until):
             times = f"{{{least},{'' if most is None else most}}}"
             words = " ".join([*([pace] if pace != "all" else []), *([mark] if mark else [])])

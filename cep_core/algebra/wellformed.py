@@ -94,8 +94,8 @@ class _Builder:
                 return algebra.project(source, pairs, functions, nulls=nulls)
             case algebra.Union(left, right):
                 return algebra.union(left, right)
-            case algebra.Sequence(left, right, predicate):
-                return algebra.sequence(left, right, predicate, functions)
+            case algebra.Sequence(left, right, predicate, rank=rank):
+                return algebra.sequence(left, right, predicate, functions, rank=rank)
             case algebra.Iterate():
                 return self._iterate(node)
             case algebra.InstanceAggregate(source, group_by, aggregates):
@@ -111,15 +111,6 @@ class _Builder:
             case algebra.Absence(left, right, predicate, window, otherwise, moment=moment):
                 make = algebra.alternative if otherwise else algebra.absence
                 return replace(make(left, right, predicate, window, functions), moment=moment)
-            case algebra.Successor(left, right, predicate, rank, kept, guards):
-                also = tuple(zip(names[len(names) - len(kept) :], kept, strict=True))
-                parts = (predicate, rank, also, guards, functions)
-                return algebra.successor(left, right, *parts, names=names)
-            case algebra.Repeat(left, right, filter, rebind, columns, rank, guards):
-                steps = (filter, rebind, columns, rank, guards, functions)
-                return algebra.repeat(left, right, *steps)
-            case algebra.Unless(left, right, predicate):
-                return algebra.unless(left, right, predicate, functions)
             case algebra.PatternMatch():
                 rules = algebra.Rules(
                     *(node.window, node.inclusive, node.simultaneous, node.mark),

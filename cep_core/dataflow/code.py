@@ -70,10 +70,6 @@ class Writer:
                 return "None"
             case ex.Item(name):
                 return f"x{name}"
-            case ex.Items(items):
-                return "(" + "".join(f"{self.write(item)}, " for item in items) + ")"
-            case ex.Latest(operand):
-                return f"{self.write(operand)}[-1]"
             case ex.Every():
                 return self._every(node)
             case ex.Case(items):
@@ -170,7 +166,7 @@ class Writer:
         return f"_eq({left}, {right})"
 
 
-_MAKING = ex.Arithmetic | ex.Negative | ex.Call | ex.Latest | ex.Case | ex.Coalesce
+_MAKING = ex.Arithmetic | ex.Negative | ex.Call | ex.Case | ex.Coalesce
 
 
 def _is_number(node: ex.Expression) -> bool:

@@ -18,7 +18,6 @@ from cep_core.events import shown
 from cep_core.languages.cel import cel
 from cep_core.languages.cel.cel import Catalog, Prepared
 from cep_core.languages.eql import eql
-from cep_core.languages.eql import parser as eql_parser
 from cep_core.languages.names import unknown
 from cep_core.languages.reader import TokenReader
 from cep_core.languages.sase import sase
@@ -80,6 +79,6 @@ def _textual(
 
 LANGUAGES: Mapping[str, Language] = {
     "cel": _textual(cel.read, cel.KEYWORDS, cel.LEXIS),
-    "eql": _textual(eql.read, eql_parser.KEYWORDS, eql_parser.LEXIS),
+    "eql": _textual(eql.read, eql.KEYWORDS, eql.LEXIS),
     "sase": _textual(sase.read, sase.KEYWORDS, sase.LEXIS),
 }

@@ -25,8 +25,6 @@ from cep_core.operators.cayuga.join import WindowJoinMOp
 from cep_core.operators.cayuga.project import ProjectMOp, UnionMOp
 from cep_core.operators.cayuga.select import SelectMOp
 from cep_core.operators.cayuga.sequence import SequenceMOp
-from cep_core.operators.eql.succession import RepeatMOp, SuccessorMOp
-from cep_core.operators.eql.unless import UnlessMOp
 from cep_core.operators.pattern.matching import matching_for
 from cep_core.plan.rules import Rule
 
@@ -241,10 +239,5 @@ BUILDERS: Mapping[str, Builder] = {
     "window_aggregate": lambda plan, wanted, number: AggregateMOp(wanted, number),
     "window_join": _join,
     "absence": lambda plan, wanted, number: AbsenceMOp(wanted, number, *_rights(plan, wanted)),
-    "successor": lambda plan, wanted, number: SuccessorMOp(
-        wanted, number, wanted.inputs[0].wanted.width, _rights(plan, wanted)
-    ),
-    "repeat": lambda plan, wanted, number: RepeatMOp(wanted, number, _rights(plan, wanted)),
-    "unless": lambda plan, wanted, number: UnlessMOp(wanted, number, *_rights(plan, wanted)),
     "pattern_match": lambda plan, wanted, number: matching_for(wanted, number),
 }

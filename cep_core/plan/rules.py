@@ -64,11 +64,11 @@ def share_channels(wanted: Wanted) -> Hashable | None:
     """
     first = wanted.inputs[0].channel
     match wanted.kind:
-        case "sequence" | "iterate" | "absence" | "successor" | "repeat":
+        case "sequence" | "iterate" | "absence":
             return (wanted._replace(inputs=wanted.inputs[1:]), first)
         case "window_join":
             return (wanted._replace(inputs=()), first, wanted.inputs[1].channel)
-        case "union" | "unless" | "pattern_match":
+        case "union" | "pattern_match":
             return None
         case _:
             return (wanted._replace(inputs=()), first)

@@ -23,19 +23,17 @@ from cep_core.events import Schema
 from cep_core.operators.cayuga.absence import Expectation
 from cep_core.operators.cayuga.aggregate import Aggregation
 from cep_core.operators.cayuga.iterate import Iteration
-from cep_core.operators.eql.succession import Repetition, Succession
+from cep_core.operators.cayuga.sequence import Ranked
 from cep_core.operators.pattern.conditions import Matching, MatchShape
 
 Literals: TypeAlias = Sequence[Any]
 Define: TypeAlias = Callable[[Literals], Hashable]
 Reference: TypeAlias = int | str  # an earlier step, or a stream by name
 # these forget parts of what they put out
-_ABSENT = ("instance_aggregate", "window_aggregate", "absence", "unless")
+_ABSENT = ("instance_aggregate", "window_aggregate", "absence")
 _ORDERED = (
     "sequence",
     "iterate",
-    "successor",
-    "repeat",
     "pattern_match",
     *_ABSENT,
 )
@@ -149,8 +147,8 @@ class _Writer:
                 define = self._columns(columns, False)
             case algebra.Union():
                 define = _nothing
-            case algebra.Sequence() | algebra.Unless():
-                define = self._predicate(node.predicate, True)
+            case algebra.Sequence():
+                define = self._sequence(node)
             case algebra.Iterate():
                 define = self._iteration(node)
             case algebra.InstanceAggregate():
@@ -162,10 +160,6 @@ class _Writer:
                 window = self._window(node.window, 0)
             case algebra.Absence():
                 define = self._expectation(node)
-            case algebra.Successor():
-                define, guarded = self._succession(node), bool(node.guards)
-            case algebra.Repeat():
-                define, guarded = self._repetition(node), bool(node.guards)
             case algebra.PatternMatch():
                 define, window = self._pattern(node), self._pattern_window(node)
                 absent = any(isinstance(one, Absent) for one in trees_in(node.tree))
@@ -217,31 +211,9 @@ class _Writer:
         otherwise, moment = node.otherwise, node.moment
         return lambda p: Expectation(filter(p), window(p), otherwise, moment)
 
-    def _guards(
-        self, guards: Sequence[algebra.Guard]
-    ) -> Callable[[Literals], tuple[BoundPredicate, ...]]:
-        found = [self._predicate(guard.predicate, True) for guard in guards]
-        return lambda p: tuple([one(p) for one in found])
-
-    def _rank(self, rank: Expression | None) -> Callable[[Literals], Columns | None]:
-        return self._columns([rank], False) if rank is not None else _nothing
-
-    def _succession(self, node: algebra.Successor) -> Define:
-        filter, guards = self._predicate(node.predicate, True), self._guards(node.guards)
-        rank = self._rank(node.rank)
-        result = self._result(node) if node.kept else _nothing
-        return lambda p: Succession(filter(p), rank(p), result(p), guards(p))
-
-    def _result(self, node: algebra.Successor) -> Callable[[Literals], Columns | None]:
-        sides: list[Expression] = [Column(1, i) for i in range(len(node.left.schema))]
-        sides += [Column(2, i) for i in range(len(node.right.schema))]
-        return self._columns([*sides, *node.kept], True)
-
-    def _repetition(self, node: algebra.Repeat) -> Define:
-        filter, rebind = self._predicate(node.filter, True), self._predicate(node.rebind, True)
-        rank, guards = self._rank(node.rank), self._guards(node.guards)
-        columns = self._columns(node.columns, True)
-        return lambda p: Repetition(filter(p), rebind(p), rank(p), columns(p), guards(p))
+    def _sequence(self, node: algebra.Sequence) -> Define:
+        filter, rank = self._predicate(node.predicate, True), node.rank
+        return filter if rank is None else lambda p: Ranked(filter(p), rank)
 
     def _pattern(self, node: algebra.PatternMatch) -> Define:
         predicate, found = without_constants(node.predicate)

@@ -1,1 +1,1 @@
-"""Query rewriting before planning: patterns, what they cost, and cheaper ones that are equal."""
+"""Query rewriting before planning: patterns, what they cost, and cheaper plans that are equal."""

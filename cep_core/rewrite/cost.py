@@ -10,10 +10,11 @@ b_rate(E2), which is a rate; the mean size of its bursts is that divided by its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import NamedTuple, TypeAlias
 
-from cep_core.rewrite.pattern import After, Either, Except, Next, Pattern, Plus, Source, parts_of
+from cep_core.algebra.pattern_tree import Chain, Choice, One, Tree
 
 Rates: TypeAlias = Mapping[str, float]  # events in a second, by stream
 
@@ -78,24 +79,19 @@ def delayed(one: Estimate, seconds: float) -> Estimate:
     return one._replace(time=one.time + seconds, cost=one.cost + one.rate)
 
 
-def estimate(pattern: Pattern, rates: Rates) -> Estimate | None:
-    """Return the estimate of a pattern; None if it has no bound, or a rate is not known."""
-    if isinstance(pattern, Source):
-        rate = rates.get(pattern.stream)
-        if not rate:
+def estimate(tree: Tree, rates: Sequence[float | None]) -> Estimate | None:
+    """Return the estimate of a pattern; None if it has no bound, or a rate is not known.
+
+    ``rates`` are those of its components.
+    """
+    match tree:
+        case One(component):
+            rate = rates[component]
+            return of_source(rate) if rate else None
+        case Chain(parts) | Choice(parts) if parts:
+            combine = followed if isinstance(tree, Chain) else united
+            known = [estimate(part, rates) for part in parts]
+            found = [one for one in known if one is not None]
+            return reduce(combine, found) if len(found) == len(known) else None
+        case _:
             return None
-        found = of_source(rate)
-        return filtered(found) if pattern.filters else found
-    parts = [estimate(part, rates) for part in parts_of(pattern)]
-    known = [part for part in parts if part is not None]
-    if isinstance(pattern, Plus) or len(known) < len(parts):
-        return None
-    return _COMBINED[type(pattern)](*known)
-
-
-_COMBINED: Mapping[type[Pattern], Callable[..., Estimate]] = {
-    Next: followed,
-    Either: united,
-    Except: excepted,
-    After: lambda one: delayed(one, 0.0),  # the time is a query's literal
-}

@@ -35,6 +35,7 @@ from cep_core.plan.fanout import Fanout, FoundRows, QueryReader
 from cep_core.plan.plan import Plan
 from cep_core.plan.predicate_pushdown import push_down
 from cep_core.plan.steps import Reference, Step, steps_of, wanted
+from cep_core.rewrite.rewriting import rewritten
 from cep_core.runtime.streams import Streams
 
 MOST_LEVELS = 100  # of published streams that are read above one another
@@ -132,10 +133,6 @@ class Queries:
         """Yield the names of all streams."""
         yield from self._streams.by_name
         yield from self.publishers
-
-    def rate(self, name: str) -> float | None:
-        """Return the rate of a stream by which queries are rewritten, None if it has none."""
-        return self._streams.rates.get(name) if self._plan.options.rewriting else None
 
     def query(self, name: str) -> Query:
         """Return a query by name."""
@@ -237,7 +234,7 @@ class Queries:
     # -- inside ----------------------------------------------------------------------------
 
     def _prepare(self, text: str, language: str) -> Prepared:
-        """Return a text as algebra, rewritten by the rates of streams."""
+        """Return a text as algebra."""
         front = LANGUAGES[language]
         return front.prepare(text, self, self._ticks_per_second, self._functions)
 
@@ -269,8 +266,14 @@ class Queries:
         return Compiled(prepared.reads, names, steps, outputs, schemas)
 
     def _pushed(self, prepared: Prepared) -> Node:
-        """Return a query's algebra with its predicates pushed down, unless it has inner queries."""
-        return prepared.node if prepared.inner else push_down(prepared.node)
+        """Return a query's algebra, rewritten by the rates of streams, unless it has inner queries.
+
+        Predicates are pushed down in what is left as a pattern.
+        """
+        if prepared.inner:
+            return prepared.node
+        rates = self._streams.rates if self._plan.options.rewriting else {}
+        return push_down(rewritten(prepared.node, rates))
 
     def _add(
         self,

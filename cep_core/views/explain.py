@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cep_core.algebra import Absence, Absent, Node, PatternMatch, Repeat, Successor
+from cep_core.algebra import Absence, Absent, Node, PatternMatch
 from cep_core.algebra.edges import EDGE_RULES
 from cep_core.algebra.pattern_tree import trees_in
 from cep_core.algebra.text import Said, operator_in_words
@@ -18,9 +18,6 @@ _EDGES = {
     "window_aggregate": "WINDOW",
     "instance_aggregate": "AT INSTANT",
     "window_join": "JOIN",
-    "successor": ";",
-    "repeat": "+",
-    "unless": "\\",
     "pattern_match": "PATTERN",
 }
 
@@ -68,12 +65,10 @@ def _edges(node: Node, kind: str) -> Iterable[str]:
         return ("@",)
     if isinstance(node, Absence):
         return ("FOLLOWED BY", "ELSE") if node.otherwise else ("NOT FOLLOWED BY",)
-    also = []
-    if isinstance(node, Successor | Repeat) and node.guards:
-        also = ["\\"]
-    elif isinstance(node, PatternMatch) and any(isinstance(t, Absent) for t in trees_in(node.tree)):
-        also = ["!"]
-    return (*([_EDGES[kind]] if kind in _EDGES else []), *also)
+    absent = isinstance(node, PatternMatch) and any(
+        isinstance(one, Absent) for one in trees_in(node.tree)
+    )
+    return (*([_EDGES[kind]] if kind in _EDGES else []), *(["!"] if absent else []))
 
 
 def _queries(number: int) -> str:

@@ -26,7 +26,7 @@ class Step:
     """One event of some types; without a mark, that of the query.
 
     An event that satisfies `test`, but not `stay`, ends the match: it is not taken, and what may
-    not be between.
+    not be between.  No event of `until` is between it and the event before.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Step:
     mark: Mark | None = None
     test: Test = lambda taken, event: True
     stay: Test = lambda taken, event: True
+    until: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +166,8 @@ def empties(pattern: Pattern) -> list[Absences]:
 def ways(pattern: Pattern) -> Iterator[tuple[Way, Pattern]]:
     """Yield what may be taken next, and what is left then."""
     match pattern:
-        case Step(_, _, mark):
-            yield Way(pattern, mark), EMPTY
+        case Step(_, _, mark, until=stops):
+            yield Way(pattern, mark, until=tuple([(stop, True) for stop in stops])), EMPTY
         case Repeat(inner, least, most):
             if most == 0:
                 return

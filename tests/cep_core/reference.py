@@ -143,10 +143,8 @@ def sources(node: algebra.Node) -> tuple[algebra.Node, ...]:
             return (node.source,)
         case algebra.Union() | algebra.Sequence() | algebra.Iterate() | algebra.WindowJoin():
             return (node.left, node.right)
-        case algebra.Absence() | algebra.Unless():
+        case algebra.Absence():
             return (node.left, node.right)
-        case algebra.Successor() | algebra.Repeat():
-            return (node.left, node.right, *(guard.source for guard in node.guards))
         case algebra.PatternMatch():
             return node.inputs
         case _:
@@ -189,12 +187,6 @@ def _rows(node: algebra.Node, world: World) -> list[Seen]:
             return _window_join(node, world)
         case algebra.Absence():
             return _timed(_absence(node, world), world)
-        case algebra.Successor():
-            return _timed(_successors(node, world), world)
-        case algebra.Repeat():
-            return _timed(_repeated(node, world), world)
-        case algebra.Unless():
-            return _timed(_unless(node, world), world)
         case algebra.PatternMatch():
             return _timed(_plain_sequence(node, world), world)
         case _:
@@ -210,6 +202,11 @@ def _sequence(node: algebra.Sequence, world: World) -> list[Row]:
     """S1 ;θ S2 (section 3.2.2): each left row with all of its earliest right rows."""
     lefts, rights = _in_order(node, world)
     pairs = _earliest(node.predicate, lefts, rights, world)
+    if node.rank is not None:
+        rank = VALUES + node.rank
+        pairs = [
+            (a, b) for a, b in pairs if b[rank] == min(c[rank] for one, c in pairs if one is a)
+        ]
     return [(*_span(a, b), *a[VALUES:], *b[VALUES:]) for a, b in pairs]
 
 
@@ -373,80 +370,6 @@ def _absence(node: algebra.Absence, world: World) -> list[Row]:
     return found
 
 
-def _successors(node: algebra.Successor, world: World) -> list[Row]:
-    """Return ;φ of NEXT CEP: each left row with all of SUCC, unless a guard's row is between."""
-    lefts, rights, *guards = _in_order(node, world)
-    found = []
-    for a, b in _first(node.predicate, node.rank, lefts, rights, world):
-        kept = [value(one, a, b, world) for one in node.kept]
-        if not _ended(a, b, node.guards, guards, world):
-            found.append((*_span(a, b), *a[VALUES:], *b[VALUES:], *kept))
-    return found
-
-
-def _repeated(node: algebra.Repeat, world: World) -> list[Row]:
-    """Return the runs of two events and more: one step after the other."""
-    lefts, rights, *guards = _in_order(node, world)
-    found: list[Row] = []
-    runs = lefts
-    while runs:
-        pairs = [
-            (a, b)
-            for a, b in _first(node.filter, node.rank, runs, rights, world)
-            if holds(node.rebind, a, b, world) and not _ended(a, b, node.guards, guards, world)
-        ]
-        runs = [
-            (*_span(a, b), *[value(one, a, b, world) for one in node.columns]) for a, b in pairs
-        ]
-        found += runs
-    return found
-
-
-def _first(
-    predicate: Expression,
-    rank: Expression | None,
-    lefts: Sequence[Row],
-    rights: Sequence[Row],
-    world: World,
-) -> list[tuple[Row, Row]]:
-    """Return each left row with those of its earliest right rows whose rank is least."""
-    pairs = _earliest(predicate, lefts, rights, world)
-    if rank is None:
-        return pairs
-    ranked = [(a, b, _ranked(value(rank, None, b, world))) for a, b in pairs]
-    return [(a, b) for a, b, own in ranked if own == min(r for c, _, r in ranked if c is a)]
-
-
-def _ranked(rank: Any) -> tuple[bool, Any]:
-    """Return a rank as something that has an order: null and NaN first."""
-    return (True, rank) if _is_proper(rank) else (False, None)
-
-
-def _ended(
-    a: Row,
-    b: Row,
-    guards: Sequence[algebra.Guard],
-    rows: Sequence[Sequence[Row]],
-    world: World,
-) -> bool:
-    """Return True if a guard's row begins after a and ends before b, or when b does."""
-    return any(
-        a[1] < z[0] and z[1] <= b[1] and holds(guard.predicate, a, z, world)
-        for guard, zs in zip(guards, rows, strict=True)
-        for z in zs
-    )
-
-
-def _unless(node: algebra.Unless, world: World) -> list[Row]:
-    """Return the left rows that no right row ends together with."""
-    lefts, rights = _in_order(node, world)
-    return [
-        a
-        for a in lefts
-        if not any(b[1] == a[1] and holds(node.predicate, a, b, world) for b in rights)
-    ]
-
-
 def _plain_sequence(node: algebra.PatternMatch, world: World) -> list[Row]:
     """SEQ of single events; `pattern_reference` and `sase_reference` define the rest."""
     assert is_plain(node)
@@ -511,16 +434,12 @@ _ORDERED = (
     algebra.InstanceAggregate,
     algebra.WindowAggregate,
     algebra.Absence,
-    algebra.Successor,
-    algebra.Repeat,
-    algebra.Unless,
     algebra.PatternMatch,
 )
 _FORGETTING = (
     algebra.InstanceAggregate,
     algebra.WindowAggregate,
     algebra.Absence,
-    algebra.Unless,
 )
 
 
@@ -529,8 +448,7 @@ def _in_order(node: algebra.Node, world: World) -> list[list[Row]]:
     found = []
     for source in sources(node):
         rows = _rows(source, world)
-        guarded = isinstance(node, algebra.Successor | algebra.Repeat) and bool(node.guards)
-        if guarded or isinstance(node, _FORGETTING) or _has(node, algebra.WindowJoin):
+        if isinstance(node, _FORGETTING) or _has(node, algebra.WindowJoin):
             rows = _since(rows, world.registered)
         found.append([row for row, _, clock in rows if row[1] >= clock - world.lateness])
     return found
@@ -609,11 +527,6 @@ def value(node: Expression, first: Row | None, second: Row, world: World) -> Any
             return None
         case expressions.Item(name):
             return world.items[name]
-        case expressions.Items(items):
-            return tuple([value(one, first, second, world) for one in items])
-        case expressions.Latest(operand):
-            last = value(operand, first, second, world)
-            return last[-1] if last else None
         case expressions.IsNull(operand):
             return value(operand, first, second, world) is None
         case expressions.Coalesce(items):

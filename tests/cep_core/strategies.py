@@ -31,9 +31,6 @@ from cep_core.algebra.expressions import (
     Every,
     Expression,
     IsNull,
-    Item,
-    Items,
-    Latest,
     Missing,
     Negative,
     Not,
@@ -267,29 +264,8 @@ def measured(choose: Choice, types: Types) -> Expression:
             return Duration()
         case 2:
             return Time(side, choose.of("begin", "end"))
-        case 3:
-            return Latest(some(choose, types, int), int)
         case _:
             return Call("length", (operand(choose, types, str, 0),))
-
-
-def some(choose: Choice, types: Types, kind: type) -> Expression:
-    """Return a tuple of values of a type, which may be empty or of several parts."""
-    held: list[Expression] = [*columns(types, kind), constant(choose, kind)]
-    items: list[Expression] = [choose.of(*held) for _ in range(choose.number(0, 2))]
-    made: Expression = Items(tuple(items))
-    return Arithmetic("+", made, some(choose, types, kind)) if choose.seldom(3) else made
-
-
-def every(choose: Choice, types: Types) -> Expression:
-    """Return an atom over the items of one tuple or two."""
-    kind = choose.of(int, str)
-    over = [some(choose, types, kind) for _ in range(choose.number(1, 2))]
-    other: Expression = operand(choose, types, kind, 0)
-    if len(over) == 2:
-        other = Item(1, kind)
-    condition = Compare(choose.of(*COMPARISONS), Item(0, kind), other)
-    return Every(tuple(range(len(over))), tuple(over), condition)
 
 
 def atom(choose: Choice, types: Types) -> Expression:
@@ -307,8 +283,6 @@ def atom(choose: Choice, types: Types) -> Expression:
         case 16 | 17:
             null: Expression = IsNull(operand(choose, types, kind))
             return Not(null) if choose.seldom(2) else null
-        case 13:
-            return every(choose, types)
         case 0 | 1 | 2 | 10:
             return Compare("=", choose.of(*found), constant(choose, kind))
         case 3 | 4 | 5 | 11 | 12:
@@ -375,14 +349,6 @@ def node(choose: Choice, streams: Sequence[Declared], depth: int = DEPTH, pairs:
         return paired(choose, *sides(*below, pairs - 1), Constant(choose.number(0, 6)))
     if kind <= 17:
         return absent(choose, *sides(*below, pairs - 1))
-    if kind <= 19:
-        guards = guarding(choose, streams, depth - 1)
-        return succeeded(choose, *sides(*below, pairs - 1), guards)
-    if kind == 20:
-        left = simple(choose, streams) if choose.often(2) else node(*below, pairs - 1)
-        return repeated(choose, left, simple(choose, streams), guarding(choose, streams, 0))
-    if kind == 21:
-        return excepted(choose, *sides(*below, pairs - 1))
     sources = sides(*below, pairs - 1)
     return scanned(choose, sources if choose.often(2) else [*sources, simple(choose, streams)])
 
@@ -439,17 +405,25 @@ def adapted(choose: Choice, source: Node, schema: Schema) -> Node:
 
 def filling(kind: type) -> Expression:
     """Return a value of a type."""
-    return Items((Constant(1),)) if kind is tuple else Constant(VALUES_OF[kind][0])
+    return Constant(VALUES_OF[kind][0])
 
 
 def paired(choose: Choice, left: Node, right: Node, window: Expression | None) -> Node:
     """Return a sequence, or a join if there is a window; a selection is often above."""
     left, right = distinct(left, right)
-    predicate = condition(choose, algebra.pair_types(left, right))
     made: Node
-    if window is None:
+    if window is None and choose.seldom(3):
+        free = next(f"r{i}" for i in range(99) if f"r{i}" not in right.schema.names)
+        named = [(name, Column(2, i)) for i, name in enumerate(right.schema.names)]
+        right = algebra.project(right, [*named, (free, Time(2, "begin"))])
+        rank = len(named)
+        predicate = condition(choose, algebra.pair_types(left, right))
+        made = algebra.sequence(*distinct(left, right), predicate, rank=rank)
+    elif window is None:
+        predicate = condition(choose, algebra.pair_types(left, right))
         made = algebra.sequence(left, right, predicate)
     else:
+        predicate = condition(choose, algebra.pair_types(left, right))
         made = algebra.window_join(left, right, predicate, window)
     if choose.seldom(3):
         return algebra.select(made, condition(choose, {2: made.schema.types}, 1))
@@ -466,87 +440,6 @@ def absent(choose: Choice, left: Node, right: Node) -> Node:
     left, right = distinct(left, right)
     predicate = condition(choose, algebra.pair_types(left, right))
     return algebra.alternative(left, right, predicate, window)
-
-
-def guarding(choose: Choice, streams: Sequence[Declared], depth: int) -> list[Node]:
-    """Return the sources of guards: seldom more than one."""
-    count = choose.of(0, 0, 0, 1, 2)
-    found = []
-    for _ in range(count):
-        deep = depth and choose.seldom(4)
-        found.append(node(choose, streams, depth, 1) if deep else simple(choose, streams))
-    return found
-
-
-def guard(choose: Choice, left: Node, source: Node) -> algebra.Guard:
-    """Return a guard of what waits."""
-    types = {1: left.schema.types, 2: source.schema.types}
-    return algebra.Guard(source, ending(choose, types))
-
-
-def ending(choose: Choice, types: Types) -> Expression:
-    """Return a predicate that leaves something, most of the time."""
-    return atom(choose, types) if choose.often(4) else condition(choose, types, 1)
-
-
-def ranking(choose: Choice, right: Node) -> Expression | None:
-    """Return a rank that mostly decides the first of simultaneous rows."""
-    types = {2: right.schema.types}
-    begin: Expression = Time(2, "begin")
-    match choose.number(0, 4):
-        case 0:
-            return None
-        case 1:
-            return operand(choose, types, choose.of(int, float), 1)
-        case 2:
-            return Items((begin, Time(2, "end")))
-        case _:
-            return begin
-
-
-def succeeded(choose: Choice, left: Node, right: Node, guards: Sequence[Node] = ()) -> Node:
-    """Return successions; a selection is often above."""
-    left, right = distinct(left, right)
-    types = algebra.pair_types(left, right)
-    kept = []
-    if choose.seldom(3):
-        free = iter(f"k{i}" for i in range(99))
-        names = algebra.paired_schema(left.schema, right.schema).names
-        name = next(one for one in free if one not in names)
-        kept.append((name, operand(choose, types, int)))
-    made = algebra.successor(
-        *(left, right, condition(choose, types), ranking(choose, right), kept),
-        [guard(choose, left, one) for one in guards],
-    )
-    if choose.seldom(3):
-        return algebra.select(made, condition(choose, {2: made.schema.types}, 1))
-    return made
-
-
-def repeated(choose: Choice, left: Node, right: Node, guards: Sequence[Node] = ()) -> Node:
-    """Return the steps of an iteration, whose instances may collect what they have met."""
-    if choose.often(2):
-        names, kinds = left.schema.names, left.schema.types
-        first = [(name, Column(2, i)) for i, name in enumerate(names)]
-        free = next(f"t{i}" for i in range(99) if f"t{i}" not in names)
-        found = columns({2: kinds}, int)
-        left = algebra.project(left, [*first, (free, Items(tuple(found[:1])))])
-    types = algebra.pair_types(left, right)
-    steps: list[Expression] = []
-    for i, kind in enumerate(left.schema.types):
-        if kind is tuple:
-            more = some(choose, types, int)
-            steps.append(Arithmetic("+", Column(1, i), more))
-        else:
-            steps.append(operand(choose, types, kind, 1))
-    filter, rebind = condition(choose, types, 1), condition(choose, types, 0)
-    ends = [guard(choose, left, one) for one in guards]
-    return algebra.repeat(left, right, filter, rebind, steps, ranking(choose, right), ends)
-
-
-def excepted(choose: Choice, left: Node, right: Node) -> Node:
-    """Return the rows that nothing ends together with."""
-    return algebra.unless(left, right, ending(choose, algebra.pair_types(left, right)))
 
 
 def scanned(choose: Choice, sources: Sequence[Node]) -> Node:
@@ -683,12 +576,6 @@ def plain(choose: Choice, streams: Sequence[Declared], kind: str) -> Node:
             return aggregated(choose, left)
         case "absence":
             return absent(choose, left, right)
-        case "successor":
-            return succeeded(choose, left, right, guarding(choose, streams, 0))
-        case "repeat":
-            return repeated(choose, left, right, guarding(choose, streams, 0))
-        case "unless":
-            return excepted(choose, left, right)
         case "pattern_match":
             return scanned(choose, [left, right])
         case _:
@@ -750,21 +637,6 @@ def changed(
             two = (below(source.left), below(source.right))
             filter, rebind = change(source.filter), change(source.rebind)
             return replace(source, left=two[0], right=two[1], filter=filter, rebind=rebind)
-        case algebra.Successor():
-            two = (below(source.left), below(source.right))
-            predicate = change(source.predicate)
-            guards = changed_guards(source.guards, change, window)
-            return replace(source, left=two[0], right=two[1], predicate=predicate, guards=guards)
-        case algebra.Repeat():
-            two = (below(source.left), below(source.right))
-            filter, rebind = change(source.filter), change(source.rebind)
-            guards = changed_guards(source.guards, change, window)
-            steps = replace(source, left=two[0], right=two[1], filter=filter, rebind=rebind)
-            return replace(steps, guards=guards)
-        case algebra.Unless():
-            two = (below(source.left), below(source.right))
-            predicate = change(source.predicate)
-            return replace(source, left=two[0], right=two[1], predicate=predicate)
         case algebra.PatternMatch():
             length = None if source.window is None else window(source.window)
             inputs = tuple(map(below, source.inputs))
@@ -774,21 +646,7 @@ def changed(
             assert_never(source)
 
 
-def changed_guards(
-    guards: Sequence[algebra.Guard],
-    change: Callable[[Expression], Expression],
-    window: Callable[[Expression], Expression],
-) -> tuple[algebra.Guard, ...]:
-    """Return guards with their predicates changed."""
-    return tuple(
-        algebra.Guard(changed(one.source, change, window), change(one.predicate)) for one in guards
-    )
-
-
-KINDS = (
-    *("select", "sequence", "iterate", "join", "aggregate", "absence"),
-    *("successor", "repeat", "unless", "pattern_match"),
-)
+KINDS = (*("select", "sequence", "iterate", "join", "aggregate", "absence", "pattern_match"),)
 
 
 def another(
@@ -853,19 +711,6 @@ def otherwise(choose: Choice, source: Node) -> Node:
             return replace(source, predicate=And((source.predicate, extra)))
         case algebra.InstanceAggregate() | algebra.Stream():
             return source
-        case algebra.Successor():
-            if choose.often(2):
-                types = algebra.pair_types(source.left, source.right)
-                return replace(source, predicate=condition(choose, types, 1))
-            return replace(source, rank=ranking(choose, source.right))
-        case algebra.Repeat():
-            types = algebra.pair_types(source.left, source.right)
-            if choose.often(2):
-                return replace(source, filter=condition(choose, types, 1))
-            return replace(source, rank=ranking(choose, source.right))
-        case algebra.Unless():
-            predicate = condition(choose, algebra.pair_types(source.left, source.right), 1)
-            return replace(source, predicate=predicate)
         case _:
             assert_never(source)
 
@@ -983,7 +828,8 @@ def written(node: Node) -> str:
         case algebra.Union(left, right):
             return f"({written(left)} ∪ {written(right)})"
         case algebra.Sequence(left, right, predicate):
-            return f"({written(left)} ;[{said(predicate)}] {written(right)})"
+            first = "" if node.rank is None else " first"
+            return f"({written(left)} ;[{said(predicate)}]{first} {written(right)})"
         case algebra.WindowJoin(left, right, predicate, window):
             return f"({written(left)} ⋈[{said(predicate)}, {said(window)}] {written(right)})"
         case algebra.Absence(left, right, predicate, window, both):
@@ -993,18 +839,6 @@ def written(node: Node) -> str:
         case algebra.Iterate(left, right, filter, rebind, found):
             parts = "; ".join([said(filter), said(rebind), *map(said, found)])
             return f"μ[{parts}]({written(left)}, {written(right)})"
-        case algebra.Successor(left, right, predicate, rank, kept, guards):
-            ending = "".join(rf"\[{said(g.predicate)}]{written(g.source)}" for g in guards)
-            first = said(rank) if rank else "-"
-            parts = "; ".join([said(predicate), first, *map(said, kept)])
-            return f"({written(left)} succ[{parts}] {written(right)}{ending})"
-        case algebra.Repeat(left, right, filter, rebind, found, rank, guards):
-            ending = "".join(rf"\[{said(g.predicate)}]{written(g.source)}" for g in guards)
-            first = said(rank) if rank else "-"
-            parts = "; ".join([said(filter), said(rebind), first, *map(said, found)])
-            return f"plus[{parts}]({written(left)}, {written(right)}{ending})"
-        case algebra.Unless(left, right, predicate):
-            return f"({written(left)} unless[{said(predicate)}] {written(right)})"
         case algebra.InstanceAggregate(source, group, found):
             return f"β[{group}; {'; '.join(map(function_of, found))}]({written(source)})"
         case algebra.PatternMatch(inputs):
@@ -1040,8 +874,6 @@ def said(part: Expression) -> str:
             return f"{type(part).__name__} {said(item)}"
         case Call(function, arguments):
             return f"{function}({', '.join(map(said, arguments))})"
-        case Items(items):
-            return f"({', '.join(map(said, items))},)"
         case Case(items) | Coalesce(items):
             return f"{type(part).__name__}({', '.join(map(said, items))})"
         case IsNull(operand):

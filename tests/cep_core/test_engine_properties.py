@@ -34,8 +34,8 @@ from cep_core.dataflow.mop import Wanted
 from cep_core.events import Row
 from cep_core.operators.cayuga.absence import AbsenceMOp
 from cep_core.operators.cayuga.active import ActiveIndex
+from cep_core.operators.cayuga.sequence import SequenceMOp
 from cep_core.operators.cayuga.state import Instance
-from cep_core.operators.eql.succession import SuccessorMOp
 from cep_core.plan.plan import Builder, Plan
 from tests.cep_core.reference import Input, evaluate, results, sources
 from tests.cep_core.strategies import (
@@ -151,10 +151,6 @@ def resolved(node: Node, published: Mapping[str, Node]) -> Node:
         for name in ("source", "left", "right")
         if hasattr(node, name)
     }
-    if isinstance(node, algebra.Successor | algebra.Repeat):
-        parts["guards"] = tuple(
-            replace(guard, source=resolved(guard.source, published)) for guard in node.guards
-        )
     if isinstance(node, algebra.PatternMatch):
         parts["inputs"] = tuple([resolved(one, published) for one in node.inputs])
     return replace(node, **parts)
@@ -226,11 +222,8 @@ def features(program: Program) -> set[str]:
                     found.add("otherwise")
                 if isinstance(node, algebra.Absence) and node.moment:
                     found.add("moment")
-                if isinstance(node, algebra.Successor | algebra.Repeat):
-                    found |= {"guarded"} if node.guards else set()
-                    found |= {"ranked"} if node.rank is not None else set()
-                if isinstance(node, algebra.Successor) and node.kept:
-                    found.add("kept")
+                if isinstance(node, algebra.Sequence) and node.rank is not None:
+                    found.add("ranked")
                 for name in ("predicate", "filter", "rebind"):
                     predicate = getattr(node, name, TRUE)
                     found |= {type(part).__name__ for part in walk(predicate)}
@@ -262,10 +255,8 @@ def features_of_events(events: Sequence[Event]) -> set[str]:
 FEATURES = {
     *("Stream", "Select", "Project", "Union", "Sequence", "Iterate"),
     *("InstanceAggregate", "WindowAggregate", "WindowJoin", "Absence", "otherwise", "moment"),
-    *("Successor", "Repeat", "Unless", "guarded", "ranked", "kept"),
-    "PatternMatch",
-    *("Or", "And", "Not", "Compare", "Call", "Arithmetic", "Duration", "Missing"),
-    *("Time", "Items", "Latest", "Every"),
+    *("ranked", "PatternMatch"),
+    *("Or", "And", "Not", "Compare", "Call", "Arithmetic", "Duration", "Missing", "Time"),
     *("interval", "simultaneous", "out of order", "null", "NaN", "of two streams"),
     *("Unregister", "Advance", "registered midway", "published"),
 }
@@ -508,21 +499,6 @@ def any_expectation(wanted: Wanted) -> Hashable:
     return (wanted.kind, wanted.inputs, wanted.width) if wanted.kind == "absence" else wanted
 
 
-def any_succession(wanted: Wanted) -> Hashable:
-    """Successions of equal width over the same streams are one."""
-    return (wanted.kind, wanted.inputs, wanted.width) if wanted.kind == "successor" else wanted
-
-
-def any_repetition(wanted: Wanted) -> Hashable:
-    """Steps of iterations over the same streams are one."""
-    return (wanted.kind, wanted.inputs) if wanted.kind == "repeat" else wanted
-
-
-def any_exception(wanted: Wanted) -> Hashable:
-    """Exceptions over the same streams are one."""
-    return (wanted.kind, wanted.inputs) if wanted.kind == "unless" else wanted
-
-
 WRONG = [
     (any_predicate, "select"),
     (any_sequence, "sequence"),
@@ -530,17 +506,10 @@ WRONG = [
     (any_window, "join"),
     (any_registration, "aggregate"),
     (any_expectation, "absence"),
-    (any_succession, "successor"),
-    (any_repetition, "repeat"),
-    (any_exception, "unless"),
 ]
 
 
-SELDOM_SHOWN = (any_succession, "successor")
-USUAL_WRONG = [one for one in WRONG if one != SELDOM_SHOWN]
-
-
-@pytest.mark.parametrize(("wrong", "kind"), usually(WRONG, *USUAL_WRONG, several=True))
+@pytest.mark.parametrize(("wrong", "kind"), usually(WRONG, *WRONG, several=True))
 def test_a_wrong_rule_is_caught(wrong: Callable[[Wanted], Hashable], kind: str) -> None:
     rules = (Rule("wrong", "shares too much", wrong, same=True), *ALL_RULES)
     caught(lambda program: outputs(program, Setting(rules)), kind)
@@ -650,43 +619,35 @@ def test_a_wrong_absence_is_caught(wrong: type[AbsenceMOp]) -> None:
     caught(lambda program: outputs(program, setting), "absence")
 
 
-class Unranked(SuccessorMOp):
-    """All simultaneous rows are successors."""
+class Unranked(SequenceMOp):
+    """All simultaneous rows are taken."""
 
-    def _rank_of(self, row: Row) -> tuple[bool, Any]:
-        return (False, None)
+    def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
+        super().__init__(first, number, index)
+        self._rank = None
 
 
-class Unconsumed(SuccessorMOp):
+class Unconsumed(SequenceMOp):
     """An instance goes on after its match."""
 
     def _note(self, key: Any, found: list[Instance]) -> None:
         return
 
 
-class Unguarded(SuccessorMOp):
-    """A guard that is simultaneous with the successor comes too late."""
-
-    def flush(self, now: int) -> None:
-        self._cancelled.clear()
-        super().flush(now)
-
-
-class Early(SuccessorMOp):
+class Early(SequenceMOp):
     """A right row may begin when the instance ends."""
 
     def match(self, row: Row) -> None:
         super().match((row[0] + 1, *row[1:]))
 
 
-@pytest.mark.parametrize("wrong", [Unranked, Unconsumed, Unguarded, Early])
-def test_a_wrong_succession_is_caught(wrong: type[SuccessorMOp]) -> None:
-    def build(plan: Plan, wanted: Wanted, number: int) -> SuccessorMOp:
-        rights = [plan.active(source, cast(Lane, wanted.lane)) for source in wanted.inputs[1:]]
-        return wrong(wanted, number, wanted.inputs[0].wanted.width, rights)
+@pytest.mark.parametrize("wrong", [Unranked, Unconsumed, Early])
+def test_a_wrong_sequence_is_caught(wrong: type[SequenceMOp]) -> None:
+    def build(plan: Plan, wanted: Wanted, number: int) -> SequenceMOp:
+        return wrong(wanted, number, plan.active(wanted.inputs[1], cast(Lane, wanted.lane)))
 
-    setting = Setting(builders={"successor": build})
-    caught(lambda program: outputs(program, setting), "successor")
+    setting = Setting(builders={"sequence": build})
+    caught(lambda program: outputs(program, setting), "sequence")
 
 
 @pytest.mark.parametrize(

@@ -77,14 +77,14 @@ def rising_runs(day: Day) -> Iterator[tuple[Any, ...]]:
 
 
 def undisturbed(day: Day) -> Iterator[tuple[Any, ...]]:
-    """A fall of LTC and its next rise, unless BTC falls in between or at the same time."""
+    """A fall of LTC and its next rise, unless BTC falls in between."""
     for one in day["ltc"]:
         if one[CLOSE] >= one[OPEN] * 0.995:
             continue
         other = first_after(day["ltc"], one[MINUTE], lambda bar: bar[CLOSE] > bar[OPEN])
         if other is None:
             continue
-        between = [bar for bar in day["btc"] if one[MINUTE] < bar[MINUTE] <= other[MINUTE]]
+        between = [bar for bar in day["btc"] if one[MINUTE] < bar[MINUTE] < other[MINUTE]]
         if not any(bar[CLOSE] < bar[OPEN] for bar in between):
             yield one[MINUTE], other[MINUTE], (one[CLOSE], other[CLOSE])
 

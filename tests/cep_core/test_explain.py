@@ -101,18 +101,3 @@ def test_windows_and_latenesses() -> None:
     assert "JOIN{$1.x = $2.y, 2 h}" in core.explain("j")
     assert "FILTER{x = 1 AND 3 s < DUR}" in core.explain("n")
     assert "AN-index on 1 equality" in core.explain("n")
-
-
-@pytest.mark.parametrize(
-    ("pattern", "line"),
-    [
-        ("Stock A ; Stock M+ ; Stock B", "  ; binds to the left: ((A;M+);B)"),
-        ("Stock A ; (Stock M+ ; Stock B)", None),
-        ("Stock A ; Stock M ; Stock B", None),
-    ],
-)
-def test_how_a_sequence_around_a_run_binds(pattern: str, line: str | None) -> None:
-    core = engine()
-    core.register("run", f"SELECT B.Name FROM {pattern}", "eql")
-    said = [one for one in core.explain("run").splitlines() if "binds" in one]
-    assert said == ([] if line is None else [line])

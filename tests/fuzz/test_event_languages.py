@@ -177,14 +177,3 @@ def test_a_query_that_publishes_what_it_reads_is_refused_at_the_name(language: s
     with pytest.raises(QueryError, match="publishes S and reads it") as caught:
         engine(Random(0)).register("q", f"{text} PUBLISH S", language)
     assert caught.value.span == (len(text) + 9, len(text) + 10)
-
-
-def test_what_is_wrong_with_a_whole_query_points_to_all_of_it() -> None:
-    core = Engine(1)
-    core.stream("S", {"n": int})
-    pattern = ";".join(f"S a{i}" for i in range(99))
-    pairs = ", ".join(f"a{i}.n = a{i + 1}.n" for i in range(98))
-    text = f"SELECT * FROM {pattern} WHERE {pairs}"
-    with pytest.raises(QueryError, match="150 operators above one another") as caught:
-        core.register("q", text, "eql")
-    assert caught.value.span == (0, len(text))

@@ -28,7 +28,6 @@ from cep_core.languages.formula import Scope, formula
 from cep_core.languages.names import Grouped, Iterations, OneStream, TwoStreams, repeated, unknown
 from cep_core.languages.reader import TokenReader, parameter
 from cep_core.languages.tokens import Token, lexis
-from cep_core.rewrite.pattern import Pattern
 
 _OPERATORS = ("NEXT", "FOLD", "JOIN", "UNION")
 _ENDS = ("GROUP", "WINDOW", "AT", "PUBLISH")
@@ -47,9 +46,6 @@ class Catalog(Protocol):
     def names(self) -> Iterable[str]:
         """Return the names of all streams."""
 
-    def rate(self, name: str) -> float | None:
-        """Return the rate of a stream in events a second, None if it is unknown."""
-
 
 def known_schema(catalog: Catalog, what: str, name: str, span: Span) -> Schema:
     """Return the schema of a stream; raises AlgebraError if there is no such stream."""
@@ -64,17 +60,13 @@ def known_schema(catalog: Catalog, what: str, name: str, span: Span) -> Schema:
 class Prepared:
     """A query as algebra, its literals as parameters.
 
-    ``inner`` are sub-queries that publish, innermost first: they are parts of the node.  ``notes``
-    are lines for explanations: what the query was rewritten from; ``pattern`` is what a query of
-    EQL was rewritten to.
+    ``inner`` are sub-queries that publish, innermost first: they are parts of the node.
     """
 
     node: Node
     publishes: str | None
     inner: tuple[tuple[str, Node], ...]
     reads: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-    pattern: Pattern | None = None
 
 
 def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function]) -> Prepared:

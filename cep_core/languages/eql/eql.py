@@ -1,61 +1,89 @@
-"""EQL, the event query language of NEXT CEP.
+r"""EQL, the event query language of NEXT CEP, over patterns.
 
 Schultz-Møller, Migliavacca and Pietzuch, *Distributed Complex Event Processing with Query
 Rewriting*, 2009, section 3.5.
 
-    query      := SELECT selection FROM pattern [WHERE qualification {, qualification}]
-                  [PUBLISH name]
-    selection  := * | item {, item}          item := expression [AS name] | ALL(id.f) [AS name]
-    pattern    := exception { | exception }                              union
-    exception  := next { \\ next }                                        exception
-    next       := postfix { ; postfix }                                  next
-    postfix    := operand { + | @ duration }                             iteration, time
-    operand    := stream [alias] | AT 'cron expression' [ZONE 'zone'] alias | ( pattern )
+    query     := SELECT selection FROM pattern [NONSTRICT] [WHERE qualification {, qualification}]
+                 [WITHIN [<=] duration] [AFTER MATCH policy] [PUBLISH name]
+    selection := * | item {, item}       item := expression [AS name] | ALL(id.f) [AS name]
+    pattern   := exception { | exception }                        alternatives
+    exception := sequence { \ event }                             an event that is absent
+    sequence  := item { ; item }
+    item      := [mark] operand [UNTIL types [alias]] | [mark] ( pattern ) [times manner]
+               | ( operand AND operand { AND operand } [WITHIN duration] ) | ! types [alias]
+               | item @ duration                                  a moment
+    event     := operand | ( pattern )
+    operand   := types [alias] [times manner] | AT 'cron expression' [ZONE 'zone'] alias
     qualification := FILTER(condition) | condition
-    atom       := expression op expression | field CONTAINS string
-                | (id, id) OCCURS WITHIN duration
-    field      := id.f | PREV(id.f) | ALL(id.f)      f alone if one stream has f
+    atom      := expression op expression | field CONTAINS string
+               | (id, id) OCCURS WITHIN duration
+    field     := id.f | PREV(id.f) | ALL(id.f)     f alone if one stream has f
 
-`op` is one of = <> < <= > >=; conditions have AND, OR, NOT and parentheses; expressions + - * /
-and functions.  An expression that is undefined makes its comparison false.
+Types, times, manners, marks and policies are those of SASE, and so are values of runs: `A[1].f`,
+`COUNT(A[])`, `time(A)`, `[f]`.  `op` is one of = <> < <= > >=.  What a pattern matches is defined
+in docs/internals/patterns.md; EQL says of it:
 
-- FILTER(p): events that do not satisfy p are skipped.  p alone: the detection ends with them.  A
-  condition belongs to the lowest operator that has all its ids.
-- x;y takes the first y after x, by the complete-history time model: of several that end together
-  the one that began first, and of composite ones the one whose parts came first.  Equal ones are
-  all taken.  One y is taken, whether it satisfies the conditions or not.
-- x+ puts out each run of consecutive events.  Inside it x.f is the event that occurs, PREV(x.f) the
-  one before, ALL(x.f) all before; elsewhere x.f is the last one.
-- (x;y)\\z: z ends what waits for y.  It comes after x and before y, or at the end of y.  x;(y\\z)
-  is the same.  (x+)\\z: z comes between two events of a run, or with one of them.
+- A step without a mark is `next`: the first event that it could take.
+- FILTER(p) says which events are taken.  p alone ends the match with the event that fails it, as a
+  test of the `PatternMatch`.
+- In a condition on a run alone, A.f is each of its events; beside others and in SELECT it is the
+  last one.  PREV(A.f) is the event before, ALL(A.f) all of a run.
+- `p \ z` is !z in front of the last part of p; of a run alone z interrupts it, as UNTIL does; of a
+  moment z comes in time to prevent it.
 - x@t is a moment t after x, with the attributes of x: it begins when it ends.
 - Alternatives with the same attributes may share an alias: (visa t | master t).
 
-A query with other quantifiers, marks, AND, absences or a policy is read by `matching`.
-
-The precedence of the operators, from + and @ down to |, the lists of SELECT, and @ in a pattern are
-ours; the paper has parentheses, * and the time operator of its core language.
+The precedence of the operators, from + and @ down to |, and the lists of SELECT are ours; the paper
+has parentheses, * and the time operator of its core language.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from cep_core import algebra
-from cep_core.algebra.expressions import Column, Expression, Function, Items, rewrite
-from cep_core.errors import Span
+from cep_core.algebra import Role
+from cep_core.algebra.expressions import (
+    And,
+    Arithmetic,
+    Call,
+    Column,
+    Compare,
+    Every,
+    Expression,
+    Function,
+    Not,
+    Or,
+    rewrite,
+    walk,
+)
+from cep_core.algebra.expressions import (
+    Item as OneOf,
+)
+from cep_core.algebra.operands import with_operands
+from cep_core.algebra.pattern_tree import Unordered, trees_in
+from cep_core.algebra.patterns import conjunction, conjuncts_of
+from cep_core.errors import AlgebraError, Span
 from cep_core.languages.cel.cel import Catalog, Prepared
-from cep_core.languages.eql import pattern_queries
-from cep_core.languages.eql.lowering import Above, PatternLowering
-from cep_core.languages.eql.parser import EventQuery, Parser, Selected
-from cep_core.languages.eql.parts import LoweredPart, read_before
-from cep_core.languages.eql.pattern_operands import is_pattern
-from cep_core.languages.names import repeated
-from cep_core.languages.reader import TokenReader
-from cep_core.rewrite.cost import Rates
-from cep_core.rewrite.pattern import Condition, Ref, detected, iterated
-from cep_core.rewrite.report import binding, report
-from cep_core.rewrite.rewriting import rewritten
+from cep_core.languages.eql.operands import OperandReader
+from cep_core.languages.eql.scopes import Scopes
+from cep_core.languages.formula import formula
+from cep_core.languages.names import unknown
+from cep_core.languages.reader import TokenReader, parameter
+from cep_core.languages.sase.component_values import ValueReader, require_one
+from cep_core.languages.sase.components import TIMES, Pattern
+from cep_core.languages.sase.lowering import Item
+from cep_core.languages.sase.pattern_clauses import clauses, require_partition
+from cep_core.languages.sase.scope import INDEXES, Reference, Variable, Variables
+from cep_core.languages.tokens import Token, lexis
+
+KEYWORDS = (
+    *("SELECT", "FROM", "WHERE", "FILTER", "AS", "PUBLISH", "OCCURS", "WITHIN", "PREV", "ALL"),
+    *("CONTAINS", "AND", "OR", "NOT", "TRUE", "FALSE", "NULL"),
+)
+LEXIS = lexis(".|\\@?![]", rf"{INDEXES}|{TIMES}")
+_ENDS = "; | \\ @ AND, a quantifier, a clause or the end"
+_CLAUSES = "a comma, WITHIN, AFTER MATCH, PUBLISH in this order or the end"
 
 
 def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function]) -> Prepared:
@@ -65,55 +93,280 @@ def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function
         reader.tokens = (*reader.tokens[:-2], reader.tokens[-1])
     items = reader.parts("FROM")
     reader.expect_word("FROM")
-    if is_pattern(reader, catalog):
-        return pattern_queries.read(reader, items, catalog, functions)
-    query = Parser(reader, catalog, functions).whole(items)
-    rates = {name: rate for name in query.reads if (rate := catalog.rate(name)) is not None}
-    return lowered(query, rates, functions)
+    span = reader.token.span
+    operands = OperandReader(reader, catalog, functions, {})
+    pattern = operands.pattern()
+    query = _Query(reader, functions, pattern, Variables(pattern.variables), span)
+    return query.read(items, operands)
 
 
-def lowered(query: EventQuery, rates: Rates, functions: Mapping[str, Function]) -> Prepared:
-    """Return a query as algebra, its pattern rewritten by the rates."""
-    pattern = rewritten(query.pattern, rates) if rates else query.pattern
-    lowering = PatternLowering(query.schemas, functions)
-    selection = query.selection if query.selection is not None else _everything(query)
-    reads = frozenset().union(*(one.condition.read for one in selection))
-    part = lowering.part(pattern, Above(reads))
-    columns = [(one.name, _selected(one.condition, part)) for one in selection]
-    node = algebra.project(
-        part.node, columns, functions, repeated((one.name, one.span) for one in selection)
-    )
-    same = [(name, Column(2, place)) for place, name in enumerate(part.node.schema.names)]
-    made = part.node if columns == same else node
-    notes = (*binding(query.pattern), *report(query.pattern, pattern, rates))
-    return Prepared(made, query.publishes, (), query.reads, notes, pattern)
+@dataclass(slots=True)
+class _Query:
+    reader: TokenReader
+    functions: Mapping[str, Function]
+    pattern: Pattern
+    variables: Variables
+    span: Span
+    values: ValueReader = field(init=False)
+    # attributes of runs, as columns below 0: of each event, of the last or of all, as the
+    # condition says
+    open: list[Reference] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.values = ValueReader(self.variables, self.functions)
+
+    def read(self, items: Sequence[TokenReader], operands: OperandReader) -> Prepared:
+        """Read the clauses behind the pattern, then what SELECT lists."""
+        reader = self.reader
+        simultaneous = reader.take_word("NONSTRICT")
+        if reader.token.kind != "end" and not reader.is_word("WHERE", "WITHIN", "AFTER", "PUBLISH"):
+            raise reader.expected(_ENDS, self._alias_hint())
+        filters, tests = self._qualifications()
+        bounds = clauses(reader, self.variables)
+        publishes = reader.publication(operands.reads)
+        reader.expect_end(_CLAUSES)
+        partition = self.values.tested_by_all(conjunction((*filters, *tests)))
+        require_partition(self.pattern, partition, self.span)
+        scopes = Scopes(
+            *(self.variables, self.functions, self.pattern, filters, tests),
+            *(self._selection(items), self.span, partition, bounds, simultaneous),
+        )
+        node = scopes.lowered(operands.in_order())
+        return Prepared(node, publishes, (), tuple(operands.reads))
+
+    def _alias_hint(self) -> str | None:
+        token = self.reader.token
+        if token.word == "AS":
+            return "an alias stands right after its stream: t A"
+        if token.word in KEYWORDS:
+            return f"{token.text} is a word of the language: an alias needs another name"
+        named = token.kind == "name"
+        return "an alias stands right behind its stream: t A{2}" if named else None
+
+    def _named(self) -> list[Variable]:
+        """Return the components that have names, without groups and merged alternatives."""
+        return [one for one in self.variables.all if one.name.isidentifier()]
+
+    # -- SELECT ----------------------------------------------------------------------------
+
+    def _selection(self, items: Sequence[TokenReader]) -> list[Item]:
+        if len(items) == 1 and items[0].take_sign("*"):
+            items[0].expect_end("FROM")
+            return self._everything()
+        return [self._item(item) for item in items]
+
+    def _everything(self) -> list[Item]:
+        """Return the attributes of all that occurs, of a run as lists."""
+        found: list[Item] = []
+        positive = [one for one in self._named() if not one.negated]
+        for one in positive:
+            role: Role = "LIST" if one.repeated else "value"
+            for name in one.attributes:
+                whole = f"{one.name}_{name}" if len(positive) > 1 else name
+                column = self.variables.column(Reference(one, role, name))
+                found.append((whole, column, one.span))
+        return found
+
+    def _item(self, item: TokenReader) -> Item:
+        start = item.token
+        if item.is_sign("*"):
+            raise item.expected("an attribute (* stands alone)")
+        read = formula(item, self, lambda reader: self._own(reader, True))
+        expression = self._closed(read, [])
+        columns = [part for part in walk(expression) if isinstance(part, Column)]
+        references = [self.variables.references[part.index] for part in columns]
+        for reference, part in zip(references, columns, strict=True):
+            require_one(reference, part.span)
+        default = None
+        if isinstance(expression, Column) and references[0].attribute is not None:
+            one, default = references[0].variable, references[0].attribute
+            default = f"{one.name}_{default}" if len(self._named()) > 1 else default
+        name = item.result_name(default)
+        span = Span(start.start, item.tokens[item.at - 1].end)
+        item.expect_end("a comma or FROM")
+        return name, expression, span
+
+    # -- WHERE -----------------------------------------------------------------------------
+
+    def _qualifications(self) -> tuple[list[Expression], list[Expression]]:
+        """Read WHERE; return the conditions that filter, and those that end a match."""
+        reader = self.reader
+        found: tuple[list[Expression], list[Expression]] = ([], [])
+        if not reader.take_word("WHERE"):
+            return found
+        while True:
+            filters = reader.take_word("FILTER")
+            if filters:
+                reader.expect_sign("(", " after FILTER")
+                reader.deeper()
+            condition = formula(reader, self, lambda reader: self._own(reader, False))
+            if filters:
+                reader.expect_sign(")")
+            for one in conjuncts_of(condition):
+                closed = self.variables.lenient(self._closed(one, self._read_by(one)))
+                found[not filters].append(closed)
+            if not reader.take_sign(","):
+                return found
+
+    def _read_by(self, condition: Expression) -> list[Variable]:
+        """Return the components that a condition reads."""
+        indexes = [part.index for part in walk(condition) if isinstance(part, Column)]
+        known = self.variables.references
+        return [(known[at] if at >= 0 else self.open[-1 - at]).variable for at in indexes]
+
+    def _closed(self, node: Expression, read: Sequence[Variable]) -> Expression:
+        """Return a condition whose open attributes are of each event, of the last one or of all."""
+        if not any(isinstance(part, Column) and part.index < 0 for part in walk(node)):
+            return node  # itself: what may be vacuous is known by identity
+        if isinstance(node, And | Or | Not):
+            return with_operands(node, "Expression", lambda part: self._closed(part, read))
+        many: dict[Variable, dict[int, Column]] = {}  # lists by their numbers
+
+        def closed(part: Expression) -> Expression:
+            if not isinstance(part, Column) or part.index >= 0:
+                return part
+            reference = self.open[-1 - part.index]
+            variable = reference.variable
+            if reference.role == "LIST":
+                assert reference.attribute is not None
+                column = self.variables.column(reference, part.span)
+                many.setdefault(variable, {})[-part.index] = column
+                return OneOf(-part.index, variable.type_of(reference.attribute), span=part.span)
+            beside = self.variables.beside(variable)
+            each = bool(read) and all(one.position in beside for one in read)
+            role: Role = "current" if each else "last"
+            return self.variables.column(reference._replace(role=role), part.span)
+
+        made = rewrite(node, closed)
+        for lists in many.values():
+            made = Every(tuple(lists), tuple(lists.values()), made, span=node.span)
+        return made
+
+    # -- values ----------------------------------------------------------------------------
+
+    def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
+        """Return the attribute of an unqualified name; raises AlgebraError unless there is one."""
+        if decorator is not None:
+            hint = f"ids are {', '.join(one.name for one in self.variables.all)}"
+            raise AlgebraError("EQL has no decorators: write id.f", hint=hint, span=span)
+        having = [one for one in self.variables.positive() if one.has(name)]
+        if len(having) == 1 and having[0].repeated:
+            return self._of(having[0], name, span)
+        return self.variables.resolve(decorator, name, span)
+
+    def _own(self, reader: TokenReader, selects: bool) -> Expression | None:
+        """Read what only patterns have, and what only EQL has."""
+        token, *after = reader.tokens[reader.at : reader.at + 3]
+        signs = [one.text for one in after]
+        if is_pair(reader):
+            return self._time_constraint(reader, selects)
+        if token.word in ("PREV", "ALL") and signs[:1] == ["("]:
+            return contains(reader, self._aggregate(reader, selects))
+        variable = self.variables.named(token.text) if signs[:1] == ["."] else None
+        if variable is not None:
+            reader.next()
+            reader.next()
+            attribute = reader.nested(reader.expect_name(f"an attribute of {variable.name}"))
+            span = Span(token.start, attribute.end)
+            return contains(reader, self._of(variable, attribute.text, span))
+        known = token.kind == "name" and token.word not in reader.keywords
+        if known and signs[:1] and after[0].word == "CONTAINS":
+            reader.next()
+            return contains(reader, self.resolve(None, token.text, token.span))
+        found = self.values.read(reader)
+        return None if found is None else contains(reader, found)
+
+    def _of(self, variable: Variable, name: str, span: Span) -> Expression:
+        """Return an attribute; of a run it is not said to be that of each event or the last."""
+        self._require(variable, name, span)
+        if not variable.repeated:
+            return self.variables.attribute(variable, None, name, span)
+        return self._opened(Reference(variable, "current", name), span)
+
+    def _opened(self, reference: Reference, span: Span) -> Column:
+        if reference not in self.open:
+            self.open.append(reference)
+        return Column(2, -1 - self.open.index(reference), span=span)
+
+    def _require(self, variable: Variable, name: str, span: Span) -> None:
+        if not variable.has(name):
+            message = f"{variable.name} has no attribute {name}"
+            raise unknown(name, variable.attributes, span, message)
+
+    def _aggregate(self, reader: TokenReader, selects: bool) -> Expression:
+        """Read PREV(id.f) in a condition, ALL(id.f) in SELECT."""
+        word = reader.next()
+        reader.expect_sign("(")
+        token = reader.expect_name("an id and its attribute, id.f,")
+        variable, index = self.values.indexed(reader, token)
+        reader.expect_sign(".", f" and an attribute of {token.text}")
+        attribute = reader.nested(reader.expect_name(f"an attribute of {token.text}"))
+        span = Span(word.start, reader.expect_sign(")").end)
+        if not variable.repeated or index is not None:
+            message = f"{word.word} takes the attribute of a run, such as {variable.name}.f"
+            raise AlgebraError(message, hint="write + after the alias", span=span)
+        self._require(variable, attribute.text, span)
+        if word.word == "PREV":
+            if selects:
+                raise AlgebraError("PREV belongs into conditions", hint="select id.f", span=span)
+            return self.variables.column(Reference(variable, "previous", attribute.text), span)
+        reference = Reference(variable, "LIST", attribute.text)
+        return self.variables.column(reference, span) if selects else self._opened(reference, span)
+
+    def _time_constraint(self, reader: TokenReader, selects: bool) -> Expression:
+        """Read (id, id) OCCURS WITHIN duration."""
+        start = reader.next()
+        first = self._id(reader)
+        reader.next()
+        second = self._id(reader)
+        reader.next()
+        if selects or not reader.take_word("OCCURS"):
+            raise reader.expected("OCCURS WITHIN and a duration")
+        reader.expect_word("WITHIN", "WITHIN and a duration")
+        time = parameter(reader.duration("5 min"))
+        span = Span(start.start, reader.tokens[reader.at - 1].end)
+        pairs = sorted(((first, second), (second, first)), key=lambda pair: pair[0].position)
+        if not self._are_unordered(first, second):
+            pairs = pairs[:1]
+        parts = [self._apart(begin, end, time, span) for begin, end in pairs]
+        return parts[0] if len(parts) == 1 else And(tuple(parts), span=span)
+
+    def _are_unordered(self, first: Variable, second: Variable) -> bool:
+        if first.negated or second.negated:
+            return True
+        return first is not second and any(
+            {first.position, second.position} <= set(one.components)
+            for one in trees_in(self.pattern.tree)
+            if isinstance(one, Unordered)
+        )
+
+    def _apart(self, begin: Variable, end: Variable, time: Expression, span: Span) -> Expression:
+        """Return that one event ends at most so long after another begins."""
+        role: Role = "current_end" if end.repeated else "end"
+        columns = (
+            self.variables.column(Reference(end, role, None), span),
+            self.variables.column(Reference(begin, "start", None), span),
+        )
+        return Compare("<=", Arithmetic("-", *columns, span=span), time, span=span)
+
+    def _id(self, reader: TokenReader) -> Variable:
+        token: Token = reader.next()
+        return self.values.indexed(reader, token)[0]
 
 
-def _selected(condition: Condition, part: LoweredPart) -> Expression:
-    """Return an item over the columns of a part; of many events ALL is a tuple of values."""
-
-    def value(node: Expression) -> Expression:
-        if not isinstance(node, Column):
-            return node
-        ref = condition.refs[node.index]
-        if ref not in part.values and ref.kind == "all":
-            return Items((part.values[ref._replace(kind="field")],))
-        return read_before(ref, part, part.values.__getitem__).expression
-
-    return rewrite(condition.expression, value)
+def is_pair(reader: TokenReader) -> bool:
+    """Return True if two names in parentheses are next, (id, id)."""
+    signs = [one.text for one in reader.tokens[reader.at : reader.at + 5]]
+    return signs[:1] == ["("] and signs[2:3] == [","] and signs[4:5] == [")"]
 
 
-def _everything(query: EventQuery) -> tuple[Selected, ...]:
-    """Return the items of SELECT *: all attributes, by alias and name if there are several."""
-    sources = list({source.alias: source for source in detected(query.pattern)}.values())
-    repeated = iterated(query.pattern)
-    found = []
-    for source in sources:
-        schema = query.schemas[source.stream]
-        for name, kind in zip(schema.names, schema.types, strict=True):
-            ref = Ref("all" if source.alias in repeated else "field", source.alias, name, kind)
-            whole = f"{source.alias}_{name}" if len(sources) > 1 else name
-            found.append(
-                Selected(whole, Condition(Column(2, 0), (ref,)), source.span or Span(0, 0))
-            )
-    return tuple(found)
+def contains(reader: TokenReader, place: Expression) -> Expression:
+    """Read CONTAINS string, if it follows a field."""
+    if not reader.take_word("CONTAINS"):
+        return place
+    token = reader.token
+    if not isinstance(token.value, str):
+        raise reader.expected("a string")
+    part = parameter(reader.next())
+    start = place.span.start if place.span else token.start
+    return Call("contains", (place, part), span=Span(start, token.end))

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from cep_core.algebra import Part, PatternMatch
 from cep_core.algebra.expressions import Expression, Function
 from cep_core.algebra.pattern_automaton import State, automaton_of
-from cep_core.algebra.pattern_tree import Absent, Loop, Unordered, trees_in
+from cep_core.algebra.pattern_tree import Absent, Unordered, stops_of, trees_in
 from cep_core.algebra.patterns import (
     PREVIOUS,
     RUN_AGGREGATES,
@@ -78,9 +78,7 @@ class MatchShape:
         trees = list(trees_in(pattern.tree))
         self.absent = tuple(dict.fromkeys(t.component for t in trees if isinstance(t, Absent)))
         self.spanning = any(isinstance(one, Absent) and one.spanning for one in trees)
-        self.stops = tuple(
-            dict.fromkeys(t.until for t in trees if isinstance(t, Loop) and t.until is not None)
-        )
+        self.stops = tuple(dict.fromkeys(one for tree in trees for one in stops_of(tree)))
         self._unordered = [set(one.components) for one in trees if isinstance(one, Unordered)]
         self._accumulators = [
             accumulators_of(self.parts, place) for place in range(len(self.components))

@@ -83,6 +83,17 @@ def inside(text: str, language: str = "sase") -> Form:
     )
 
 
+def excepted(text: str) -> Form:
+    """Return a form of EQL with an exception between its two events."""
+    return Form(
+        "eql",
+        text,
+        lambda window: FIRST + window,
+        lambda window: Gap(-1, FIRST + 1, FIRST + window - 1),
+        lambda window: FIRST + window,
+    )
+
+
 FORMS = {
     "negated end": ended("EVENT SEQ(A a, B b, !Z z) WITHIN {}"),
     "negated end, a key": ended("EVENT SEQ(A a, B b, !Z z) WHERE [k] WITHIN {}"),
@@ -122,21 +133,12 @@ FORMS = {
     "end of a pattern of EQL": ended("SELECT A.k FROM A A ; B B ; !Z Z WITHIN {} s")._replace(
         language="eql"
     ),
-    # what is simultaneous with the event that completes a detection, or the moment, ends it, too
-    "exception": Form(
-        "eql",
-        r"SELECT A.k FROM (A A ; B B) \ Z Z WHERE (A, B) OCCURS WITHIN {} s",
-        lambda window: FIRST + window,
-        lambda window: at_the_end(FIRST, FIRST + window),
-        lambda window: FIRST + window,
+    # what ends between the two events is an exception, whenever it begins
+    "exception": excepted(r"SELECT A.k FROM (A A ; B B) \ Z Z WHERE (A, B) OCCURS WITHIN {} s"),
+    "exception on the right": excepted(
+        r"SELECT A.k FROM A A ; (B B \ Z Z) WHERE (A, B) OCCURS WITHIN {} s"
     ),
-    "exception on the right": Form(
-        "eql",
-        r"SELECT A.k FROM A A ; (B B \ Z Z) WHERE (A, B) OCCURS WITHIN {} s",
-        lambda window: FIRST + window,
-        lambda window: at_the_end(FIRST, FIRST + window),
-        lambda window: FIRST + window,
-    ),
+    # what is simultaneous with the moment ends it, too
     "exception before a moment": Form(
         "eql",
         r"SELECT A.k FROM (A A @ {} s) \ Z Z",

@@ -15,16 +15,25 @@ SELECT * FROM t A{3,2}
       SELECT * FROM t A{3,2}
                        ^^^^^
       hint: the second number is the larger one, and at least 1
-SELECT * FROM t A? \ u B
-    line 1, column 20: a pattern with quantifiers, marks, AND, ! or a policy has no \
-      SELECT * FROM t A? \ u B
-                         ^
-      hint: write what may not be between two events as a part of its own: A ; !u Z ; B
-SELECT * FROM t A{2} @ 5 s
-    line 1, column 22: a pattern with quantifiers, marks, AND, ! or a policy has no @
-      SELECT * FROM t A{2} @ 5 s
-                           ^
-      hint: write it in a query of its own with PUBLISH, and read the stream that it makes
+SELECT * FROM t A \ u Z
+    line 1, column 23: nothing comes before what \ ends
+      SELECT * FROM t A \ u Z
+                            ^
+      hint: \ ends what waits: (t A ; t B) \ u Z
+SELECT * FROM (t A ; (u B AND t C)) \ t Z
+    line 1, column 37: \ does not end what AND joins
+      SELECT * FROM (t A ; (u B AND t C)) \ t Z
+                                          ^
+      hint: write !z into it: (a A AND b B AND !z Z)
+SELECT * FROM (t A @ 5 s)+
+    line 1, column 26: what is repeated has no @, and behind \ one event
+      SELECT * FROM (t A @ 5 s)+
+                               ^
+      hint: publish it in a query of its own, and read the stream
+SELECT * FROM t A ; !u Z @ 5 s ; u B
+    line 1, column 26: what does not occur has no @
+      SELECT * FROM t A ; !u Z @ 5 s ; u B
+                               ^
 SELECT * FROM tt A{2}
     line 1, column 15: there is no stream tt
       SELECT * FROM tt A{2}
@@ -35,20 +44,10 @@ SELECT * FROM t A{2} ; ;
       SELECT * FROM t A{2} ; ;
                               ^
 SELECT * FROM t{2} A
-    line 1, column 20: ; | AND, a quantifier, a clause or the end is expected here, not 'A'
+    line 1, column 20: ; | \ @ AND, a quantifier, a clause or the end is expected here, not 'A'
       SELECT * FROM t{2} A
                          ^
       hint: an alias stands right behind its stream: t A{2}
-SELECT * FROM (t A+ ; u B)+
-    line 1, column 27: an iteration cannot be inside an iteration
-      SELECT * FROM (t A+ ; u B)+
-                                ^
-      hint: write one of them as {1,}
-SELECT A.acc FROM t A{2} WHERE ALL(A.amount) > 3
-    line 1, column 32: ALL(id.f) is a list, which is selected as it is
-      SELECT A.acc FROM t A{2} WHERE ALL(A.amount) > 3
-                                     ^^^^^^^^^^^^^
-      hint: compare MIN(A[].f), MAX(A[].f) or each event, A[i].f
 SELECT PREV(A.acc) AS p FROM t A{2}
     line 1, column 8: PREV belongs into conditions
       SELECT PREV(A.acc) AS p FROM t A{2}
@@ -79,19 +78,19 @@ SELECT * FROM tt A
                     ^^
       hint: did you mean t?
 SELECT * FROM t A ; t A
-    line 1, column 21: there are two A in the pattern
+    line 1, column 23: two components are called A
       SELECT * FROM t A ; t A
-                          ^^^
-      hint: give each its own alias: t A2
+                            ^
+      hint: give each a variable of its own
 SELECT * FROM t A @ 0 s
     line 1, column 21: a window has at least 1 tick, not 0
       SELECT * FROM t A @ 0 s
                           ^^^
       hint: leave @ out for the moment itself
 SELECT * FROM t A | u A
-    line 1, column 21: there are two A in the pattern
+    line 1, column 23: there are two A in the pattern
       SELECT * FROM t A | u A
-                          ^^^
+                            ^
       hint: alternatives of one alias have the same attributes
 SELECT * FROM t A ; u B WHERE A.amout > 3
     line 1, column 31: A has no attribute amout
@@ -99,12 +98,12 @@ SELECT * FROM t A ; u B WHERE A.amout > 3
                                     ^^^^^^^
       hint: did you mean amount?
 SELECT * FROM t A ; u B WHERE C.amount > 3
-    line 1, column 31: there is no C in the pattern
+    line 1, column 31: there is no variable C
       SELECT * FROM t A ; u B WHERE C.amount > 3
                                     ^
       hint: there are A, B
 SELECT * FROM t A ; u B WHERE acc = 'a'
-    line 1, column 31: several streams have an attribute acc
+    line 1, column 31: several components have an attribute acc
       SELECT * FROM t A ; u B WHERE acc = 'a'
                                     ^^^
       hint: write A.acc or B.acc
@@ -114,10 +113,10 @@ SELECT * FROM t A ; u B WHERE amout > 3
                                     ^^^^^
       hint: did you mean amount?
 SELECT * FROM t A ; u B WHERE A > 3
-    line 1, column 31: there is no attribute A
+    line 1, column 31: A is a variable, not an attribute
       SELECT * FROM t A ; u B WHERE A > 3
                                     ^
-      hint: write A.f for one of its attributes
+      hint: write A.attribute
 SELECT * FROM t A ; u B WHERE A.amount = 'a'
     line 1, column 31: cannot compare float with str
       SELECT * FROM t A ; u B WHERE A.amount = 'a'
@@ -135,7 +134,7 @@ SELECT * FROM t A ; u B WHERE (A, B) OCCURS WITHIN 3.5
       SELECT * FROM t A ; u B WHERE (A, B) OCCURS WITHIN 3.5
                                                          ^^^
 SELECT * FROM t A ; u B WHERE (A, C) OCCURS WITHIN 3 s
-    line 1, column 35: there is no C in the pattern
+    line 1, column 35: there is no variable C
       SELECT * FROM t A ; u B WHERE (A, C) OCCURS WITHIN 3 s
                                         ^
       hint: there are A, B
@@ -168,32 +167,23 @@ SELECT * FROM t A ; u B WHERE A.acc = B.acc PUBLISH
     line 1, column 52: the name of a stream is expected here, not the end
       SELECT * FROM t A ; u B WHERE A.acc = B.acc PUBLISH
                                                          ^
-SELECT * FROM t A ; u B WHERE A.acc = B.acc C
-    line 1, column 45: a comma, AND, OR, PUBLISH or the end of the query is expected here, not 'C'
-      SELECT * FROM t A ; u B WHERE A.acc = B.acc C
-                                                  ^
 SELECT * FROM t A u B
-    line 1, column 19: the end of the query, ; | \ + @ WHERE or PUBLISH is expected here, not 'u'
+    line 1, column 19: ; | \ @ AND, a quantifier, a clause or the end is expected here, not 'u'
       SELECT * FROM t A u B
                         ^
+      hint: an alias stands right behind its stream: t A{2}
 SELECT * FROM t A ; ;
-    line 1, column 22: a stream or '(' is expected here, not the end
+    line 1, column 22: a stream is expected here, not the end
       SELECT * FROM t A ; ;
                            ^
 SELECT * FROM (t A ; u B
-    line 1, column 25: ')' or ; | \ + @ is expected here, not the end
+    line 1, column 25: ')', ;, | or AND is expected here, not the end
       SELECT * FROM (t A ; u B
                               ^
 SELECT * FROM (t A)++
-    line 1, column 21: an iteration cannot be inside an iteration
+    line 1, column 21: ; | \ @ AND, a quantifier, a clause or the end is expected here, not '+'
       SELECT * FROM (t A)++
                           ^
-      hint: write one of them as {1,}
-SELECT * FROM ((t A)+ ; u B)+
-    line 1, column 29: an iteration cannot be inside an iteration
-      SELECT * FROM ((t A)+ ; u B)+
-                                  ^
-      hint: write one of them as {1,}
 SELECT * FROM t A @ x
     line 1, column 21: a duration, such as 5 min, is expected here, not 'x'
       SELECT * FROM t A @ x
@@ -205,7 +195,7 @@ SELECT *, A.acc FROM t A
 SELECT A.acc, B.acc AS A_acc FROM t A ; u B
     line 1, column 15: the result would have the attribute A_acc twice
       SELECT A.acc, B.acc AS A_acc FROM t A ; u B
-                    ^^^^^^^^^^^^^^^
+                    ^^^^^^^^^^^^^^
       hint: rename one of them with AS
 SELECT A.amount + 1 FROM t A
     line 1, column 21: AS name (an expression needs one) is expected here, not 'FROM'
@@ -214,26 +204,26 @@ SELECT A.amount + 1 FROM t A
 SELECT PREV(A.acc) FROM t A+
     line 1, column 8: PREV belongs into conditions
       SELECT PREV(A.acc) FROM t A+
-             ^^^^
-      hint: select id.f or ALL(id.f)
+             ^^^^^^^^^^^
+      hint: select id.f
 SELECT ALL(A.amount) + 1 AS x FROM t A+
-    line 1, column 8: ALL(id.f) is selected as it is
+    line 1, column 8: cannot add tuple and int
       SELECT ALL(A.amount) + 1 AS x FROM t A+
-             ^^^
+             ^^^^^^^^^^^^^^^^^
 SELECT A.acc, Z.acc FROM (t A ; u B) \ t Z
-    line 1, column 15: Z only ends the detection: it is no part of the result
+    line 1, column 15: Z is negated, so a result has no event of it
       SELECT A.acc, Z.acc FROM (t A ; u B) \ t Z
-                    ^
+                    ^^^^^
 SELECT * FROM (t A ; u B) \ t Z WHERE Z.acc = B.acc
-    line 1, column 39: B has not occurred yet when this ends the detection
+    line 1, column 39: B has not occurred yet when this ends the match
       SELECT * FROM (t A ; u B) \ t Z WHERE Z.acc = B.acc
                                             ^^^^^^^^^^^^^
       hint: compare with what stands before the last ;
 SELECT * FROM ((t A ; u B) \ t Z) ; t C WHERE Z.acc = C.acc
-    line 1, column 47: Z is not part of what is detected here
+    line 1, column 47: C has not occurred yet when this ends the match
       SELECT * FROM ((t A ; u B) \ t Z) ; t C WHERE Z.acc = C.acc
-                                                    ^^^^^
-      hint: what ends a detection can be compared inside its \ only: ( ... \ Z )
+                                                    ^^^^^^^^^^^^^
+      hint: compare with what stands before the last ;
 SELECT A.acc
     line 1, column 13: FROM is expected here, not the end
       SELECT A.acc
@@ -285,12 +275,12 @@ SELECT a.n FROM t where ; u B
                               ^
       hint: where begins the conditions: as a name take another word
 SELECT A.acc FROM t A -> u B
-    line 1, column 23: the end of the query, ; | \ + @ WHERE or PUBLISH is expected here, not '-'
+    line 1, column 23: ; | \ @ AND, a quantifier, a clause or the end is expected here, not '-'
       SELECT A.acc FROM t A -> u B
                             ^
       hint: one event after another is SEQ(a, b) in SASE, a ; b in EQL, a NEXT b in CEL
 SELECT A.acc FROM t A ; not u B
-    line 1, column 25: a stream or '(' is expected here, not 'not'
+    line 1, column 25: not stands in conditions only
       SELECT A.acc FROM t A ; not u B
                               ^^^
       hint: an event that does not occur is !(B b) in SASE, !s B in EQL

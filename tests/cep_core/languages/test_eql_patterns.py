@@ -29,6 +29,11 @@ FOUND: list[tuple[str, list[tuple[Any, ...]]]] = [
         [(1, 6), (2, 6), (3, 6), (5, 6)],
     ),
     ("SELECT A.v, B.v FROM s A ; s B WHERE B.v > 4 WITHIN 9", [(1, 5), (2, 6)]),
+    ("SELECT A.v, B.v FROM s A ; s B WHERE A.k <> B.k", [(3, 2)]),
+    (
+        "SELECT A.v, D.v FROM (s A @ 1 s \\ (s B ; s C)) ; s D WHERE D.v > 2",
+        [(1, 3), (3, 6)],
+    ),
     ("SELECT A.v, B.v FROM s A ; any s B WHERE A.v = 1, B.v > 4", [(1, 5), (1, 6)]),
     ("SELECT ALL(A.v) AS run FROM s A{3} WHERE FILTER(A.v > 2)", [((5, 3, 6),)]),
     ("SELECT ALL(A.v) AS run FROM s A{2,} WHERE A.v > 2", [((5, 3),)]),
@@ -68,7 +73,6 @@ def test_what_a_pattern_finds(query: str, finds: list[tuple[Any, ...]]) -> None:
     core = engine()
     core.register("q", query, "eql")
     assert sorted(event.values for _, event in [*core.push(events()), *core.close()]) == finds
-    assert "pattern_match" in [mop.kind for mop in core.plan.mops]
 
 
 @pytest.mark.parametrize(
@@ -78,16 +82,18 @@ def test_what_a_pattern_finds(query: str, finds: list[tuple[Any, ...]]) -> None:
         "s A ; s B WHERE FILTER(A.v > B.v), (A, B) OCCURS WITHIN 9 s AND A.v > 1",
         "s next ; u any",
         "strict A ; strict greedy",
-        "(strict until ; s B)+",
-        "s A \\ u B",
-        "s A+ PUBLISH within_reach",
         "s A ; u B ;",
+        "s A ; s B WHERE B.v > 1 WITHIN 9 s",
+        "s A ; (s B | u B) ; (s C ; u D | s E)",
+        "(s A @ 2 s) ; u B",
     ],
 )
-def test_what_the_operators_of_the_paper_say_stays_theirs(pattern: str) -> None:
+def test_sequences_of_single_events_are_those_of_cayuga(pattern: str) -> None:
     core = engine()
     core.register("q", f"SELECT * FROM {pattern}", "eql")
-    assert "pattern_match" not in [mop.kind for mop in core.plan.mops]
+    kinds = [mop.kind for mop in core.plan.mops]
+    assert "pattern_match" not in kinds
+    assert "sequence" in kinds
 
 
 @pytest.mark.parametrize(
@@ -95,15 +101,14 @@ def test_what_the_operators_of_the_paper_say_stays_theirs(pattern: str) -> None:
     [
         *("s A?", "s A{2}", "s A* ; s B", "s A+ strict", "s A+ greedy ; u B", "s A+ UNTIL u Z"),
         *("s A AND u B", "s A ; !u Z ; s B", "s A ; any s B", "nearest (s A ; u B)"),
-        *("s A ; u B NONSTRICT", "s A NONSTRICT WHERE A.v > 1", "s A ; s B WITHIN 5 s"),
+        *("s A ; u B NONSTRICT", "s A+ PUBLISH within_reach", "(s A ; s D) \\ u B \\ u C"),
         *("s A ; s B AFTER MATCH RESTART", "s A ; nearest strict B PUBLISH r", "s A? ;"),
     ],
 )
-def test_any_construct_makes_one_pattern(pattern: str) -> None:
+def test_any_other_construct_makes_one_pattern(pattern: str) -> None:
     core = engine()
     core.register("q", f"SELECT * FROM {pattern}", "eql")
     assert "pattern_match" in [mop.kind for mop in core.plan.mops]
-    assert "one pattern" in core.explain("q")
 
 
 def test_conditions_that_differ_in_constants_share_the_runs_and_survive_a_snapshot() -> None:

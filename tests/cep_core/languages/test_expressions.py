@@ -141,7 +141,7 @@ def test_what_is_wrong_is_refused(condition: str, message: str, hint: str | None
         ),
         (
             "SELECT * FROM s from ; s B",
-            "the end of the query, ; | \\ + @ WHERE or PUBLISH is expected here, not 'from'",
+            "; | \\ @ AND, a quantifier, a clause or the end is expected here, not 'from'",
             "from is a word of the language: an alias needs another name",
         ),
         (

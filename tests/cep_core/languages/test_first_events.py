@@ -92,7 +92,7 @@ def test_an_alias_that_has_not_occurred_in_a_run_is_null() -> None:
     query = (
         "SELECT ALL(B.p) AS run FROM (T A | T B)+ WHERE {}, FILTER(A.k = 'a'), FILTER(B.k = 'b')"
     )
-    assert found("eql", query.format("PREV(B.p) IS NOT NULL")) == []
+    assert found("eql", query.format("PREV(B.p) IS NOT NULL")) == [(None,)]
     assert ((7.0,),) in found("eql", query.format("COALESCE(PREV(B.p), 5.0) < B.p"))
     assert ((1.0,),) not in found("eql", query.format("COALESCE(PREV(B.p), 5.0) < B.p"))
 

@@ -1,0 +1,310 @@
+r"""The scopes of a query of EQL: its pattern, and the groups that are lowered by themselves.
+
+A condition belongs to the innermost group that has all it reads.  To the pattern around it a group
+is a component whose attributes are what is read of it further out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import chain
+
+from cep_core import algebra
+from cep_core.algebra import Node
+from cep_core.algebra.expressions import (
+    FALSE,
+    Arithmetic,
+    Column,
+    Compare,
+    Constant,
+    Expression,
+    Function,
+    Or,
+    Time,
+    moved,
+    walk,
+)
+from cep_core.algebra.pattern_tree import (
+    Absent,
+    Chain,
+    Choice,
+    Loop,
+    One,
+    Tree,
+    Unordered,
+    stops_of,
+    trees_in,
+)
+from cep_core.algebra.patterns import conjunction
+from cep_core.errors import AlgebraError, Span
+from cep_core.languages.eql.operands import Group
+from cep_core.languages.sase.components import Pattern
+from cep_core.languages.sase.lowering import Item, PatternLowering
+from cep_core.languages.sase.pattern_clauses import Clauses
+from cep_core.languages.sase.scope import Reference, Variable, Variables
+
+_CONSTRAINTS = (["start", "end"], ["start", "current_end"])
+_NO_CLAUSES = Clauses(False, None, "none", None)
+
+
+@dataclass(slots=True)
+class Scopes:
+    """The variables, conditions and items of a query while its groups are lowered."""
+
+    variables: Variables
+    functions: Mapping[str, Function]
+    pattern: Pattern
+    filters: list[Expression]
+    tests: list[Expression]
+    items: list[Item]
+    span: Span
+    partition: tuple[str, ...] = ()
+    clauses: Clauses = _NO_CLAUSES
+    simultaneous: bool = False
+    _kept: list[Reference] = field(default_factory=list)
+
+    def lowered(self, groups: Iterable[Group]) -> Node:
+        """Return the query as algebra."""
+        for group in groups:
+            node = self._group(group)
+            variables = list(self.variables.all)
+            known = variables[group.number] = replace(variables[group.number], node=node)
+            self.variables.all = variables
+            self.variables.references = [
+                Reference(known, "value", one.text) if one in self._kept else one
+                for one in self.variables.references
+            ]
+        return self._lowered(self.pattern.tree, self.filters, self.tests, self.items, self.clauses)
+
+    def _group(self, group: Group) -> Node:
+        """Return a group as algebra: what is read of it elsewhere."""
+        members, guards = group.members, group.guards
+        own: tuple[list[Expression], list[Expression]] = ([], [])
+        guarding: dict[int, list[Expression]] = {one: [] for one in guards}
+        for kind, conditions in enumerate((self.filters, self.tests)):
+            for one in list(conditions):
+                read = self._read_by([one])
+                ends = next((guard for guard in guards if guard in read), None)
+                if ends is not None:
+                    guarding[ends].append(one)
+                elif read and read <= set(members):
+                    own[kind].append(one)
+                else:
+                    continue
+                conditions.remove(one)
+        shown = [expression for _, expression, _ in self.items]
+        outside = [*self.filters, *self.tests, *chain.from_iterable(guarding.values()), *shown]
+        columns = dict.fromkeys(
+            part.index for one in outside for part in walk(one) if isinstance(part, Column)
+        )
+        known = self.variables.references
+        self._kept = [known[at] for at in columns if known[at].variable.position in members]
+        items: list[Item] = [
+            (one.text, self.variables.column(one), self.span) for one in self._kept
+        ]
+        node = self._lowered(group.tree, *own, items, _NO_CLAUSES)
+        if group.time is None:
+            return node
+        other: Node = algebra.select(_first_stream(node), FALSE, self.functions)
+        predicate: Expression = FALSE
+        if guards:
+            kinds = [kind for one in guards for kind in self.variables.all[one].node.schema.types]
+            made = [self._guarding(one, guarding[one], kinds, guards) for one in guards]
+            other = reduce(algebra.union, [row for row, _ in made])
+            found = [condition for _, condition in made]
+            predicate = found[0] if len(found) == 1 else Or(tuple(found))
+        return algebra.timer(node, other, predicate, group.time, self.functions)
+
+    def _guarding(
+        self, guard: int, conditions: Sequence[Expression], kinds: list[type], guards: list[int]
+    ) -> tuple[Node, Expression]:
+        """Return the rows of what ends a moment, and when they do.
+
+        The condition reads the row of the group as side 1.  Several guards are one input: rows have
+        the columns of all of them, and the number of the guard.
+        """
+        node = self.variables.all[guard].node
+        width, first = len(node.schema), 0
+        if len(guards) > 1:
+            before = guards[: guards.index(guard)]
+            first = sum(len(self.variables.all[one].node.schema) for one in before)
+            values: list[Expression] = [Constant(None)] * len(kinds)
+            values[first : first + width] = [Column(2, at) for at in range(width)]
+            named = [(f"#{at}", value) for at, value in enumerate([*values, Constant(guard)])]
+            node = algebra.project(node, named, self.functions, nulls=[*kinds, int])
+            own = Compare("=", Column(2, len(kinds)), Constant(guard))
+        places: dict[tuple[int, int], Expression] = {}
+        for at, one in enumerate(self.variables.references):
+            if one in self._kept:
+                places[2, at] = Column(1, self._kept.index(one))
+            elif one.variable.position == guard:
+                time = Time(2, "begin" if one.role == "start" else "end")
+                places[2, at] = time if one.place is None else Column(2, first + one.place)
+        found = [moved(one, places) for one in conditions]
+        return node, conjunction([own, *found] if len(guards) > 1 else found)
+
+    def _read_by(self, conditions: Sequence[Expression]) -> set[int]:
+        """Return the components that conditions read."""
+        known = self.variables.references
+        return {
+            known[part.index].variable.position
+            for one in conditions
+            for part in walk(one)
+            if isinstance(part, Column)
+        }
+
+    # -- one scope -------------------------------------------------------------------------
+
+    def _lowered(
+        self,
+        tree: Tree,
+        filters: Sequence[Expression],
+        tests: Sequence[Expression],
+        items: list[Item],
+        clauses: Clauses,
+    ) -> Node:
+        """Return a pattern as algebra, its components numbered by themselves."""
+        places = _places(tree)
+        tree, variables = _renumbered(tree, places), self._variables(tree, places)
+        absent = {one.position for one in variables.all if one.negated}
+        aside = [one for one in tests if self._numbers(one, places) & absent]
+        filters = [*filters, *aside]
+        for one in filters:
+            self._require_before(one, dict(_waiting(tree)), places)
+        tests = [one for one in tests if one not in aside]
+        if clauses.window is None and not isinstance(tree, One):
+            window = _window(tree, variables, (*filters, *tests))
+            clauses = clauses._replace(window=window, inclusive=window is not None)
+        if clauses.target is not None:
+            clauses = clauses._replace(target=places[clauses.target])
+        rules = clauses.rules(self.pattern, self.simultaneous, "next")
+        found = PatternLowering(
+            *(variables, self.functions, tree, rules, self.span, self.partition),
+            tests=conjunction(tests),
+        )
+        return found.lowered(conjunction(filters), items)
+
+    def _require_before(
+        self, condition: Expression, latest: Mapping[int, int], places: Mapping[int, int]
+    ) -> None:
+        """Raise AlgebraError if what ends a match is compared with what comes later."""
+        read = self._numbers(condition, places)
+        for stop in read & latest.keys():
+            later = [one for one in read if one != stop and one > latest[stop]]
+            if later:
+                number = next(one for one, place in places.items() if place == later[0])
+                raise AlgebraError(
+                    f"{self.variables.all[number].name} has not occurred yet when this ends the"
+                    " match",
+                    hint="compare with what stands before the last ;",
+                    span=condition.span,
+                )
+
+    def _numbers(self, condition: Expression, places: Mapping[int, int]) -> set[int]:
+        return {places[one] for one in self._read_by([condition]) if one in places}
+
+    def _variables(self, tree: Tree, places: Mapping[int, int]) -> Variables:
+        """Return the variables of a scope; references keep their columns."""
+        aside = {one.component for one in trees_in(tree) if isinstance(one, Absent)}
+        aside |= {number for one in trees_in(tree) for number in stops_of(one)}
+        made: list[Variable] = []
+        for number, place in places.items():
+            one = self.variables.all[number]
+            ends = None if one.ends is None else places[one.ends]
+            made.append(replace(one, position=place, negated=number in aside, ends=ends))
+        references = [
+            one._replace(variable=made[places[one.variable.position]])
+            if one.variable.position in places
+            else one
+            for one in self.variables.references
+        ]
+        return Variables(made, references)
+
+
+def _first_stream(node: Node) -> algebra.Stream:
+    return next(iter(algebra.streams_of(node).values()))
+
+
+def _places(tree: Tree) -> dict[int, int]:
+    """Return the places of a tree's components among themselves."""
+    found: set[int] = set()
+    for one in trees_in(tree):
+        match one:
+            case One(component) | Absent(component):
+                found.add(component)
+            case Unordered(components):
+                found.update(components)
+            case _:
+                pass
+        found.update(stops_of(one))
+    return {number: place for place, number in enumerate(sorted(found))}
+
+
+def _renumbered(tree: Tree, places: Mapping[int, int]) -> Tree:
+    match tree:
+        case Absent(component):
+            return replace(tree, component=places[component])
+        case One(component, until=stops):
+            until = tuple([places[one] for one in stops])
+            return replace(tree, component=places[component], until=until)
+        case Unordered(components):
+            return replace(tree, components=tuple([places[one] for one in components]))
+        case Loop(inner, until=stop):
+            ends = None if stop is None else places[stop]
+            return replace(tree, inner=_renumbered(inner, places), until=ends)
+        case Choice(parts):
+            return Choice(tuple([_renumbered(one, places) for one in parts]))
+        case Chain(parts):  # parentheses say nothing
+            made: list[Tree] = []
+            for part in parts:
+                below = _renumbered(part, places)
+                made += below.parts if isinstance(below, Chain) else [below]
+            return Chain(tuple(made))
+
+
+def _waiting(tree: Tree, looped: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield what ends a match with the last component that it can be compared with."""
+    match tree:
+        case One(component, until=stops):
+            yield from ((stop, component - (not looped)) for stop in stops)
+        case Loop(inner, until=stop):
+            if stop is not None:
+                yield stop, stop - 1
+            yield from _waiting(inner, True)
+        case Chain(parts) | Choice(parts):
+            for part in parts:
+                yield from _waiting(part, looped)
+        case _:
+            return
+
+
+def _window(
+    tree: Tree, variables: Variables, conditions: Sequence[Expression]
+) -> Expression | None:
+    """Return the window that a time constraint on the first and the last event implies."""
+    parts = tree.parts if isinstance(tree, Chain) else (tree,)
+    edges = [_occurring(parts[0]), _occurring(parts[-1])]
+    for one in conditions:
+        match one:
+            case Compare("<=", Arithmetic("-", Column() as end, Column() as start), time):
+                known = [variables.references[part.index] for part in (start, end)]
+                places = [reference.variable.position for reference in known]
+                timed = [reference.role for reference in known] in _CONSTRAINTS
+                if timed and places == edges:
+                    return time
+            case _:
+                continue
+    return None
+
+
+def _occurring(tree: Tree) -> int | None:
+    """Return the component whose events a part certainly consists of."""
+    match tree:
+        case One(component):
+            return component
+        case Loop(One(component), least) if least > 0:
+            return component
+        case _:
+            return None

@@ -1,1 +1,0 @@
-"""M-ops of NEXT CEP's patterns."""

@@ -1,0 +1,313 @@
+"""Patterns of single events as Cayuga's sequences.
+
+A pattern of single events, each the next that it could take, is a union of sequences, one for each
+way through its alternatives.  A sequence is a chain of `;`, whose states have the indexes of
+Cayuga: filters are the predicates of `;`, tests are selections above it, because an event that
+fails a test has been met.
+
+Parentheses to the right, ``a ; (b ; c)``, are a plan and no other meaning: of the pairs that end
+together those are taken whose b ended first, the `rank` of the `;`.  So a takes the next b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
+from typing import Literal, TypeAlias
+
+from cep_core.algebra import Chain, Choice, Node, One, Part, PatternMatch, Project, Select
+from cep_core.algebra import Sequence as Sequenced
+from cep_core.algebra.expressions import (
+    TRUE,
+    Arithmetic,
+    Column,
+    Compare,
+    Constant,
+    Duration,
+    Expression,
+    Parameter,
+    Time,
+    rewrite,
+    walk,
+)
+from cep_core.algebra.pattern_tree import Tree
+from cep_core.algebra.patterns import conjunction, conjuncts_of
+from cep_core.events import Schema
+
+_ROLES = {"value": "value", "start": "start", "first_end": "end", "end": "end"}
+_MOST_WAYS = 64  # ways through alternatives, each a sequence of its own
+Key: TypeAlias = tuple[int, str, int | None]  # component, role, attribute
+
+
+def as_sequences(pattern: PatternMatch) -> list[tuple[Tree, Node]] | None:
+    """Return the sequences of a pattern with what computes them; None if it has others."""
+    trees = ways(pattern.tree, pattern.mark)
+    plain = pattern.policy == "none" and not pattern.simultaneous
+    plain = plain and all(part.role in _ROLES and not part.before for part in pattern.parts)
+    if not trees or not plain or any(one.repeated for one in pattern.components):
+        return None
+    found: list[tuple[Tree, Node]] = []
+    for tree in trees:
+        order = _order(tree)
+        own = set(order)
+        for one in _conjuncts(pattern):
+            read = one.components
+            if read and max(read) in own and not read <= own:
+                return None  # it reads what does not occur here
+        if order != sorted(order):
+            return None
+        found.append((tree, _Sequence(pattern, tree).node()))
+    return found
+
+
+def bound_of(pattern: PatternMatch) -> Expression | None:
+    """Return the condition that the whole lasts so long at most, if it says what the window does.
+
+    It is last.end - first.start <= T in a window of T.
+    """
+    for one in (*conjuncts_of(pattern.predicate), *conjuncts_of(pattern.tests)):
+        match one:
+            case Compare("<=", Arithmetic("-", Column() as end, Column() as start), time):
+                last, first = pattern.parts[end.index], pattern.parts[start.index]
+                ends = (first.role, last.role) == ("start", "end")
+                edges = (first.component, last.component) == (0, len(pattern.components) - 1)
+                if ends and edges and pattern.inclusive and time == pattern.window:
+                    return one
+            case _:
+                continue
+    return None
+
+
+def ways(tree: Tree, mark: str) -> list[Tree]:
+    """Return the chains of single events through a pattern, none if it has anything else."""
+    match tree:
+        case One(component, own, ()):
+            return [One(component)] if (own or mark) == "next" else []
+        case Chain(parts):
+            below = [ways(part, mark) for part in parts]
+            many = prod(map(len, below)) > _MOST_WAYS
+            return [] if many else [Chain(way) for way in product(*below)]
+        case Choice(parts):
+            each = [ways(part, mark) for part in parts]
+            return [way for found in each for way in found] if all(each) else []
+        case _:
+            return []
+
+
+def _order(tree: Tree) -> list[int]:
+    match tree:
+        case One(component):
+            return [component]
+        case Chain(parts):
+            return [component for part in parts for component in _order(part)]
+        case _:
+            raise AssertionError("a chain of single events has no other part")
+
+
+@dataclass(frozen=True, slots=True)
+class _Conjunct:
+    """A condition with the components that it reads; ``test``: it ends a match."""
+
+    node: Expression
+    components: frozenset[int]
+    test: bool
+
+
+def _conjuncts(pattern: PatternMatch) -> list[_Conjunct]:
+    return [
+        _Conjunct(
+            one,
+            frozenset(pattern.parts[p.index].component for p in walk(one) if isinstance(p, Column)),
+            test,
+        )
+        for test, predicate in ((False, pattern.predicate), (True, pattern.tests))
+        for one in conjuncts_of(predicate)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A part of a sequence: its node, its components in order, and where its values stand.
+
+    ``names`` are those of the columns, by which `explain` shows them.
+    """
+
+    node: Node
+    order: tuple[int, ...]
+    columns: Mapping[Key, int]
+    names: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Sequence:
+    """One way through a pattern, which has some of its components."""
+
+    pattern: PatternMatch
+    tree: Tree
+    bound: Expression | None = field(init=False)
+    conjuncts: list[_Conjunct] = field(init=False)
+    kept: set[Key] = field(init=False)  # times that are needed where rows no longer have them
+
+    def __post_init__(self) -> None:
+        order = _order(self.tree)
+        own, firsts = set(order), set(_firsts(self.tree))
+        self.bound = bound_of(self.pattern)
+        self.conjuncts = [
+            one
+            for one in _conjuncts(self.pattern)
+            if one.components <= own and one.node != self.bound
+        ]
+        outputs = [Column(2, at) for at in range(len(self.pattern.schema))]
+        read = {
+            (_key(self.pattern.parts[part.index]), max(own_read, default=0))
+            for one, own_read in [
+                *((one.node, one.components) for one in self.conjuncts if len(one.components) > 1),
+                *((one, own) for one in outputs),
+            ]
+            for part in walk(one)
+            if isinstance(part, Column)
+        }
+        self.kept = {
+            key
+            for key, latest in read
+            if key[1] != "value"
+            and key != (order[0], "start", None)
+            and (firsts or key != (latest, "end", None))
+        }
+        self.kept |= {(one, "end", None) for one in firsts}
+        if self.pattern.window is not None and self.bound is None:
+            self.kept.add((order[0], "end", None))
+
+    def node(self) -> Node:
+        """Return the results of the pattern as algebra."""
+        made = self._made(self.tree, True)
+        schema = self.pattern.schema
+        columns = [
+            self._over(Column(2, at), {2: made}) if part.component in made.order else Constant(None)
+            for at, part in enumerate(self.pattern.parts[: len(schema)])
+        ]
+        return Project(made.node, tuple(columns), schema)
+
+    def _made(self, tree: Tree, leading: bool) -> _Made:
+        """Return a part of the chain; ``leading``: nothing is before it."""
+        match tree:
+            case One(component):
+                return self._source(component, leading)
+            case Chain(parts):
+                made = self._made(parts[0], leading)
+                for part in parts[1:]:
+                    made = self._pair(made, self._made(part, False), leading)
+                return made
+            case _:
+                raise AssertionError("a chain of single events has no other part")
+
+    def _source(self, component: int, leading: bool) -> _Made:
+        """Return the events of a component that satisfy its filters, with the times to be kept."""
+        node = self.pattern.inputs[self.pattern.components[component].input]
+        schema = node.schema
+        columns: dict[Key, int] = {(component, "value", at): at for at in range(len(schema))}
+        conditions = [
+            one.node
+            for one in self.conjuncts
+            if (one.components == {component} and (leading or not one.test))
+            or (leading and not one.components)
+        ]
+        names = tuple([f"{component + 1}.{name}" for name in schema.names])
+        node = self._selected(_Made(node, (component,), columns, names), conditions)
+        times = sorted(key for key in self.kept if key[0] == component)
+        if times:
+            named = [Column(2, at) for at in range(len(schema))]
+            labels = [f"#{role}" for _, role, _ in times]
+            kinds = (*schema.types, *[int] * len(times))
+            columns |= {key: len(schema) + at for at, key in enumerate(times)}
+            made = Schema((*schema.names, *labels), kinds)
+            node = Project(node, (*named, *[_TIMES[role] for _, role, _ in times]), made)
+            names += tuple([f"{component + 1}{label}" for label in labels])
+        return _Made(node, (component,), columns, names)
+
+    def _pair(self, left: _Made, right: _Made, leading: bool) -> _Made:
+        """Return `left ; right`."""
+        before, both = set(left.order), {*left.order, *right.order}
+        new = [one for one in self.conjuncts if one.components <= both]
+        new = [one for one in new if not one.components <= before]
+        filters = [
+            one
+            for one in new
+            if (not one.test and not one.components <= set(right.order))
+            or (len(right.order) == 1 and self._is_time(one.node, right.order[0]))
+        ]
+        conditions = [self._over(one.node, {1: left, 2: right}) for one in filters]
+        window = self.pattern.window
+        if self.bound is not None and window is not None:
+            conditions.append(Compare("<=", Duration(), window))
+        elif window is not None:
+            lasted = Arithmetic(
+                "-", Time(2, "end"), Column(1, left.columns[left.order[0], "end", None])
+            )
+            conditions.append(Compare("<=" if self.pattern.inclusive else "<", lasted, window))
+        rank = right.columns[right.order[0], "end", None] if len(right.order) > 1 else None
+        names = (*left.names, *right.names)
+        kinds = (*left.node.schema.types, *right.node.schema.types)
+        predicate = conjunction(conditions)
+        node: Node = Sequenced(left.node, right.node, predicate, Schema(names, kinds), rank)
+        width = len(left.node.schema)
+        columns = {**left.columns, **{key: width + at for key, at in right.columns.items()}}
+        made = _Made(node, (*left.order, *right.order), columns, names)
+        tests = [one.node for one in new if one.test and one not in filters] if leading else []
+        return replace(made, node=self._selected(made, tests))
+
+    def _is_time(self, node: Expression, component: int) -> bool:
+        """Return True for a constraint of time that fails for all later events once it fails."""
+        match node:
+            case Compare(
+                "<=", Arithmetic("-", Column(_, end), Column(_, start)), Constant() | Parameter()
+            ):
+                last, first = self.pattern.parts[end], self.pattern.parts[start]
+                roles = (first.role, last.role) == ("start", "end")
+                return roles and last.component == component != first.component
+            case _:
+                return False
+
+    def _selected(self, made: _Made, conditions: Sequence[Expression]) -> Node:
+        predicate = conjunction(self._over(one, {2: made}) for one in conditions)
+        node = made.node
+        return node if predicate == TRUE else Select(node, predicate, node.schema)
+
+    def _over(self, condition: Expression, sides: Mapping[Literal[1, 2], _Made]) -> Expression:
+        """Return a condition over parts as one over the rows of some sides."""
+
+        def placed(node: Expression) -> Expression:
+            match node:
+                case Arithmetic("-", Time(2, "end"), Time(1, "begin")):
+                    return Duration()
+                case Column(_, index):
+                    return self._value(_key(self.pattern.parts[index]), sides)
+                case _:
+                    return node
+
+        return rewrite(condition, placed)
+
+    def _value(self, key: Key, sides: Mapping[Literal[1, 2], _Made]) -> Expression:
+        component, role, _ = key
+        side, made = next(one for one in sides.items() if component in one[1].order)
+        if key in made.columns:
+            return Column(side, made.columns[key])
+        return Time(side, "begin" if role == "start" else "end")
+
+
+def _firsts(tree: Tree, leading: bool = True) -> Iterator[int]:
+    """Yield the first components of the parts in parentheses to the right."""
+    if isinstance(tree, Chain):
+        if not leading:
+            yield _order(tree)[0]
+        for at, part in enumerate(tree.parts):
+            yield from _firsts(part, leading and not at)
+
+
+def _key(part: Part) -> Key:
+    return part.component, _ROLES[part.role], part.index
+
+
+_TIMES: Mapping[str, Time] = {"start": Time(2, "begin"), "end": Time(2, "end")}
