@@ -7,6 +7,7 @@ slot of its output.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 from cep_core.dataflow.channels import Members, members_of, slots_of
@@ -89,6 +90,7 @@ class QueryMasks:
         return mask & found
 
 
+@lru_cache(1_000)  # many slots are listed one by one
 def members_in(mask: int) -> Members:
     """Return a mask of queries as the membership of a row."""
     return mask if mask < 1 << _MASKED else members_of(slots_of(mask))

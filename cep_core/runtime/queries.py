@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import cycle
-from typing import Any, TypeAlias
+from typing import Any
 from weakref import WeakValueDictionary
 
 from cep_core.algebra import Node
@@ -54,10 +54,6 @@ class Compiled:
     def published(self, publishes: str | None) -> list[str]:
         """Return the streams that a query publishes, its inner ones first."""
         return [*self.inner, *([publishes] if publishes else [])]
-
-
-ShapeKey: TypeAlias = tuple[str, str]  # language and shape
-CompiledByShape: TypeAlias = "WeakValueDictionary[ShapeKey, Compiled]"
 
 
 @dataclass(slots=True)
@@ -114,8 +110,8 @@ class Queries:
         self._functions = functions
         self._ticks_per_second = ticks_per_second
         self._readers: dict[str, set[str]] = {}  # queries by the stream that they read
-        self._compiled: CompiledByShape = WeakValueDictionary()
-        self._shapes_of: dict[str, CompiledByShape] = {}  # by the published stream read
+        # by language and shape
+        self._compiled: WeakValueDictionary[tuple[str, str], Compiled] = WeakValueDictionary()
         self._fanouts: dict[Channel, Fanout] = {}
 
     # -- names -----------------------------------------------------------------------------
@@ -180,8 +176,7 @@ class Queries:
         del self.by_name[name], self.by_number[query.number]
         for stream in query.published:
             del self.publishers[stream]
-            for key in list(self._shapes_of.pop(stream, ())):
-                self._compiled.pop(key, None)
+            self._forget_shapes(stream)
         for stream in query.compiled.reads:
             self._readers[stream].discard(name)
             if not self._readers[stream]:
@@ -194,8 +189,12 @@ class Queries:
         readers = sorted(self._readers.get(name, ()))
         if readers:
             raise StreamInUse(f"{readers[0]} reads the stream {name}")
+        self._forget_shapes(name)
+
+    def _forget_shapes(self, stream: str) -> None:
+        """Forget the shapes of queries that read a stream."""
         for key, compiled in list(self._compiled.items()):
-            if name in compiled.reads:
+            if stream in compiled.reads:
                 self._compiled.pop(key, None)
 
     # -- what a query became ---------------------------------------------------------------
@@ -253,9 +252,6 @@ class Queries:
         compiled = self._compiled.get(key)
         if compiled is None:
             compiled = self._compiled[key] = self._compiled_of(self._prepare(query, language))
-            for name in compiled.reads:
-                if name in self.publishers:
-                    self._shapes_of.setdefault(name, WeakValueDictionary())[key] = compiled
         return compiled, literals, publishes
 
     def _compiled_of(self, prepared: Prepared) -> Compiled:

@@ -1,19 +1,15 @@
-"""The definition of patterns: ties, nulls and edges, and SASE's sequences as a part of it."""
+"""The definition of patterns: ties, nulls and edges."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.cep_core import sase_reference as sase
 from tests.cep_core.pattern_reference import (
     Chain,
     Choice,
-    Mark,
     Pattern,
     Query,
     Repeat,
@@ -122,40 +118,3 @@ def test_nulls_neither_hold_nor_end_nor_block() -> None:
     query = Query(chain(A, Repeat(b, 1, None, "greedy", "next", Step("s", ("b",), None, above(5)))))
     found = [[event.t0 for _, event in one] for one in matches(query, events)]
     assert found == [[0, 2]]
-
-
-TYPES = {name: ["k"] for name in "ABC"}
-
-
-@st.composite
-def _streams(draw: st.DrawFn) -> list[Happened]:
-    found = []
-    for _ in range(draw(st.integers(0, 6))):
-        begins, lasts = draw(st.integers(0, 6)), draw(st.sampled_from([0, 0, 1]))
-        values = {"k": draw(st.sampled_from([1, 2, None]))}
-        kind = draw(st.sampled_from("ABC"))
-        found.append(Happened(kind, begins, begins + lasts, values))
-    return sorted(found, key=lambda one: one.t1)
-
-
-@st.composite
-def _queries(draw: st.DrawFn) -> sase.Query:
-    items = [
-        sase.Item(f"v{at}", (draw(st.sampled_from("ABC")),), repeated=draw(st.booleans()))
-        for at in range(draw(st.integers(1, 3)))
-    ]
-    strategy = draw(st.sampled_from(["any", "next", "strict"]))
-    return sase.Query(tuple(items), (), draw(st.sampled_from([None, 3, 5])), strategy)
-
-
-@given(query=_queries(), events=_streams())
-def test_sequences_of_sase_are_patterns(query: sase.Query, events: list[Happened]) -> None:
-    mark = cast(Mark, {"next": "nearest"}.get(query.strategy, query.strategy))
-    parts = [
-        Repeat(Step(item.name, item.types), 1) if item.repeated else Step(item.name, item.types)
-        for item in query.items
-    ]
-    found = matches(Query(Chain(tuple(parts)), query.window, mark=mark), events)
-    paths = sase._Meaning(query, events, TYPES).paths()
-    same = [[(query.items[at].name, id(event)) for at, event in path] for path in paths]
-    assert sorted([(name, id(event)) for name, event in one] for one in found) == sorted(same)
