@@ -583,7 +583,7 @@ def test_snapshots_that_cannot_be_read() -> None:
         cep_core.Engine.restore(b"\x00\x01")
     data = engine().snapshot()
     with pytest.raises(SnapshotError, match="has version 99"):
-        cep_core.Engine.restore(data.replace(b"cep_core\x04", b"cep_core\x63"))
+        cep_core.Engine.restore(data.replace(b"cep_core\x05", b"cep_core\x63"))
     half = cep_core.Function(lambda x: x / 2, (float,), float)
     with pytest.raises(SnapshotError, match="needs half"):
         cep_core.Engine.restore(engine(functions={"half": half}).snapshot())
