@@ -33,7 +33,6 @@ from xscl.shredding.conditions.xpath_operators import (
     difference,
     disjunction,
     every_below,
-    existence,
     filtered,
     for_each,
     mapped,
@@ -102,10 +101,27 @@ def _items(token: Token) -> Evaluate:
         return _path_of_steps(token)
     if symbol in _ORDERS:
         return node_order(symbol, *map(_items, parts))
-    if symbol in _TRUTHS:
-        test = _truth(token)
-        return lambda focus: [test(focus)]
     match symbol, parts:
+        case "and", _:
+            return single(conjunction([_truth(one) for one in _flat(token, "and")]))
+        case "or", _:
+            return single(disjunction([_truth(one) for one in _flat(token, "or")]))
+        case "not", [inner]:
+            negated = _truth(inner)
+            return single(lambda focus: not negated(focus))
+        case "boolean", [inner]:
+            return single(_truth(inner))
+        case (("=" | "!=" | "<" | "<=" | ">" | ">="), [left, right]):
+            ones, others = _items(left), _items(right)
+            return single(lambda focus: some(focus.work, symbol, ones(focus), others(focus)))
+        case (("some" | "every"), [*clauses, body]):
+            return single(quantified(symbol == "every", list(_clauses(clauses)), _truth(body)))
+        case "instance", [inner, kind]:
+            items, belongs = _items(inner), sequence_type(kind)
+            return single(lambda focus: belongs(items(focus)))
+        case "castable", [inner, kind]:
+            made = casting(_items(inner), str(kind[1].value), optional=bool(kind.occurrence))
+            return single(castable(made))
         case (("(string)" | "(integer)" | "(decimal)" | "(float)"), _):
             constant = [token.value]
             return lambda _: constant
@@ -163,41 +179,8 @@ def _items(token: Token) -> Evaluate:
 
 def _truth(token: Token) -> Test:
     """Return the test of the truth value of an expression."""
-    symbol, parts = str(token.symbol), list(token)
-    if is_name(token) or is_step(token):
-        return existence(_items(token))
-    match symbol, parts:
-        case "(", [inner]:
-            return _truth(inner)
-        case "and", _:
-            return conjunction([_truth(one) for one in _flat(token, "and")])
-        case "or", _:
-            return disjunction([_truth(one) for one in _flat(token, "or")])
-        case "not", [inner]:
-            negated = _truth(inner)
-            return lambda focus: not negated(focus)
-        case "boolean", [inner]:
-            return _truth(inner)
-        case (("=" | "!=" | "<" | "<=" | ">" | ">="), [left, right]):
-            ones, others = _items(left), _items(right)
-            return lambda focus: some(focus.work, symbol, ones(focus), others(focus))
-        case (("some" | "every"), [*clauses, body]):
-            return quantified(symbol == "every", list(_clauses(clauses)), _truth(body))
-        case "instance", [inner, kind]:
-            items, belongs = _items(inner), sequence_type(kind)
-            return lambda focus: belongs(items(focus))
-        case "castable", [inner, kind]:
-            made = casting(_items(inner), str(kind[1].value), optional=bool(kind.occurrence))
-            return castable(made)
-        case "if", [condition, then, otherwise]:
-            test, one, other = map(_truth, (condition, then, otherwise))
-            return lambda focus: one(focus) if test(focus) else other(focus)
-        case name, _ if name in _TRUTHS:
-            made = _value_of(name, parts)
-            return lambda focus: bool(made(focus))
-        case _:
-            items = _items(token)
-            return lambda focus: truth(items(focus))
+    items = _items(token)
+    return lambda focus: truth(items(focus))
 
 
 def _flat(token: Token, *symbols: str) -> Iterator[Token]:

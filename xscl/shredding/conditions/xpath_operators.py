@@ -63,10 +63,6 @@ def nodes_among(focus: Focus, items: Iterable[Any]) -> Iterator[Node]:
         yield item
 
 
-def existence(items: Evaluate) -> Test:
-    return lambda focus: bool(items(focus))
-
-
 def single(value: Single) -> Evaluate:
     return lambda focus: [value(focus)]
 
