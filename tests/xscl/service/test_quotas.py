@@ -34,33 +34,27 @@ def test_a_user_has_so_many_tokens(
 
 
 def test_a_user_has_so_many_streams(running: Running, operator: httpx.Client) -> None:
+    """What there is one of is singular."""
     with running.client(token_of(operator, "frank")) as frank:
-        ok(operator.put("/v1/accounts/frank/quota", json={"streams": 2}))
-        ok(frank.put("/v1/streams/one", json={}))
-        ok(frank.post("/v1/documents/two", content=b"<a/>"))
-        assert code(frank.put("/v1/streams/three", json={})) == (403, "quota_exceeded")
-        refused = frank.post("/v1/documents/three", content=b"<a/>")
-        assert code(refused) == (403, "quota_exceeded")
-        ok(frank.post("/v1/documents/one", content=b"<a/>"))
-        assert ok(frank.get("/v1/me"))["used"]["streams"] == 2
-
-
-def test_what_there_is_one_of_is_singular(running: Running, operator: httpx.Client) -> None:
-    with running.client(token_of(operator, "gina")) as gina:
         limits = {"streams": 1, "subscriptions": 1, "documents_a_day": 1}
-        ok(operator.put("/v1/accounts/gina/quota", json=limits))
-        ok(gina.post("/v1/documents/one", content=b"<a/>"))
-        ok(gina.put("/v1/subscriptions/one", json={"query": "one//a"}))
+        ok(operator.put("/v1/accounts/frank/quota", json=limits))
+        ok(frank.post("/v1/documents/one", content=b"<a/>"))
+        ok(frank.put("/v1/subscriptions/one", json={"query": "one//a"}))
         refused = [
-            gina.put("/v1/streams/two", json={}),
-            gina.put("/v1/subscriptions/two", json={"query": "one//a"}),
-            gina.post("/v1/documents/one", content=b"<b/>"),
+            frank.put("/v1/streams/two", json={}),
+            frank.put("/v1/subscriptions/two", json={"query": "one//a"}),
+            frank.post("/v1/documents/one", content=b"<b/>"),
         ]
         assert [one.json()["detail"] for one in refused] == [
             "you have 1 stream, and more are not allowed",
             "you have 1 subscription, and may have 1",
             "you have sent 1 document today, which is all you may",
         ]
+        ok(operator.put("/v1/accounts/frank/quota", json={"streams": 1}))
+        answer = frank.post("/v1/documents/two", content=b"<a/>")
+        assert code(answer) == (403, "quota_exceeded")
+        ok(frank.post("/v1/documents/one", content=b"<a/>"))
+        assert ok(frank.get("/v1/me"))["used"]["streams"] == 1
 
 
 def test_nobody_has_the_number_of_a_user_whose_creation_was_stored_and_failed(

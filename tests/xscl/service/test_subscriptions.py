@@ -14,10 +14,6 @@ from tests.xscl.service.conftest import code, eventually, ok
 TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
 
 
-def test_health_asks_for_nothing(operator: httpx.Client) -> None:
-    assert operator.get("/v1/health").json()["status"] == "ok"
-
-
 def test_put_get_delete(operator: httpx.Client) -> None:
     made = operator.put("/v1/subscriptions/twice", json={"query": TWICE})
     assert made.status_code == 201, made.text
@@ -149,22 +145,13 @@ def test_a_history_begins_with_what_is_kept_unless_it_takes_too_long(
     assert len(ok(operator.get("/v1/subscriptions/kept pair/matches"))["matches"]) == 2
     assert ok(operator.get("/v1/subscriptions/kept next/matches"))["matches"] == []
     monkeypatch.setattr(backfills, "LONGEST", -1.0)
-    ok(operator.put("/v1/subscriptions/kept late", json={**one, "history": True}))
-    assert ok(operator.get("/v1/subscriptions/kept late/matches"))["matches"] == []
-
-
-def test_the_past_may_not_take_for_ever(
-    operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(backfills, "LONGEST", -1.0)
-    ok(operator.post("/v1/documents/long", content=b"<o><a/></o>"))
-    tried = {"query": "long//a->x"}
-    eventually(lambda: ok(operator.post("/v1/try", json=tried))["total"] == 1)
-    made = ok(operator.put("/v1/subscriptions/long", json={**tried, "since": "1 d"}))
-    assert made["history"] == "failed"
-    assert ok(operator.get("/v1/subscriptions/long/matches"))["matches"] == []
-    ok(operator.post("/v1/documents/long", content=b"<o><a/></o>"))
-    eventually(lambda: len(ok(operator.get("/v1/subscriptions/long/matches"))["matches"]) == 1)
+    for name, begun in (("kept late", {"history": True}), ("kept since", {"since": "1 d"})):
+        made = ok(operator.put(f"/v1/subscriptions/{name}", json={**one, **begun}))
+        assert made["history"] == "failed"
+        assert ok(operator.get(f"/v1/subscriptions/{name}/matches"))["matches"] == []
+    ok(operator.post("/v1/documents/kept", content=b"<o><a/></o>"))
+    at = "/v1/subscriptions/kept since/matches"
+    eventually(lambda: len(ok(operator.get(at))["matches"]) == 1)
 
 
 def test_a_wrong_query_has_its_place(operator: httpx.Client) -> None:

@@ -250,14 +250,6 @@ def test_one_feed_has_all_matches_of_a_user(alice: httpx.Client, bob: httpx.Clie
         assert anybody.get(made["json_feed"]).status_code == 404
 
 
-def test_an_address_of_all_matches_outlives_a_restart(place: DataDirectory) -> None:
-    with serving(place) as running, running.client() as client:
-        subscribed(client, "q")
-        made = client.post("/v1/addresses").json()["atom"]
-    with serving(place) as running, running.client() as client:
-        assert client.get(f"/f/{made.rpartition('/')[2]}").status_code == 200
-
-
 def test_json_feed_is_one(operator: httpx.Client) -> None:
     at = subscribed(operator, "json", "Json//item->i")
     send(operator, *range(60), stream="Json")

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import pytest
 from feeds.documents import Document
 from tests.examples import usually
 from tests.foreign import write_foreign_packages
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, eventually
 from xscl.engine.facade import Engine
 from xscl.engine.read_snapshot import read_snapshot
 from xscl.service.sql import UserSql, Viewer, sql_service
@@ -231,7 +231,7 @@ def test_whoever_is_killed_is_replaced(shared: tuple[Engine, UserSql]) -> None:
     server = sql._fork_server
     assert server is not None
     os.kill(server.pid, signal.SIGKILL)
-    assert _within_a_minute(lambda: not server.alive)
+    eventually(lambda: not server.alive)
     assert sql.ask("SELECT 3").rows() == [[3]]
     assert sql._fork_server is not server
 
@@ -358,15 +358,6 @@ def _busy(pid: int) -> list[int]:
             if os.getpriority(os.PRIO_PROCESS, child) == nice:
                 found.append(child)
     return found
-
-
-def _within_a_minute(happens: Callable[[], bool]) -> bool:
-    until = time.monotonic() + 60
-    while not happens():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def test_children_load_our_packages_where_foreign_ones_are(
