@@ -149,7 +149,7 @@ class Service:
         self._consumer: Consumer | None = None
         self._errors: list[BaseException] = []
         self._outbox: Outbox | None = None
-        self.room = DiskGuard(home.path, serving.least_free)
+        self.disk = DiskGuard(home.path, serving.least_free)
         self._usage: Usage | None = None
         self._watch: ConsumerWatch | None = None
         self._series = StatusSeries(now=self._clock.now)
@@ -177,7 +177,7 @@ class Service:
                 past = self._thread("backfill", lambda: self._read_histories(engine, outbox))
                 began = time.monotonic()
                 try:
-                    hold = partial(self.room.wait, self._stopping)
+                    hold = partial(self.disk.wait, self._stopping)
                     with self._consuming(engine, spool, hold) as consumer:
                         self._consumer = consumer
                         self._on_consuming(time.monotonic() - began)
@@ -208,11 +208,11 @@ class Service:
         """
         fetching, self._ends = self._fetching, True
         self._home.create()
-        self.room.refuse()
+        self.disk.refuse()
         with self._opened() as (engine, outbox, spool, store):
             with FeedRepository(engine, self._home.spool) as feeds:
                 poll_now(feeds, spool, feeds.due(fetching.now()), fetching)
-            with self._consuming(engine, spool, self.room.refuse) as consumer:
+            with self._consuming(engine, spool, self.disk.refuse) as consumer:
                 self._consumer = consumer
                 if not self._stopping.is_set():
                     consumer.run_once()
@@ -252,7 +252,7 @@ class Service:
             heartbeat = self._heartbeat(engine, spool, store)
 
             def beat() -> None:
-                if self.room.short() is None:
+                if self.disk.short() is None:
                     heartbeat.beat_if_due()
 
             def work() -> None:
@@ -281,9 +281,9 @@ class Service:
             try:
                 work()
             except (SpoolError, StoreError, PipelineError, OSError) as error:
-                if not self.room.failed(error):
+                if not self.disk.failed(error):
                     raise
-                self.room.wait(self._stopping)
+                self.disk.wait(self._stopping)
             else:
                 return
 
@@ -343,7 +343,7 @@ class Service:
             spool,
             outbox,
             settings,
-            room=self.room,
+            disk=self.disk,
             clock=self._clock,
             watch=watch,
             series=self._series,
@@ -451,7 +451,7 @@ class Service:
         After a failure the table of feeds is opened anew, because it has to catch up with the
         spool.
         """
-        fetching = replace(self._fetching, is_paused=lambda: self.room.short() is not None)
+        fetching = replace(self._fetching, is_paused=lambda: self.disk.short() is not None)
 
         def poll() -> None:
             with FeedRepository(engine, self._home.spool) as feeds:
@@ -471,9 +471,9 @@ class Service:
                     partial(self._announce, engine, outbox), catalog.begin_without_past
                 )
             except (StoreError, OSError) as error:
-                self.room.failed(error)
+                self.disk.failed(error)
                 _log.warning("a history cannot be read now: %s", error)
-                self.room.wait(self._stopping)
+                self.disk.wait(self._stopping)
                 self._stopping.wait(RETRY)
 
     def _keep_reporting(
@@ -506,7 +506,7 @@ class Service:
                 "threads": threading.active_count(),
                 "written": written(ticks()),
                 "address": self.address or (None if self._serving.listen is None else ""),
-                "paused": self.room.short(),
+                "paused": self.disk.short(),
                 "stalled": None if (stall := self._stall()) is None else asdict(stall),
                 "wall_clock": clock.state,
                 "wall_clock_ahead": clock.seconds,

@@ -39,12 +39,12 @@ class Backups:
         home: DataDirectory,
         engine: Engine,
         reading: Callable[[], AbstractContextManager[Store]],
-        room: DiskGuard,
+        disk: DiskGuard,
     ) -> None:
         self._home = home
         self._engine = engine
         self._reading = reading
-        self._room = room
+        self._disk = disk
         self._making = threading.Lock()
         shutil.rmtree(home.backups, ignore_errors=True)  # left over from a kill
 
@@ -63,7 +63,7 @@ class Backups:
     def _made(self) -> tuple[IO[bytes], int]:
         home = self._home
         with self._reading() as store:
-            self._room.refuse(_size(home, ConsumedOffsets(store).segment))
+            self._disk.refuse(_size(home, ConsumedOffsets(store).segment))
         home.backups.mkdir(mode=0o700, exist_ok=True)
         target = home.backups / "backup.xscl"
         try:

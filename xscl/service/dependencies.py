@@ -122,13 +122,13 @@ def client_address(request: HTTPConnection, app: Installation) -> str:
     return client_of(request.scope, app.settings.trusted_proxies)
 
 
-def standing(request: Request, app: TheApp) -> Callable[[], bool]:
+def is_valid(request: Request, app: TheApp) -> Callable[[], bool]:
     """Return a check that the request's token is still valid, for long responses."""
     given = _given(request)
     return lambda: not given or app.tokens.owner(given) is not None
 
 
-Standing: TypeAlias = Annotated[Callable[[], bool], Depends(standing)]
+StillValid: TypeAlias = Annotated[Callable[[], bool], Depends(is_valid)]
 
 
 async def operator(account: TheAccount) -> Account:

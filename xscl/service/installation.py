@@ -183,7 +183,7 @@ class Installation:
         outbox: Outbox,
         settings: ServiceSettings,
         *,
-        room: DiskGuard,
+        disk: DiskGuard,
         clock: ArrivalClock,
         watch: ConsumerWatch,
         series: StatusSeries,
@@ -207,12 +207,12 @@ class Installation:
             names = (one.name for one in engine.subscriptions)
             self.usage = Usage(names, (feed.key for feed in self.feeds))
             self.registrar = opened.enter_context(closing(Registrar(engine)))
-            self.intake = Intake(spool, engine, room, clock, settings.waiting)
+            self.intake = Intake(spool, engine, disk, clock, settings.waiting)
             opened.enter_context(closing(self.intake))
             self.sql = opened.enter_context(UserSql(engine, home.path))
             self.connections = ConnectionLimit(settings.connections)
             self.metrics = Metrics(engine, home, self.connections)
-            self.backups = Backups(home, engine, self.reading, room)
+            self.backups = Backups(home, engine, self.reading, disk)
             self._opened = opened.pop_all()
         outbox.mail_limit = self.accounts.mails_of
         # The rate of requests by account, and of requests to each callback of hubs.

@@ -72,11 +72,11 @@ class Intake:
         self,
         spool: Spool,
         engine: Engine,
-        room: DiskGuard,
+        disk: DiskGuard,
         clock: ArrivalClock,
         documents: int = DOCUMENTS,
     ) -> None:
-        self._room = room
+        self._disk = disk
         self._clock = clock
         self._spool = spool
         self._engine = engine
@@ -95,7 +95,7 @@ class Intake:
         The clock stamps those whose `timed` is false, in order of acceptance; by default all have
         their times.  Raises IntakeFull, DiskFull, SpoolError, Stopping.
         """
-        self._room.refuse()
+        self._disk.refuse()
         size = sum(len(one.xml) for one in documents)
         brought = QueuedDocuments(documents, size, timed or [True] * len(documents))
         with self._mutex:
@@ -136,7 +136,7 @@ class Intake:
         try:
             number = self._spool.append_in_turn(stamp)
         except Exception as error:
-            if self._room.failed(error):
+            if self._disk.failed(error):
                 error = DiskFull(str(error), hint="send it again when there is room")
             with self._mutex:
                 self._waiting -= count

@@ -237,7 +237,7 @@ def answering(home: DataDirectory) -> Iterator[tuple[xscl.Engine, httpx.Client]]
                     spool,
                     outbox,
                     settings,
-                    room=DiskGuard(home.path, 1),
+                    disk=DiskGuard(home.path, 1),
                     clock=clock,
                     watch=ConsumerWatch(spool.latest, 0),
                     series=StatusSeries(now=clock.now),

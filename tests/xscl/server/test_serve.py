@@ -294,7 +294,7 @@ def test_one_run_waits_for_no_room(place: DataDirectory, monkeypatch: pytest.Mon
     service = Service(place, ServeSettings(), lambda matches: None)
 
     def fill(*_: object) -> None:
-        service.room.least = 1 << 60
+        service.disk.least = 1 << 60
 
     monkeypatch.setattr("xscl.server.serve.poll_now", fill)
     with pytest.raises(DiskFull, match="MiB are free"):

@@ -138,16 +138,16 @@ def test_a_backup_needs_room(
     running: Running, operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is room for a document, but not for all that there is once more."""
-    room = running.service.room
+    guard = running.service.disk
     disk = os.statvfs(running.home.path)
-    room.least = disk.f_bavail * disk.f_frsize - (8 << 20)
+    guard.least = disk.f_bavail * disk.f_frsize - (8 << 20)
     try:
         waiting = [Extract("", running.home.spool, b"", 0, 16 << 20)]
         with monkeypatch.context() as patch:
             patch.setattr(Spool, "extracts", lambda *_: waiting)
             assert code(operator.post("/v1/backup")) == (503, "disk_full")
     finally:
-        room.least = LEAST
+        guard.least = LEAST
     assert not running.home.backups.exists()
     assert operator.post("/v1/backup").status_code == 200
 

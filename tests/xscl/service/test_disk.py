@@ -121,7 +121,7 @@ def test_c7_too_little_is_free(running: Running, operator: httpx.Client) -> None
     """Below what is to be left, documents are refused and reads go on; then all goes on."""
     assert post(operator, "before", 1).status_code == 202
     eventually(lambda: documents(running) >= 1)
-    running.service.room.least = PLENTY
+    running.service.disk.least = PLENTY
     try:
         eventually(lambda: refused(post(operator, "early", 2)))
         assert refused(post(operator, "refused", 2))
@@ -131,7 +131,7 @@ def test_c7_too_little_is_free(running: Running, operator: httpx.Client) -> None
         assert "before" in known(operator)
         assert "xscl_paused 1.0" in operator.get("/v1/metrics").text
     finally:
-        running.service.room.least = 0
+        running.service.disk.least = 0
     eventually(lambda: not refused(post(operator, "after", 3)))
     eventually(lambda: {"before", "after"} <= known(operator))
     eventually(lambda: paused(running) is None)
@@ -199,7 +199,7 @@ def test_c7_feeds_are_polled_again(
         assert operator.post(poll).status_code == 202
         eventually(lambda: bool(disk.failed))
         disk.full = set()
-        eventually(lambda: running.service.room.short() is None)
+        eventually(lambda: running.service.disk.short() is None)
         assert operator.post(poll).status_code == 202
         eventually(partial(lambda count: len(seen()) == count, len(titles)))
 
@@ -214,7 +214,7 @@ def test_c7_a_real_disk_that_is_full(tmp_path: Path) -> None:
     with ExitStack() as stack:
         stack.callback(os.system, f"umount {place}")
         running = stack.enter_context(serving(DataDirectory(place / "data")))
-        running.service.room.least = 0
+        running.service.disk.least = 0
         client = stack.enter_context(running.client())
         acknowledged = set()
         fill = place / "fill"
@@ -290,7 +290,7 @@ def test_l2_what_waits_is_bounded(place: DataDirectory, monkeypatch: pytest.Monk
         serving(place, ServiceSettings(waiting=5)) as running,
         running.client() as client,
     ):
-        running.service.room.least = 0
+        running.service.disk.least = 0
         answers = [post(client, f"burst-{number}", number + 1) for number in range(8)]
         assert [answer.status_code for answer in answers] == [202] * 5 + [429] * 3
         for answer in answers[5:]:

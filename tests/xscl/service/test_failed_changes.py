@@ -107,7 +107,7 @@ def here(tmp_path: Path) -> Iterator[Installation]:
                     spool,
                     outbox,
                     ServiceSettings(),
-                    room=DiskGuard(home.path, 1),
+                    disk=DiskGuard(home.path, 1),
                     clock=clock,
                     watch=ConsumerWatch(spool.latest, 0),
                     series=StatusSeries(now=clock.now),

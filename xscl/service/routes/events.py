@@ -37,7 +37,7 @@ from xscl.plurals import counted
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.bodies import raw_response
 from xscl.service.connection_limit import counted_elsewhere
-from xscl.service.dependencies import Standing, TheAccount, TheApp
+from xscl.service.dependencies import StillValid, TheAccount, TheApp
 from xscl.service.installation import Installation
 from xscl.service.problems import PROBLEM, Problem
 from xscl.service.routes.subscriptions import Name
@@ -86,7 +86,7 @@ async def of_one(
     name: Name,
     app: TheApp,
     account: TheAccount,
-    standing: Standing,
+    is_valid: StillValid,
     last_event_id: LastEventId = None,
     after: After = None,
     grouped: Annotated[bool, Query(description="Matches on the same documents as one.")] = True,
@@ -98,7 +98,7 @@ async def of_one(
     """
     one = existing(app, account, name)
     query = ListenerQuery((one.number, grouped), one=one, grouped=grouped)
-    return await _stream(app, account, standing, query, last_event_id or after)
+    return await _stream(app, account, is_valid, query, last_event_id or after)
 
 
 @router.get(
@@ -110,7 +110,7 @@ async def of_one(
 async def of_all(
     app: TheApp,
     account: TheAccount,
-    standing: Standing,
+    is_valid: StillValid,
     last_event_id: LastEventId = None,
     after: After = None,
 ) -> Response:
@@ -124,13 +124,13 @@ async def of_all(
         return account.own(one.name) is not None
 
     query = ListenerQuery(("all", account.number), mine=mine, prefix=account.qualify(""))
-    return await _stream(app, account, standing, query, last_event_id or after)
+    return await _stream(app, account, is_valid, query, last_event_id or after)
 
 
 async def _stream(
     app: Installation,
     account: Account,
-    standing: Callable[[], bool],
+    is_valid: Callable[[], bool],
     query: ListenerQuery,
     given: str | None,
 ) -> EventStream:
@@ -143,7 +143,7 @@ async def _stream(
     has = counted(most or 0, "listener")
     over = QuotaExceeded(f"you have {has}, and may have no more at once")
     place = app.listeners.hold(account.number, most, over)
-    return EventStream(app.outbox, query, begin, standing=standing, place=place)
+    return EventStream(app.outbox, query, begin, is_valid=is_valid, place=place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class EventStream(Response):
         query: ListenerQuery,
         begin: StartPoint,
         patience: Patience | None = None,
-        standing: Callable[[], bool] = lambda: True,
+        is_valid: Callable[[], bool] = lambda: True,
         *,
         place: AbstractContextManager[None] | None = None,
     ) -> None:
@@ -230,7 +230,7 @@ class EventStream(Response):
         self._held = place or nullcontext()
         self._patience = patience or Patience()
         self._slow = False
-        self._standing = standing
+        self._is_valid = is_valid
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the client disconnects; raises QuotaExceeded before that."""
@@ -281,7 +281,7 @@ class EventStream(Response):
             bell.clear()
             if self._query.one is not None and not self._outbox.has(self._query.one):
                 raise _Disconnect("removed", "the subscription was removed") from None
-            if not self._standing():
+            if not self._is_valid():
                 raise _Disconnect("unauthorized", "the token was revoked, or is over")
             try:
                 page = await self._outbox.listening.after(self._query, self._place)
