@@ -314,14 +314,15 @@ class Deliveries:
                 self._later(id, (endpoint.next_try - now) / SECOND)
                 return
             sender = self._sender(endpoint)
-            if self._awaits_digest(id, endpoint):
+            is_begun = id in self._digest_due
+            if is_begun and self._gathers(id, sender, endpoint):
                 return
             await self._deliver_letters(endpoint, sender)
             messages, end = await self._read(endpoint)
             if not messages and end <= endpoint.position:
                 self._wait_for_letters(id)
                 return
-            if messages and self._starts_digest(id, sender, endpoint):
+            if messages and not is_begun and self._gathers(id, sender, endpoint):
                 return
             if not await self._deliver(endpoint, sender, messages, end):
                 return
@@ -330,20 +331,16 @@ class Deliveries:
         if not await printing.deliver():
             self._later(PRINTING, RETRY)
 
-    def _awaits_digest(self, id: str, endpoint: Endpoint) -> bool:
-        """Return whether an endpoint's digest is not due yet."""
-        due = self._digest_due.get(id)
-        if due is None or endpoint.failures or due <= self._loop.time():
+    def _gathers(self, id: str, sender: Sender, endpoint: Endpoint) -> bool:
+        """Return whether a digest is not due yet; the first message begins its interval."""
+        if not sender.every or endpoint.failures:
             return False
-        self._later(id, due - self._loop.time())
-        return True
-
-    def _starts_digest(self, id: str, sender: Sender, endpoint: Endpoint) -> bool:
-        """Start an endpoint's digest interval if none runs; return whether it was started."""
-        if not sender.every or endpoint.failures or self._digest_due.pop(id, None) is not None:
+        now = self._loop.time()
+        due = self._digest_due.setdefault(id, now + sender.every)
+        if due <= now:
+            del self._digest_due[id]
             return False
-        self._digest_due[id] = self._loop.time() + sender.every
-        self._later(id, sender.every)
+        self._later(id, due - now)
         return True
 
     async def _read(self, endpoint: Endpoint) -> tuple[Sequence[Message], int]:
