@@ -18,18 +18,18 @@ from templates.model.join_graph import EXCHANGED, LEFT, RIGHT, Edge
 from xscl.drawing.svg import LINE, Picture, box, curve, length, line, shortened, text
 from xscl.language.calendars import calendar_words
 from xscl.language.folding import Folding
-from xscl.language.normalform import Absent, Folded, Following
+from xscl.language.normalform import (
+    Absent,
+    Folded,
+    Following,
+    Instants,
+    Joined,
+    OverTime,
+    Scan,
+)
 from xscl.language.syntax import Block, Predicate
 from xscl.language.unparse import unparse
-from xscl.planning.compile import (
-    CompiledJoin,
-    CompiledQuery,
-    JoinedParts,
-    Occurring,
-    Part,
-    Timed,
-    Witnessed,
-)
+from xscl.planning.compile import CompiledJoin, CompiledQuery, Part
 from xscl.time_format import duration
 
 MARGIN = 12.0
@@ -86,30 +86,30 @@ def draw_query(compiled: CompiledQuery) -> Picture:
 
 _Band: TypeAlias = "tuple[list[etree._Element], float, float]"
 """Elements, and the width and height of what they draw."""
-_Form: TypeAlias = "Following | Folded | Absent"
+_Form: TypeAlias = "OverTime[CompiledJoin]"
 
 
-def _bands(part: Part | int, blocks: Sequence[Block]) -> Iterator[_Band]:
+def _bands(part: Part, blocks: Sequence[Block]) -> Iterator[_Band]:
     """Yield the drawing of a part of a query, with its width and height."""
     match part:
-        case int():
-            return
-        case Witnessed(_, join):
-            yield _filter(join)
-        case Occurring(component):
+        case Scan(_, join):
+            if join is not None:
+                yield _filter(join)
+        case Instants(component):
             block = blocks[component]
             yield _alone(unparse(block), shortened(calendar_words(block.stream), WIDEST))
-        case JoinedParts(left, right, disjuncts):
+        case Joined(left, right, disjuncts=disjuncts):
             yield from _bands(left, blocks)
             yield from _bands(right, blocks)
             for number, join in enumerate(disjuncts):
                 yield _join(join, "or " if number else "")
-        case Timed(form, Witnessed(_, left), Witnessed(_, right)):
-            yield _beside(form, left, right)
-        case Timed(form, left, right):
-            yield from _bands(left, blocks)
-            yield from _bands(right, blocks)
-            yield _timed(form)
+        case Following(left, right) | Folded(left, right) | Absent(left, right):
+            if isinstance(left, Scan) and isinstance(right, Scan) and left.join and right.join:
+                yield _beside(part, left.join, right.join)
+            else:
+                yield from _bands(left, blocks)
+                yield from _bands(right, blocks)
+                yield _timed(part)
         case _:
             assert_never(part)
 

@@ -30,18 +30,18 @@ from xscl.inspection.evaluators import (
 )
 from xscl.inspection.replay import subscription_named
 from xscl.language.calendars import calendar_words
-from xscl.language.normalform import Absent, Folded, Following, forms
-from xscl.language.unparse import unparse
-from xscl.planning.compile import (
-    CompiledJoin,
-    CompiledQuery,
-    JoinedParts,
-    Occurring,
-    Timed,
-    Witnessed,
-    compile_query,
-    parts,
+from xscl.language.normalform import (
+    Absent,
+    Folded,
+    Following,
+    Instants,
+    Joined,
+    OverTime,
+    Scan,
+    forms,
 )
+from xscl.language.unparse import unparse
+from xscl.planning.compile import CompiledJoin, CompiledQuery, compile_query
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.plan_state import instances
 from xscl.plurals import counted
@@ -230,9 +230,11 @@ def _time(
     """
     root = compiled.root
     following = iter(places or [Place() for _ in compiled.joins])
-    for part in parts(root):
+    for part in forms(root):
         match part:
-            case Witnessed(_, join):
+            case Scan(_, join):
+                if join is None:  # the input of the join above it
+                    continue
                 (place,) = islice(following, 1)
                 if part is root:
                     where = "automaton" if places is None else "automaton, on executors"
@@ -240,22 +242,22 @@ def _time(
                     yield (
                         f"evaluated by: stage 1 ({where}), {evaluators(registry, [join], [place])}"
                     )
-            case Occurring() if part is root:
+            case Instants() if part is root:
                 yield "filter: every instant"
                 yield "evaluated by: core: Stream"
-            case Occurring():
+            case Instants():
                 pass  # an input of the operator above it
-            case JoinedParts(disjuncts=disjuncts):
+            case Joined(disjuncts=disjuncts):
                 yield str(EDGE_RULES[disjuncts[0].operator or ""])
                 yield f"window {duration(disjuncts[0].window)}"
                 own = list(islice(following, len(disjuncts)))
                 yield f"evaluated by: {evaluators(registry, disjuncts, own)}"
                 yield from reasons(own)
-            case Timed(form):
-                yield from _over_time(form)
+            case Following() | Folded() | Absent():
+                yield from _over_time(part)
 
 
-def _over_time(form: Following | Folded | Absent) -> Iterator[str]:
+def _over_time(form: OverTime[CompiledJoin]) -> Iterator[str]:
     match form:
         case Following():
             yield str(EDGE_RULES["NEXT"])

@@ -8,9 +8,9 @@ has a name of its own (`scope`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, assert_never
+from typing import Generic, Literal, TypeAlias, TypeVar, assert_never
 
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.folding import Folding, folding
@@ -34,11 +34,16 @@ LONGEST = 1 << 60
 """The longest window, in ticks, of an operator that waits for its end."""
 
 
+J = TypeVar("J")
+K = TypeVar("K")
+
+
 @dataclass(frozen=True, slots=True)
-class Scan:
-    """A block: its component."""
+class Scan(Generic[J]):
+    """A block: its component, and once compiled its join, unless it is the input of a join."""
 
     component: int
+    join: J | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,46 +58,50 @@ class Instants:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(Generic[J]):
     """A JOIN or FOLLOWED BY; the window None is INF."""
 
-    left: Form
-    right: Form
+    left: FormOf[J]
+    right: FormOf[J]
     operator: Literal["JOIN", "FOLLOWED BY"]
     window: int | None
-    disjuncts: tuple[Disjunct, ...]
+    disjuncts: tuple[J, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
+class Following(Generic[J]):
     """NEXT."""
 
-    left: Form
-    right: Form
+    left: FormOf[J]
+    right: FormOf[J]
     predicate: Predicate | None
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class Folded(Generic[J]):
     """FOLD."""
 
-    left: Form
-    right: Form
+    left: FormOf[J]
+    right: FormOf[J]
     folding: Folding
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(Generic[J]):
     """NOT FOLLOWED BY; with `otherwise` FOLLOWED BY ... ELSE."""
 
-    left: Form
-    right: Form
+    left: FormOf[J]
+    right: FormOf[J]
     predicate: Predicate | None
     window: int
     otherwise: bool
 
 
-Form: TypeAlias = "Scan | Instants | Joined | Following | Folded | Absent"
+OverTime: TypeAlias = "Following[J] | Folded[J] | Absent[J]"
+"""An operator over time."""
+FormOf: TypeAlias = "Scan[J] | Instants | Joined[J] | OverTime[J]"
+"""An expression whose joins are in the form of `J`."""
+Form: TypeAlias = "FormOf[Disjunct]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +155,41 @@ def normalise(query: Query, source: str) -> NormalQuery:
     )
 
 
-def forms(form: Form) -> Iterator[Form]:
+def with_joins(
+    form: FormOf[J],
+    read: Callable[[Scan[J]], K],
+    joined: Callable[[Joined[J], J], K],
+    *,
+    is_input: bool = False,
+) -> FormOf[K]:
+    """Return a form with its joins in another form, made in the order of `forms`.
+
+    `read` makes that of a block that is no input of a join.
+    """
+    match form:
+        case Scan(component):
+            return Scan(component, None if is_input else read(form))
+        case Instants():
+            return form
+        case _:
+            below = isinstance(form, Joined)
+            left = with_joins(form.left, read, joined, is_input=below)
+            right = with_joins(form.right, read, joined, is_input=below)
+    match form:
+        case Joined(operator=operator, window=window):
+            disjuncts = tuple([joined(form, disjunct) for disjunct in form.disjuncts])
+            return Joined(left, right, operator, window, disjuncts)
+        case Following(predicate=predicate):
+            return Following(left, right, predicate)
+        case Folded(folding=folding):
+            return Folded(left, right, folding)
+        case Absent(predicate=predicate, window=length, otherwise=otherwise):
+            return Absent(left, right, predicate, length, otherwise)
+        case _:
+            assert_never(form)
+
+
+def forms(form: FormOf[J]) -> Iterator[FormOf[J]]:
     """Yield a form and all forms below it, the inner ones first."""
     if not isinstance(form, Scan | Instants):
         yield from forms(form.left)
@@ -154,7 +197,12 @@ def forms(form: Form) -> Iterator[Form]:
     yield form
 
 
-def results_of(form: Form) -> Iterator[Form]:
+def read_components(form: FormOf[J]) -> tuple[int, ...]:
+    """Return the components that a form reads, from left to right."""
+    return tuple(one.component for one in forms(form) if isinstance(one, Scan | Instants))
+
+
+def results_of(form: FormOf[J]) -> Iterator[FormOf[J]]:
     """Yield the forms that the results of a form come from, the inner ones first.
 
     NOT FOLLOWED BY has the results of its left input.
@@ -166,7 +214,7 @@ def results_of(form: Form) -> Iterator[Form]:
     yield form
 
 
-def components(form: Form) -> tuple[int, ...]:
+def components(form: FormOf[J]) -> tuple[int, ...]:
     """Return the components of a form's results; NOT FOLLOWED BY has those of its left input."""
     return tuple(one.component for one in results_of(form) if isinstance(one, Scan | Instants))
 

@@ -8,28 +8,25 @@ with one side.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Generic, TypeAlias, TypeVar, assert_never
+from typing import TypeAlias
 
 from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node, minor
 from xscl.documents.lazy import lazy
 from xscl.errors import TooComplex
 from xscl.language.faults import fault
 from xscl.language.normalform import (
-    Absent,
-    Folded,
-    Following,
-    Form,
-    Instants,
+    FormOf,
     Joined,
     NormalQuery,
     Scan,
     aggregates,
     components,
+    forms,
     normalise,
+    with_joins,
 )
 from xscl.language.parser import parse
 from xscl.language.syntax import Block, Call, Exists, Operand, Predicate, Query, Step, VariablePath
@@ -174,65 +171,8 @@ class CompiledJoin:
         return sorted(number for where, number in places if where == side)
 
 
-J = TypeVar("J")
-
-
-@dataclass(frozen=True, slots=True)
-class Witnessed(Generic[J]):
-    """A block that is read by itself: its bindings are composites of one document."""
-
-    component: int
-    join: J
-
-
-@dataclass(frozen=True, slots=True)
-class Occurring:
-    """A calendar: its instants are composites of one value, the `variable`."""
-
-    component: int
-    variable: str
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedParts(Generic[J]):
-    """A JOIN or FOLLOWED BY; a side is a component, or a part that makes composites."""
-
-    left: PartOf[J] | int
-    right: PartOf[J] | int
-    disjuncts: tuple[J, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Timed(Generic[J]):
-    """An operator over time: NEXT, FOLD, NOT FOLLOWED BY or ELSE."""
-
-    form: Following | Folded | Absent
-    left: PartOf[J]
-    right: PartOf[J]
-
-
-PartOf: TypeAlias = "Witnessed[J] | Occurring | JoinedParts[J] | Timed[J]"
-"""A part of a query; what it joins is in the form of `J`."""
-Part: TypeAlias = "PartOf[CompiledJoin]"
-
-
-def parts(root: PartOf[J] | int) -> Iterator[PartOf[J]]:
-    """Yield a part and all parts below it, the inner ones first; a component is no part."""
-    if isinstance(root, int):
-        return
-    if not isinstance(root, Witnessed | Occurring):
-        yield from parts(root.left)
-        yield from parts(root.right)
-    yield root
-
-
-def read_components(part: PartOf[J] | int) -> tuple[int, ...]:
-    """Return the components that a part reads, from left to right."""
-    if isinstance(part, int):
-        return (part,)
-    if isinstance(part, Witnessed | Occurring):
-        return (part.component,)
-    return (*read_components(part.left), *read_components(part.right))
+Part: TypeAlias = "FormOf[CompiledJoin]"
+"""A part of a compiled query."""
 
 
 @dataclass(frozen=True)
@@ -253,10 +193,10 @@ class CompiledQuery:
     def joins(self) -> tuple[CompiledJoin, ...]:
         """The join graphs of the parts, the inner ones first."""
         found: list[CompiledJoin] = []
-        for part in parts(self.root):
-            if isinstance(part, Witnessed):
+        for part in forms(self.root):
+            if isinstance(part, Scan) and part.join is not None:
                 found.append(part.join)
-            elif isinstance(part, JoinedParts):
+            elif isinstance(part, Joined):
                 found.extend(part.disjuncts)
         return tuple(found)
 
@@ -295,7 +235,9 @@ def _compiled(query: Query, source: str) -> CompiledQuery:
     for block in normal.blocks:
         _refuse_impossible(block.steps, source)
     patterns = tuple(pattern(block) for block in normal.blocks)
-    return CompiledQuery(source, normal, patterns, _Compiler(normal, source).part(normal.form))
+    compiler = _Compiler(normal, source)
+    root = with_joins(normal.form, compiler.scan, compiler.join)
+    return CompiledQuery(source, normal, patterns, root)
 
 
 class _Compiler:
@@ -303,29 +245,12 @@ class _Compiler:
         self._normal = normal
         self._source = source
 
-    def part(self, form: Form) -> Part:
-        match form:
-            case Scan(component):
-                return Witnessed(component, self._scan(component))
-            case Instants(component, variable):
-                return Occurring(component, variable)
-            case Joined():
-                joins = tuple(self._join(form, disjunct) for disjunct in form.disjuncts)
-                return JoinedParts(self._side(form.left), self._side(form.right), joins)
-            case Following() | Folded() | Absent():
-                return Timed(form, self.part(form.left), self.part(form.right))
-            case _:
-                assert_never(form)
-
-    def _side(self, form: Form) -> Part | int:
-        return form.component if isinstance(form, Scan) else self.part(form)
-
-    def _scan(self, component: int) -> CompiledJoin:
+    def scan(self, form: Scan[Disjunct]) -> CompiledJoin:
         """Return the graph of one side whose output are the variables in predicates.
 
         Without any, all that counts is whether the main path matches.
         """
-        found = pattern(self._normal.blocks[component])
+        found = pattern(self._normal.blocks[form.component])
         nodes = tuple(
             Node(LEFT, node.parent, node.variable in self._normal.outputs) for node in found.nodes
         )
@@ -337,7 +262,7 @@ class _Compiler:
             reduced, kept = JoinGraph((Node(LEFT, None),)), (found.main,)
         return CompiledJoin(side, None, None, graph, reduced, kept)
 
-    def _join(self, form: Joined, disjunct: Disjunct) -> CompiledJoin:
+    def join(self, form: Joined[Disjunct], disjunct: Disjunct) -> CompiledJoin:
         sides = tuple(
             GraphSide(None if block is None else self._pattern(block), leaves)
             for block, leaves in zip(disjunct.blocks, disjunct.leaves, strict=True)

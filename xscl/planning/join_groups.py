@@ -11,7 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from xscl.language.normalform import Absent, Folded, Following
+from xscl.language.normalform import (
+    Absent,
+    Folded,
+    Following,
+    Instants,
+    Joined,
+    OverTime,
+    Scan,
+    forms,
+)
 from xscl.language.scope import leaves
 from xscl.language.syntax import (
     And,
@@ -26,7 +35,7 @@ from xscl.language.syntax import (
     Step,
     VariablePath,
 )
-from xscl.planning.compile import CompiledJoin, CompiledQuery, JoinedParts, Timed, parts
+from xscl.planning.compile import CompiledJoin, CompiledQuery
 
 ITSELF = Path()
 
@@ -65,12 +74,12 @@ def compared(query: CompiledQuery) -> tuple[Compared, ...]:
 
 
 def _comparisons(query: CompiledQuery) -> Iterator[_Comparison]:
-    for part in parts(query.root):
-        if isinstance(part, JoinedParts):
+    for part in forms(query.root):
+        if isinstance(part, Joined):
             for join in part.disjuncts:
                 yield from _of_join(join)
-        elif isinstance(part, Timed):
-            yield from _of_form(part.form)
+        elif not isinstance(part, Scan | Instants):
+            yield from _of_form(part)
 
 
 def _of_join(join: CompiledJoin) -> Iterator[_Comparison]:
@@ -80,7 +89,7 @@ def _of_join(join: CompiledJoin) -> Iterator[_Comparison]:
         yield from _of_predicate(join.residual)
 
 
-def _of_form(form: Following | Folded | Absent) -> Iterator[_Comparison]:
+def _of_form(form: OverTime[CompiledJoin]) -> Iterator[_Comparison]:
     match form:
         case Folded(folding=folding):
             begins = dict(folding.begins)

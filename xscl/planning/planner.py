@@ -25,18 +25,20 @@ from cep_core import ALL_RULES, CepError, Engine, Rule
 from cep_core.algebra import Node
 from cep_core.plan import Operator, Reference, Step, Wanted, steps_of, wanted
 from templates.registry.registry import Placed, Registry
-from xscl.language.normalform import Folded
+from xscl.language.normalform import (
+    Absent,
+    Folded,
+    Following,
+    Instants,
+    Joined,
+    OverTime,
+    Scan,
+    read_components,
+)
 from xscl.language.scope import rewritten
 from xscl.language.syntax import Predicate, VariablePath
 from xscl.language.unparse import unparse
-from xscl.planning.compile import (
-    JoinedParts,
-    Occurring,
-    Timed,
-    Witnessed,
-    read_components,
-    too_deep,
-)
+from xscl.planning.compile import too_deep
 from xscl.planning.operators.attributes import Attributed, Kind
 from xscl.planning.operators.collect import Collected
 from xscl.planning.operators.joins import JoinDefinition
@@ -230,26 +232,27 @@ class _Lowering:
     def lower(self, part: PlannedPart) -> Lowered:
         """Return a part of the query in the plan."""
         match part:
-            case Witnessed():
+            case Scan():
                 return self._read(part)
-            case Occurring():
+            case Instants():
                 return self._instants(part)
-            case JoinedParts():
+            case Joined():
                 return self._joined(part)
-            case Timed():
+            case Following() | Folded() | Absent():
                 return self._timed(part)
             case _:
                 assert_never(part)
 
     # -- Joins -----------------------------------------------------------------------------
 
-    def _read(self, part: Witnessed[PlannedJoin]) -> Lowered:
+    def _read(self, part: Scan[PlannedJoin]) -> Lowered:
+        assert part.join is not None, "the input of a join is a stream of documents"
         documents = self._documents(part.component)
         placed, names = self._place(part.join, [documents], 0)
         operator = self._planner.join(self.planned, placed, [documents])
         return Lowered(operator, placed.qid, (part.component,), names, plain=True)
 
-    def _instants(self, part: Occurring) -> Lowered:
+    def _instants(self, part: Instants) -> Lowered:
         name = self._query.shape.blocks[part.component]
         source = self._planner.read_calendar(name)
         self.planned.calendars.append(name)
@@ -263,11 +266,13 @@ class _Lowering:
     def _documents(self, component: int) -> Lowered:
         return self._planner.documents(self._query.shape.blocks[component], component)
 
-    def _joined(self, part: JoinedParts[PlannedJoin]) -> Lowered:
+    def _joined(self, part: Joined[PlannedJoin]) -> Lowered:
         inner = [
-            side if isinstance(side, int) else self.lower(side) for side in (part.left, part.right)
+            side if isinstance(side, Scan) else self.lower(side) for side in (part.left, part.right)
         ]
-        sides = [self._documents(side) if isinstance(side, int) else side for side in inner]
+        sides = [
+            self._documents(side.component) if isinstance(side, Scan) else side for side in inner
+        ]
         covered = tuple(component for side in sides for component in side.components)
         values = tuple(name for side in sides for name in side.values)
         waits = any(side.waits for side in sides)
@@ -285,7 +290,7 @@ class _Lowering:
 
     def _refined(
         self,
-        part: JoinedParts[PlannedJoin],
+        part: Joined[PlannedJoin],
         found: list[tuple[Operator, Placed, tuple[str, ...]]],
         covered: tuple[int, ...],
         values: tuple[str, ...],
@@ -335,7 +340,7 @@ class _Lowering:
         self.planned.numbers.append(number)
         return number
 
-    def _lateness(self, *parts: PlannedPart | int) -> int:
+    def _lateness(self, *parts: PlannedPart) -> int:
         """Return the largest lateness of the streams that some parts read."""
         read = (component for part in parts for component in read_components(part))
         return max(
@@ -344,14 +349,14 @@ class _Lowering:
 
     # -- Operators over time ---------------------------------------------------------------
 
-    def _timed(self, part: Timed[PlannedJoin]) -> Lowered:
+    def _timed(self, part: OverTime[PlannedJoin]) -> Lowered:
         left, right = self.lower(part.left), self.lower(part.right)
         self.planned.ordered = True
         self.planned.nested |= any(
-            one.waits and not isinstance(below, Timed)
+            one.waits and not isinstance(below, Following | Folded | Absent)
             for one, below in ((left, part.left), (right, part.right))
         )
-        made = timing(part.form, left.names, right.names, versions=self._updates)
+        made = timing(part, left.names, right.names, versions=self._updates)
         inputs = {
             name: self._attributes(one.operator, columns)
             for name, one, columns in (
@@ -387,7 +392,7 @@ class _Lowering:
 
     def _collected(
         self,
-        part: Timed[PlannedJoin],
+        part: OverTime[PlannedJoin],
         left: Lowered,
         right: Lowered,
         made: Timing,
@@ -403,7 +408,7 @@ class _Lowering:
         )
         asked = Wanted("collect", layout, (operator,), width=1)
         collected = self._planner.insert(self.planned, asked)
-        own = part.form.folding.aggregates if isinstance(part.form, Folded) else ()
+        own = part.folding.aggregates if isinstance(part, Folded) else ()
         number = self._number(_definition(part, left, right, made, self._bound(operator)))
         return Lowered(
             collected,
@@ -422,11 +427,11 @@ class _Lowering:
 
 
 def _definition(
-    part: Timed[PlannedJoin], left: Lowered, right: Lowered, made: Timing, bound: str
+    part: OverTime[PlannedJoin], left: Lowered, right: Lowered, made: Timing, bound: str
 ) -> str:
     literals = " ".join(map(repr, made.literals))
     inputs = f"{left.number} {made.left} {right.number} {made.right}"
-    return f"{type(part.form).__name__} {inputs} {made.node!r} {literals} {bound}"
+    return f"{type(part).__name__} {inputs} {made.node!r} {literals} {bound}"
 
 
 def _in_order(sides: Sequence[Lowered], own: tuple[str, ...], query: QueryPlan) -> tuple[str, ...]:

@@ -9,29 +9,19 @@ So `Shapes` compiles a query once for all of its shape.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 from templates.model.join_graph import JoinGraph
 from xscl.language.constants import ShapeCache
 from xscl.language.limits import admit
-from xscl.language.normalform import Absent, Scan
+from xscl.language.normalform import Absent, FormOf, Instants, Joined, Scan, with_joins
 from xscl.language.scope import here, rewritten, variables
 from xscl.language.syntax import Operand, Predicate
 from xscl.language.unparse import unparse
-from xscl.planning.compile import (
-    CompiledJoin,
-    CompiledQuery,
-    JoinedParts,
-    Occurring,
-    Part,
-    PartOf,
-    Timed,
-    Witnessed,
-    too_deep,
-)
+from xscl.planning.compile import CompiledJoin, CompiledQuery, too_deep
 
 MOST = 50_000
 """Shapes that are kept: of some 3 to 7 kB each while one query has it, then of 9 to 16 kB."""
@@ -65,8 +55,8 @@ class PlannedJoin:
         return [_leaf(stream, operand, names) for operand in self.leaves[side]]
 
 
-PlannedPart: TypeAlias = "PartOf[PlannedJoin]"
-"""A part of a plan; the inputs of the form of an operator over time stand for nothing."""
+PlannedPart: TypeAlias = "FormOf[PlannedJoin]"
+"""A part of a plan."""
 
 
 @dataclass(frozen=True)  # no slots: `streams` and `row` are remembered
@@ -93,9 +83,9 @@ class PlanShape:
         if self.publish is not None:
             return None
         match self.root:
-            case Witnessed(_, join):
+            case Scan(_, join):
                 return join
-            case JoinedParts(int(), int(), (join,)) if join.residual is None:
+            case Joined(Scan(), Scan(), disjuncts=(join,)) if join.residual is None:
                 return join
             case _:
                 return None
@@ -138,16 +128,12 @@ class QueryPlan:
     def delays(self) -> tuple[tuple[str, int], ...]:
         """Return the streams, each with the time of the deadlines that its documents wait for."""
 
-        def of(part: PlannedPart | int, time: int) -> Iterator[tuple[str, int]]:
-            match part:
-                case int(component) | Witnessed(component) | Occurring(component):
-                    yield self.shape.blocks[component], time
-                case Timed(Absent(window=window), left, right):
-                    yield from (*of(left, time + window), *of(right, time + window))
-                case JoinedParts(left, right) | Timed(_, left, right):
-                    yield from (*of(left, time), *of(right, time))
-                case _:
-                    assert_never(part)
+        def of(part: PlannedPart, time: int) -> Iterator[tuple[str, int]]:
+            if isinstance(part, Scan | Instants):
+                yield self.shape.blocks[part.component], time
+                return
+            later = time + part.window if isinstance(part, Absent) else time
+            yield from (*of(part.left, later), *of(part.right, later))
 
         return tuple(dict.fromkeys(of(self.shape.root, 0)))
 
@@ -176,49 +162,35 @@ def _shape_and_definitions(
     query: CompiledQuery,
 ) -> tuple[PlanShape, tuple[tuple[str, ...], ...]]:
     normal, numbers = query.normal, count()
+
+    def joined(_: Joined[CompiledJoin], join: CompiledJoin) -> PlannedJoin:
+        return _join(join, next(numbers))
+
+    def read(scan: Scan[CompiledJoin]) -> PlannedJoin:
+        assert scan.join is not None
+        return _join(scan.join, next(numbers))
+
     shape = PlanShape(
         tuple(block.stream for block in normal.blocks),
         normal.places,
         normal.distinct,
         normal.publish,
-        _part(query.root, numbers),
+        with_joins(query.root, read, joined),
     )
     return shape, tuple(join.definitions() for join in query.joins)
 
 
-_INPUT = Scan(0)
-
-
-def _part(part: Part, numbers: Iterator[int]) -> PlannedPart:
-    """Return a part of a plan, its joins numbered as in `CompiledQuery.joins`."""
-    match part:
-        case Witnessed(component, join):
-            return Witnessed(component, _join(join, numbers))
-        case Occurring():
-            return part
-        case JoinedParts(left, right, disjuncts):
-            left_side = left if isinstance(left, int) else _part(left, numbers)
-            right_side = right if isinstance(right, int) else _part(right, numbers)
-            joins = tuple(_join(disjunct, numbers) for disjunct in disjuncts)
-            return JoinedParts(left_side, right_side, joins)
-        case Timed(form, left, right):
-            bare = replace(form, left=_INPUT, right=_INPUT)
-            return Timed(bare, _part(left, numbers), _part(right, numbers))
-        case _:
-            assert_never(part)
-
-
-def _join(join: CompiledJoin, numbers: Iterator[int]) -> PlannedJoin:
+def _join(join: CompiledJoin, number: int) -> PlannedJoin:
     return PlannedJoin(
-        next(numbers),
+        number,
         join.reduced,
         join.operator or "FOLLOWED BY",
         join.window,
         join.apart,
-        tuple(join.variable(number) or "" for number in join.kept),
+        tuple(join.variable(node) or "" for node in join.kept),
         tuple(
-            () if side.pattern is not None else join.leaves(number)
-            for number, side in enumerate(join.sides)
+            () if side.pattern is not None else join.leaves(at)
+            for at, side in enumerate(join.sides)
         ),
         join.residual,
     )

@@ -34,7 +34,7 @@ from cep_core.algebra.expressions import Or as Either
 from xscl.documents.composite_events import Composite
 from xscl.language import syntax
 from xscl.language.functions import OPERANDS, matches, text_of
-from xscl.language.normalform import Absent, Folded, Following
+from xscl.language.normalform import Absent, Folded, Following, J, OverTime
 from xscl.language.syntax import Decorated, Operand, Predicate, VariablePath
 from xscl.language.valuejoin import is_numeric, is_untyped
 from xscl.planning.operators.attributes import Kind
@@ -86,7 +86,7 @@ class Timing:
 
 
 def timing(
-    form: Following | Folded | Absent,
+    form: OverTime[J],
     left: tuple[str, ...],
     right: tuple[str, ...],
     *,
@@ -143,7 +143,7 @@ class _Writer:
         node = Absence(left, right, holds, length, otherwise, schema)
         return self._made(node, (0, len(self._left.schema)) if otherwise else (0,), ())
 
-    def folded(self, form: Folded) -> Timing:
+    def folded(self, form: Folded[J]) -> Timing:
         """Return FOLD.  It is written twice: first to learn which columns there are."""
         for _ in range(2):
             self._literals.clear()
@@ -152,7 +152,7 @@ class _Writer:
         aggregates = range(first + len(self._right.schema), len(node.schema))
         return self._made(node, (0, first), tuple(aggregates))
 
-    def _iterate(self, form: Folded) -> Iterate:
+    def _iterate(self, form: Folded[J]) -> Iterate:
         folding = form.folding
         begins = dict(folding.begins)
         self._numeric = {name for name, operand in folding.aggregates if self._is_number(operand)}

@@ -29,7 +29,8 @@ import pyarrow as pa
 from templates.model.relations import INFINITE, OPERATORS
 from templates.registry.registry import Registry
 from xscl.documents.results import Subscription
-from xscl.planning.compile import CompiledQuery, JoinedParts, parts, read_components
+from xscl.language.normalform import Joined, forms, read_components
+from xscl.planning.compile import CompiledQuery
 from xscl.subscriptions.subscriptions import Subscriptions
 
 Bounds: TypeAlias = dict[str, int]
@@ -107,8 +108,8 @@ def _of_query(
     query: CompiledQuery, streams: list[str], lateness: Callable[[str], int]
 ) -> Iterator[tuple[int, int]]:
     """Yield components, each with a bound."""
-    for part in parts(query.root):
-        if isinstance(part, JoinedParts) and (window := part.disjuncts[0].window) is not None:
+    for part in forms(query.root):
+        if isinstance(part, Joined) and (window := part.disjuncts[0].window) is not None:
             late = max(lateness(streams[component]) for component in read_components(part))
             followed = part.disjuncts[0].operator == "FOLLOWED BY"
             for component in read_components(part.left):

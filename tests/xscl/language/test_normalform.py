@@ -30,7 +30,7 @@ def normal(text: str) -> NormalQuery:
     return normalise(parse(text), text)
 
 
-def joined(text: str) -> Joined:
+def joined(text: str) -> Joined[Disjunct]:
     form = normal(text).form
     assert isinstance(form, Joined)
     return form

@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 from lxml import etree
 
+from xscl.language.normalform import Joined
 from xscl.language.parser import parse_block
-from xscl.planning.compile import JoinedParts, compile_query
+from xscl.planning.compile import compile_query
 from xscl.shredding.arrivals import Arrivals, shred
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import pattern
@@ -25,7 +26,7 @@ def one_arrival(xml: bytes) -> Arrivals:
 def rows(block: str, xml: bytes) -> list[tuple[str, str, int, int]]:
     """Return the witnesses of a block whose every variable is joined, by definitions."""
     query = compile_query(f"{block} JOIN{{{joined(block)}}} {primed(block)}")
-    assert isinstance(query.root, JoinedParts)
+    assert isinstance(query.root, Joined)
     (join,) = query.root.disjuncts
     definitions = join.block_definitions(0)
     automaton = Automaton()

@@ -28,6 +28,7 @@ from xscl.language.syntax import (
     VariablePath,
 )
 from xscl.language.unparse import unparse
+from xscl.language.valuejoin import Disjunct
 from xscl.planning.compile import CompiledQuery
 from xscl.shredding.conditions.residual import texts_of, texts_over
 
@@ -43,7 +44,7 @@ class Comparisons:
         self._places = query.normal.places
         self._choices = choices
 
-    def written(self, form: Joined, expression: Join | FollowedBy) -> Predicate | None:
+    def written(self, form: Joined[Disjunct], expression: Join | FollowedBy) -> Predicate | None:
         """Return the original predicate of a join, which its normal form splits."""
         if expression.predicate is None:
             return None

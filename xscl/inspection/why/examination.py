@@ -39,6 +39,7 @@ from xscl.language.parser import parse
 from xscl.language.scope import distinct_names
 from xscl.language.syntax import Block, Expression, FollowedBy, Join, Predicate, Query
 from xscl.language.unparse import unparse
+from xscl.language.valuejoin import Disjunct
 
 
 def examined(question: Question) -> tuple[Edge, ...]:
@@ -132,7 +133,9 @@ class _Examination:
         late = self._question.lateness[block.stream]
         return Side(one.id, one.ts, one.ts, one.clock, one.rank, late, (one,))
 
-    def _joined(self, form: Joined, expression: Join | FollowedBy, left: Side, right: Side) -> Side:
+    def _joined(
+        self, form: Joined[Disjunct], expression: Join | FollowedBy, left: Side, right: Side
+    ) -> Side:
         self._edges.extend(repeated(left, right))
         if form.operator == "FOLLOWED BY":
             self._edges.append(order(left, right))
@@ -166,7 +169,7 @@ class _Examination:
 
     # -- What is not there -----------------------------------------------------------------
 
-    def _absent(self, form: Absent, expression: Expression, left: Side) -> Side:
+    def _absent(self, form: Absent[Disjunct], expression: Expression, left: Side) -> Side:
         """Add the edge that documents on the right side, if any, do not answer the left."""
         self._in_time(left)
         if self._given(form.right):
@@ -182,7 +185,7 @@ class _Examination:
                 self._edges.append(Edge("order", text, not is_answer, _reasons(reasons)))
         return settled(left, left.ts + form.window)
 
-    def _answering(self, form: Absent, expression: FollowedBy, left: Side) -> Side:
+    def _answering(self, form: Absent[Disjunct], expression: FollowedBy, left: Side) -> Side:
         """Add the edges of an answer, and return the right side."""
         for place in covered(form.right):
             known = self._question.documents[place]
@@ -200,7 +203,7 @@ class _Examination:
         return right
 
     def _answers(
-        self, form: Absent, left: Side, right: Side, predicate: tuple[Conjunct, ...]
+        self, form: Absent[Disjunct], left: Side, right: Side, predicate: tuple[Conjunct, ...]
     ) -> bool:
         """Return True if the right side answers all bindings of the left side."""
         mine = components(form.left)

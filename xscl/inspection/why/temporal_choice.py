@@ -17,6 +17,7 @@ from xscl.inspection.why.question import Edge, Known, Question, covered
 from xscl.language.normalform import Absent, Folded, Following, Form, forms
 from xscl.language.syntax import Expression, FollowedBy, Query
 from xscl.language.unparse import unparse
+from xscl.language.valuejoin import Disjunct
 from xscl.time_format import written
 
 
@@ -113,7 +114,7 @@ def _pending(question: Question) -> str | None:
     return f"{text}; by the wall clock it has passed" if end < time.time_ns() // 1_000 else text
 
 
-def _is_answer(question: Question, form: Absent) -> bool:
+def _is_answer(question: Question, form: Absent[Disjunct]) -> bool:
     """Return True if the match of the question has an answer, as FOLLOWED BY ... ELSE may."""
     return form.otherwise and all(question.documents[p] is not None for p in covered(form.right))
 
