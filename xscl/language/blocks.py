@@ -5,22 +5,27 @@ by it, so that the automaton and its indexes evaluate it.  The rest is XPath
 (`xscl.language.xpath`): a condition at a node, a position as one at any node, or,
 for a path with other axes, the condition that a node is among those it selects.
 
+`hidden` makes tokens of what the grammar lacks, steps and brackets, so that the grammar finds the
+steps of all blocks; `BlockReader` reads what is hidden.
+
 This module is imported with the first query that the grammar refuses.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Protocol
+from itertools import pairwise
+from typing import TypeAlias, cast
 
 from lark import Token, Tree
 
 from xscl.errors import NotSupported, QueryError
+from xscl.language.faults import SyntaxFault
 from xscl.language.limits import MAX_STEPS
-from xscl.language.paths import Paths, binds
+from xscl.language.paths import Node, Paths, binds, formulas, is_token, span_of, tree_of
 from xscl.language.syntax import (
     And,
     Block,
@@ -47,12 +52,8 @@ from xscl.language.xpath_analysis import (
     uses_position,
 )
 
-
-class Reader(Protocol):
-    """Returns lark's tree of a span of a text, given the start rule."""
-
-    def __call__(self, start: str, span: Span, again: str | None = None) -> Tree[Token]: ...
-
+Reader: TypeAlias = "Callable[[str, str, str, Span], Tree[Token]]"
+"""Returns lark's tree of a span of a text, given the text to show in errors and the start rule."""
 
 _NAME = r"[^\W\d](?:[\w.·]|-(?!>))*"
 _SPACE = r"(?:\s|--[^\n]*(?:\n|$))*"
@@ -63,8 +64,13 @@ _STEP = re.compile(
     re.VERBOSE,
 )
 _SKIP = re.compile(_SPACE)
-_BINDING = re.compile(rf"->{_SPACE}({_NAME}'*|{_NAME})")
 _AS = re.compile(rf"AS\s+({_NAME})(?![\w.·-]*:)", re.IGNORECASE)  # but not `cast as xs:date`
+_PASSED = re.compile(
+    rf"""--[^\n]*|"[^"]*"|'[^']*'|\{{(?:Q\{{[^{{}}]*\}}|[^{{}}])*\}}
+    |(?P<name>{_NAME})|(?P<slash>//?)|(?P<bracket>\[)|(?P<bar>\|(?:{_SPACE}({_NAME})(?=\s*/))?)""",
+    re.VERBOSE,
+)
+"""What a text has outside of steps and brackets; behind a bar the stream of a block."""
 _QUOTED = re.compile(r'"[^"]*"|\'[^\']*\'|\(:(?:[^:]|:(?!\)))*:\)|--[^\n]*|Q\{[^{}]*\}')
 _DOUBLED = re.compile(r'"(?:[^"]|"")*"|\'(?:[^\']|\'\')*\'')
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
@@ -103,133 +109,127 @@ class RawStep:
 
 
 class Unreadable(Exception):
-    """A text without the form of a block, at a place: the grammar's error says what is wrong."""
+    """A text without the form of a block: the grammar's error says what is wrong."""
+
+
+def hidden(text: str, *, united: bool, span: Span | None = None) -> str:
+    """Return a text whose brackets and steps other than names are single tokens of the grammar.
+
+    All places stay.  A `|` before the stream of its block is the sign of a union if blocks may be
+    `united`; otherwise what follows it is no block.  A `span` is that of a path alone.
+    """
+    at, end = (0, len(text)) if span is None else (span.start, span.end)
+    shown, stream = list(text), ""
+
+    def hide(start: int, stop: int, first: str, others: str) -> None:
+        shown[start:stop] = first + others * (stop - start - 1)
+
+    def step(start: int) -> int:
+        """Hide the step at a place unless it is a test of a name; return its end."""
+        stop, _, test = _step(text, start, end)
+        if test is None or "::" in text[start:stop].partition("Q{")[0]:
+            hide(start, stop, "\x02", "\x03")
+        return stop
+
+    if span is not None and not text.startswith("/", at):
+        at = step(at)
+    while (found := _PASSED.search(text, at, end)) is not None:
+        at = found.end()
+        if found["name"] and text.startswith("/", _skip(text, at)):
+            stream = found["name"]
+        elif found["slash"]:
+            with suppress(Unreadable):
+                at = step(_skip(text, at))
+        elif found["bracket"]:
+            at = _closing(text, found.start(), end) + 1
+            hide(found.start(), at, "\x04", "\x05")
+        elif found["bar"] and not united:
+            break
+        elif found["bar"] and found[5] == stream:
+            at = found.start() + 1
+            hide(found.start(), at, "\x06", "")
+    return "".join(shown)
 
 
 class BlockReader:
-    """Reads blocks, paths and conditions of one text, which may hold full XPath."""
+    """Reads blocks, paths and conditions of one text, which may hold full XPath.
 
-    def __init__(self, paths: Paths, text: str, read: Reader) -> None:
+    `refused` is the error of the grammar.
+    """
+
+    def __init__(self, paths: Paths, text: str, refused: QueryError, read: Reader) -> None:
         self._paths = paths
         self._text = text
+        self._refused = refused
         self._read = read
+
+    def _tree(self, start: str, span: Span) -> Tree[Token]:
+        return self._read(self._paths.source, self._text, start, span)
 
     # -- Blocks ----------------------------------------------------------------------------
 
-    def block(self, start: int, end: int) -> Block:
-        """Return the block in a span of the text; raises QueryError."""
-        found = re.compile(_NAME).match(self._text, start, end)
-        assert found is not None, "a block begins with the name of its stream"
-        stream, span = found[0], Span(start, found.end())
-        pieces = self._union(stream, found.end(), end)
-        if len(pieces) > 1:
-            every = [self._raw_steps(*piece) for piece in pieces]
-            *others, last = (one for raw in every for one in raw)
+    def block(self, tree: Tree[Token]) -> Block:
+        """Return the block of a tree with hidden parts; raises QueryError."""
+        try:
+            return self._block(tree)
+        except Unreadable:
+            raise self._refused from None
+
+    def _block(self, tree: Tree[Token]) -> Block:
+        stream = cast(Token, tree.children[0])
+        paths: list[list[RawStep]] = []
+        for before, child in pairwise(tree.children):
+            if isinstance(child, Tree):
+                paths.append(self._raw_steps(child))
+            elif is_token(before, "AS"):
+                paths[-1][-1] = replace(paths[-1][-1], variable=child)
+        if len(paths) > 1:
+            *others, last = (one for raw in paths for one in raw)
             self._refuse_bound(others)
-            paths = ["".join(self._step_text(one, one.brackets) for one in raw) for raw in every]
-            step = self._selected(" | ".join(paths), Span(start, end), None)
-            return Block(stream, (self._bound(step, last.variable),), span)
-        steps = self._raw_steps(*pieces[0])
+            texts = ["".join(self._step_text(one, one.brackets) for one in raw) for raw in paths]
+            step = self._selected(" | ".join(texts), span_of(tree), None)
+            return Block(str(stream), (self._bound(step, last.variable),), span_of(stream))
+        (steps,) = paths
         if len(steps) == 1 and steps[0].text == "." and not steps[0].descendant:
-            root = self._bound(Step(NameTest(None, None), span=span), steps[0].variable)
-            return Block(stream, (self._conditioned(root, steps[0]),), span)
-        return Block(stream, self._steps(steps, relative=False), span)
-
-    def _union(self, stream: str, start: int, end: int) -> list[tuple[int, int]]:
-        """Return the spans of the paths of a union of blocks of one stream."""
-        pieces, at = [], start
-        for sign in self._signs("|", start, end):
-            again = re.compile(rf"{_SPACE}{re.escape(stream)}(?=\s*/)").match(self._text, sign + 1)
-            if again is None:
-                raise self._paths.fault(
-                    Span(sign), "a union is of blocks of one stream", f"write | {stream}//..."
-                )
-            pieces.append((at, sign))
-            at = again.end()
-        return [*pieces, (at, end)]
-
-    def end(self, start: int, *, united: bool) -> int:
-        """Return the end of the block that begins at a place with the name of its stream.
-
-        It is a union if it may be `united`.
-        """
-        found = re.compile(_NAME).match(self._text, start)
-        assert found is not None, "a block begins with the name of its stream"
-        stream, at = found[0], found.end()
-        again = re.compile(rf"\|{_SPACE}{re.escape(stream)}(?=\s*/)")
-        while True:
-            ended, at = at, self._skip(at)
-            named = _AS.match(self._text, at)
-            joined = again.match(self._text, at) if united else None
-            if self._text.startswith("/", at):
-                at = self._skip(at + (2 if self._text.startswith("//", at) else 1))
-                at = self._raw_step(at, len(self._text), descendant=False)[1]
-            elif joined is not None:
-                at = joined.end()
-            else:
-                return ended if named is None else named.end()
+            root = Step(NameTest(None, None), span=span_of(stream))
+            root = self._bound(root, steps[0].variable)
+            return Block(str(stream), (self._conditioned(root, steps[0]),), span_of(stream))
+        return Block(str(stream), self._steps(steps, relative=False), span_of(stream))
 
     # -- Paths -----------------------------------------------------------------------------
 
-    def _raw_steps(self, start: int, end: int) -> list[RawStep]:
-        """Return the steps of a path, each behind its slash; a relative one may lack the first."""
-        steps: list[RawStep] = []
-        at = self._skip(start)
-        while at < end:
-            slash = "//" if self._text.startswith("//", at) else "/"
-            if self._text.startswith("/", at):
-                at = self._skip(at + len(slash))
-            elif steps:
-                raise Unreadable(at)
-            else:
-                slash = "/"
-            step, at = self._raw_step(at, end, descendant=slash == "//")
-            steps.append(step)
-            if len(steps) > MAX_STEPS:
-                raise self._paths.fault(Span(at), f"a path of over {MAX_STEPS} steps")
-            at = self._skip(at)
-            named = _AS.match(self._text, at, end)
-            if named is not None:
-                variable = Token("NAME", named[1], start_pos=named.start(1), end_pos=named.end(1))
-                steps[-1] = replace(step, variable=variable)
-                at = self._skip(named.end())
-        return steps
+    def _raw_steps(self, *trees: Tree[Token]) -> list[RawStep]:
+        """Return the steps of a path, from lark's trees of one step and of steps behind slashes."""
+        found: list[RawStep] = []
+        for tree in trees:
+            if tree.data != "steps":
+                found.append(self._raw_step(tree, descendant=False))
+                continue
+            for slash, step in zip(tree.children[::2], tree.children[1::2], strict=True):
+                descendant = str(tree_of(slash).children[0]) == "//"
+                found.append(self._raw_step(tree_of(step), descendant=descendant))
+        if len(found) > MAX_STEPS:
+            raise self._paths.fault(found[-1].span, f"a path of over {MAX_STEPS} steps")
+        return found
 
-    def _raw_step(self, at: int, end: int, *, descendant: bool) -> tuple[RawStep, int]:
-        start, test, axis = at, None, ""
-        if self._text.startswith("(", at):
-            at = self._closing(at, end) + 1
-        else:
-            found = _STEP.match(self._text, at, end)
-            if found is None:
-                raise Unreadable(at)
-            axis = found["axis"] or ("attribute" if found["at"] else "child")
-            at = found.end()
-            if found["call"]:
-                at = self._closing(at - 1, end) + 1
-            elif found["test"] in (".", ".."):
-                axis = "self" if found["test"] == "." else "parent"
-            else:
-                test = found["test"]
-        span = Span(start, at)
+    def _raw_step(self, tree: Tree[Token], *, descendant: bool) -> RawStep:
         brackets: list[Span] = []
         variable: Token | None = None
-        while True:
-            ended, at = at, self._skip(at)
-            bound = _BINDING.match(self._text, at, end)
-            if self._text.startswith("[", at) and at < end:
-                closing = self._closing(at, end)
-                brackets.append(Span(at + 1, closing))
-                at = closing + 1
-            elif bound is not None:
+        head: list[Node] = []
+        for child in tree.children:
+            if is_token(child, "XPATH_BRACKET"):
+                place = span_of(child)
+                brackets.append(Span(place.start + 1, place.end - 1))
+            elif isinstance(child, Tree) and child.data == "binding":
                 if variable is not None:
-                    raise Unreadable(at)
-                variable = Token("NAME", bound[1], start_pos=bound.start(1), end_pos=bound.end(1))
-                at = bound.end()
+                    raise Unreadable
+                variable = cast(Token, child.children[0])
             else:
-                break
+                head.append(child)
+        span = Span(span_of(head[0]).start, span_of(head[-1]).end)
+        _, axis, test = _step(self._text, span.start, span.end)
         text = self._text[span.start : span.end].strip()
-        return RawStep(span, descendant, axis, test, tuple(brackets), variable, text), ended
+        return RawStep(span, descendant, axis, test, tuple(brackets), variable, text)
 
     def _steps(self, raw: Sequence[RawStep], *, relative: bool) -> tuple[Step, ...]:
         """Return the steps of a path; those that the automaton lacks become a condition."""
@@ -269,9 +269,8 @@ class BlockReader:
 
     def _name_test(self, one: RawStep) -> NameTest:
         assert one.test is not None
-        end = one.span.end
-        tree = self._read("formula_start", Span(end - len(one.test), end)).children[0]
-        assert isinstance(tree, Tree)
+        place = Span(one.span.end - len(one.test), one.span.end)
+        tree = tree_of(self._tree("formula_start", place).children[0])
         return self._paths.path(tree).steps[0].test if tree.data == "path" else NameTest(None, None)
 
     def _bound(self, step: Step, variable: Token | None) -> Step:
@@ -315,12 +314,10 @@ class BlockReader:
         token = self._parsed(text, span)
         if not is_path(token):
             raise self._paths.fault(span, "this selects no nodes", "write a path")
-        attribute = last.attribute if last is not None else "@" in path.rpartition("/")[2][:2]
-        named = last is not None and last.test is not None
-        known = last is not None and named and last.axis not in ("namespace",)
-        test = self._name_test(last) if known and last is not None else NameTest(None, None)
-        if last is None or last.test is None:
-            attribute = self._selects_attributes(token, span)
+        if last is not None and last.test is not None:
+            test, attribute = self._name_test(last), last.attribute
+        else:
+            test, attribute = NameTest(None, None), self._selects_attributes(token, span)
         member = Residual(text, selects=True)
         return Step(test, True, attribute, (member,), span=span)
 
@@ -357,7 +354,7 @@ class BlockReader:
         if (path := self._member(text)) is not None:
             return Residual(path, selects=True)
         try:
-            tree = self._read("bracket_start", span)
+            tree = self._tree("bracket_start", span)
         except QueryError as error:
             return self._beyond(span, error)
         try:
@@ -401,10 +398,8 @@ class BlockReader:
             if negated and binds(condition):
                 raise refused
             return Not(condition) if negated else condition
-        bound = "->" in self._outside(span) or self._names(span)
-        path = self._path(span, bound)
-        if path is not None:
-            return Exists(Path(path))
+        if self._binds(span):
+            return Exists(Path(self._bound_path(span)))
         self._refuse_unquoted(span)
         token = self._checked(span, refused)
         simpler = rewritten(token)
@@ -424,35 +419,45 @@ class BlockReader:
     def _again(self, text: str, span: Span) -> Condition:
         """Return the condition in a span, which was written anew; an error is placed there."""
         paths = Paths(text, self._paths.prefixes)
-        read = partial(self._read, again=text)
         try:
-            return BlockReader(paths, text, read).condition(Span(0, len(text)))
+            whole = Span(0, len(text))
+            return BlockReader(paths, text, self._refused, self._read).condition(whole)
         except QueryError as error:
             raise self._paths.fault(span, error.message, error.hint) from None
 
-    def _names(self, span: Span) -> bool:
-        """Return True for `path AS name`, unlike `x treat as type`."""
-        found = re.finditer(rf"(\w+\s+)?{_AS.pattern}", self._outside(span), re.IGNORECASE)
+    def _binds(self, span: Span) -> bool:
+        """Return True for `path->name` and `path AS name`, unlike `x treat as type`."""
+        start, outside = _skip(self._text, span.start), self._outside(span)
+        if self._text.startswith("/", start):
+            return False
+        found = re.finditer(rf"(\w+\s+)?{_AS.pattern}", outside, re.IGNORECASE)
         types = ("cast", "castable", "treat")
-        return any((one[1] or "").strip().lower() not in types for one in found)
+        return "->" in outside or any((one[1] or "").strip().lower() not in types for one in found)
 
-    def _path(self, span: Span, bound: bool) -> tuple[Step, ...] | None:
-        """Return the steps of a relative path of names; None for anything else."""
-        start = self._skip(span.start)
-        if self._text.startswith("./", start):
-            start += 1
-        elif self._text.startswith("/", start) or not bound:
-            return None
-        return self._steps(self._raw_steps(start, span.end), relative=True) if bound else None
+    def _bound_path(self, span: Span) -> tuple[Step, ...]:
+        """Return the steps of a relative path that binds a variable."""
+        start = _skip(self._text, span.start)
+        span = Span(start + self._text.startswith("./", start), span.end)
+        try:
+            shown = hidden(self._text, united=False, span=span)
+            tree = self._read(self._paths.source, shown, "path_start", span)
+        except SyntaxFault:
+            raise Unreadable from None
+        raw = self._raw_steps(*formulas(tree))
+        if not raw:
+            raise Unreadable
+        if is_token(tree.children[-1], "NAME"):
+            raw[-1] = replace(raw[-1], variable=cast(Token, tree.children[-1]))
+        return self._steps(raw, relative=True)
 
     def _inner(self, span: Span) -> tuple[bool, Span] | None:
         """Return the expression inside `not(...)` or parentheses, and whether it is negated."""
         found = _NEGATION.match(self._text, span.start, span.end)
-        at = found.end() - 1 if found else self._skip(span.start)
+        at = found.end() - 1 if found else _skip(self._text, span.start)
         if not self._text.startswith("(", at) or at >= span.end:
             return None
-        closing = self._closing(at, span.end)
-        if self._skip(closing + 1) < span.end or "," in self._outside(Span(at + 1, closing)):
+        closing = _closing(self._text, at, span.end)
+        if _skip(self._text, closing + 1) < span.end or "," in self._outside(Span(at + 1, closing)):
             return None
         if not found and is_path(self._checked(span, None)):
             return None
@@ -524,68 +529,30 @@ class BlockReader:
 
     # -- Text ------------------------------------------------------------------------------
 
-    def _skip(self, at: int) -> int:
-        found = _SKIP.match(self._text, at)
-        return found.end() if found else at
-
-    def _closing(self, at: int, end: int) -> int:
-        """Return the place of the bracket that closes the one at a place."""
-        pending = [_CLOSES[self._text[at]]]
-        place = at + 1
-        while place < end:
-            quoted = _QUOTED.match(self._text, place, end)
-            sign = self._text[place]
+    def _outside(self, span: Span, brackets: str = "[") -> str:
+        """Return the text of a span; what is quoted or inside such brackets are blanks."""
+        out, at = [], span.start
+        while at < span.end:
+            quoted = _QUOTED.match(self._text, at, span.end)
+            sign = self._text[at]
             if quoted is not None:
-                place = quoted.end()
-                continue
-            if sign in _CLOSES:
-                pending.append(_CLOSES[sign])
-            elif sign == pending[-1]:
-                pending.pop()
-                if not pending:
-                    return place
-            elif sign in _CLOSES.values():
-                raise Unreadable(place)
-            place += 1
-        raise Unreadable(at)
-
-    def _outside(self, span: Span, text: str | None = None) -> str:
-        """Return the text of a span with all that is quoted or in brackets as blanks."""
-        whole = (self._text if text is None else text)[span.start : span.end]
-        out, depth, at = [], 0, 0
-        while at < len(whole):
-            quoted = _QUOTED.match(whole, at)
-            if quoted is not None:
-                out.append(" " * len(quoted[0]))
+                out.append(" " * (quoted.end() - at))
                 at = quoted.end()
-                continue
-            sign = whole[at]
-            depth += (sign == "[") - (sign == "]" and depth > 0)
-            out.append(" " if depth or sign == "]" else sign)
-            at += 1
-        return "".join(out)
-
-    def _signs(self, sign: str, start: int, end: int) -> Iterator[int]:
-        """Yield the places of a sign outside of brackets and quotes."""
-        at = start
-        while at < end:
-            quoted = _QUOTED.match(self._text, at, end)
-            if quoted is not None:
-                at = quoted.end()
-            elif self._text[at] in _CLOSES:
-                at = self._closing(at, end) + 1
+            elif sign in brackets:
+                closing = _closing(self._text, at, span.end)
+                out += (sign, " " * (closing - at - 1), self._text[closing])
+                at = closing + 1
             else:
-                if self._text[at] == sign:
-                    yield at
+                out.append(sign)
                 at += 1
+        return "".join(out)
 
     def _split(self, word: str, span: Span) -> list[Span]:
         """Return the operands of a connective outside of brackets."""
-        whole = self._outside(span)
-        opened = "".join(_opened(whole))
-        clause = _CLAUSE.search(opened)
+        whole = self._outside(span, "[(")
+        clause = _CLAUSE.search(whole)
         parts, at = [], 0
-        for found in _CONNECTIVES[word].finditer(opened):
+        for found in _CONNECTIVES[word].finditer(whole):
             start, end = found.span()
             if clause is not None and clause.start() < start:
                 break
@@ -603,15 +570,46 @@ def _other_quotes(found: re.Match[str]) -> str:
     return found[0] if other in inner or quote * 2 not in found[0][1:-1] else other + inner + other
 
 
-def _opened(text: str) -> Iterator[str]:
-    """Yield the characters of a text, those inside parentheses as blanks."""
-    depth = 0
-    for sign in text:
-        if sign == ")":
-            depth -= 1
-        yield " " if depth > 0 else sign
-        if sign == "(":
-            depth += 1
+def _skip(text: str, at: int) -> int:
+    found = _SKIP.match(text, at)
+    return found.end() if found else at
+
+
+def _closing(text: str, at: int, end: int) -> int:
+    """Return the place of the bracket that closes the one at a place."""
+    pending = [_CLOSES[text[at]]]
+    place = at + 1
+    while place < end:
+        quoted = _QUOTED.match(text, place, end)
+        sign = text[place]
+        if quoted is not None:
+            place = quoted.end()
+            continue
+        if sign in _CLOSES:
+            pending.append(_CLOSES[sign])
+        elif sign == pending[-1]:
+            pending.pop()
+            if not pending:
+                return place
+        elif sign in _CLOSES.values():
+            break
+        place += 1
+    raise Unreadable
+
+
+def _step(text: str, at: int, end: int) -> tuple[int, str, str | None]:
+    """Return the end of the axis and test of a step, its axis, and its test of a name."""
+    if text.startswith("(", at):
+        return _closing(text, at, end) + 1, "", None
+    found = _STEP.match(text, at, end)
+    if found is None:
+        raise Unreadable
+    axis = found["axis"] or ("attribute" if found["at"] else "child")
+    if found["call"]:
+        return _closing(text, found.end() - 1, end) + 1, axis, None
+    if found["test"] in (".", ".."):
+        return found.end(), "self" if found["test"] == "." else "parent", None
+    return found.end(), axis, found["test"]
 
 
 def _kinds(token: object) -> Iterator[str]:

@@ -37,7 +37,9 @@ _WORDS = {
     "$END": "the end of the query",
 }
 _OPERATORS = {
-    "XPATH_BLOCK",
+    "XPATH_STEP",
+    "XPATH_BRACKET",
+    "UNION",
     "INSTANTS",
     "VBAR",
     "COLON",
@@ -82,6 +84,10 @@ _WORDS_OUTSIDE = {
 _CALENDAR = re.compile(r"\bAT(?:\s*|'[^'\s]*\s*)\Z", re.IGNORECASE)
 _CALENDAR_HINT = "a calendar stands in place of a block, with a space: AT '0 9 * * MON'->t"
 _WIDEST = 14  # things that may stand at a place: more are no help
+
+
+class SyntaxFault(QueryError):
+    """A text that the grammar refuses, and that may be XPath."""
 
 
 def fault(source: str, span: Span, message: str, hint: str | None = None) -> QueryError:

@@ -17,10 +17,9 @@ from lark.exceptions import UnexpectedInput
 from xscl.errors import NotSupported, QueryError, TooComplex
 from xscl.language.constants import ShapeCache
 from xscl.language.constructor import cut_constructors
-from xscl.language.faults import fault, syntax_fault
+from xscl.language.faults import SyntaxFault, fault, syntax_fault
 from xscl.language.limits import admit
-from xscl.language.paths import Paths
-from xscl.language.prologue import broken_declaration, declarations
+from xscl.language.prologue import broken_declaration
 from xscl.language.queries import Queries
 from xscl.language.scope import leaves, variables
 from xscl.language.shortest import shortest
@@ -42,10 +41,6 @@ MAX_LATENESS = 1 << 61
 _DURATION = re.compile(r"\s*(-?[0-9.]+)\s*([a-z]*)\s*|\s*INF\s*", re.IGNORECASE)
 
 
-class _SyntaxFault(QueryError):
-    """A text that the grammar refuses, and that may be XPath."""
-
-
 def parse(text: str) -> Query:
     """Return the syntax tree of a query; raises QueryError with the place."""
     admit(text)
@@ -53,65 +48,37 @@ def parse(text: str) -> Query:
         without, constructors = cut_constructors(text, _embedded) if "<" in text else (text, [])
         try:
             return Queries(text, constructors).query(_read(text, without, "start").children[0])
-        except (NotSupported, _SyntaxFault) as refused:
-            cut, blocks = _beyond(text, without, refused)
-            query = Queries(text, constructors, blocks=blocks)
-            return query.query(_read(text, cut, "start").children[0])
+        except (NotSupported, SyntaxFault) as refused:
+            queries = Queries(text, constructors)
+            tree = _in_xpath(queries, without, "start", refused)
+            return queries.query(tree.children[0])
     except RecursionError:
         # Only where the caller is itself deep in the stack, or a quote hides nesting.
         message = "the query is too complex: nested too deep to be read here"
         raise TooComplex.at(0, message, text) from None
 
 
-_HIDDEN = re.compile(r"--[^\n]*|\"[^\"]*\"|'[^']*'|\{[^{}]*\}")
-_BLOCK = re.compile(r"(?<![\w.:@/$-])[^\W\d][\w.-]*(?=\s*/)")
+def _in_xpath(queries: Queries, text: str, start: str, refused: QueryError) -> Tree[Token]:
+    """Return lark's tree of a text that the grammar refuses, steps and brackets of blocks hidden.
 
-
-def _beyond(
-    text: str, without: str, refused: QueryError, *, united: bool = True
-) -> tuple[str, list[Block]]:
-    """Return a query without the blocks that the grammar refuses, and these blocks.
-
-    A `|` behind a block begins another one if they may be `united`, or else a derived node.
+    `queries` is made to read what is hidden.  A `|` behind a block begins another one in a query,
+    and a derived node in a definition.
     """
-    from xscl.language.blocks import BlockReader, Unreadable  # loads elementpath
+    from xscl.language.blocks import BlockReader, Unreadable, hidden  # loads elementpath
 
-    if (broken := broken_declaration(text)) is not None:
+    if (broken := broken_declaration(queries.source)) is not None:
         raise broken from None
-    declared, at = declarations(text)
-    paths = Paths(text, declared)
-    whole = without
-
-    def read(start: str, span: Span, again: str | None = None) -> Tree[Token]:
-        return (
-            _read(text, whole, start, span) if again is None else _read(again, again, start, span)
-        )
-
-    reader = BlockReader(paths, whole, read)
-    blocks: list[Block] = []
-    while (block := _BLOCK.search(without, at)) is not None:
-        hidden = _HIDDEN.search(without, at)
-        if hidden is not None and hidden.start() < block.start():
-            at = hidden.end()
-            continue
-        try:
-            start, at = block.start(), reader.end(block.start(), united=united)
-        except Unreadable:
-            raise refused from None
-        try:
-            (only,) = _read(text, whole, "block_start", Span(start, at)).children
-            paths.block(only)
-        except (NotSupported, _SyntaxFault, ValueError) as error:
-            wrong = error if isinstance(error, QueryError) else refused
-            try:
-                blocks.append(reader.block(start, at))
-            except Unreadable:
-                raise wrong from None
-            mark = "\x02" + "\x03" * (at - start - 1)  # two blocks side by side stay two
-            without = without[:start] + mark + without[at:]
-    if not blocks:
-        raise refused
-    return without, blocks
+    try:
+        shown = hidden(text, united=start == "start")
+        tree = _read(queries.source, shown, start)
+    except Unreadable:
+        raise refused from None
+    except SyntaxFault as error:
+        further = (error.line, error.column) > (refused.line, refused.column)
+        raise (error if further else refused) from None
+    reader = BlockReader(queries, text, refused, _read)
+    queries.block_in_xpath = reader.block
+    return tree
 
 
 def parse_block(text: str, *, short: bool = False) -> Block:
@@ -126,11 +93,11 @@ def parse_block(text: str, *, short: bool = False) -> Block:
 def _block(text: str) -> Block:
     try:
         block, *derived = _read(text, text, "block_start").children
-        read = Paths(text).block(block)
-    except (NotSupported, _SyntaxFault) as refused:
-        cut, blocks = _beyond(text, text, refused, united=False)
-        block, *derived = _read(text, cut, "block_start").children
-        read = Paths(text, blocks=blocks).block(block)
+        read = Queries(text).block(block)
+    except (NotSupported, SyntaxFault) as refused:
+        queries = Queries(text)
+        block, *derived = _in_xpath(queries, text, "block_start", refused).children
+        read = queries.block(block)
     if derived:
         step = Step(NameTest(None, None), derived=Queries(text, here=True).operand(derived[0]))
         read = replace(read, steps=(*read.steps, step))
@@ -195,7 +162,7 @@ def _lark() -> Lark:
         grammar,
         parser="lalr",
         lexer="contextual",
-        start=["start", "block_start", "bracket_start", "formula_start"],
+        start=["start", "block_start", "bracket_start", "path_start", "formula_start"],
         maybe_placeholders=False,
     )
 
@@ -216,4 +183,4 @@ def _read(source: str, text: str, start: str, span: Span | None = None) -> Tree[
         wrong = syntax_fault(source[:end], error)
         if end < len(source):
             wrong.message = wrong.message.replace("the query ends", f"found {source[end]!r}", 1)
-        raise _SyntaxFault(wrong.message, source, wrong.line, wrong.column, wrong.hint) from None
+        raise SyntaxFault(wrong.message, source, wrong.line, wrong.column, wrong.hint) from None

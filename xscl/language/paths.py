@@ -7,7 +7,7 @@ meant, bindings where nothing can be bound, functions that are not there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias, cast
@@ -116,6 +116,10 @@ def _may_be_absent(operand: Operand) -> bool:
     )
 
 
+def _is_hidden(node: Node) -> bool:
+    return isinstance(node, Token) and node.type in ("XPATH_STEP", "XPATH_BRACKET", "UNION")
+
+
 def _place(where: Node | Span) -> Span:
     return where if isinstance(where, Span) else span_of(where)
 
@@ -127,10 +131,10 @@ class Paths:
         self,
         source: str,
         declared: Mapping[str, str] = MappingProxyType({}),
-        blocks: Iterable[Block] = (),
     ) -> None:
         self.source = source
-        self._blocks = iter(blocks)  # those in XPath beyond the grammar
+        self.block_in_xpath: Callable[[Tree[Token]], Block] | None = None
+        """Reads a block parts of which are hidden (`xscl.language.blocks`)."""
         self.prefixes = {**PREDECLARED, **declared}
 
     def fault(self, where: Node | Span, message: str, hint: str | None = None) -> QueryError:
@@ -150,8 +154,8 @@ class Paths:
     def block(self, node: Node) -> Block:
         tree = tree_of(node)
         stream = cast(Token, tree.children[0])
-        if stream.type == "XPATH_BLOCK":
-            return next(self._blocks)
+        if self.block_in_xpath is not None and any(tree.scan_values(_is_hidden)):
+            return self.block_in_xpath(tree)
         steps: tuple[Step, ...] = ()
         variable: Token | None = None
         for child in tree.children[1:]:

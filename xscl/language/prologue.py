@@ -7,7 +7,6 @@ far behind it: a declaration that was not read is a prefix that is not declared.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from xscl.errors import QueryError
 from xscl.language.faults import fault
@@ -25,19 +24,11 @@ _EACH = 'write one after the other: NAMESPACE o = "..." NAMESPACE i = "..."'
 _FORM = 'write NAMESPACE o = "http://..." before the query'
 
 
-def declarations(text: str) -> tuple[Mapping[str, str], int]:
-    """Return the namespaces that a text declares, by prefix, and where the query begins."""
-    declared: dict[str, str] = {}
-    at = 0
-    while (found := _DECLARED.match(text, at)) is not None:
-        declared[found[1]] = found[2][1:-1]
-        at = found.end()
-    return declared, at
-
-
 def broken_declaration(text: str) -> QueryError | None:
     """Return the error of what stands where a declaration or the query has to begin."""
-    declared, at = declarations(text)
+    at, declared = 0, False
+    while (found := _DECLARED.match(text, at)) is not None:
+        at, declared = found.end(), True
     if (found := _UNFINISHED.match(text, at)) is not None:
         return _fault(text, found, "this declares no namespace", _FORM)
     if declared:

@@ -28,7 +28,6 @@ from xscl.language.scope import walk
 from xscl.language.syntax import (
     And,
     Arithmetic,
-    Block,
     Call,
     Comparison,
     Constant,
@@ -88,9 +87,8 @@ class Queries(Paths):
         declared: Mapping[str, str] = MappingProxyType({}),
         *,
         here: bool = False,
-        blocks: Iterable[Block] = (),
     ) -> None:
-        super().__init__(source, declared, blocks)
+        super().__init__(source, declared)
         self._here = here  # operands start at a node that is called `.`
         self._constructors = iter(constructors)
 
