@@ -1,7 +1,7 @@
 """Conjunctive queries over NumPy columns, for small batches.
 
 A push of a few documents joins a handful of kept rows, for which DuckDB takes ten times as long
-(decision 052).
+(docs/decisions/templates.md).
 """
 
 from __future__ import annotations

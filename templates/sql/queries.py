@@ -6,7 +6,7 @@ R_T that the batch touches.  They read nothing of `state.*`.
 Planning a join of n relations takes DuckDB about n ms, several times as long as joining the rows
 of a batch of 500 documents.  So each query is prepared once.  DuckDB plans a prepared statement
 again when the catalog of its connection has changed, which pushes and registrations do to that of
-the store.  So the queries have a database of their own, in memory (decision 052).
+the store.  So the queries have a database of their own, in memory (docs/decisions/templates.md).
 """
 
 from __future__ import annotations

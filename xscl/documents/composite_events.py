@@ -2,7 +2,7 @@
 
 A composite that is joined again, or that is a result, gets a number from the
 sequence of documents: to stage 2 it is a document whose nodes are its variables
-(decision 009).  It arrives with its newest document.  A composite of a temporal
+(docs/decisions/composites.md).  It arrives with its newest document.  A composite of a temporal
 operator counts as earlier than all documents, because it is joined with whatever
 lies within its window.
 """

@@ -120,10 +120,10 @@ class Engine:
         (query id, batch id) of a consumer: a batch that was pushed before changes nothing.
 
         It is one transaction, unless documents have very many results: then it is split between
-        documents (decision 045), and the batch counts as pushed with the last one.  When a batch
-        that was broken off comes again, its documents that are there are unchanged.  `listen` is
-        called with the matches of each transaction, without the lock; the result has none then,
-        so that those of a large batch are never in memory together.
+        documents (docs/decisions/bounds.md), and the batch counts as pushed with the last one.
+        When a batch that was broken off comes again, its documents that are there are unchanged.
+        `listen` is called with the matches of each transaction, without the lock; the result has
+        none then, so that those of a large batch are never in memory together.
 
         Raises MalformedDocument or DocumentError for the first document that cannot be taken if
         `strict`; then none is.  Raises DocumentError for a stream that no query can name, and
@@ -319,7 +319,7 @@ class Engine:
     def stopped(self, name: str) -> Stopped | None:
         """Return at which documents the bound of results has cut a subscription, None for none.
 
-        Does not wait for a push (decision 044).
+        Does not wait for a push (docs/decisions/bounds.md).
         """
         state = self.host.state
         found = state.subscriptions.get(name)

@@ -120,7 +120,7 @@ class PlannedSubscriptions:
     """Attaches subscriptions to the plan and detaches them.
 
     A subscription that is one join over blocks, and no more, is a row of R_T and has no operator
-    of its own (decision 020).
+    of its own (docs/decisions/registration.md).
     """
 
     _registry: Registry

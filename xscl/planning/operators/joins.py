@@ -1,6 +1,6 @@
 """Stage 2 in the plan: `TemplateJoin`, all joins of one template, and `Joins`, all templates.
 
-The value joins of a batch are computed once for all templates (decision 004),
+The value joins of a batch are computed once for all templates (docs/decisions/templates.md),
 so the templates' m-ops run together.  `Joins` passes the witnesses of a batch,
 and the composites that are joined again, to the processor, which evaluates every
 template that can fire.  Each TemplateJoin emits its rows.  Results that some

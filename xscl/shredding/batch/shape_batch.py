@@ -6,7 +6,7 @@ with the texts of all these documents, question by question.  Then the places be
 match are evaluated, and none below a mismatch.
 
 A batch has few structures.  Evaluation question by question takes less than half of
-the time of evaluation document by document (decision 016): a question is prepared
+the time of evaluation document by document (docs/decisions/stage-1.md): a question is prepared
 once, and so are the results of one constant for several documents.
 """
 
