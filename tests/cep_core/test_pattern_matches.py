@@ -328,3 +328,56 @@ def test_patterns_with_a_wide_input_share_an_operator(condition: str, operators:
     found = Counter(one.query for one in core.push(events) + core.close())
     wanted = {"a.n = {0}": [0, 1, 1], "a.n = {0} AND b.n = {0}": [0, 1, 1], "a.n > {0}": [2, 1, 0]}
     assert [found[f"q{number}"] for number in range(3)] == wanted[condition]
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "found", "partitioned"),
+    [
+        # a row of one input would be of another partition as a than as b
+        (
+            "EVENT SEQ(t a, next t b) WHERE a.k = b.j RETURN a.n, b.n AS m",
+            "sase",
+            "01 12 25 45",
+            False,
+        ),
+        (
+            r"SELECT A.n, B.n AS m FROM (t A ; t B) \ u Z WHERE FILTER(A.k = B.j)",
+            "eql",
+            "01 12 45",
+            False,
+        ),
+        # what ends a match is of its partition
+        (
+            r"SELECT A.n, B.n AS m FROM (t A ; t B) \ u Z WHERE FILTER(A.k = B.k), Z.k = A.k",
+            "eql",
+            "24 46",
+            True,
+        ),
+        (
+            r"SELECT A.n, B.n AS m FROM (t A ; t B) \ u Z WHERE FILTER(A.k = B.k), Z.j = 0",
+            "eql",
+            "46",
+            False,
+        ),
+    ],
+)
+def test_events_meet_the_matches_of_their_partition(
+    text: str, language: str, found: str, partitioned: bool
+) -> None:
+    core = Engine(1)
+    for name in "tu":
+        core.stream(name, {"n": int, "k": int, "j": int})
+    core.register("q", text, language)
+    assert ("partitioned" in core.explain("q")) is partitioned
+    rows = [
+        ("t", 1, 9),
+        ("t", 2, 1),
+        ("t", 3, 2),
+        ("u", 1, 0),
+        ("t", 3, 1),
+        ("t", 1, 3),
+        ("t", 3, 3),
+    ]
+    events = [Event(name, (at, k, j), at) for at, (name, k, j) in enumerate(rows)]
+    values = [match.event.values for match in core.push(events) + core.close()]
+    assert " ".join(f"{a}{b}" for a, b in sorted(values)) == found

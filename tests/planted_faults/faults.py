@@ -298,6 +298,12 @@ TABLE = r"""
 + if known is None or rank > known[1]:
 ? golden/test_next_cep.py::test_a_sequence_without_filters_is_put_in_other_parentheses
 
+@ cep_core/operators/pattern/partitions.py
+= a row is of one partition whatever takes it
+- columns.setdefault(pattern.components[one].input, keys[one]) == keys[one]
++ True
+? cep_core/test_pattern_matches.py::test_events_meet_the_matches_of_their_partition
+
 @ cep_core/rewrite/sequences.py
 = a test of a sequence skips events
 - (not one.test and not one.components <= set(right.order))

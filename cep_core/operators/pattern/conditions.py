@@ -90,9 +90,9 @@ class MatchShape:
         )
         read = self.read(pattern.predicate)
         self.partitions = NO_PARTITIONS
-        if not (self.stops or any(state.strict for state in self.states)):
+        if not any(state.strict for state in self.states):
             self.partitions = partitions_of(
-                pattern, read, self.absent, plain=self.plain, instant=self.instant
+                *(pattern, read, self.absent, self.stops), plain=self.plain, instant=self.instant
             )
         answered = self.partitions.answered
         self.conjuncts = [one for one in read if one not in answered]

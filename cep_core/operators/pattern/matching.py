@@ -53,8 +53,8 @@ class PatternMatchMOp(SharedRuns):
         self._inputs = [component.input for component in shape.components]
         self._policies = Policies(shape.pattern.policy, shape.pattern.target)
         keys = {c: key_function(columns) for c, columns in shape.partitions.keys.items()}
-        occurring = [c for c in range(len(self._inputs)) if c not in (*shape.absent, *shape.stops)]
-        self._keys = {self._inputs[c]: keys[c] for c in occurring} if keys else None  # of inputs
+        met = [c for c in range(len(self._inputs)) if c not in shape.absent]
+        self._keys = {self._inputs[c]: keys[c] for c in met} if keys else None  # of inputs
         self._absent_keys = {c: keys.get(c) for c in shape.absent}
         self._runs: dict[Any, dict[int, list[Run]]] = {}  # by partition and state
         self._looks = [

@@ -50,16 +50,17 @@ NO_PARTITIONS = Partitions({}, frozenset())
 def partitions_of(
     pattern: PatternMatch,
     conjuncts: Sequence[Conjunct],
-    aside: Collection[int],
+    absent: Collection[int],
+    stops: Collection[int],
     *,
     plain: bool,
     instant: bool,
 ) -> Partitions:
-    """Return the partitions of a pattern; ``aside`` are the components that do not occur.
+    """Return the partitions of a pattern; components that are ``absent`` or stop do not occur.
 
     An ``instant`` pattern takes several events of one epoch, whatever their partition.
     """
-    equalities = [one for one in conjuncts if _is_equality(one)]
+    equalities, aside = [one for one in conjuncts if _is_equality(one)], (*absent, *stops)
     occurring = [place for place in range(len(pattern.components)) if place not in aside]
     certain = _certain(pattern.tree)
     declared = {c: pattern.partition[pattern.components[c].input] for c in occurring}
@@ -67,7 +68,8 @@ def partitions_of(
     if len(keys) < len(occurring):
         if certain != set(occurring):
             return NO_PARTITIONS
-        keys = _tested(equalities, occurring, plain)
+        among = [one for one in equalities if one.components <= certain]
+        keys = _tested(among, occurring, plain)
     sizes = {len(columns) for columns in keys.values()}
     if len(occurring) < 2 and not any(one.repeated for one in pattern.components):
         return NO_PARTITIONS  # nothing follows, so nothing need be of one partition
@@ -93,7 +95,19 @@ def partitions_of(
         if len(columns) in sizes:
             keys[component] = tuple([columns[place] for place in range(len(columns))])
             answered += tests
+    met = [component for component in keys if component not in absent]
+    if not plain and not (keys.keys() >= {*stops} and _are_of_inputs(pattern, keys, met)):
+        return NO_PARTITIONS
     return Partitions(keys, frozenset(answered))
+
+
+def _are_of_inputs(pattern: PatternMatch, keys: Keys, components: Iterable[int]) -> bool:
+    """Return True if a row of an input belongs to one partition, whatever takes or stops it."""
+    columns: dict[int, tuple[int, ...]] = {}
+    return all(
+        columns.setdefault(pattern.components[one].input, keys[one]) == keys[one]
+        for one in components
+    )
 
 
 def _is_answered(conjunct: Conjunct, places: Sequence[int | None]) -> bool:
