@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect
 from collections import Counter, OrderedDict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -307,10 +307,7 @@ class DocumentLog:
         if tree is None:
             xml = text_of(self._store, doc)
             if xml is None:
-                raise StoreError(
-                    "the documents of this match are no longer kept",
-                    hint="read a match before its subscription is removed, or keep matches longer",
-                )
+                raise evicted()
             tree = self._trees.put(doc, number_nodes(parse(xml)))
         return tree
 
@@ -334,13 +331,32 @@ class DocumentLog:
 
     def stored(self, docs: set[int]) -> dict[int, StoredDocument]:
         """Return the parts of documents that matches need."""
-        recent = ((doc, self.recent(doc)) for doc in docs)
-        found = {doc: stored for doc, stored in recent if stored is not None}
-        asked = sorted(docs - found.keys())
-        if asked:
-            rows = stored_documents(self._store, asked)
-            found.update((row["doc"], StoredDocument(**row)) for row in rows)
-        return found
+        return stored_in(self._store, docs, self.recent)
+
+
+def stored_in(
+    store: Store, docs: Iterable[int], recent: Callable[[int], StoredDocument | None]
+) -> dict[int, StoredDocument]:
+    """Return the parts of documents that matches need: recent ones, others as stored."""
+    found, asked = dict[int, StoredDocument](), list[int]()
+    for doc in docs:
+        if (known := recent(doc)) is None:
+            asked.append(doc)
+        else:
+            found[doc] = known
+    if asked:
+        rows = stored_documents(store, sorted(asked))
+        found.update((row["doc"], StoredDocument(**row)) for row in rows)
+    return found
+
+
+def evicted() -> StoreError:
+    """Return the error of a match whose documents are no longer kept."""
+    return StoreError(
+        "the documents of this match are no longer kept",
+        hint="read a match before its subscription is removed, or keep matches longer"
+        " (--keep-matches)",
+    )
 
 
 class _Batch:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -24,13 +24,12 @@ import pyarrow.compute as pc
 
 from feeds.xml.xmlparse import parse
 from xscl.documents.composite_events import Composite, of_document, stored_composite
-from xscl.documents.document_log import StoredDocument
+from xscl.documents.document_log import StoredDocument, evicted, stored_in
 from xscl.documents.results import RESULTS_UP_TO, Subscription
 from xscl.documents.tree_cache import TreeCache
 from xscl.errors import UnknownSubscription
 from xscl.planning.compile import CompiledQuery
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
-from xscl.store.queries.documents import stored_documents
 from xscl.store.queries.kept_matches import count_kept
 from xscl.store.queries.results import (
     ResultRange,
@@ -42,7 +41,7 @@ from xscl.store.queries.rows import rows_of
 from xscl.store.queries.texts import small_texts, text_of
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match, MatchSource
-from xscl.subscriptions.matches import Matches, evicted
+from xscl.subscriptions.matches import Matches
 from xscl.subscriptions.subscriptions import Subscriptions
 
 LIMIT = 100
@@ -194,25 +193,16 @@ class MatchPages:
         self, numbers: set[int]
     ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
         """Read what is kept of composites and documents within the caller's `snapshot`."""
-        documents = self._documents(numbers)
+        documents = stored_in(self._store, numbers, self._recent)
         composites = {n: of_document(document) for n, document in documents.items()}
         missing = sorted(numbers - composites.keys())
         if missing:
             rows = rows_of(self._store, "composite", order="doc", doc=missing)
             composites.update((row["doc"], stored_composite(row)) for row in rows)
         sources = {doc for one in composites.values() for doc in one.sources}
-        documents.update(self._documents(sources - documents.keys()))
+        documents.update(stored_in(self._store, sources - documents.keys(), self._recent))
         self._expected = sorted(documents)
         return composites, documents
-
-    def _documents(self, docs: Collection[int]) -> dict[int, StoredDocument]:
-        recent = ((doc, self._recent(doc)) for doc in docs)
-        found = {doc: stored for doc, stored in recent if stored is not None}
-        asked = sorted(doc for doc in docs if doc not in found)
-        if asked:
-            rows = stored_documents(self._store, asked)
-            found.update((row["doc"], StoredDocument(**row)) for row in rows)
-        return found
 
     def tree(self, doc: int) -> DocumentTree:
         """Return a document's nodes. Raises StoreError if its text is no longer kept."""

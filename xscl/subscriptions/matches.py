@@ -19,10 +19,9 @@ import pyarrow.compute as pc
 
 from templates.model.relations import INFINITE
 from xscl.documents.composite_events import Composite, joined
-from xscl.documents.document_log import StoredDocument
+from xscl.documents.document_log import StoredDocument, evicted
 from xscl.documents.lazy import lazy
 from xscl.documents.results import Subscription
-from xscl.errors import StoreError
 from xscl.subscriptions.match import Match, MatchSource, match_of
 from xscl.subscriptions.match_tables import html_of, table_of, text_of
 
@@ -109,15 +108,6 @@ class ResultAges:
     firsts: npt.NDArray[np.int64]
     updated: npt.NDArray[np.bool_]
     repeats: npt.NDArray[np.bool_]
-
-
-def evicted() -> StoreError:
-    """Return the error of a match whose documents are no longer kept."""
-    return StoreError(
-        "the documents of this match are no longer kept",
-        hint="read a match before its subscription is removed, or keep matches longer"
-        " (--keep-matches)",
-    )
 
 
 class Matches(MatchSequence):

@@ -32,11 +32,11 @@ def jaccard(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("exchanged", ["", "within "])
-@examples(25)
+@examples(25, all_of_them=True)
 @given(
     kept=TEXTS,
     gone=st.sets(st.integers(0, 29)),
-    asked=st.text(ALPHABET, max_size=14),
+    asked=st.text(ALPHABET, max_size=40),
     test=st.sampled_from([*WITHIN, "jaccard > 0.5", "jaccard >= 0.5", "jaccard >= 0"]),
     block=st.sampled_from((8, 16)),
 )
