@@ -1,4 +1,4 @@
-"""Backfills: the matches of what was kept when a subscription was registered (decision 067).
+"""Backfills: the matches of what was kept at a registration (docs/decisions/histories.md).
 
     begin    the subscription is registered without operators, durably            (lock)
     slices   a twin replays the kept documents; their witnesses join the state    (short locks)

@@ -1,4 +1,4 @@
-"""Histories: a subscription that begins with what is kept (decision 066).
+"""Histories: a subscription that begins with what is kept (docs/decisions/histories.md).
 
 The past is evaluated by a twin of the subscription (`xscl.engine.twin`).  At one position of the
 log the subscription takes over the twin's results, and the shared operators take over its state:
