@@ -28,7 +28,7 @@ import feeds.spool_files as spool_files
 import templates.bound.enumeration as enumeration
 import templates.sql.queries as plans
 import templates.text.text_pass as text_pass
-import xscl.cli.local_service as local_service
+import xscl.cli.in_process as in_process
 import xscl.delivery.channels.mail_confirmation as codes
 import xscl.delivery.channels.webhook as webhook
 import xscl.delivery.endpoint as endpoint
@@ -246,7 +246,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "items of a feed": (new_items.KEPT,),
     "interval of polls": (POLL.floor / 60, POLL.cap / 3_600),
     "tags of damaged markup": (xmlparse.DEFAULT.elements,),
-    "wait for the first answer": (feed_routes.FIRST_ANSWER, local_service.FIRST_ANSWER),
+    "wait for the first answer": (feed_routes.FIRST_ANSWER, in_process.FIRST_ANSWER),
     "failures in a row": (feed.LOST_AFTER / DAY,),
     "answers 304": (fetch.UNCONDITIONAL,),
     "requests at the same time": (poller.AT_ONCE, 1),

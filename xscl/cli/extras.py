@@ -16,11 +16,9 @@ Extra: TypeAlias = Literal["service", "spark"]
 
 PACKAGES: Mapping[Extra, tuple[str, ...]] = {
     "service": (
-        "fastapi",
         "httptools",
         "jinja2",
         "markdown-it-py",
-        "prometheus-client",
         "python-multipart",
         "uvicorn",
         "uvloop",

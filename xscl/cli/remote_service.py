@@ -1,6 +1,6 @@
 """The use cases of the command line on a running service, over its HTTP API.
 
-`LocalService` has the same methods on a data directory; see `xscl.cli.service`.
+`xscl.cli.in_process` has those on a data directory; see `xscl.cli.service`.
 """
 
 from __future__ import annotations
@@ -102,12 +102,13 @@ def _source(fields: Mapping[str, Any]) -> DocumentSource:
     return DocumentSource(**{name: fields[name] for name in names}, ts=time)
 
 
-@dataclass(frozen=True, slots=True)
 class RemoteService:
     """A running service; its errors are those of the packages."""
 
-    http: HttpClient
     is_served = True
+
+    def __init__(self, http: HttpClient) -> None:
+        self.http = http
 
     # -- Subscriptions ---------------------------------------------------------------------
 
@@ -158,8 +159,8 @@ class RemoteService:
         language: str,
         since: str | None,
         history: bool = False,
-    ) -> Sequence[str]:
-        """Register a query; return the streams that it reads."""
+    ) -> None:
+        """Register a query, and wait until what is kept was read."""
         body = {
             "query": query,
             "updates": updates,
@@ -180,7 +181,6 @@ class RemoteService:
             shown = self.http.value(path)
         if shown["history"] == "failed":
             warn("the matches of what is kept are missing: there are too many (see the log)")
-        return [str(one) for one in shown["reads"]]
 
     def add_webhook(self, name: str, url: str) -> Row:
         """Post the matches of a subscription from now on; return the id and the secret."""
@@ -442,6 +442,10 @@ class RemoteService:
         found = [_row(one) for one in self.http.all_of("/v1/feeds")]
         return sorted(found, key=lambda one: (one["added"], one["key"]))
 
+    def feed(self, key: str) -> Row:
+        """Return a feed by its key."""
+        return _row(self.http.value(resource("feeds", key)))
+
     def follow(
         self, url: str, stream: str | None, tags: Sequence[str], every: int, headers: Headers
     ) -> tuple[Row, Sequence[str]]:
@@ -508,7 +512,7 @@ class RemoteService:
         minute later, so the earlier poll is returned.
         """
         while True:
-            now = _row(self.http.value(resource("feeds", before["key"])))
+            now = self.feed(before["key"])
             is_polled = any(now[name] != before[name] for name in ("polls", "failures", "polled"))
             if is_polled and now["next_poll"] != due:
                 return now

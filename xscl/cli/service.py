@@ -1,9 +1,7 @@
 """The service that a command works on: a data directory, or a process that serves one.
 
-A command parses arguments, calls use cases of a `Service`, and prints.  `LocalService` and
-`RemoteService` have the same methods with the same results and errors; mypy checks each call
-against both.  What HTTP routes and `LocalService` share are functions of the packages below, such
-as `xscl.polling.feed_commands.edit`.
+A command parses arguments, calls use cases of a `Service`, and prints.  The use cases ask the HTTP
+API: that of a running service, or the same API in this process (`xscl.cli.in_process`).
 """
 
 from __future__ import annotations
@@ -13,18 +11,19 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal, TypeAlias
 
 from xscl.cli.feed_rows import Row
 from xscl.cli.http_client import HttpClient, client_at, token_of
-from xscl.cli.local_service import LocalService
 from xscl.cli.options import Place, TypedToken, home
 from xscl.cli.output import UsageError, warn
 from xscl.cli.remote_service import RemoteService
-from xscl.engine.facade import Engine
 from xscl.errors import UnknownSubscription
+from xscl.gc_control import paused, settle
 
-Service: TypeAlias = LocalService | RemoteService
+Service: TypeAlias = RemoteService
 
 
 STARTING = 10.0
@@ -37,7 +36,7 @@ def opened(
 ) -> Iterator[Service]:
     """Yield the service at `url`, else the one that serves `data`, else `data` in this process.
 
-    A `missing` data directory is refused, created, or replaced by an engine in memory.  `command`
+    A `missing` data directory is refused, created, or replaced by a temporary one.  `command`
     is the name of the holder in the lock.  Raises DataDirectoryError, Unreachable, UsageError.
     """
     client = client_of(place)
@@ -46,15 +45,19 @@ def opened(
             yield RemoteService(client)
         return
     refuse_token(place)
+    with paused():
+        from xscl.cli.in_process import opened_here  # loads the engine
+    settle(oldest=None)
+
     at = home(place.data)
     if missing == "memory" and not at.exists():
-        with Engine(owns_process=True) as engine:
-            yield LocalService(at, engine)
+        with TemporaryDirectory() as made, opened_here(home(Path(made)), command) as service:
+            yield service
         return
     if missing == "refuse":
         at.expect()
-    with at.hold(command), Engine(at.database, owns_process=True) as engine:
-        yield LocalService(at, engine)
+    with opened_here(at, command) as service:
+        yield service
 
 
 def client_of(place: Place) -> HttpClient | None:

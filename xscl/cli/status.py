@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import Any
 
 from xscl.cli.http_client import client_at
-from xscl.cli.local_service import LocalService
 from xscl.cli.options import Call, Place, home
 from xscl.cli.output import answer
 from xscl.cli.remote_service import RemoteService
@@ -14,6 +14,7 @@ from xscl.cli.service import refuse_token
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import SERVICE, DataDirectoryError
 from xscl.service.status import ServiceStatus
+from xscl.service.status import status as status_of
 from xscl.time_format import ticks_of_time
 
 
@@ -31,8 +32,12 @@ def status(call: Call) -> None:
         refuse_token(call)
         at = home(call.data)
         at.expect()
-        with at.hold("status"), Engine(at.database, owns_process=True) as engine:
-            found = LocalService(at, engine).status()
+        with (
+            at.hold("status"),
+            Engine(at.database, owns_process=True) as engine,
+            closing(engine.host.connect()) as store,
+        ):
+            found = status_of(store, at, engine)
     process = {
         "service": (figures or {}).get("pid"),
         "address": (figures or {}).get("address") or None,

@@ -25,15 +25,21 @@ class Client(Methods):
     """
 
     def __init__(
-        self, address: str, token: str | None = None, *, patience: float = PATIENCE
+        self,
+        address: str,
+        token: str | None = None,
+        *,
+        patience: float = PATIENCE,
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
         """Make a client; it connects when it is used.
 
-        `patience` is the number of seconds until an answer has to begin.
+        `patience` is the number of seconds until an answer has to begin.  `transport` takes the
+        requests in place of connections.
         """
         self.address = base_of(address)
         self.has_token = token is not None
-        self._http = httpx.Client(**settings(self.address, token, patience))
+        self._http = httpx.Client(**settings(self.address, token, patience), transport=transport)
 
     def __repr__(self) -> str:
         return f"<xscl.client.Client {self.address}>"

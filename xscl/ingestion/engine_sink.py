@@ -37,33 +37,20 @@ def _ignore(outcome: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EngineSink:
-    """Pushes batches under their keys, and delivers the matches after the commit.
+    """Pushes batches under their keys, and tells of the matches after the commit.
 
-    Within a `with` each match is delivered at least once, also across processes.  The consumer
-    calls `hold` before each batch; it may wait or raise.  `attempts` records whether a batch
-    crashed a process.  Without `tells` another reader delivers matches
-    (`xscl.delivery.outbox`), and `on_matches` is only notified of them.  `on_pushed` gets the
-    counts of each batch, and `on_committed` its key.
+    The consumer calls `hold` before each batch; it may wait or raise.  `attempts` records whether a
+    batch crashed a process.  `on_matches` is notified of the matches of each transaction, which
+    others deliver (`xscl.delivery.outbox`).  `on_pushed` gets the counts of each batch, and
+    `on_committed` its key.
     """
 
     engine: Engine
     on_matches: Callable[[Matches], None] = _ignore
     hold: Callable[[], None] = _go_on
     attempts: BatchAttempts = field(default_factory=BatchAttempts)
-    tells: bool = True
     on_pushed: Callable[[PushResult], None] = _ignore
     on_committed: Callable[[BatchKey], None] = _ignore
-
-    def __enter__(self) -> EngineSink:
-        """Deliver the matches that the last process committed but perhaps did not deliver."""
-        if self.tells and (untold := self.engine.host.log.undelivered()):
-            self.on_matches(untold)
-            self.engine.host.log.acknowledge()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None and self.tells:
-            self.engine.host.log.acknowledge(durable=True)
 
     def consume(
         self,
@@ -91,11 +78,9 @@ class EngineSink:
                 "seconds": round(time.perf_counter() - began, 4),
             },
         )
-        if self.tells:
-            self.engine.host.log.acknowledge()
 
     def _heard(self, matches: Matches) -> None:
-        """Deliver the matches of one transaction."""
+        """Notify of the matches of one transaction."""
         reached("committed")
         self.on_matches(matches)
 

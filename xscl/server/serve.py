@@ -404,14 +404,13 @@ class Service:
             if batch.arrived is not None:
                 self._series.note_latency((self._clock.now() - batch.arrived) / 1e6)
 
-        sinking = EngineSink(engine, hand_on, hold, attempts, tells=False, on_committed=note)
-        with sinking as sink:
-            if self._serving.master is None:
-                clear_executors(self._home.spark)
-                yield Consumer(spool, sink)
-            else:
-                with self._on_spark(self._serving.master, engine) as executors:
-                    yield Consumer(spool, sink, executors=executors, on_away=self._note_away)
+        sink = EngineSink(engine, hand_on, hold, attempts, on_committed=note)
+        if self._serving.master is None:
+            clear_executors(self._home.spark)
+            yield Consumer(spool, sink)
+        else:
+            with self._on_spark(self._serving.master, engine) as executors:
+                yield Consumer(spool, sink, executors=executors, on_away=self._note_away)
 
     @contextmanager
     def _on_spark(self, master: str, engine: Engine) -> Iterator[Executors]:

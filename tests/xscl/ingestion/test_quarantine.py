@@ -112,10 +112,10 @@ def test_in_order_nothing_is_suspected(tmp_path: Path, monkeypatch: pytest.Monke
     path = tmp_path / "attempt"
     with Engine() as engine:
         for run in range(3):
-            with EngineSink(engine, attempts=BatchAttempts(path)) as sink:
-                for batch in range(1, 4):
-                    number = 3 * run + batch
-                    sink.consume(documents(number), BatchKey(SPOOL, number, number))
+            sink = EngineSink(engine, attempts=BatchAttempts(path))
+            for batch in range(1, 4):
+                number = 3 * run + batch
+                sink.consume(documents(number), BatchKey(SPOOL, number, number))
         assert engine.host.ingest.segment == 9
 
 

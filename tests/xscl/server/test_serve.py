@@ -40,7 +40,6 @@ from xscl.server.serve import ServeSettings, Service
 from xscl.service.accounts import Accounts, Quota
 from xscl.service.status import StatusReader, status
 from xscl.subscriptions.match import Match
-from xscl.subscriptions.matches import Matches
 
 ROOT = Path(__file__).resolve().parents[3]
 TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
@@ -360,33 +359,6 @@ def test_a_batch_that_comes_twice_is_heard_once() -> None:
         sink.consume(documents(0, 1), BatchKey("q", 7))
         sink.consume(documents(0, 1), BatchKey("q", 7))
         assert (found, engine.consumed("q"), engine.consumed("other")) == ([1], 7, None)
-
-
-def test_what_a_killed_process_did_not_tell_the_next_one_does(tmp_path: Path) -> None:
-    database, told = tmp_path / "x.sqlite", list[str]()
-
-    def listen(matches: Matches) -> None:
-        told.extend(match.id for match in matches)
-
-    def fail(matches: Matches) -> None:
-        raise ValueError("the listener fell asleep")
-
-    with Engine(database) as engine:
-        engine.subscribe("twice", TWICE)
-        engine.push(documents(0, 1))  # whoever pushes without a sink has the matches
-        with EngineSink(engine, listen) as sink:
-            sink.consume(documents(2, 3), BatchKey("q", 1))
-        first = [match.id for match in engine.matches()]
-        assert told == first[1:]
-        with pytest.raises(ValueError, match="fell asleep"), EngineSink(engine, fail) as sink:
-            sink.consume(documents(4, 5), BatchKey("q", 2))
-    with Engine(database) as engine:
-        every = [match.id for match in engine.matches()]
-        assert len(every) > len(first)
-        with EngineSink(engine, listen):
-            assert told == every[1:]
-    with Engine(database) as engine, EngineSink(engine, listen):
-        assert told == every[1:]
 
 
 def test_status_counts_matches_as_the_engine_does(place: DataDirectory) -> None:

@@ -113,7 +113,7 @@ def test_without_a_service_a_command_refuses_alike(
     data = ("--data", str(tmp_path_factory.mktemp("alone") / "data"))
     with scripted.serving() as server:
         settings = PollSettings((server.address,), seconds=5)
-        monkeypatch.setattr("xscl.cli.local_service.PollSettings", lambda **_: settings)
+        monkeypatch.setattr("xscl.cli.in_process.PollSettings", lambda **_: settings)
         server.says("/404", scripted.reply(b"", status="404 Not Found"))
         server.says("/good", scripted.reply(scripted.rss("a")))
         done = called("feeds", "add", server.url("/404"), *data)

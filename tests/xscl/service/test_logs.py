@@ -92,8 +92,8 @@ def test_an_error_is_in_its_line() -> None:
 
 def test_each_batch_is_an_event() -> None:
     stream, before = io.StringIO(), logging.getLogger("xscl").handlers
-    with logging_to(stream, LogFormat.JSON), Engine() as engine, EngineSink(engine) as sink:
-        sink.consume([Document("S", "d1", 1, b"<a/>")], BatchKey(SPOOL, 7, 7))
+    with logging_to(stream, LogFormat.JSON), Engine() as engine:
+        EngineSink(engine).consume([Document("S", "d1", 1, b"<a/>")], BatchKey(SPOOL, 7, 7))
     events = [json.loads(line) for line in stream.getvalue().splitlines()]
     (pushed,) = [event for event in events if event["message"] == "a batch was pushed"]
     assert (pushed["documents"], pushed["segment"]) == (1, 7)

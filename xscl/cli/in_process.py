@@ -1,0 +1,243 @@
+"""The use cases of commands on a data directory that no service runs on.
+
+They ask the API in this process, as they ask a running service.  What a service does in its own
+threads is done here, in the main thread: histories, polls, and the consumption of the spool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from feeds.documents import Document
+from feeds.formats.opml import FeedOutline
+from feeds.spool import Spool
+from xscl.cli.feed_rows import PollOutcome, Row
+from xscl.cli.http_client import HttpClient
+from xscl.cli.match_report import MatchReport
+from xscl.cli.progress import working
+from xscl.cli.remote_service import RemoteService
+from xscl.cli.trial_outcome import TrialOutcome
+from xscl.documents.document_validation import Refusal
+from xscl.documents.retention import changed_retention
+from xscl.engine.backup import Backup, back_up
+from xscl.engine.ingest import PushResult
+from xscl.ingestion.data_directory import DataDirectory, clear_executors
+from xscl.ingestion.engine_sink import EngineSink
+from xscl.ingestion.pipeline import Consumer
+from xscl.inspection.diagnosis import Diagnosis
+from xscl.inspection.why import Why
+from xscl.polling.feed import Headers
+from xscl.polling.feed_admission import FeedRequest
+from xscl.polling.feed_commands import follow, late_items, prepare
+from xscl.polling.feed_list import outlines_of
+from xscl.polling.feed_poller import PollSettings, poll_now, try_first
+from xscl.polling.feed_repository import FeedRepository, ticks
+from xscl.polling.new_items import parts
+from xscl.server.in_process import ADDRESS, InProcess
+from xscl.server.in_process import opened as opened_installation
+from xscl.service.accounts import AccountError
+from xscl.service.document_bindings import spooled
+from xscl.service.installation import Installation
+from xscl.service.names import refuse_reserved
+from xscl.service.status import status
+from xscl.service.user_data import UserData
+from xscl.subscriptions.import_rows import ImportRow
+from xscl.time_format import written
+
+FIRST_ANSWER = 10.0
+"""Seconds in which the first answer of a feed is waited for."""
+
+
+@contextmanager
+def opened_here(home: DataDirectory, command: str) -> Iterator[LocalService]:
+    """Yield the use cases on a data directory, which is held for a command."""
+    with (
+        opened_installation(home, command) as app,
+        HttpClient(ADDRESS, transport=InProcess(app)) as client,
+    ):
+        yield LocalService(client, app)
+
+
+class LocalService(RemoteService):
+    """A data directory, used with the rights of the operator; who calls holds its lock."""
+
+    is_served = False
+
+    def __init__(self, http: HttpClient, app: Installation) -> None:
+        super().__init__(http)
+        self.app = app
+        self.engine = app.engine
+
+    def subscribe(
+        self,
+        name: str,
+        query: str,
+        *,
+        updates: bool,
+        language: str,
+        since: str | None,
+        history: bool = False,
+    ) -> None:
+        """Register a query, and read what is kept."""
+        refuse_reserved(name)
+        prepare(self.engine)
+        self.engine.subscribe(
+            name, query, updates=updates, language=language, since=since, history=history
+        )
+
+    def import_rows(self, rows: Sequence[ImportRow]) -> int:
+        """Register all rows or none, and return how many are new; errors carry their row."""
+        prepare(self.engine)
+        return super().import_rows(rows)
+
+    def try_query(self, text: str, since: str | None, *, named: bool) -> TrialOutcome:
+        """Return the matches of a query, or of a named subscription, on the kept documents."""
+        queries = self.engine.host.queries
+        trial = queries.trial(text, since)
+        diagnosis = None if trial.matches else queries.diagnose(text, since, tried=True)
+        return TrialOutcome(trial.matches, diagnosis, trial.late, trial.lateness)
+
+    def diagnose(self, text: str, since: str | None, *, named: bool) -> Diagnosis:
+        """Return the reasons why a query, or a named subscription, has no match."""
+        return self.engine.why(text, since=since)
+
+    def why(self, text: str, documents: Sequence[str], *, named: bool) -> Why:
+        """Return the conditions of a match of some documents."""
+        read = partial(spooled, self.engine, directory=self.app.home.spool)
+        return self.engine.why(text, *documents, read=read)
+
+    def sql(self, query: str) -> pa.Table:
+        """Return the answer of a SELECT."""
+        return self.engine.sql(query)
+
+    def waiting(self) -> int:
+        """Return the number of documents that are not consumed yet."""
+        with self.app.reading() as store:
+            return status(store, self.app.home, self.engine).waiting
+
+    # -- Documents -------------------------------------------------------------------------
+
+    @contextmanager
+    def push(
+        self, documents: Sequence[Document], refused: Sequence[Refusal], report: MatchReport
+    ) -> Iterator[dict[str, int | None]]:
+        """Take documents in; yield their counts.
+
+        The matches are acknowledged when the block ends: after a kill before that, the next command
+        reports them again.
+        """
+        self.engine.retain(changed_retention(self.engine.retention))
+        self.engine.host.ingest.refuse(refused)
+        spool = self._spool()
+        for part in parts(documents):
+            spool.append(part, ticks())
+        with self._consumed(report, len(documents)) as pushed:
+            yield {
+                "documents": len(documents),
+                "new": sum(one.accepted for one in pushed),
+                "late": sum(one.late for one in pushed),
+            }
+
+    def _spool(self) -> Spool:
+        """Return the spool; raises SpoolError if the engine has consumed another one."""
+        self.app.spool.numbers(self.engine.host.ingest.segment, 1)
+        return self.app.spool
+
+    @contextmanager
+    def _consumed(
+        self, report: MatchReport, documents: int | None = None
+    ) -> Iterator[list[PushResult]]:
+        """Consume the spool, yield the outcomes; acknowledge the matches when the block ends.
+
+        Matches that are printed as they come are acknowledged batch by batch, too.
+        """
+        pushed: list[PushResult] = []
+        log = self.engine.host.log
+
+        def deliver() -> None:
+            report(log.undelivered())
+            log.acknowledge()
+
+        if report.as_json:
+            log.begin_delivery()
+        else:
+            deliver()  # what the last process committed but perhaps did not print
+        with working("joining", documents) as advance:
+
+            def on_pushed(one: PushResult) -> None:
+                pushed.append(one)
+                advance(one.accepted + one.unchanged + one.rejected)
+                if not report.as_json:
+                    deliver()
+
+            Consumer(self.app.spool, EngineSink(self.engine, on_pushed=on_pushed)).run_once()
+        if report.as_json:
+            report(log.undelivered())
+        yield pushed
+        log.acknowledge(durable=True)
+
+    # -- Feeds -----------------------------------------------------------------------------
+
+    def follow(
+        self, url: str, stream: str | None, tags: Sequence[str], every: int, headers: Headers
+    ) -> tuple[Row, Sequence[str]]:
+        """Follow a feed, and ask it; return it, and warnings."""
+        feeds = self.app.feeds
+        feed, fixed = follow(self.engine, feeds, FeedRequest(url, stream, tags, every, headers))
+        try_first(feeds, feed, PollSettings(seconds=FIRST_ANSWER))
+        return self.feed(feed.key), [late_items(name) for name in fixed]
+
+    @contextmanager
+    def poll_feeds(
+        self, feeds: Sequence[Row], fetching: PollSettings, report: MatchReport
+    ) -> Iterator[list[PollOutcome]]:
+        """Poll feeds and consume what is new; yield the outcomes.
+
+        The matches are acknowledged when the block ends, as with `push`.
+        """
+        self.engine.retain(changed_retention(self.engine.retention))
+        spool = self._spool()
+        with FeedRepository(self.engine, self.app.home.spool) as table:
+            found = {one.key: one for one in table.among([one["key"] for one in feeds])}
+            polled = poll_now(table, spool, [found[one["key"]] for one in feeds], fetching)
+        with self._consumed(report):
+            yield [
+                PollOutcome(
+                    self.feed(one.feed.key),
+                    one.new,
+                    None if one.held_until is None else written(one.held_until),
+                    one.asked,
+                )
+                for one in polled
+            ]
+
+    def export_feeds(
+        self, tag: str | None, *, secrets: bool
+    ) -> tuple[Sequence[FeedOutline], Sequence[str]]:
+        """Return the feeds as outlines, and the addresses of those left out as secret."""
+        own = (feed for feed in self.app.feeds if not feed.owner)
+        outlines, secret = outlines_of(
+            [feed for feed in own if tag is None or tag in feed.tags], secrets=secrets
+        )
+        return outlines, [feed.shown_url for feed in secret]
+
+    # -- Administration --------------------------------------------------------------------
+
+    def erase_user(self, name: str) -> None:
+        """Erase a user with all data; nobody consumes the spool meanwhile."""
+        app, account = self.app, self.app.accounts[name]
+        if account.is_operator:
+            raise AccountError(f"there is no user {name!r}", hint="the operator is none")
+        data = UserData(self.engine, app.accounts, app.tokens, app.feeds, account)
+        data.erase(app.outbox.unsubscribe, app.spool)
+        clear_executors(app.home.spark)
+
+    def backup(self, file: Path) -> Backup:
+        """Write a backup of the data directory to a file."""
+        with closing(self.engine.host.connect()) as store:
+            return back_up(store, file, self.app.home.spool)

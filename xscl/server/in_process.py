@@ -1,0 +1,125 @@
+"""The HTTP API in this process, for a command on a data directory that no service runs on.
+
+The routes are those of the service, without a socket, a consumer, polls and deliveries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import cache
+from importlib import import_module
+from typing import Any, NoReturn
+
+import httpx
+from fastapi import FastAPI
+
+from feeds.spool import Spool
+from xscl.delivery.channels.webhook import Posting
+from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
+from xscl.engine.disk_guard import DiskGuard
+from xscl.engine.facade import Engine
+from xscl.ingestion.consumer_watch import ConsumerWatch
+from xscl.ingestion.data_directory import DataDirectory
+from xscl.polling.arrival_clock import ArrivalClock
+from xscl.polling.credentials import NAME, secrets_in
+from xscl.service import problems
+from xscl.service.dependencies import WrongTokens
+from xscl.service.installation import Installation, ServiceSettings
+from xscl.service.status_series import StatusSeries
+
+ADDRESS = "http://127.0.0.1"
+"""The address of the API in this process, which nobody connects to."""
+
+_ROUTES: Mapping[str, str] = {
+    "/v1/subscriptions/[^/]+/endpoints": "deliveries",
+    "/v1/subscriptions/[^/]+/matches|/v1/matches": "matches",
+    "/v1/subscriptions": "subscriptions",
+    "/v1/feeds": "feeds",
+    "/v1/streams": "streams",
+    "/v1/stars": "stars",
+    "/v1/tokens|/v1/accounts": "tokens",
+    "": "inspection",
+}
+"""The module of routes for paths.  A command needs one or two of them, and all take 0.4 s."""
+
+
+class InProcess(httpx.BaseTransport):
+    """The transport of requests to the API of an installation, with the rights of the operator."""
+
+    def __init__(self, installation: Installation) -> None:
+        self._installation = installation
+        self._loop = asyncio.new_event_loop()
+        self._routes = cache(self._application)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer a request; the body of the answer is in memory."""
+        path = request.url.raw_path.decode()
+        module = next(name for begin, name in _ROUTES.items() if re.match(begin, path))
+        return self._loop.run_until_complete(_answer(self._routes(module), request))
+
+    def close(self) -> None:
+        """Close the event loop."""
+        self._loop.close()
+
+    def _application(self, module: str) -> httpx.ASGITransport:
+        app = FastAPI(openapi_url=None, redirect_slashes=False)
+        app.include_router(import_module(f"xscl.service.routes.{module}").router, prefix="/v1")
+        app.state.installation = self._installation
+        app.state.guesses = WrongTokens()
+        problems.install(app)
+        return httpx.ASGITransport(app, raise_app_exceptions=True)
+
+
+async def _answer(application: httpx.ASGITransport, request: httpx.Request) -> httpx.Response:
+    answer = await application.handle_async_request(request)
+    return httpx.Response(
+        answer.status_code, headers=answer.headers, content=await answer.aread(), request=request
+    )
+
+
+class _Every(frozenset[str]):
+    """The set of all addresses: each message checks its own again when it is sent."""
+
+    def __contains__(self, address: object) -> bool:
+        return True
+
+
+async def _unresolved(*_: Any) -> NoReturn:
+    """Resolve no name: nothing is sent now."""
+    raise OSError
+
+
+@contextmanager
+def opened(home: DataDirectory, command: str) -> Iterator[Installation]:
+    """Yield the installation on a data directory, which is held for a command.
+
+    A trial or a history that still runs ends with the block.  Raises DataDirectoryInUse.
+    """
+    ways = DeliverySettings(home.files, posting=Posting(_Every(), resolve=_unresolved))
+    with (
+        home.hold(command),
+        Engine(home.database, owns_process=True) as engine,
+        Spool(home.spool) as spool,
+        closing(Outbox(engine, secrets_in(home.path / NAME), ways)) as outbox,
+        closing(
+            Installation(
+                home,
+                engine,
+                spool,
+                outbox,
+                ServiceSettings(),
+                disk=DiskGuard(home.path, 0),
+                clock=ArrivalClock(),
+                watch=ConsumerWatch(spool.latest, engine.host.ingest.segment),
+                series=StatusSeries(),
+            )
+        ) as installation,
+    ):
+        try:
+            yield installation
+        finally:
+            engine.host.trials.end()
+            engine.host.catalog.backfills.end()
