@@ -240,14 +240,3 @@ def test_nothing_is_said_twice(predicate: Predicate) -> None:
         assert len(set(facts)) == len(facts)
         plain = [one.atom for one in disjunct if MEANING[one.atom][0] in (0, 6)]
         assert all(Literal(atom) in disjunct for atom in plain)
-
-
-def formula(literal: Literal) -> Predicate:
-    return literal.atom if literal.positive else Not(literal.atom)
-
-
-@given(PREDICATES)
-def test_the_normal_form_is_its_own(predicate: Predicate) -> None:
-    form = disjuncts(predicate)
-    parts: tuple[Predicate, ...] = tuple(And(tuple(map(formula, one))) for one in form)
-    assert set(map(frozenset, disjuncts(Or(parts)))) == set(map(frozenset, form))

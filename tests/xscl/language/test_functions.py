@@ -29,18 +29,6 @@ def apply(name: str, *texts: str) -> Value:
 # -- The table -------------------------------------------------------------------------------
 
 
-def test_the_table_is_keyed_by_name() -> None:
-    assert {name: function.name for name, function in FUNCTIONS.items()} == {
-        name: name
-        for name in (
-            *("string", "lower-case", "upper-case", "normalize-space", "substring-before"),
-            *("substring-after", "string-length", "number", "year-from-date", "month-from-date"),
-            *("day-from-date", "hours-from-dateTime", "canonical-url", "plain-text", "substring"),
-            *("translate", "replace", "abs", "round", "floor", "ceiling", "tokens", "jaccard"),
-        )
-    }
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("text", ["", " ", "a", "3", "2013-03-19T10:00:00Z", "http://a.b/c"])
 def test_a_function_returns_the_kind_that_it_says(name: str, text: str) -> None:

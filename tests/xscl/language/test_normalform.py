@@ -75,56 +75,55 @@ def test_a_single_block() -> None:
     assert (query.select, query.distinct, query.publish) == (None, True, "T")
 
 
-def test_paths_become_derived_nodes() -> None:
-    found = conjunction("x/e = y//f/@g")
-    assert printed(found) == ("S//a->x[./c->z][./e->$1]", "S//b->y[./d->w][.//f/@g->$2]")
-    assert found.equalities == (("$1", "$2"),)
-    query = normal("S//a->x[./c->z] JOIN{x/e = y//f/@g} S//b->y[./d->w]")
-    assert query.outputs == ("x", "y")
-    assert query.variables == ("x", "z", "y", "w")
+LEFT, RIGHT = "S//a->x[./c->z]", "S//b->y[./d->w]"
 
 
-def test_two_comparisons_of_one_path_are_two_nodes() -> None:
-    found = conjunction("x/e = y AND x/e = w")
-    assert printed(found)[0] == "S//a->x[./c->z][./e->$1][./e->$2]"
-    assert found.equalities == (("$1", "y"), ("$2", "w"))
+@pytest.mark.parametrize(
+    ("predicate", "left", "right", "equalities", "inequalities"),
+    [
+        ("x/e = y//f/@g", "[./e->$1]", "[.//f/@g->$2]", [("$1", "$2")], []),
+        # two comparisons of one path are two nodes
+        ("x/e = y AND x/e = w", "[./e->$1][./e->$2]", "", [("$1", "y"), ("$2", "w")], []),
+        # what is said twice is one
+        ("x=y AND x=y", "", "", [("x", "y")], []),
+        ("x=y AND y=x", "", "", [("x", "y")], []),
+        ("x/e = y/e AND y/e = x/e", "[./e->$1]", "[./e->$2]", [("$1", "$2")], []),
+        # sides are put right
+        ("w = z AND y != x AND y/e != z", "", "[./e->$1]", [("z", "w")], [("x", "y"), ("z", "$1")]),
+        # a comparison with a constant goes to its block
+        ("x = 'k' AND z = y", '[. = "k"]', "", [("z", "y")], []),
+        ("5 < x/p AND z = y", "[./p > 5]", "", [("z", "y")], []),
+        ("x/p/text() != 'k' AND z = y", '[./p/text() != "k"]', "", [("z", "y")], []),
+        ("contains(x, 'k') AND z = y", '[contains(., "k")]', "", [("z", "y")], []),
+        ("starts-with(x//p, 'k') AND z = y", '[starts-with(.//p, "k")]', "", [("z", "y")], []),
+    ],
+)
+def test_a_conjunction_is_put_into_its_blocks(
+    predicate: str,
+    left: str,
+    right: str,
+    equalities: list[tuple[str, str]],
+    inequalities: list[tuple[str, str]],
+) -> None:
+    found = conjunction(predicate)
+    assert printed(found) == (LEFT + left, RIGHT + right)
+    assert (list(found.equalities), list(found.inequalities)) == (equalities, inequalities)
 
 
 def test_a_nested_variable_gets_its_derived_node() -> None:
     assert printed(conjunction("z/e = y"))[0] == "S//a->x[./c->z[./e->$1]]"
 
 
-@pytest.mark.parametrize("predicate", ["x=y AND x=y", "x=y AND y=x"])
-def test_an_equality_said_twice_is_one(predicate: str) -> None:
-    assert conjunction(predicate).equalities == (("x", "y"),)
-
-
-def test_a_comparison_of_paths_said_twice_is_one() -> None:
-    assert conjunction("x/e = y/e AND y/e = x/e") == conjunction("x/e = y/e")
-
-
-def test_sides_are_put_right() -> None:
-    found = conjunction("w = z AND y != x AND y/e != z")
-    assert found.equalities == (("z", "w"),)
-    assert found.inequalities == (("x", "y"), ("z", "$1"))
-    query = normal("S//a->x[./c->z] JOIN{w = z AND y != x, 10} S//b->y[./d->w]")
-    assert query.outputs == ("w", "z", "y", "x")
-
-
 @pytest.mark.parametrize(
-    ("restriction", "condition"),
-    [
-        ("x = 'k'", '[. = "k"]'),
-        ("5 < x/p", "[./p > 5]"),
-        ("x/p/text() != 'k'", '[./p/text() != "k"]'),
-        ("contains(x, 'k')", '[contains(., "k")]'),
-        ("starts-with(x//p, 'k')", '[starts-with(.//p, "k")]'),
-    ],
+    ("predicate", "outputs"),
+    [("x/e = y//f/@g", ("x", "y")), ("w = z AND y != x", ("w", "z", "y", "x"))],
 )
-def test_a_comparison_with_a_constant_goes_to_its_block(restriction: str, condition: str) -> None:
-    found = conjunction(f"{restriction} AND z = y")
-    assert printed(found)[0] == f"S//a->x[./c->z]{condition}"
-    assert found.equalities == (("z", "y"),)
+def test_the_variables_of_a_predicate_are_its_outputs(
+    predicate: str, outputs: tuple[str, ...]
+) -> None:
+    query = normal(f"{LEFT} JOIN{{{predicate}, 10}} {RIGHT}")
+    assert query.outputs == outputs
+    assert query.variables == ("x", "z", "y", "w")
 
 
 def test_both_sides_may_read_one_stream_and_stand_in_parentheses() -> None:

@@ -19,38 +19,8 @@ from tests.examples import examples
 from xscl.engine.facade import Engine
 from xscl.errors import NameTaken, QueryError, StreamCycle, StreamInUse, XsclError
 from xscl.planning.event_queries import composite_of_row
-from xscl.subscriptions.match import Match
 
 FLAT = {"k": str, "v": float}
-PAIRS = (
-    (
-        "SELECT * FROM FILTER{v > 2 AND k != 'b'}(S)",
-        "S//e[./v > 2][./k != 'b'][./k->k2][./v->v2]",
-    ),
-    (
-        "SELECT * FROM S NEXT{$1.k = $2.k} S",
-        "S//e[./k->k1][./v->v1] NEXT{k1 = k2} S//e[./k->k2][./v->v2]",
-    ),
-    (
-        "SELECT * FROM FILTER{v > 1}(S) NEXT{$1.k != $2.k AND $1.v < $2.v} S",
-        "S//e[./k->k1][./v->v1][./v > 1] NEXT{k1 != k2 AND number(v1) < number(v2)}"
-        " S//e[./k->k2][./v->v2]",
-    ),
-    (
-        "SELECT * FROM S NEXT{$1.v + 1 = $2.v} R",
-        "S//e[./k->k1][./v->v1] NEXT{v1 + 1 = v2} R//e[./k->k2][./v->v2]",
-    ),
-    (
-        "SELECT * FROM S JOIN{$1.k = $2.k AND $1.v < $2.v, 3 ms} R",
-        "S//e[./k->k1][./v->v1] JOIN{k1 = k2 AND number(v1) < number(v2), 3 ms}"
-        " R//e[./k->k2][./v->v2]",
-    ),
-    (
-        "SELECT * FROM (S NEXT{$1.k = $2.k} R) NEXT{$1.v < $2.v} S",
-        "(S//e[./k->k0][./v->v0] NEXT{k0 = k1} R//e[./k->k1][./v->v1])"
-        " NEXT{number(v1) < number(v2)} S//e[./k->k2][./v->v2]",
-    ),
-)
 
 
 def flat(number: int, time: int, key: str, value: int, stream: str = "S") -> Document:
@@ -73,49 +43,7 @@ def streams(draw: st.DrawFn) -> tuple[list[Document], int]:
     return documents, lateness * 1_000
 
 
-def values(match: Match, variables: Sequence[str]) -> tuple[object, ...]:
-    found = (match.bindings[name][0].value for name in variables)
-    return match.t0, match.t1, *found
-
-
 CUTS = st.just([True] * 10) | st.lists(st.booleans(), min_size=10, max_size=10)
-
-
-@pytest.mark.hypothesis
-def test_the_same_query_in_both_languages() -> None:
-    cases = Counter[str]()
-
-    @examples(3)
-    @given(streams(), CUTS)
-    def property_holds(drawn: tuple[list[Document], int], cuts: list[bool]) -> None:
-        documents, lateness = drawn
-        with Engine() as engine:
-            for name in "SR":
-                engine.stream(name, attributes=FLAT, lateness=lateness)
-            for number, (cel, xscl) in enumerate(PAIRS):
-                engine.subscribe(f"cel {number}", cel, language="cel")
-                engine.subscribe(f"xscl {number}", xscl)
-            batch: list[Document] = []
-            for document, cut in zip(documents, cuts, strict=False):
-                batch.append(document)
-                if cut:
-                    engine.push(batch)
-                    batch = []
-            engine.push(batch)
-            engine.flush()
-            found: dict[str, set[tuple[object, ...]]] = {}
-            for match in engine.matches():
-                named = sorted(match.bindings, key=lambda name: (name[1:], name[:1]))
-                if match.subscription.startswith("cel"):
-                    named = list(match.bindings)
-                found.setdefault(match.subscription, set()).add(values(match, named))
-        cases["all"] += 1
-        cases["with matches"] += bool(found)
-        for number, (cel, _) in enumerate(PAIRS):
-            assert found.get(f"cel {number}") == found.get(f"xscl {number}"), cel
-
-    property_holds()
-    assert 3 * cases["with matches"] >= cases["all"], cases
 
 
 # -- Published both ways ---------------------------------------------------------------------

@@ -87,6 +87,17 @@ def filled(form: str, values: dict[str, object]) -> str:
     return form.format(*texts, n=values["n"], m=values["m"])
 
 
+class Counting:
+    """A compiler that keeps the texts that it is asked for."""
+
+    def __init__(self) -> None:
+        self.compiled: list[str] = []
+
+    def __call__(self, text: str) -> CompiledQuery:
+        self.compiled.append(text)
+        return compile_query(text)
+
+
 @pytest.mark.parametrize("form", FORMS)
 @examples(8)
 @given(cases=st.lists(constants(), min_size=1, max_size=4))
@@ -148,33 +159,14 @@ def test_what_is_refused_is_refused_for_its_own_reason() -> None:
     assert refused.value.__context__ is None
 
 
-def test_a_shape_is_compiled_with_its_second_query() -> None:
-    compiled: list[str] = []
-
-    def counting(text: str) -> CompiledQuery:
-        compiled.append(text)
-        return compile_query(text)
-
-    shapes = Shapes(counting)
-    counts = []
-    for text in ("k", "l", "m"):
-        shapes.prepare(FORMS[0].format(text, "word"))
-        counts.append(len(compiled))
-    assert counts == [1, 3, 3]
-
-
 @pytest.mark.parametrize("form", [form for form in FORMS if not form.startswith(ALONE)])
-def test_every_form_is_compiled_once(form: str) -> None:
-    compiled: list[str] = []
-
-    def counting(text: str) -> CompiledQuery:
-        compiled.append(text)
-        return compile_query(text)
-
+def test_every_form_is_compiled_with_its_second_query_and_never_again(form: str) -> None:
+    counting, counts = Counting(), []
     shapes = Shapes(counting)
     for k in range(4):
         shapes.prepare(form.format(f"u{k}", f"v{k}", f"w{k}", n=k + 20, m=k + 100))
-    assert len(compiled) == 3
+        counts.append(len(counting.compiled))
+    assert counts == [1, 3, 3, 3]  # the first, and the shape in either order of its marks
 
 
 def test_where_the_order_of_constants_matters_every_query_is_compiled() -> None:
@@ -250,34 +242,26 @@ def test_marks_stand_before_and_behind_everything() -> None:
 
 
 def test_of_more_shapes_than_are_kept_the_one_of_longest_ago_leaves() -> None:
-    compiled: list[str] = []
-
-    def counted(source: str) -> CompiledQuery:
-        compiled.append(source)
-        return compile_query(source)
+    counting = Counting()
 
     def texts(name: str) -> tuple[str, str]:
         return f'S//{name}[./b = "one"]->v', f'S//{name}[./b = "two"]->v'
 
-    shapes = Shapes(counted, most=2)
+    shapes = Shapes(counting, most=2)
     for name in "abacc":  # c in the place of b; with the second query of each the shape is learnt
         shapes.prepare(texts(name)[0])
-    compiled.clear()
+    counting.compiled.clear()
     for name in "ac":
         made = shapes.prepare(texts(name)[1])
         assert made == plan_of(compile_query(texts(name)[1]))
-    assert compiled == []
+    assert counting.compiled == []
     shapes.prepare(texts("b")[1])
-    assert compiled[0] == texts("b")[1]
+    assert counting.compiled[0] == texts("b")[1]
 
 
 def test_threads_may_ask_at_once() -> None:
     queries = [f"S//a[./k = {n}]->x JOIN{{x = y, 3}} S//b->y" for n in range(4)]
-    compiled: list[str] = []
-
-    def compile_(query: str) -> CompiledQuery:
-        compiled.append(query)
-        return compile_query(query)
+    counting = Counting()
 
     class Meanwhile(dict[Any, Any]):
         """Has another thread ask for a query of a shape that has just been taken out."""
@@ -290,15 +274,15 @@ def test_threads_may_ask_at_once() -> None:
             return found
 
     asked: list[Future[QueryPlan]] = []
-    shapes = Shapes(compile_)
+    shapes = Shapes(counting)
     for query in queries[:2]:
         shapes.prepare(query)
-    known = len(compiled)
+    known = len(counting.compiled)
     shapes._parts._known = Meanwhile(shapes._parts._known)
     with ThreadPoolExecutor(1) as pool:
         assert shapes.prepare(queries[2]).source == queries[2]
         assert asked[0].result().source == queries[3]
-    assert len(compiled) == known
+    assert len(counting.compiled) == known
 
 
 def test_the_lateness_of_a_published_stream_is_asked_without_its_plans() -> None:
