@@ -40,7 +40,7 @@ from xscl.language.syntax import (
     Step,
 )
 from xscl.language.unparse import MEMBER
-from xscl.language.xpath import WrongXPath, normalised, parsed, unprefixed
+from xscl.language.xpath import WrongXPath, normalised, parsed
 from xscl.language.xpath_analysis import (
     is_absolute,
     is_numeric,
@@ -72,7 +72,6 @@ _PASSED = re.compile(
 )
 """What a text has outside of steps and brackets; behind a bar the stream of a block."""
 _QUOTED = re.compile(r'"[^"]*"|\'[^\']*\'|\(:(?:[^:]|:(?!\)))*:\)|--[^\n]*|Q\{[^{}]*\}')
-_DOUBLED = re.compile(r'"(?:[^"]|"")*"|\'(?:[^\']|\'\')*\'')
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 _CONNECTIVES = {
     word: re.compile(rf"(?<![\w.\-$@:/]){word}(?![\w.\-]|\s*::)", re.IGNORECASE)
@@ -378,10 +377,6 @@ class BlockReader:
 
     def _beyond(self, span: Span, refused: QueryError) -> Condition:
         """Return a condition that the grammar refuses."""
-        text = self._text[span.start : span.end]
-        plain = unprefixed(_DOUBLED.sub(_other_quotes, text), self._paths.prefixes)
-        if plain != text:
-            return self._again(plain, span)
         for word, connective in (("or", Or), ("and", And)):
             parts = self._split(word, span)
             if len(parts) > 1:
@@ -561,13 +556,6 @@ class BlockReader:
             parts.append(Span(span.start + at, span.start + start))
             at = end
         return [*parts, Span(span.start + at, span.end)]
-
-
-def _other_quotes(found: re.Match[str]) -> str:
-    """Return a string with doubled quotes in the other ones, if it has none of those."""
-    quote, other = found[0][0], "'" if found[0][0] == '"' else '"'
-    inner = found[0][1:-1].replace(quote * 2, quote)
-    return found[0] if other in inner or quote * 2 not in found[0][1:-1] else other + inner + other
 
 
 def _skip(text: str, at: int) -> int:

@@ -173,18 +173,6 @@ def normalised(text: str, prefixes: Mapping[str, str]) -> str:
     return "".join(parts).strip()
 
 
-def unprefixed(text: str, prefixes: Mapping[str, str]) -> str:
-    """Return an expression whose functions of XPath have no prefix; all else is as it was."""
-    lexemes = [*_LEXEME.finditer(text)]
-    called = _called(lexemes)
-    return "".join(
-        normalised(one[0] + "(", prefixes)[:-1]
-        if one.start() in called and one.lastgroup in ("local", "prefixed", "braced")
-        else one[0]
-        for one in lexemes
-    )
-
-
 def _called(lexemes: Sequence[re.Match[str]]) -> frozenset[int]:
     """Return the places of the names before a parenthesis."""
     seen = [one for one in lexemes if one.lastgroup not in ("space", "comment")]
