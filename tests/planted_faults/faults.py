@@ -675,6 +675,24 @@ TABLE = r"""
 + if stated is False:
 ? xscl/store/test_broken_backups.py::test_c18_every_flipped_bit_of_the_manifest_is_noticed
 
+@ xscl/service/usage.py
+= a quota is checked apart from its count
+-         with self._mutex:
+-             self.refuse(account, what, count)
++         self.refuse(account, what, count)
++         with self._mutex:
+? xscl/service/test_quotas.py::test_what_is_counted_at_the_same_time_does_not_exceed_a_quota
+
+@ xscl/limiter.py
+= the quota of a day is checked apart from its count
+-             now = self._roll_over()
+-             if limit is not None and self._used[key] + count > limit:
++             now, used = self._roll_over(), self._used[key]
++         self._clock()
++         with self._lock:
++             if limit is not None and used + count > limit:
+? xscl/service/test_quotas.py::test_what_is_counted_at_the_same_time_does_not_exceed_a_quota
+
 @ xscl/service/registrations.py
 = an export has no headers of feeds
 - (*filled["headers"], *user)

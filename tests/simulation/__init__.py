@@ -11,13 +11,11 @@ database    connections as scheduling points, and who may use them
 disk        the files that survive a crash, from changes that `disk.c` records
 service     the service as a group of tasks, and requests to it
 files       file operations as scheduling points, and a slow disk
-model       what was acknowledged, by account
+model       what was acknowledged
 journal     what happened, and what is wrong, also in the log of the service
 host        the machine of the service: its lives, and requests to it
 sites       servers of feeds, and receivers of webhooks
-clients     documents, registrations and reads
-users       users that come and go, and their quotas
-listeners   readers of events
+clients     documents, registrations and lists
 operation   what the operator does
 faults      faults of the machine, its disk and its clock
 outages     faults of the network and its sites

@@ -1,4 +1,4 @@
-"""Clients that send documents, register queries and read pages, of the operator and of users."""
+"""Clients that send documents, register queries and list matches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tests.simulation.host import Host
 from tests.simulation.model import (
     POSTERS,
     SHARED,
-    Account,
     Model,
     Pushed,
     Stream,
@@ -26,13 +25,12 @@ from tests.soak.oracle import QUERY
 Act: TypeAlias = tuple[str, float, Callable[[], None]]
 """The name of a client, its acts an hour, and one of them."""
 
-POSTS = 10
-"""Documents of each poster of the operator, an hour."""
-USERS_POSTS = 32
+POSTS = 25
+"""Documents of each poster, an hour."""
 BURSTS = 50
 SIZES = (12, 2, 3, 4, 3)
 """Documents that come at the same time, in one burst after another."""
-REGISTRATIONS = 10
+REGISTRATIONS = 20
 EDITS = 20
 READS = 30
 AGAIN, HANGS_UP, HISTORIES = 0.04, 0.04, 0.15
@@ -40,9 +38,6 @@ AGAIN, HANGS_UP, HISTORIES = 0.04, 0.04, 0.15
 
 UNDONE = ("busy", "too_many_requests")
 """Codes of problems that say that nothing was done; after a failed write it may have been."""
-
-PAIRS = "pairs"
-"""The subscription of each user's stream."""
 
 
 class Clients:
@@ -53,14 +48,12 @@ class Clients:
         self._model = model
         self._draw = draw
         self._registering: set[str] = set()
-        self._posting: set[str] = set()
 
     def acts(self) -> Sequence[Act]:
         """Return the clients."""
         posters = [partial(self._post, n) for n in range(POSTERS)]
         return [
             *((f"poster {n}", POSTS, post) for n, post in enumerate(posters)),
-            ("user", USERS_POSTS, self._post_as_user),
             ("burst", BURSTS, self._burst),
             ("registrar", REGISTRATIONS, self._register),
             ("editor", EDITS, self._edit),
@@ -70,65 +63,49 @@ class Clients:
     # Documents
 
     def _post(self, number: int) -> None:
-        """Send the next document of a poster of the operator."""
-        operator = self._model.operator
-        self.send(operator, operator.streams[number])
+        """Send the next document of a poster."""
+        self.send(self._model.streams[number])
 
-    def _post_as_user(self) -> None:
-        """Send the next document of a user, who sends one after another."""
-        free = [user for user in self._model.active_users if user.mark not in self._posting]
-        if not free:
-            return
-        user = self._draw.choice(free)
-        self._posting.add(user.mark)
-        try:
-            self.send(user, user.streams[0])
-        finally:
-            self._posting.discard(user.mark)
-
-    def send(self, account: Account, stream: Stream) -> None:
+    def send(self, stream: Stream) -> None:
         """Send the next document of a stream; sometimes an earlier one again."""
         if stream.documents and self._draw.random() < AGAIN:
             again = self._draw.choice(list(stream.documents.values())[-10:])
-            self.push(account, stream, again)
+            self.push(stream, again)
             return
         made = len(stream.documents) + len(stream.refused)
         key = f"{made // 8}-{self._draw.randrange(4)}"
-        name = f"{account.mark}-{stream.name}-{made}"
+        name = f"{stream.name}-{made}"
         patience = self._draw.uniform(0, 0.01) if self._draw.random() < HANGS_UP else None
-        self.push(account, stream, Pushed(name, key, time.monotonic()), patience)
+        self.push(stream, Pushed(name, key, time.monotonic()), patience)
 
-    def push(
-        self, account: Account, stream: Stream, document: Pushed, patience: float | None = None
-    ) -> None:
+    def push(self, stream: Stream, document: Pushed, patience: float | None = None) -> None:
         """Send a document, and record what is known of it: without an answer the store decides."""
         self._model.counts["pushes"] += 1
         is_new = stream.documents.setdefault(document.name, document) is document
         content = f"<a><k>{document.key}</k></a>".encode()
         path, query = f"/v1/documents/{stream.name}", {"id": document.name}
-        answer = self._host.ask(account, "POST", path, content, query, patience)
+        answer = self._host.ask("POST", path, content, query, patience)
         if answer.status == 202:
             document.acknowledged = min(document.acknowledged, time.monotonic())
             self._model.acknowledged.set()
         elif answer.code in UNDONE and is_new:
             del stream.documents[document.name]
             stream.refused.add(document.name)
-        elif answer.status < 500 and answer.status != 429 and not account.is_revoked:
+        elif answer.status < 500 and answer.status != 429:
             told = f"{answer.status} {answer.body[:200]!r}"
-            self._host.journal.wrong(f"{account.mark} may not send {document.name}: {told}")
+            self._host.journal.wrong(f"the service refuses {document.name}: {told}")
 
     def _burst(self) -> None:
         """Send documents to one stream at the same time; their order is the service's."""
-        operator = self._model.operator
-        stream = next(one for one in operator.streams if one.name == SHARED)
+        stream = next(one for one in self._model.streams if one.name == SHARED)
         burst = self._model.counts["bursts"]
         self._model.counts["bursts"] += 1
         spread = self._draw.choice([0.0, 0.001, 0.002, 0.004, 0.02])
 
         def post(number: int) -> None:
             time.sleep(random.Random(f"{burst} {number}").uniform(0, spread))
-            name = f"{operator.mark}-{SHARED}-{burst}-{number}"
-            self.push(operator, stream, Pushed(name, f"{burst}-{number % 2}", time.monotonic()))
+            name = f"{SHARED}-{burst}-{number}"
+            self.push(stream, Pushed(name, f"{burst}-{number % 2}", time.monotonic()))
 
         def register() -> None:
             time.sleep(self._draw.uniform(0, max(spread, 0.02)))
@@ -144,37 +121,35 @@ class Clients:
 
     def _register(self) -> None:
         """Subscribe or unsubscribe under one of some names, one request for each at a time."""
-        account = self._drawn_account()
-        name = f"{account.mark}-s{self._draw.randrange(30 if account.is_operator else 8)}"
+        name = f"s{self._draw.randrange(30)}"
         if name in self._registering:
             return
         self._registering.add(name)
         try:
-            self._register_as(account, name)
+            self._register_as(name)
         finally:
             self._registering.discard(name)
 
-    def _register_as(self, account: Account, name: str) -> None:
+    def _register_as(self, name: str) -> None:
         path = f"/v1/subscriptions/{name}"
         self._model.counts["registrations"] += 1
-        before = account.subscriptions.get(name, False)
-        account.subscriptions[name] = None
+        before = self._model.subscriptions.get(name, False)
+        self._model.subscriptions[name] = None
         drawn = self._draw.random()
         if before and drawn < 0.3:
             purge = {"purge": self._draw.choice(["true", "false"])}
-            if self._host.ask(account, "DELETE", path, query=purge).status == 204:
-                account.subscriptions[name] = False
+            if self._host.ask("DELETE", path, query=purge).status == 204:
+                self._model.subscriptions[name] = False
             return
-        busiest = account.streams[-1]
-        stream = self._draw.choice([*account.streams, busiest, busiest]).name
-        other = "F//item/title" if account.is_operator else f"{stream}//k"
+        busiest = self._model.streams[-1]
+        stream = self._draw.choice([*self._model.streams, busiest, busiest]).name
         query = self._draw.choice(
             [
                 QUERY.format(stream=stream),
                 f"{stream}//a[./k->x] NEXT{{x=y}} {stream}//a[./k->y]",
                 f"{stream}//a[./k->x] NOT FOLLOWED BY{{x=y, 10 min}} {stream}//a[./k->y]",
                 f"{stream}//a->a",
-                f"{stream}//a[./k->x] FOLLOWED BY{{x=y, 20 min}} {other}->y",
+                f"{stream}//a[./k->x] FOLLOWED BY{{x=y, 20 min}} F//item/title->y",
             ]
         )
         is_edit = bool(before) and drawn < 0.8
@@ -182,51 +157,42 @@ class Clients:
         told: dict[str, object] = {"query": query}
         if not is_edit:
             told["history"] = self._draw.random() < HISTORIES
-        answer = self._host.ask(account, "PATCH" if is_edit else "PUT", path, told)
+        answer = self._host.ask("PATCH" if is_edit else "PUT", path, told)
         if answer.status < 300 or (answer.status == 409 and before is not False):
-            account.subscriptions[name] = True
-        elif answer.status < 500 and answer.status != 429 and not account.is_revoked:
+            self._model.subscriptions[name] = True
+        elif answer.status < 500 and answer.status != 429:
             text = f"{answer.status} {answer.body[:200]!r}"
-            self._host.journal.wrong(f"{account.mark}: {query!r} is refused: {text}")
+            self._host.journal.wrong(f"{query!r} is refused: {text}")
 
     def _edit(self) -> None:
         """Change only SELECT of a stream's subscription, whose matches are known.
 
         No match of it may be lost, listed, heard or delivered twice for that.
         """
-        account = self._drawn_account()
-        stream = self._draw.choice(account.streams)
+        stream = self._draw.choice(self._model.streams)
         self._model.counts["edits"] += 1
         query = QUERY.format(stream=stream.name)
         rendered = f"SELECT <found by='{self._draw.randrange(9)}'>{{x}}</found> FROM {query}"
         told = {"query": self._draw.choice([query, rendered, rendered])}
         path = f"/v1/subscriptions/{stream.subscription}"
-        answer = self._host.ask(account, "PATCH", path, told)
-        if 400 <= answer.status < 500 and answer.status != 429 and not account.is_revoked:
+        answer = self._host.ask("PATCH", path, told)
+        if 400 <= answer.status < 500 and answer.status != 429:
             text = f"{answer.status} {answer.body[:200]!r}"
-            self._host.journal.wrong(f"{account.mark} may not edit {path}: {text}")
+            self._host.journal.wrong(f"it may not edit {path}: {text}")
 
     # Reading
 
     def _read(self) -> None:
         """List the next matches of a stream, oldest first."""
-        account = self._drawn_account()
         self._model.counts["reads"] += 1
-        stream = self._draw.choice(account.streams)
+        stream = self._draw.choice(self._model.streams)
         path = f"/v1/subscriptions/{stream.subscription}/matches"
         query = {"after": str(stream.position), "limit": "30"}
-        answer = self._host.ask(account, "GET", path, query=query)
+        answer = self._host.ask("GET", path, query=query)
         if answer.status == 200:
             matches = json.loads(answer.body)["matches"]
             stream.listed += [match["id"] for match in matches]
             stream.position = max([stream.position, *(match["position"] for match in matches)])
-
-    def _drawn_account(self) -> Account:
-        """Return a user, or at times the operator."""
-        users = self._model.active_users
-        if not users or self._draw.random() < 0.4:
-            return self._model.operator
-        return self._draw.choice(users)
 
 
 def at_the_same_time(works: Sequence[Callable[[], None]]) -> None:

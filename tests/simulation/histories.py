@@ -1,6 +1,6 @@
 """Subscriptions that begin with what is kept, at any time, and their oracle.
 
-The operator's streams are young: a history goes back to their first document.  So whatever happens
+The streams are young: a history goes back to their first document.  So whatever happens
 while it is read, such a subscription has in the end what it would have had from the beginning.
 """
 
@@ -22,7 +22,7 @@ RATE = 3.0
 
 
 class Histories:
-    """Subscribes the operator to what is there, and to what follows."""
+    """Subscribes to what is there, and to what follows."""
 
     def __init__(self, host: Host, model: Model, draw: random.Random) -> None:
         self._host = host
@@ -34,14 +34,14 @@ class Histories:
         return [("historian", RATE, self._subscribe)]
 
     def _subscribe(self) -> None:
-        operator, known = self._model.operator, self._model.begun
-        stream = operator.streams[self._draw.randrange(POSTERS)]
+        known = self._model.begun
+        stream = self._model.streams[self._draw.randrange(POSTERS)]
         kind = self._draw.choice(list(KINDS))
-        one = Begun(f"{operator.mark}-h{len(known)}", kind, stream, time.monotonic())
+        one = Begun(f"h{len(known)}", kind, stream, time.monotonic())
         known.append(one)
         self._model.counts["registrations"] += 1
         query = {"query": KINDS[kind].format(stream=stream.name)}
-        answer = self._host.ask(operator, "PUT", f"/v1/subscriptions/{one.name}", query)
+        answer = self._host.ask("PUT", f"/v1/subscriptions/{one.name}", query)
         if answer.status == 201:
             one.acknowledged = time.monotonic()
 

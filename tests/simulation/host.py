@@ -14,7 +14,6 @@ from pathlib import Path
 from feeds.spool import SegmentsMissing
 from tests.simulation import disk
 from tests.simulation.journal import Journal
-from tests.simulation.model import Account
 from tests.simulation.network import Network
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.service import Listening, Process, Refused, Response, Silent
@@ -48,11 +47,6 @@ class LostSegment:
         self.path.write_bytes(self.content)
 
 
-def bearer(account: Account) -> dict[str, str]:
-    """Return the headers with which an account asks."""
-    return {} if account.token is None else {"authorization": f"Bearer {account.token}"}
-
-
 class Host:
     """Runs the service, again whenever it has ended, until `is_over`.
 
@@ -75,14 +69,15 @@ class Host:
         self.is_over = False
         self.lost: LostSegment | None = None
         self._names = names
+        self._headers: dict[str, str] = {}
         self._disturbed = -math.inf
         self._wrong_ends = 0
         self._root = root
         self._network = network
         self._disk: disk.Disk | None = None
 
-    def install(self) -> str:
-        """Make a data directory, and start the service; return a token of the operator."""
+    def install(self) -> None:
+        """Make a data directory, and start the service, with a token if it asks for one."""
         data = self._root / "life0"
         data.mkdir(parents=True)
         with (
@@ -90,8 +85,8 @@ class Host:
             closing(engine.host.connect()) as store,
         ):
             _, token = Tokens(store, Accounts(store)).create(THE_OPERATOR)
+        self._headers = {"authorization": f"Bearer {token}"} if self._names else {}
         self._boot(data)
-        return token
 
     def _boot(self, data: Path) -> None:
         """Start the service on a directory."""
@@ -190,7 +185,6 @@ class Host:
 
     def ask(
         self,
-        account: Account,
         method: str,
         path: str,
         told: object = None,
@@ -204,7 +198,7 @@ class Host:
         process = self.process
         if process is None:
             raise Refused
-        body, headers = b"", bearer(account)
+        body, headers = b"", dict(self._headers)
         if isinstance(told, bytes):
             body = told
         elif told is not None:
@@ -230,7 +224,6 @@ class Host:
 
     def until(
         self,
-        account: Account,
         method: str,
         path: str,
         told: object = None,
@@ -243,7 +236,7 @@ class Host:
         last, may_be_done = "no answer", False
         for _ in range(600):
             try:
-                answer = self.ask(account, method, path, told, query)
+                answer = self.ask(method, path, told, query)
             except Refused:  # it may be starting
                 may_be_done = method == "DELETE"
             else:

@@ -1,4 +1,4 @@
-"""The model: what the service has acknowledged, by account.
+"""The model: what the service has acknowledged.
 
 A request that got no answer may or may not have been done; the store at the end says which.
 """
@@ -13,9 +13,7 @@ from dataclasses import dataclass, field
 
 POSTERS = 3
 SHARED = "S"
-"""A stream of the operator to which requests come at the same time."""
-OPERATOR = "opm"
-"""The mark of the operator."""
+"""A stream to which requests come at the same time."""
 
 
 @dataclass
@@ -37,9 +35,8 @@ class Pushed:
 class Stream:
     """The documents of a stream, its subscription, and how its matches were seen.
 
-    `listed` are the ids that were listed, up to `position`, `heard` those of events, `received`
-    those at the webhook in the order of their first arrival.  The webhook refused those in
-    `put_aside` once.
+    `listed` are the ids that were listed, up to `position`, `received` those at the webhook in the
+    order of their first arrival.  The webhook refused those in `put_aside` once.
     """
 
     name: str
@@ -48,8 +45,6 @@ class Stream:
     refused: set[str] = field(default_factory=set)
     listed: list[str] = field(default_factory=list)
     position: int = 0
-    heard: list[str] = field(default_factory=list)
-    last_event: str = ""
     received: dict[str, None] = field(default_factory=dict)
     put_aside: set[str] = field(default_factory=set)
     hook: str | None = None
@@ -67,7 +62,7 @@ class Stream:
 
 @dataclass
 class Begun:
-    """A subscription of the operator that begins with what is kept: when it was sent, and answered.
+    """A subscription that begins with what is kept: when it was sent, and answered.
 
     `kind` is that of its query, over the documents of a stream.
     """
@@ -84,52 +79,22 @@ class Begun:
         return self.acknowledged < math.inf
 
 
-@dataclass
-class Account:
-    """The operator or a user: names of its objects begin with its mark.
-
-    Of `subscriptions`, None says that the last request got no answer.
-    """
-
-    mark: str
-    token: str | None = None
-    streams: list[Stream] = field(default_factory=list)
-    subscriptions: dict[str, bool | None] = field(default_factory=dict)
-    is_revoked: bool = False
-
-    @property
-    def is_operator(self) -> bool:
-        """Return whether the account has no limits."""
-        return self.mark == OPERATOR
-
-
-def _operator() -> Account:
+def _streams() -> list[Stream]:
     streams = [Stream(f"P{number}", f"pairs-{number}") for number in range(POSTERS)]
-    return Account(OPERATOR, streams=[*streams, Stream(SHARED, "shared")])
+    return [*streams, Stream(SHARED, "shared")]
 
 
 @dataclass
 class Model:
-    """The accounts, the items that the feed has published, and counts.
+    """The streams, the items that the feed has published, and counts.
 
-    `quotas` has how many subscriptions accounts may have that ask for more at the same time.
-    `acknowledged` is set with each acknowledged document.
+    Of `subscriptions`, None says that the last request got no answer.  `acknowledged` is set with
+    each acknowledged document.
     """
 
-    operator: Account = field(default_factory=_operator)
-    users: list[Account] = field(default_factory=list)
-    quotas: dict[str, int] = field(default_factory=dict)
+    streams: list[Stream] = field(default_factory=_streams)
+    subscriptions: dict[str, bool | None] = field(default_factory=dict)
     published: list[str] = field(default_factory=list)
     begun: list[Begun] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     acknowledged: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def accounts(self) -> list[Account]:
-        """Return the operator and the users."""
-        return [self.operator, *self.users]
-
-    @property
-    def active_users(self) -> list[Account]:
-        """Return the users whose tokens are good."""
-        return [user for user in self.users if not user.is_revoked]

@@ -18,11 +18,8 @@ from xscl.delivery.endpoint import Endpoint, Outcome
 from xscl.delivery.outbox.deliveries import Deliveries
 from xscl.documents.document_ids import DocumentIds, Hashes, Numbers
 from xscl.engine.transactions import Transactions
-from xscl.limiter import DailyQuota
-from xscl.service.accounts import Account
 from xscl.service.group_commit import GroupCommit
 from xscl.service.intake import Intake
-from xscl.service.usage import Owned, Usage
 from xscl.store.database import Database
 
 
@@ -150,26 +147,6 @@ def shared_connection() -> None:
     Database.__init__ = _init  # type: ignore[method-assign]  # the planted defect
 
 
-def quota_before() -> None:
-    """Quotas are checked before what is used is counted, and not again with it."""
-    consume = DailyQuota.consume
-
-    def add(self: Usage, account: Account, what: Owned, count: int = 1) -> None:
-        self.refuse(account, what, count)
-        with self._mutex:
-            self._kept[what][account.number] += count
-
-    def _consume(
-        self: DailyQuota[int], key: int, limit: int | None = None, count: int = 1
-    ) -> float | None:
-        if limit is not None and self.used(key) + count > limit:
-            return consume(self, key, limit, count)
-        return consume(self, key, None, count)
-
-    Usage.add = add  # type: ignore[method-assign]  # the planted defect
-    DailyQuota.consume = _consume  # type: ignore[assignment,method-assign]  # the planted defect
-
-
 def skipped_gap() -> None:
     """A consumer goes on behind segments that are missing."""
     feeds.spool._holes = lambda *_: iter(())  # the planted defect
@@ -192,7 +169,7 @@ DEFECTS: dict[str, Callable[[], None]] = {
     function.__name__: function
     for function in (
         *(missing_fsync, lost_wake_up, cursor_before_answer, early_stamp, early_unlock),
-        *(shared_connection, quota_before, skipped_gap, missing_fsync_of_log, early_mark),
+        *(shared_connection, skipped_gap, missing_fsync_of_log, early_mark),
         *(early_base, forgotten_ids),
     )
 }

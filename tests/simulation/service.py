@@ -18,7 +18,6 @@ import xscl.ingestion.pipeline
 import xscl.polling.feed_poller
 import xscl.server.app  # the service imports it when it starts
 import xscl.server.serve
-import xscl.service.routes.tokens
 import xscl.service.server
 from tests.simulation.scheduler import Scheduler, Task
 from xscl.ingestion.data_directory import DataDirectory
@@ -30,8 +29,6 @@ from xscl.subscriptions.match import Match
 ADDRESS = "http://127.0.0.1:8425"
 SILENT = 60.0
 """Virtual seconds after which a request counts as not answered."""
-TOKENS = 3
-"""Tokens that a user may have."""
 WAITING = 100
 """Documents that may wait to be consumed; further ones are refused."""
 
@@ -97,16 +94,9 @@ class Listening:
         self._loop.call_soon_threadsafe(work)
 
 
-UNREAD = 4
-"""Parts of an answer that a client takes without reading them."""
-
-
 @dataclass
 class Exchange:
-    """One request, and its answer as far as it has come.
-
-    Of a `live` answer the parts wait until the client takes them with `next`.
-    """
+    """One request, and its answer as far as it has come."""
 
     method: str
     path: str
@@ -115,30 +105,15 @@ class Exchange:
     body: bytes
     status: int | None = None
     answered: dict[str, str] = field(default_factory=dict)
-    live: bool = False
     chunks: list[bytes] = field(default_factory=list)
-    arrived: threading.Event = field(default_factory=threading.Event)
     done: threading.Event = field(default_factory=threading.Event)
     error: BaseException | None = None
     listening: Listening | None = None
     _gone: asyncio.Event = field(default_factory=asyncio.Event)
-    _taken: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def next(self, seconds: float) -> bytes | None:
-        """Return the part of a live answer that arrives within some seconds; None after its end."""
-        if not self.chunks and not self.done.is_set():
-            self.arrived.wait(seconds)
-        self.arrived.clear()
-        taken, self.chunks = self.chunks, []
-        if not taken and self.done.is_set():
-            return None
-        self._call(self._taken.set)
-        return b"".join(taken)
 
     def hang_up(self) -> None:
         """Close the connection."""
         self._call(self._gone.set)
-        self._call(self._taken.set)
 
     def _call(self, work: Callable[[], object]) -> None:
         if self.listening is not None and self.listening is Listening.current:
@@ -163,10 +138,6 @@ class Exchange:
                 self.answered = {k.decode(): v.decode() for k, v in message["headers"]}
                 return
             self.chunks.append(message.get("body", b""))
-            self.arrived.set()
-            while self.live and len(self.chunks) > UNREAD and not self._gone.is_set():
-                self._taken.clear()
-                await self._taken.wait()
 
         headers = {"host": "127.0.0.1:8425", "content-length": str(len(self.body)), **self.headers}
         scope = {
@@ -190,7 +161,6 @@ class Exchange:
         finally:
             self._gone.set()
             self.done.set()
-            self.arrived.set()
 
 
 class Process:
@@ -235,7 +205,6 @@ class Process:
         self._scheduler.kill(self.group)
         for exchange in self._open:
             exchange.done.set()
-            exchange.arrived.set()
 
     @property
     def is_alive(self) -> bool:
@@ -290,18 +259,6 @@ class Process:
         return Response(exchange.status, exchange.answered, b"".join(exchange.chunks))
 
     @contextmanager
-    def stream(
-        self, path: str, query: dict[str, str], headers: dict[str, str]
-    ) -> Iterator[Exchange]:
-        """Request an answer without end; close the connection after the block."""
-        exchange = Exchange("GET", path, query, headers, b"", live=True)
-        with self._opened(exchange):
-            try:
-                yield exchange
-            finally:
-                exchange.hang_up()
-
-    @contextmanager
     def _opened(self, exchange: Exchange) -> Iterator[None]:
         """Begin an exchange, which ends with this process at the latest."""
         exchange.listening = Listening.current
@@ -318,12 +275,10 @@ class Process:
 def install() -> None:
     """Patch services to listen in the simulation, and to poll for work less often.
 
-    Idle threads would take nine tenths of the steps.  A user may have fewer tokens, so that the
-    bound is reached.
+    Idle threads would take nine tenths of the steps.
     """
     xscl.service.server.Server = Listening  # type: ignore[assignment,misc]
     xscl.delivery.outbox.deliveries.SAVING = 7.0
-    xscl.service.routes.tokens.MOST = TOKENS
     xscl.polling.feed_poller._LOOK = 60.0
     xscl.server.serve.REPORT = 300.0
     xscl.ingestion.pipeline._STOPPED_WITHIN = 3.0

@@ -6,8 +6,7 @@ import json
 import random
 from collections.abc import Iterable
 
-from tests.simulation.journal import Journal
-from tests.simulation.model import Model, Stream
+from tests.simulation.model import Model
 from tests.simulation.network import Answer, Request
 
 HOOK = "hook.example"
@@ -62,18 +61,15 @@ class Receiver:
         Answer(status=410),
     )
 
-    def __init__(self, model: Model, journal: Journal, draw: random.Random) -> None:
+    def __init__(self, model: Model, draw: random.Random) -> None:
         self._model = model
-        self._journal = journal
         self._draw = draw
         self.refusals: tuple[Answer, ...] = ()
         self.slow = 0.0
 
     def __call__(self, request: Request) -> Answer:
         """Answer a webhook."""
-        mark, id = request.path.strip("/"), json.loads(request.body)["data"]["id"]
-        account = next(one for one in self._model.accounts if one.mark == mark)
-        stream: Stream = account.streams[0]
+        id, stream = json.loads(request.body)["data"]["id"], self._model.streams[0]
         if self.refusals:
             refusal = self._draw.choice(self.refusals)
             if refusal.status in (500, 302):

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
 
 DEFECTS = (
     *("missing_fsync", "lost_wake_up", "cursor_before_answer", "early_stamp", "early_unlock"),
-    *("shared_connection", "quota_before", "skipped_gap"),
+    *("shared_connection", "skipped_gap"),
     *("missing_fsync_of_log", "early_mark", "early_base", "forgotten_ids"),
 )
 """The names of `tests.simulation.planted`, which only the process of a simulation imports."""

@@ -18,7 +18,6 @@ from tests.simulation.faults import Faults
 from tests.simulation.histories import Histories
 from tests.simulation.host import Host
 from tests.simulation.journal import Journal, ServiceLog
-from tests.simulation.listeners import Listeners
 from tests.simulation.model import Model
 from tests.simulation.network import Network
 from tests.simulation.operation import Operation
@@ -27,7 +26,6 @@ from tests.simulation.schedule import Schedule
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.service import Refused
 from tests.simulation.sites import FEED, HOOK, FeedServer, Receiver
-from tests.simulation.users import Users
 from xscl.ingestion.data_directory import DataDirectory
 
 HOUR = 3600.0
@@ -39,7 +37,7 @@ NAME = "xscl.example"
 class World:
     """One simulation: `run` returns the violations.
 
-    The services of odd seeds have a name, so that the operator needs a token, too.
+    The services of odd seeds have a name, so that requests need a token.
     """
 
     def __init__(self, scheduler: Scheduler, root: Path, schedule: Schedule) -> None:
@@ -49,19 +47,16 @@ class World:
         self.model = Model()
         network = Network(self._random("network"))
         feed = FeedServer(self.model)
-        receiver = Receiver(self.model, self.journal, self._random("receiver"))
+        receiver = Receiver(self.model, self._random("receiver"))
         network.sites = {HOOK: receiver, FEED: feed}
         network.install()
-        self._is_named = scheduler.seed % 2 == 1
-        names = (NAME,) if self._is_named else ()
+        names = (NAME,) if scheduler.seed % 2 == 1 else ()
         host = self.host = Host(scheduler, root, network, self.journal, names)
         logging.getLogger().addHandler(ServiceLog(self.journal, lambda: host.is_disturbed))
         parts = host, self.model
         self._clients = Clients(*parts, self._random("clients"))
-        self._users = Users(*parts, self._random("users"))
         self._histories = Histories(*parts, self._random("histories"))
         self._operation = Operation(*parts, self._random("operation"))
-        self._listeners = Listeners(*parts, self._random("listeners"))
         pace = database.Connection.pace = files.install(scheduler)
         self._faults = Faults(*parts, pace, self._random("faults"))
         outage = self._random("outages")
@@ -73,16 +68,10 @@ class World:
 
     def run(self) -> list[str]:
         """Run the simulation for its virtual hours; return the violations."""
-        token = self.host.install()
-        if self._is_named:
-            self.model.operator.token = token
+        self.host.install()
         self._operation.prepare()
-        self._users.prepare()
-        parts = (
-            *(self._clients, self._users, self._histories),
-            *(self._operation, self._listeners),
-        )
-        acts = [act for part in (*parts, self._faults, self._outages) for act in part.acts()]
+        parts = (self._clients, self._histories, self._operation, self._faults, self._outages)
+        acts = [act for part in parts for act in part.acts()]
         acts.append(("bounds", 12.0, self._check_bounds))
         threads = [threading.Thread(target=self._act, args=act, name=act[0]) for act in acts]
         supervisor = threading.Thread(target=self.host.supervise, name="supervisor")
@@ -119,10 +108,6 @@ class World:
         try:
             self._operation.repair()
             time.sleep(CALM)
-            for account in [self.model.operator, *self.model.active_users]:
-                for stream in account.streams:
-                    if stream.heard:
-                        self._listeners.hear(account, stream, 20.0)
             self.journal.record(compare_service(self.host, self.model))
             self.journal.record(exceeded(self.host, self.model))
             self.journal.record(unfinished(self.host, self.model))

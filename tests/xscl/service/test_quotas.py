@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
+from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from threading import Barrier
@@ -16,9 +19,11 @@ from tests.xscl.service.conftest import Running, code, ok, token_of
 from tests.xscl.service.test_events import subscribed
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
+from xscl.limiter import DailyQuota
 from xscl.service import tokens
-from xscl.service.accounts import Accounts, QuotaExceeded
+from xscl.service.accounts import Account, Accounts, Quota, QuotaExceeded
 from xscl.service.tokens import SESSION, Tokens
+from xscl.service.usage import Usage
 from xscl.store.queries.rows import rows_of
 
 
@@ -78,22 +83,53 @@ def test_nobody_has_the_number_of_a_user_whose_creation_was_stored_and_failed(
         }
 
 
+def granted(work: Callable[[], object]) -> int:
+    """Return how many of twelve attempts at the same time are not refused."""
+    together = Barrier(12)
+
+    def attempt(_: int) -> bool:
+        together.wait()
+        with suppress(QuotaExceeded):
+            work()
+            return True
+        return False
+
+    with ThreadPoolExecutor(12) as pool:
+        return sum(pool.map(attempt, range(12)))
+
+
 def test_tokens_made_at_the_same_time_do_not_exceed_the_bound() -> None:
     with Engine() as engine, closing(engine.host.connect()) as store:
         accounts = Accounts(store)
         kept = Tokens(store, accounts)
         alice = accounts.make("alice")
-        together = Barrier(12)
+        assert granted(lambda: kept.create(alice, most=3)) == len(kept.of(alice)) == 3
 
-        def make(_: int) -> bool:
-            together.wait()
-            with suppress(QuotaExceeded):
-                kept.create(alice, most=3)
-                return True
-            return False
 
-        with ThreadPoolExecutor(12) as pool:
-            assert sum(pool.map(make, range(12))) == len(kept.of(alice)) == 3
+def test_what_is_counted_at_the_same_time_does_not_exceed_a_quota(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Slow(Counter[int]):
+        def __getitem__(self, key: int) -> int:
+            found = super().__getitem__(key)
+            time.sleep(0.01)
+            return found
+
+    usage, alice = Usage([], []), Account(1, "alice", quota=Quota(subscriptions=3))
+    monkeypatch.setitem(usage._kept, "subscriptions", Slow())
+    assert granted(lambda: usage.add(alice, "subscriptions")) == 3
+
+    def slow() -> float:
+        time.sleep(0.01)
+        return 0.0
+
+    sent = DailyQuota[int](slow)
+
+    def send() -> None:
+        if sent.consume(1, 3) is not None:
+            raise QuotaExceeded("too many")
+
+    assert granted(send) == sent.used(1) == 3
 
 
 def test_a_user_has_so_many_sessions_and_the_oldest_ends(monkeypatch: pytest.MonkeyPatch) -> None:
