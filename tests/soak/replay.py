@@ -163,6 +163,7 @@ class Replay:
 
     def __post_init__(self) -> None:
         self._began = self.now()
+        self._asked = frozenset[int]()
         self._every = [
             QUICKEST * (SLOWEST / QUICKEST) ** random.Random(number).random()
             for number in range(self.feeds)
@@ -180,8 +181,9 @@ class Replay:
         return source.text(newest, lambda n: self._began + (n - source.shown) * every)
 
     def does(self, number: int) -> str:
-        """Return the kind of the next answer: `feed`, or a kind of misbehaviour."""
-        if number % MISBEHAVES or random.random() < 0.5:
+        """Return the kind of the next answer: `feed`, or a kind of misbehaviour, but at first."""
+        is_first, self._asked = number not in self._asked, self._asked | {number}
+        if is_first or number % MISBEHAVES or random.random() < 0.5:
             return "feed"
         return random.choice(
             ("500", "503", "404", "loop", "cut", "reset", "page", "empty", "slow", "noise")
