@@ -6,10 +6,13 @@ A published document is known by its match.
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from functools import partial
+from itertools import cycle, pairwise
+from pathlib import Path
 from typing import TypeAlias
 
 from hypothesis import strategies as st
@@ -112,6 +115,33 @@ class Player:
         ]
         documents = tuple(self._known.get(one, one) for one in match.names)
         return match.subscription, documents, tuple(sorted(nodes))
+
+
+def played(
+    case: Case,
+    cuts: Sequence[bool],
+    make: Callable[[], xscl.Engine] = xscl.Engine,
+    *,
+    pauses: Sequence[int] = (),
+    flush: bool = False,
+) -> Player:
+    """Play a case on an engine, on another one from `make` after each of some events."""
+    player, ends = Player(case), [*pauses, len(case.events)]
+    for start, end in pairwise([0, *ends]):
+        with make() as engine:
+            if not start:
+                player.prepare(engine)
+            player.play(engine, case.events[start:end], cuts)
+            if flush and end == ends[-1]:
+                player.flush(engine)
+    return player
+
+
+def played_in_file(case: Case, cuts: Sequence[bool], pause: int, *, flush: bool = False) -> Player:
+    """Play a case on an engine in a file that is closed and reopened midway."""
+    with tempfile.TemporaryDirectory() as folder:
+        make = partial(xscl.Engine, Path(folder) / "state.sqlite")
+        return played(case, cuts, make, pauses=[pause], flush=flush)
 
 
 def batches(events: Sequence[Event], cuts: Sequence[bool]) -> Iterator[Batch]:

@@ -11,11 +11,9 @@ plant faults in the oracle's queries that the comparison must find.
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -58,7 +56,7 @@ from tests.oracle.steps import (
     StringTest,
 )
 from tests.strategies.joins import cases, histories, shuffles
-from tests.xscl.engine.player import CUTS, Delivered, Player
+from tests.xscl.engine.player import CUTS, Delivered, played, played_in_file
 
 ONE_BATCH, ONE_BY_ONE = (False,), (True,)
 
@@ -72,23 +70,7 @@ def run(
     make: Callable[[], xscl.Engine] = xscl.Engine,
 ) -> list[Delivered]:
     """Return the deliveries of an engine in memory."""
-    player = Player(case)
-    with make() as engine:
-        player.prepare(engine)
-        player.play(engine, case.events, cuts)
-    return player.delivered
-
-
-def run_in_file(case: Case, cuts: Sequence[bool], pause: int) -> list[Delivered]:
-    """Return the deliveries of an engine in a file that is closed and reopened midway."""
-    player = Player(case)
-    with tempfile.TemporaryDirectory() as folder:
-        for part, events in enumerate((case.events[:pause], case.events[pause:])):
-            with xscl.Engine(Path(folder) / "state.sqlite") as engine:
-                if part == 0:
-                    player.prepare(engine)
-                player.play(engine, events, cuts)
-    return player.delivered
+    return played(case, cuts, make).delivered
 
 
 def _agrees(found: Sequence[Delivered], case: Case) -> None:
@@ -411,7 +393,7 @@ def test_a_file_closed_and_opened_again_changes_nothing(
     case: Case, cuts: list[bool], data: st.DataObject
 ) -> None:
     pause = data.draw(st.integers(0, len(case.events)))
-    found = run_in_file(case, cuts, pause)
+    found = played_in_file(case, cuts, pause).delivered
     _agrees(found, case)
     assert frozenset(found) == frozenset(run(case, cuts))
 

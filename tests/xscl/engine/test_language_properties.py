@@ -6,44 +6,17 @@ Each history ends with a flush.  What the engine delivers is compared, as a mult
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import xscl
 from tests.examples import examples, usually
 from tests.oracle.evaluation import Match, matches
 from tests.oracle.queries import Case, Push
 from tests.strategies.language import KINDS
-from tests.xscl.engine.player import CUTS, Player, agrees
-
-
-def run(case: Case, cuts: Sequence[bool]) -> Player:
-    """Run a case on an engine in memory."""
-    player = Player(case)
-    with xscl.Engine() as engine:
-        player.prepare(engine)
-        player.play(engine, case.events, cuts)
-        player.flush(engine)
-    return player
-
-
-def run_in_file(case: Case, cuts: Sequence[bool], pause: int) -> Player:
-    """Run a case on an engine in a file that is closed and reopened midway."""
-    player = Player(case)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "state.sqlite"
-        with xscl.Engine(path) as engine:
-            player.prepare(engine)
-            player.play(engine, case.events[:pause], cuts)
-        with xscl.Engine(path) as engine:
-            player.play(engine, case.events[pause:], cuts)
-            player.flush(engine)
-    return player
+from tests.xscl.engine.player import CUTS, agrees, played, played_in_file
 
 
 @st.composite
@@ -78,7 +51,7 @@ def test_engine_equals_oracle(kind: str) -> None:
     @examples(12)
     @given(KINDS[kind], CUTS)
     def property_holds(case: Case, cuts: list[bool]) -> None:
-        player = run(case, cuts)
+        player = played(case, cuts, flush=True)
         agrees(player, case)
         cases[0] += 1
         cases[1] += bool(player.found)
@@ -94,6 +67,6 @@ def test_a_file_closed_and_opened_again_changes_nothing(kind: str) -> None:
     @given(interrupted(KINDS[kind]), CUTS)
     def property_holds(drawn: tuple[Case, int], cuts: list[bool]) -> None:
         case, pause = drawn
-        agrees(run_in_file(case, cuts, pause), case)
+        agrees(played_in_file(case, cuts, pause, flush=True), case)
 
     property_holds()
