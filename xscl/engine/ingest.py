@@ -6,9 +6,8 @@ input is cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import overload
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +30,7 @@ from xscl.shredding.arrivals import Arrivals, BatchPart, cut_parts
 from xscl.store.queries.lateness import count_late
 from xscl.store.queries.rejected import insert_late
 from xscl.store.queries.results import insert_results
-from xscl.subscriptions.match import Match
-from xscl.subscriptions.matches import Matches, MatchList, MatchSequence
+from xscl.subscriptions.matches import Matches, MatchSequence
 
 AIM = 100_000
 """Results of joins that a transaction should find at most."""
@@ -87,18 +85,9 @@ class PushResult(MatchSequence):
         """
         return self._count_late()
 
-    def __len__(self) -> int:
-        return len(self.matches)
-
-    def __iter__(self) -> Iterator[Match]:
-        return iter(self.matches)
-
-    @overload
-    def __getitem__(self, index: int) -> Match: ...
-    @overload
-    def __getitem__(self, index: slice) -> MatchList: ...
-    def __getitem__(self, index: int | slice) -> Match | MatchList:
-        return self.matches[index]
+    @property
+    def _matches(self) -> Matches:  # type: ignore[override]  # a field elsewhere
+        return self.matches
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ The fan-out test is here: a subscription sees documents that arrived after its r
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,13 +36,21 @@ GONE = -1
 class MatchSequence(Sequence[Match]):
     """A sequence of matches that compares and adds like a list of them."""
 
+    _matches: Sequence[Match]
+
+    def __len__(self) -> int:
+        return len(self._matches)
+
+    def __iter__(self) -> Iterator[Match]:
+        return iter(self._matches)
+
     @overload
     def __getitem__(self, index: int) -> Match: ...
     @overload
-    def __getitem__(self, index: slice) -> MatchSequence: ...
-    @abstractmethod
-    def __getitem__(self, index: int | slice) -> Match | MatchSequence:
-        """Return a match, or some as a sequence of the same kind."""
+    def __getitem__(self, index: slice) -> MatchList: ...
+    def __getitem__(self, index: int | slice) -> Match | MatchList:
+        found = self._matches[index]
+        return MatchList(found) if isinstance(found, list) else found  # type: ignore[return-value]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
@@ -84,17 +91,6 @@ class MatchList(MatchSequence):
 
     def __init__(self, matches: Iterable[Match]) -> None:
         self._matches = list(matches)
-
-    def __len__(self) -> int:
-        return len(self._matches)
-
-    @overload
-    def __getitem__(self, index: int) -> Match: ...
-    @overload
-    def __getitem__(self, index: slice) -> MatchList: ...
-    def __getitem__(self, index: int | slice) -> Match | MatchList:
-        found = self._matches[index]
-        return MatchList(found) if isinstance(found, list) else found
 
 
 @dataclass(frozen=True, slots=True)
