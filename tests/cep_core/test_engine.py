@@ -276,6 +276,29 @@ def test_absences_of_later_registrations_see_nothing_from_before() -> None:
     assert found(core.close()) == [("silent", 1, 4, "alert", 1.0)]
 
 
+@pytest.mark.parametrize(
+    ("form", "one", "other"),
+    [
+        ("NEXT{{$1.Price {} $2.Price}} Stock", "<", ">"),
+        ("FOLD{{$1.Price {} $2.Price, TRUE}} Stock", "<", ">"),
+        ("JOIN{{TRUE, {} s}} Stock", "1", "3"),
+    ],
+)
+def test_operators_that_differ_are_not_one(form: str, one: str, other: str) -> None:
+    texts = [f"SELECT * FROM Stock {form.format(part)}" for part in (one, other)]
+    quotes = [quote("x", price, time) for time, price in enumerate((1.0, 3.0, 2.0, 4.0))]
+    both = engine()
+    for number, text in enumerate(texts):
+        both.register(f"q{number}", text)
+    together = found(both.push(quotes) + both.close())
+    for number, text in enumerate(texts):
+        alone = engine()
+        alone.register(f"q{number}", text)
+        expected = found(alone.push(quotes) + alone.close())
+        assert expected
+        assert sorted(row for row in together if row[0] == f"q{number}") == sorted(expected)
+
+
 def test_one_of_two_absences_goes() -> None:
     core = engine()
     streams = [al.stream(name, STOCK) for name in ("S1", "S2")]

@@ -12,14 +12,13 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cep_core import ALL_RULES, Engine, Event, Match, Rule
-from cep_core.dataflow.mop import MOp, Operator, Wanted
+from cep_core.dataflow.mop import MOp
 from cep_core.operators.pattern.matching import PatternMatchMOp
 from cep_core.operators.pattern.stacks import ActiveStacks
-from cep_core.plan.plan import Builder
 from tests.cep_core.sase_reference import (
     Condition,
     Either,
@@ -237,46 +236,6 @@ def _is_split(mop: MOp) -> bool:
         case _:
             return False
     return any(mask.bit_count() < everyone for mask in masks)
-
-
-class Longer(ActiveStacks):
-    """A planted fault: the window holds what is a tick too far apart."""
-
-    def add(self, wanted: Wanted) -> Operator:
-        longer = None if wanted.window is None else wanted.window + 1
-        return super().add(wanted._replace(window=longer))
-
-    def remove(self, operator: Operator) -> None:
-        raise AssertionError("nothing is removed")
-
-
-FAULTS: dict[str, dict[str, Builder]] = {
-    "a longer window": {"pattern_match": lambda plan, wanted, number: Longer(wanted, number)},
-}
-
-
-class Found(Exception):
-    """The planted fault made a difference."""
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_found(fault: str) -> None:
-    @given(cases())
-    @settings(USUAL, max_examples=2_000, database=None, phases=[Phase.generate])
-    def agrees(case: Case) -> None:
-        query = case.query
-        if query.strategy != "any" or any(one.repeated or one.negated for one in query.items):
-            return  # not its kind of sequence
-        core = Engine(1, builders=FAULTS[fault])
-        for name, schema in SCHEMAS.items():
-            core.stream(name, schema, lateness=case.lateness)
-        core.register("q", text(query), "sase")
-        got = found_by(core.push(case.events) + core.close())
-        if bag(got) != bag(matches(query, [happened(one) for one in case.events], TYPES)):
-            raise Found
-
-    with pytest.raises(Found):
-        agrees()
 
 
 BOUNDED = {
