@@ -135,7 +135,7 @@ def statements(path: Path) -> Iterator[str]:
 
 
 def test_nothing_is_joined_by_row_numbers() -> None:
-    """DuckDB 2.0.0 reads wrong rows then, beside rows of the transaction itself: decision 030."""
+    """DuckDB 2.0.0 reads wrong rows then, beside those of the transaction (decisions/store.md)."""
     joined = re.compile(r"\browid\s+(NOT\s+)?IN\b|\browid\s*=|\.rowid\b", re.I)
     found = [
         f"{path.name}: {text}"

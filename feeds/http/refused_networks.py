@@ -10,8 +10,8 @@ Sources, as of 2025-10-09:
 
 A registry entry is listed even if the registry calls it globally reachable: anycast services such
 as AS112 or PCP serve no feeds.  Translation prefixes are refused whole, whatever IPv4 address they
-carry (decision 037).  Entries inside a listed network are listed too, so that the table can be
-compared with the registries row by row.
+carry (docs/decisions/access.md).  Entries inside a listed network are listed too, so that the table
+can be compared with the registries row by row.
 
 IPv4 addresses outside the table are public.  IPv6 addresses are public only inside
 `GLOBAL_UNICAST` and outside the table.

@@ -1,7 +1,8 @@
 """The ids of documents that are known, and the versions of the documents that have them.
 
 An id is one of a stream.  The same content under it again changes nothing, other content is a new
-version.  Documents that have an id in common and no stream are different ones (decision 142).
+version.  Documents that have an id in common and no stream are different ones
+(docs/decisions/ids.md).
 
 The n-th version of the document `17` of the stream `orders` is called `orders/17@n`, the first one
 `orders/17`.  The name depends on nothing else: not on other streams, nor on the order of arrival

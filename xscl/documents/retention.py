@@ -7,7 +7,7 @@ drops these.  It bounds the rest: the texts of all documents (for `try_query`, `
 
 The age of a document counts from its arrival: the time at which its segment of the spool was
 written, which is part of the input, or without a spool the engine's clock.  So eviction depends on
-the input only, and a feed of old items is kept as long as any other (decision 075).
+the input only, and a feed of old items is kept as long as any other (docs/decisions/retention.md).
 `xscl.engine.eviction` evicts.
 """
 

@@ -1,4 +1,4 @@
-"""Adaptive batch size: the number of documents that fit in the target time (decision 021).
+"""Adaptive batch size: documents that fit in the target time (docs/decisions/spool.md).
 
 A batch has fixed costs, so large batches are cheaper.  But the first document of a batch waits for
 its last, and so do requests that need the engine.  The time of a document is an exponential average

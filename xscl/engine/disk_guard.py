@@ -1,4 +1,4 @@
-"""Free space and faults of the disk; with either of them ingestion pauses (decision 025).
+"""Little free space and faults of the disk, which pause ingestion (docs/decisions/store.md).
 
 The disk counts as full while less than `LEAST` is free, and for a while after a write that failed,
 for lack of space or for another reason: from failure to failure twice as long, up to

@@ -11,8 +11,8 @@
     status.json    the last status of the running service
     xscl.toml      options of commands (`xscl.cli.settings`)
     lock           the process that uses the directory, its command, and while it is a service
-                   the token of commands of this machine (decision 064); the lock and the mark
-                   of the store (`xscl.store.store_lock`)
+                   the token of commands of this machine (docs/decisions/access.md); the lock and
+                   the mark of the store (`xscl.store.store_lock`)
 
 One process at a time uses a data directory: it holds a lock on the directory itself
 while it lives, and other processes read its number in the file `lock`.  The operating

@@ -1,7 +1,7 @@
 """The last polls of each feed: outcome, duration, number of items, redirects and errors.
 
 A poll appends a row; rows beyond the newest ones of its feed are deleted
-(`docs/decisions/092-a-feed-keeps-its-last-polls.md`).
+(`docs/decisions/feeds.md`).
 """
 
 from __future__ import annotations
