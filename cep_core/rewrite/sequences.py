@@ -30,10 +30,9 @@ from cep_core.algebra.expressions import (
     Parameter,
     Time,
     rewrite,
-    walk,
 )
 from cep_core.algebra.pattern_tree import Tree
-from cep_core.algebra.patterns import conjunction, conjuncts_of
+from cep_core.algebra.patterns import conjunction, conjuncts_of, parts_in
 from cep_core.events import Schema
 
 _ROLES = {"value": "value", "start": "start", "first_end": "end", "end": "end"}
@@ -117,11 +116,7 @@ class _Conjunct:
 
 def _conjuncts(pattern: PatternMatch) -> list[_Conjunct]:
     return [
-        _Conjunct(
-            one,
-            frozenset(pattern.parts[p.index].component for p in walk(one) if isinstance(p, Column)),
-            test,
-        )
+        _Conjunct(one, frozenset(part.component for part in parts_in(one, pattern.parts)), test)
         for test, predicate in ((False, pattern.predicate), (True, pattern.tests))
         for one in conjuncts_of(predicate)
     ]
@@ -151,34 +146,35 @@ class _Sequence:
     kept: set[Key] = field(init=False)  # times that are needed where rows no longer have them
 
     def __post_init__(self) -> None:
-        order = _order(self.tree)
-        own, firsts = set(order), set(_firsts(self.tree))
+        own = set(_order(self.tree))
         self.bound = bound_of(self.pattern)
         self.conjuncts = [
             one
             for one in _conjuncts(self.pattern)
             if one.components <= own and one.node != self.bound
         ]
-        outputs = [Column(2, at) for at in range(len(self.pattern.schema))]
-        read = {
-            (_key(self.pattern.parts[part.index]), max(own_read, default=0))
-            for one, own_read in [
-                *((one.node, one.components) for one in self.conjuncts if len(one.components) > 1),
-                *((one, own) for one in outputs),
-            ]
-            for part in walk(one)
-            if isinstance(part, Column)
-        }
-        self.kept = {
-            key
-            for key, latest in read
-            if key[1] != "value"
-            and key != (order[0], "start", None)
-            and (firsts or key != (latest, "end", None))
-        }
-        self.kept |= {(one, "end", None) for one in firsts}
+        self.kept = self._kept_times()
+
+    def _kept_times(self) -> set[Key]:
+        """Return the times that are read where the row of a pair has them no longer.
+
+        Such a row begins with its first event and ends with its last one.  Parentheses to the right
+        need all times, and the ends of their first events as ranks.
+        """
+        order, firsts = _order(self.tree), set(_firsts(self.tree))
+        read = {(_key(part), order[-1]) for part in self.pattern.parts[: len(self.pattern.schema)]}
+        for one in self.conjuncts:
+            if len(one.components) > 1:
+                latest = max(one.components)
+                read |= {(_key(part), latest) for part in parts_in(one.node, self.pattern.parts)}
+        kept: set[Key] = {(one, "end", None) for one in firsts}
+        for key, latest in read:
+            begins, ends = key == (order[0], "start", None), key == (latest, "end", None)
+            if key[1] != "value" and not begins and (firsts or not ends):
+                kept.add(key)
         if self.pattern.window is not None and self.bound is None:
-            self.kept.add((order[0], "end", None))
+            kept.add((order[0], "end", None))  # the window counts from there
+        return kept
 
     def node(self) -> Node:
         """Return the results of the pattern as algebra."""
