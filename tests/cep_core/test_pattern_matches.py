@@ -346,7 +346,13 @@ def test_patterns_with_a_wide_input_share_an_operator(condition: str, operators:
             "01 12 45",
             False,
         ),
-        # what ends a match is of its partition
+        # what ends a match is of its partition, and ends nothing before there is one
+        (
+            "EVENT t+ a[] UNTIL t z WHERE [k] RETURN a[1].n, a[last].n AS m",
+            "sase",
+            "00 11 22 44 55 66",
+            True,
+        ),
         (
             r"SELECT A.n, B.n AS m FROM (t A ; t B) \ u Z WHERE FILTER(A.k = B.k), Z.k = A.k",
             "eql",
