@@ -1,7 +1,7 @@
 """The entry point of the command line: `xscl` and `python -m xscl`.
 
 With `-m` Python puts the working directory at the front of the module search path, where a folder
-such as `templates` or `feeds` would shadow the package of that name here (decision 042).
+such as `templates` or `feeds` would shadow the package of that name here (docs/decisions/cli.md).
 """
 
 from __future__ import annotations

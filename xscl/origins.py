@@ -1,7 +1,7 @@
 """The origin of the packages that xscl composes: the directory in which xscl is installed.
 
 Their names are common.  A module `templates.py` in the folder of a script precedes ours on the
-module search path, and would be imported in its place (decision 042).
+module search path, and would be imported in its place (docs/decisions/cli.md).
 """
 
 from __future__ import annotations
