@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -11,13 +11,11 @@ from xscl.cli.completion import subscriptions_like
 from xscl.cli.feed_rows import Row
 from xscl.cli.options import Call, option
 from xscl.cli.output import answer
-from xscl.cli.query_options import refuse_unknown_language, warn_of_unseen_names
 from xscl.cli.service import existing, opened
+from xscl.client.calls import Language
 from xscl.documents.results import XSCL
-from xscl.language.windows import refuse_bare_windows
-from xscl.planning.event_queries import LANGUAGES
-from xscl.service.subscription_change import SubscriptionChange
-from xscl.service.tags import checked_tags
+
+_LANGUAGES = get_args(Language)
 
 _Name = Annotated[
     str, typer.Argument(help="The name of the subscription.", autocompletion=subscriptions_like)
@@ -29,7 +27,7 @@ def edit(
     name: _Name,
     query: Annotated[str, typer.Argument(metavar="QUERY|@FILE", help="The new query.")],
     language: Annotated[
-        str | None, option("--language", "What it is written in.", "|".join((XSCL, *LANGUAGES)))
+        str | None, option("--language", "What it is written in.", "|".join(_LANGUAGES))
     ] = None,
     updates: Annotated[
         bool | None, typer.Option("--updates/--no-updates", help="Also match new versions.")
@@ -45,13 +43,16 @@ def edit(
     Example:
       xscl edit echo 'feeds//item->a[./title->t] JOIN{t=u, 5 d} feeds//item->b[./title->u]'
     """
+    from xscl.cli.query_options import refuse_unknown_language, warn_of_unseen_names
+    from xscl.language.windows import refuse_bare_windows
+
     text = query_text(query)
-    refuse_unknown_language(language or XSCL, (XSCL, *LANGUAGES))
+    refuse_unknown_language(language or XSCL, _LANGUAGES)
     with opened("edit", call) as service:
         before = existing(service, name)
         if (language or before["language"]) == XSCL:
             refuse_bare_windows(text)
-        changed = service.edit(name, SubscriptionChange(text, updates, language))
+        changed = service.edit(name, query=text, updates=updates, language=language)
         if changed["language"] == XSCL:
             warn_of_unseen_names(service, text)
     is_new = changed["version"] != before["version"]
@@ -72,7 +73,7 @@ def pause(call: Call, name: _Name) -> None:
     Example:
       xscl pause echo
     """
-    _change("pause", call, name, SubscriptionChange(paused=True), f"paused {name!r}")
+    _change("pause", call, name, f"paused {name!r}", paused=True)
 
 
 def resume(call: Call, name: _Name) -> None:
@@ -82,7 +83,7 @@ def resume(call: Call, name: _Name) -> None:
     Example:
       xscl resume echo
     """
-    _change("resume", call, name, SubscriptionChange(paused=False), f"resumed {name!r}")
+    _change("resume", call, name, f"resumed {name!r}", paused=False)
 
 
 def rename(
@@ -94,8 +95,7 @@ def rename(
     Example:
       xscl rename echo echoes
     """
-    wanted = SubscriptionChange(name=new)
-    _change("rename", call, name, wanted, f"renamed {name!r} to {new!r}")
+    _change("rename", call, name, f"renamed {name!r} to {new!r}", rename=new)
 
 
 def tag(
@@ -110,20 +110,22 @@ def tag(
     Example:
       xscl tag echo daily sea
     """
+    from xscl.service.tags import checked_tags
+
     given = checked_tags(tags)
     with opened("tag", call) as service:
         before = existing(service, name)["tags"]
         kept = [one for one in before if one not in given]
         wanted = kept if remove else [*kept, *given]
-        changed = service.edit(name, SubscriptionChange(tags=wanted))
+        changed = service.edit(name, tags=wanted)
     words = ", ".join(changed["tags"]) or "none"
     _tell(changed, f"tags of {name!r}: {words}", call)
 
 
-def _change(command: str, call: Call, name: str, wanted: SubscriptionChange, line: str) -> None:
+def _change(command: str, call: Call, name: str, line: str, **change: Any) -> None:
     with opened(command, call) as service:
         existing(service, name)
-        changed = service.edit(name, wanted)
+        changed = service.edit(name, **change)
     _tell(changed, line, call)
 
 

@@ -7,13 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from feeds.errors import FeedError
-from feeds.formats.opml import FeedOutline, read_list, write_opml
-from feeds.xml.xmlparse import DEFAULT
 from xscl.cli.argument_files import file_bytes
 from xscl.cli.options import Call, Place, option
 from xscl.cli.output import UsageError, answer, clean, echo, echo_xml, warn
@@ -21,7 +19,10 @@ from xscl.cli.progress import Quiet, working
 from xscl.cli.service import opened
 from xscl.plurals import counted
 from xscl.polling.feed import FeedsError, check_name
-from xscl.polling.feed_list import ImportLine
+
+if TYPE_CHECKING:
+    from feeds.formats.opml import FeedOutline
+    from xscl.polling.feed_list import ImportLine
 
 TITLE = "Feeds followed by xscl"
 
@@ -74,6 +75,8 @@ def export(
     """
     with opened("feeds export", place) as service:
         outlines, left_out = service.export_feeds(tag, secrets=secrets)
+    from feeds.formats.opml import write_opml
+
     written = write_opml(outlines, TITLE)
     if file is None:
         echo_xml(clean(written.decode("utf-8")))
@@ -98,6 +101,9 @@ def usage_errors() -> Iterator[None]:
 
 def _read(file: Path) -> tuple[bytes, tuple[FeedOutline, ...]]:
     """Return a list as bytes, and its outlines."""
+    from feeds.formats.opml import read_list
+    from feeds.xml.xmlparse import DEFAULT
+
     body = file_bytes(file, DEFAULT.bytes + 1)
     try:
         return body, read_list(body)

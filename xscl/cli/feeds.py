@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -42,12 +42,11 @@ from xscl.cli.options import (
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
 from xscl.cli.progress import Quiet
 from xscl.cli.service import opened
-from xscl.language.parser import parse_window
 from xscl.plurals import counted
 from xscl.polling.feed import EVERY, LEAST_EVERY, Headers, check_name, check_url, read_header
-from xscl.polling.feed_commands import FeedChange
-from xscl.polling.feed_poller import PollSettings
-from xscl.polling.feed_repository import ticks
+
+if TYPE_CHECKING:
+    from xscl.polling.feed_poller import PollSettings
 from xscl.time_format import ticks_of_time
 
 app = command_group("Follow feeds: RSS, Atom and JSON Feed.")
@@ -182,6 +181,8 @@ def edit(
     Example:
       xscl feeds edit news --tag daily --every 30min
     """
+    from xscl.polling.feed_commands import FeedChange
+
     with usage_errors():
         for name in tag or ():
             check_name(name)
@@ -246,6 +247,8 @@ def poll(
     Example:
       xscl feeds poll --all
     """
+    from xscl.polling.feed_poller import PollSettings
+
     report = MatchReport(call.as_json, notify_history, verbose)
     fetching = PollSettings(tuple(allow_address or ()), contact=contact)
     _poll(call, feed or (), report, fetching, everything=everything)
@@ -271,6 +274,8 @@ def refresh(
     Example:
       xscl feeds refresh news
     """
+    from xscl.polling.feed_poller import PollSettings
+
     report = MatchReport(call.as_json, history=False, verbose=verbose)
     _poll(call, feed, report, PollSettings(tuple(allow_address or ()), contact=contact))
 
@@ -309,6 +314,8 @@ def _chosen(feeds: Sequence[Row], names: Sequence[str], everything: bool) -> lis
     alive = [one for one in feeds if one["next_poll"] is not None]
     if everything:
         return alive
+    from xscl.polling.feed_repository import ticks
+
     times = {one["key"]: ticks_of_time(one["next_poll"]) or 0 for one in alive}
     due = [one for one in alive if times[one["key"]] <= ticks()]
     return sorted(due, key=lambda one: (times[one["key"]], one["key"]))
@@ -349,6 +356,8 @@ def _echo_silent(silent: Mapping[str, int]) -> None:
 
 
 def _seconds(text: str) -> int:
+    from xscl.language.parser import parse_window
+
     ticks = parse_window(text)
     if ticks is None or ticks < LEAST_EVERY * 1_000_000:
         raise UsageError(f"feeds are not polled more often than every {LEAST_EVERY} s")

@@ -10,11 +10,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xscl.cli.match_text import match_text
 from xscl.cli.output import echo_lines
-from xscl.delivery.message import MatchFields, row_of
+
+if TYPE_CHECKING:
+    from xscl.delivery.message import MatchFields
 
 
 @dataclass(slots=True)
@@ -33,6 +35,8 @@ class MatchReport:
     silent: Counter[str] = field(default_factory=Counter)
 
     def __call__(self, matches: Iterable[MatchFields]) -> None:
+        from xscl.delivery.message import row_of
+
         for match in matches:
             if match.history and not self.history:
                 self.silent[match.subscription] += 1

@@ -12,8 +12,8 @@ from xscl.cli.feed_rows import to_second
 from xscl.cli.match_text import WIDTH, match_text
 from xscl.cli.options import Call, Verbose, option
 from xscl.cli.output import echo, echo_json, echo_lines, one_line, warn
+from xscl.cli.remote_service import RemoteMatch
 from xscl.cli.service import existing, opened
-from xscl.delivery.message import MatchFields, row_of
 from xscl.errors import XsclError
 
 
@@ -39,12 +39,12 @@ def matches(
     with opened("matches", call) as service:
         if not service.versions(name):
             existing(service, name)
-        found: Iterator[MatchFields] = iter(service.matches(name))
+        found: Iterator[RemoteMatch] = iter(service.matches(name))
         _skip_past(found, after)
         match = None
         for match in found:
             if call.as_json:
-                echo_json(row_of(match))
+                echo_json(match.row)
             else:
                 echo_lines(match_text(match, verbose=verbose))
     if match is None and not call.as_json:
@@ -74,7 +74,7 @@ def stars(call: Call) -> None:
         warn("no match is starred: the page and PUT /v1/stars/{match} star one")
 
 
-def _skip_past(found: Iterator[MatchFields], after: str | None) -> None:
+def _skip_past(found: Iterator[RemoteMatch], after: str | None) -> None:
     """Consume the matches up to one, by its id; raise if it is not there."""
     if after is not None and not any(match.id == after for match in found):
         raise XsclError(

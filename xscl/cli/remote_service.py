@@ -10,44 +10,41 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from feeds.documents import Document
-from feeds.errors import MalformedDocument
-from feeds.formats.opml import FeedOutline, read_list
-from feeds.xml.encoding import encoded
 from xscl.cli.feed_rows import PollOutcome, Row
 from xscl.cli.http_client import HttpClient, resource
-from xscl.cli.match_report import MatchReport
 from xscl.cli.output import UsageError, warn
 from xscl.cli.progress import progress
-from xscl.cli.trial_outcome import TrialOutcome
 from xscl.client import Refused
-from xscl.client.calls import PAGE
-from xscl.documents.document_validation import Refusal, expect_valid
-from xscl.engine.backup import Backup, receive, refuse_other
+from xscl.client.calls import PAGE, read
 from xscl.errors import DocumentError, NameTaken
-from xscl.inspection.diagnosis import BlockFound, Diagnosis
-from xscl.inspection.names_seen import NearName
-from xscl.inspection.unseen_names import UnseenName
-from xscl.inspection.why import Edge, Why
-from xscl.polling.feed import Headers
-from xscl.polling.feed_commands import FeedChange
-from xscl.polling.feed_list import ImportLine
-from xscl.polling.feed_poller import PollSettings
-from xscl.service.document_bindings import DocumentBindings, NodeRow
-from xscl.service.subscription_change import SubscriptionChange
-from xscl.subscriptions.import_rows import ImportRow
-from xscl.subscriptions.match import DocumentSource, Node
 from xscl.time_format import LATEST, SECOND, ticks_of_time, written
+
+if TYPE_CHECKING:  # a request is sent without the engine: what reads an answer is loaded for it
+    import pyarrow as pa
+
+    from feeds.documents import Document
+    from feeds.formats.opml import FeedOutline
+    from xscl.cli.match_report import MatchReport
+    from xscl.cli.trial_outcome import TrialOutcome
+    from xscl.documents.document_validation import Refusal
+    from xscl.engine.backup import Backup
+    from xscl.inspection.diagnosis import Diagnosis
+    from xscl.inspection.unseen_names import UnseenName
+    from xscl.inspection.why import Why
+    from xscl.polling.feed import Headers
+    from xscl.polling.feed_commands import FeedChange
+    from xscl.polling.feed_list import ImportLine
+    from xscl.polling.feed_poller import PollSettings
+    from xscl.service.document_bindings import DocumentBindings
+    from xscl.subscriptions.import_rows import ImportRow
 
 LONGEST_NAME = 500
 """Characters of a name that the API accepts."""
@@ -60,19 +57,20 @@ _POLL = 120.0  # seconds in which a poll is expected to end
 
 @dataclass(frozen=True, slots=True)
 class RemoteMatch:
-    """A match as the API returns it, with the fields of `MatchFields`."""
+    """A match as the API returns it, `row`, with the fields of `MatchFields`."""
 
+    row: Mapping[str, Any]
     id: str
     subscription: str
     documents: tuple[str, ...]
-    sources: tuple[DocumentSource, ...]
+    sources: tuple[Any, ...]
     t0: int
     t1: int
     history: bool
     backfilled: bool
     position: int
     version: int
-    bindings: dict[str, list[Node]]
+    bindings: dict[str, list[Any]]
     constructed: bool
     output: str
 
@@ -84,10 +82,11 @@ class RemoteMatch:
 def _match(fields: Mapping[str, Any]) -> RemoteMatch:
     """Return a match from its JSON object."""
     bindings = {
-        variable: [Node(**node) for node in nodes] for variable, nodes in fields["bindings"].items()
+        variable: [SimpleNamespace(**node) for node in nodes]
+        for variable, nodes in fields["bindings"].items()
     }
     return RemoteMatch(
-        *(fields["id"], fields["subscription"], tuple(fields["documents"])),
+        *(fields, fields["id"], fields["subscription"], tuple(fields["documents"])),
         tuple(map(_source, fields["sources"])),
         *(fields["t0"], fields["t1"], fields["history"], fields["backfilled"], fields["position"]),
         fields["version"],
@@ -95,11 +94,9 @@ def _match(fields: Mapping[str, Any]) -> RemoteMatch:
     )
 
 
-def _source(fields: Mapping[str, Any]) -> DocumentSource:
+def _source(fields: Mapping[str, Any]) -> SimpleNamespace:
     """Return a document of a match from its JSON object."""
-    time = ticks_of_time(fields["timestamp"]) or 0
-    names = ("document", "title", "url", "source", "id", "stream", "root", "version")
-    return DocumentSource(**{name: fields[name] for name in names}, ts=time)
+    return SimpleNamespace(**fields, ts=ticks_of_time(fields["timestamp"]) or 0)
 
 
 class RemoteService:
@@ -205,11 +202,15 @@ class RemoteService:
         made = self.http.ask("POST", f"{path}:rotate").json()
         return {**self.http.value(path), "secret": made["secret"]}
 
-    def edit(self, name: str, change: SubscriptionChange) -> Row:
-        """Change a subscription; return it."""
+    def edit(self, name: str, *, rename: str | None = None, **change: Any) -> Row:
+        """Change fields of a subscription, but those that are None; return it."""
         path = resource("subscriptions", name)
-        body = {field: value for field, value in asdict(change).items() if value is not None}
-        changed: Row = self.http.ask("PATCH", path, json=body, source=change.query or "").json()
+        body = {
+            field: value for field, value in {"name": rename, **change}.items() if value is not None
+        }
+        changed: Row = self.http.ask(
+            "PATCH", path, json=body, source=change.get("query") or ""
+        ).json()
         return changed
 
     def versions(self, name: str) -> list[Row]:
@@ -268,34 +269,36 @@ class RemoteService:
 
     def try_query(self, text: str, since: str | None, *, named: bool) -> TrialOutcome:
         """Return the matches of a query, or of a named subscription, on the kept documents."""
+        from xscl.cli.trial_outcome import TrialOutcome
+        from xscl.inspection.diagnosis import Diagnosis
+
         answer = self._question("try", text, named, since=since, limit=PAGE)
         shown, total = answer["matches"], answer["total"]
         if len(shown) < total:
             warn(f"these are the first {len(shown)} of {total} matches: --since makes them fewer")
         reasons = answer["diagnosis"]
-        diagnosis = None if reasons is None else _diagnosis(reasons)
+        diagnosis = None if reasons is None else read(Diagnosis, reasons)
         late, lateness = answer.get("late", 0), round(answer.get("lateness", 0) * SECOND)
         return TrialOutcome([_match(one) for one in shown], diagnosis, late, lateness)
 
     def diagnose(self, text: str, since: str | None, *, named: bool) -> Diagnosis:
         """Return the reasons why a query, or a named subscription, has no match."""
-        return _diagnosis(self._question("diagnose", text, named, since=since))
+        from xscl.inspection.diagnosis import Diagnosis
+
+        return read(Diagnosis, self._question("diagnose", text, named, since=since))
 
     def unseen_names(self, query: str) -> Sequence[UnseenName]:
         """Return the names in a query that were never seen; none of an invalid query."""
+        from xscl.inspection.unseen_names import UnseenName
+
         found = self.http.ask("POST", "/v1/check", json={"query": query}).json()["warnings"]
-        return [
-            UnseenName(
-                *(one["kind"], one["name"], one["message"], one["line"], one["column"]),
-                _near_names(one["nearest"]),
-                one["hint"],
-            )
-            for one in found
-        ]
+        return read(list[UnseenName], found)
 
     def why(self, text: str, documents: Sequence[str], *, named: bool) -> Why:
         """Return the conditions of a match of some documents."""
-        return _why(self._question("why", text, named, documents=documents))
+        from xscl.inspection.why import Why
+
+        return read(Why, self._question("why", text, named, documents=documents))
 
     def explain(self, text: str, *, named: bool, sql: bool = False) -> str:
         """Return the explanation of a query: join graph, template, state."""
@@ -307,14 +310,17 @@ class RemoteService:
 
     def witness(self, document: str) -> DocumentBindings:
         """Return the nodes of a document, with the variables bound to each."""
+        from xscl.service.document_bindings import DocumentBindings, NodeRow
+
         found = self.http.value(resource("documents", document, "witness", slashes=True))
-        rows = (
-            NodeRow(**{**node, "variables": tuple(node["variables"])}) for node in found["nodes"]
-        )
-        return DocumentBindings(found["document"], tuple(rows))
+        rows = read(tuple[NodeRow, ...], found["nodes"])
+        return DocumentBindings(found["document"], rows)
 
     def sql(self, query: str) -> pa.Table:
         """Return the answer of a SELECT."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         body = {"query": query, "format": "parquet", "rows": _ROWS}
         answer = self.http.ask("POST", "/v1/sql", json=body)
         found = pq.read_table(pa.BufferReader(answer.content))
@@ -524,8 +530,10 @@ class RemoteService:
         self, body: bytes, outlines: Sequence[FeedOutline], tags: Sequence[str]
     ) -> Sequence[ImportLine]:
         """Follow the feeds of a list; return the outcome of each outline."""
+        from xscl.polling.feed_list import ImportLine
+
         answer = self.http.ask("POST", "/v1/feeds:import", params={"tag": tags}, content=body)
-        return [ImportLine(**{**one, "tags": tuple(one["tags"])}) for one in answer.json()]
+        return read(list[ImportLine], answer.json())
 
     def export_feeds(
         self, tag: str | None, *, secrets: bool
@@ -533,6 +541,8 @@ class RemoteService:
         """Return the feeds as outlines, and the addresses of those left out as secret."""
         if secrets:
             raise UsageError("a service writes no secret addresses", hint="stop it first")
+        from feeds.formats.opml import read_list
+
         written = read_list(self.http.ask("GET", "/v1/feeds:export").content)
         found = [one for one in written if tag is None or tag in one.tags]
         urls = {one.url for one in found}
@@ -567,27 +577,10 @@ class RemoteService:
 
     def backup(self, file: Path) -> Backup:
         """Write a backup of the service to a file."""
+        from xscl.engine.backup import receive, refuse_other
+
         refuse_other(file)  # before the service spends a long time on it
         return receive(self.http.fetch("POST", "/v1/backup"), file)
-
-
-def _why(found: Mapping[str, Any]) -> Why:
-    """Return an explanation from its JSON object."""
-    edges = tuple(Edge(**edge) for edge in found["edges"])
-    return Why(found["query"], tuple(found["documents"]), found["matched"], edges)
-
-
-def _diagnosis(found: Mapping[str, Any]) -> Diagnosis:
-    """Return a diagnosis from its JSON object."""
-    blocks = (
-        BlockFound(**{**one, "nearest": _near_names(one["nearest"])}) for one in found["blocks"]
-    )
-    closest = None if found["closest"] is None else _why(found["closest"])
-    return Diagnosis(found["query"], tuple(blocks), closest)
-
-
-def _near_names(found: Sequence[Mapping[str, Any]]) -> tuple[NearName, ...]:
-    return tuple(NearName(**one) for one in found)
 
 
 def _stream(answer: Mapping[str, Any]) -> Row:
@@ -608,6 +601,8 @@ def _lines(headers: Headers) -> list[str]:
 
 def _line(document: Document) -> dict[str, str] | None:
     """Return a document as a line of a batch; None if its text would not be the same bytes."""
+    from feeds.xml.encoding import encoded
+
     try:
         text = document.xml.decode()
     except UnicodeDecodeError:
@@ -626,6 +621,9 @@ def _time_sent(ticks: int) -> str:
 
 def _is_malformed(document: Document) -> bool:
     """Check for XML that is not well-formed; other faults do not count."""
+    from feeds.errors import MalformedDocument
+    from xscl.documents.document_validation import expect_valid
+
     try:
         expect_valid([document])
     except (MalformedDocument, DocumentError) as error:

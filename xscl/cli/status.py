@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xscl.cli.http_client import client_at
 from xscl.cli.options import Call, Place, home
 from xscl.cli.output import answer
 from xscl.cli.remote_service import RemoteService
 from xscl.cli.service import refuse_token
-from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import SERVICE, DataDirectoryError
-from xscl.service.status import ServiceStatus
-from xscl.service.status import status as status_of
+
+if TYPE_CHECKING:
+    from xscl.service.status import ServiceStatus
 from xscl.time_format import ticks_of_time
 
 
@@ -29,6 +29,9 @@ def status(call: Call) -> None:
     if figures is not None:
         found, note = _of_service(figures)
     else:
+        from xscl.engine.facade import Engine
+        from xscl.service.status import status as status_of
+
         refuse_token(call)
         at = home(call.data)
         at.expect()
@@ -69,6 +72,8 @@ def figures_of_running(place: Place) -> dict[str, Any] | None:
 
 def _of_service(written: dict[str, Any]) -> tuple[ServiceStatus, str]:
     """Return the figures of a running service, and lines about its process."""
+    from xscl.service.status import ServiceStatus
+
     try:
         found, then = ServiceStatus.of(written), ticks_of_time(written["written"])
     except (KeyError, TypeError, AttributeError):

@@ -10,9 +10,7 @@ from xscl.cli.feed_lists import usage_errors
 from xscl.cli.feed_rows import Row
 from xscl.cli.options import Call, command_group, option
 from xscl.cli.output import UsageError, answer, list_rows, warn
-from xscl.cli.query_options import refuse_bare_duration
 from xscl.cli.service import opened
-from xscl.language.parser import parse_window
 from xscl.polling.feed import check_name
 from xscl.time_format import SECOND, duration
 
@@ -58,6 +56,9 @@ def set_(
     Example:
       xscl stream set orders --live
     """
+    from xscl.cli.query_options import refuse_bare_duration
+    from xscl.language.parser import parse_window
+
     if lateness is None and live is None:
         raise UsageError("there is nothing to set", hint="--lateness, --live or --not-live")
     with usage_errors():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 from urllib.parse import urlsplit
 
 import typer
@@ -23,27 +23,17 @@ from xscl.cli.output import (
     one_line,
     warn,
 )
-from xscl.cli.query_options import (
-    refuse_bare_duration,
-    refuse_unknown_language,
-    warn_of_unmatched_blocks,
-    warn_of_unseen_names,
-)
 from xscl.cli.service import Service, existing, opened
-from xscl.delivery.history_summary import history_summary
+from xscl.client.calls import Language
 from xscl.documents.results import XSCL
 from xscl.errors import XsclError
-from xscl.language.windows import refuse_bare_windows
-from xscl.planning.event_queries import LANGUAGES
 from xscl.plurals import counted
 from xscl.service.names import refuse_unaddressable
-from xscl.service.subscription_change import SubscriptionChange
-from xscl.service.tags import checked_tags
 
 if TYPE_CHECKING:
     from xscl.delivery.message import MatchFields
 
-_LANGUAGES = (XSCL, *LANGUAGES)
+_LANGUAGES = get_args(Language)
 _FIELDS = (
     "name",
     "query",
@@ -92,6 +82,16 @@ def subscribe(
     Example:
       xscl subscribe echo 'feeds//item->a[./title->t] JOIN{t=u, 2 d} feeds//item->b[./title->u]'
     """
+    from xscl.cli.query_options import (
+        refuse_bare_duration,
+        refuse_unknown_language,
+        warn_of_unmatched_blocks,
+        warn_of_unseen_names,
+    )
+    from xscl.delivery.history_summary import history_summary
+    from xscl.language.windows import refuse_bare_windows
+    from xscl.service.tags import checked_tags
+
     refuse_unaddressable(name)
     text = query_text(query)
     refuse_unknown_language(language, _LANGUAGES)
@@ -109,7 +109,7 @@ def subscribe(
             name, text, updates=updates, language=language, since=since, history=history
         )
         if tags:
-            service.edit(name, SubscriptionChange(tags=tags))
+            service.edit(name, tags=tags)
         found: Iterator[MatchFields] = iter(() if from_now else service.matches(name))
         begun = tuple(found)
         words = one_line(history_summary(begun, since or "30 days")) if begun else None

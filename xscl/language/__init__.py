@@ -6,9 +6,3 @@
 Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion
 (Spark), service and web around it.
 """
-
-from xscl.language.normalform import NormalQuery, normalise
-from xscl.language.parser import parse, parse_block, parse_window
-from xscl.language.unparse import unparse
-
-__all__ = ["NormalQuery", "normalise", "parse", "parse_block", "parse_window", "unparse"]
