@@ -18,7 +18,6 @@ from tests.golden.test_published_patterns import ATTRIBUTES, GUIDE, TABLES, in_s
 EVERY = "a1 a2 b1 b2"
 MANY = "a1 a2 a3 a4"
 RUNS = "a1, a1 a2, a1 a2 a3, a2, a2 a3, a3"
-STRICT = "a1 a2 b1 a3 c1 b2"
 KINDS = "(strict s x, next s c OR strict s d)"
 
 

@@ -221,10 +221,10 @@ class Disk:
         del self._pending[:last]
 
 
-def build(into: Path) -> Path:
-    """Compile the recorder into a directory; return the library for LD_PRELOAD."""
-    library = into / "disk.so"
-    command = ["gcc", "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"]
+def build(into: Path, source: Path = SOURCE) -> Path:
+    """Compile the recorder, or another library, into a directory; return it for LD_PRELOAD."""
+    library = into / f"{source.stem}.so"
+    command = ["gcc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"]
     subprocess.run([*command, "-lpthread"], check=True, capture_output=True)
     return library
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xscl.polling.arrival_clock import SECOND, monotonic
+from xscl.polling.arrival_clock import monotonic
 from xscl.polling.feed_repository import ticks
 
 
@@ -33,7 +33,3 @@ class FastClock:
     def __call__(self) -> int:
         """Return the time in ticks."""
         return self.base + int((monotonic() - self.began) * self.speed)
-
-    def elapsed(self) -> float:
-        """Return the seconds of this clock since it began."""
-        return (self() - self.base) / SECOND

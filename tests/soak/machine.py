@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from tests.simulation import disk
+
 SOURCE = Path(__file__).with_name("machine.c")
 SIZE = 160 << 20
 """Bytes of the small disk; 64 MiB of it are always left free."""
@@ -32,7 +34,7 @@ class Machine:
         self._state = root / "state"
         self._seconds = 0.0
         self._set()
-        self._library = build(root)
+        self._library = disk.build(root, SOURCE)
 
     def close(self) -> None:
         """Remove the disk."""
@@ -86,14 +88,6 @@ class Machine:
 def is_available() -> bool:
     """Return whether the library can be compiled and loaded here."""
     return sys.platform == "linux" and shutil.which("gcc") is not None
-
-
-def build(into: Path) -> Path:
-    """Compile the library."""
-    library = into / "machine.so"
-    command = ["gcc", "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"]
-    subprocess.run(command, check=True, capture_output=True)
-    return library
 
 
 def _mount(place: Path) -> bool:

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from xscl.atomic_files import write_durably
+from xscl.errors import StoreError
 from xscl.polling.feed import Feed, FeedsError, shown
 
 NAME = "secrets.json"
@@ -95,7 +96,10 @@ class Credentials:
     def _replace(self, kept: dict[str, Hidden]) -> None:
         kept = {key: one for key, one in kept.items() if one}
         if self._path is not None:
-            write_durably(self._path, json.dumps(kept).encode())
+            try:
+                write_durably(self._path, json.dumps(kept).encode())
+            except OSError as error:
+                raise StoreError(f"{self._path} cannot be written: {error.strerror}") from error
         self._kept = kept
 
 

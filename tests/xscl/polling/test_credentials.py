@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from tests.xscl.commandline import called
 from tests.xscl.polling.scripted import Server, placed, reply, rss
 from xscl.engine.facade import Engine
+from xscl.errors import StoreError
 from xscl.polling.credentials import Credentials, secrets_in
 from xscl.polling.feed import Feed, FeedsError
 from xscl.polling.feed_admission import FeedRequest
@@ -42,6 +45,19 @@ def test_a_feed_comes_back_with_its_secrets_from_a_file_of_the_owner(tmp_path: P
     file = tmp_path / "secrets.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [entry.name for entry in tmp_path.glob("*.tmp")] == []
+
+
+def test_what_the_disk_has_no_room_for_is_an_error_of_the_store(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    kept = Credentials(tmp_path / "secrets.json")
+    monkeypatch.setattr("xscl.polling.credentials.write_durably", fail)
+    with pytest.raises(StoreError, match="cannot be written: No space left on device"):
+        kept.change({"f": {"url": "https://f.example/?token=secret"}})
+    assert kept.of("f") == {}
 
 
 def test_in_memory_they_are_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
