@@ -41,7 +41,11 @@ def run(options: Options) -> Iterator[Row]:
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as service:
             try:
                 _wait_for(lambda: _status(data), "the service does not answer")
-                yield Row(NAME, {"of": "start"}, {"seconds": time.perf_counter() - began})
+                figures = {
+                    "seconds": time.perf_counter() - began,
+                    "cpu_s": _processor_time(service.pid),
+                }
+                yield Row(NAME, {"of": "start"}, figures)
                 _command(data, "subscribe", "pairs", PAIRS)
                 for asked in COMMANDS:
                     cpu = min(_command(data, *asked) for _ in range(REPEATED))
