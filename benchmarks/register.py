@@ -56,7 +56,7 @@ STAGES: dict[str, tuple[Any, str]] = {
     "text to shape and constants": (Shapes, "prepare"),
     "R_T in memory": (Registry, "add"),
     "R_T to the store": (Registry, "save"),
-    "subscription in memory": (Subscriptions, "add_row"),
+    "subscription in memory": (Subscriptions, "add"),
     "subscription to the store": (Subscriptions, "save"),
     "attach": (PlannedSubscriptions, "attach_row"),
     "plan": (PlannedSubscriptions, "plan"),

@@ -23,7 +23,7 @@ from xscl.ingestion.data_directory import DataDirectory
 
 FAULTS = 2.5
 """Faults of the machine an hour."""
-TEARS = 4
+TEARS = 12
 """Crashes within a commit, and within a checkpoint, after one at any moment."""
 
 
