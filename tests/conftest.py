@@ -47,11 +47,6 @@ TOGETHER = {
     "the Spark session": ("through_spark", "/xscl/spark/"),
     "the wheel": ("/test_install.py::", "/test_project.py::test_wheel"),
     "cases of the whole language": ("/oracle/test_language.py::",),
-    "cases of joins": (
-        "::test_each_feature_occurred_in_a_match",
-        "::test_at_least_a_third_of_the_subscriptions_had_matches",
-        "::test_planted_fault_is_found",
-    ),
 }
 """What takes long to make, and parts of the names of the tests that share it."""
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from tests.examples import cases_of, examples
+from tests.examples import examples
 from tests.oracle.evaluation import Match, evaluate, matches, replay
 from tests.oracle.output import nodes_of
 from tests.oracle.patterns import embeddings, number
@@ -46,7 +46,7 @@ from tests.oracle.steps import (
     StringTest,
 )
 from tests.oracle.trees import Node, read, string_value
-from tests.strategies.joins import cases, histories, queries
+from tests.strategies.joins import cases, queries
 
 BOOK = b"""<book><publisher>Wrox</publisher>\
 <author>Danny Ayers</author><author>Andrew Watt</author>\
@@ -364,16 +364,3 @@ def test_patterns_select_what_libxml2_selects(case: Case, data: st.DataObject) -
         for doc in case.documents:
             found = {last.number for last, _ in embeddings(read(doc.xml), block.step)}
             assert sorted(found) == _libxml2(doc.xml, _xpath(block))
-
-
-# -- The cases that the engine is tried with -------------------------------------------------
-
-
-@pytest.mark.parametrize("strategy", [cases(), histories()], ids=["cases", "histories"])
-def test_well_over_a_third_of_the_subscriptions_have_matches(
-    strategy: st.SearchStrategy[Case],
-) -> None:
-    collected = cases_of(strategy, 40)
-    fired = sum(len({match[0] for match in matches(c.events, c.lateness)}) for c in collected)
-    subscribed = sum(len({s.name for s in case.subscriptions}) for case in collected)
-    assert fired / subscribed > 0.36

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from types import ModuleType
@@ -13,7 +13,7 @@ import pytest
 
 from tests.examples import ROUNDS, cases_of, usually
 from tests.oracle import composites as rows
-from tests.oracle import evaluation, formulas
+from tests.oracle import evaluation, formulas, patterns
 from tests.oracle.composites import Composite
 from tests.oracle.evaluation import Match, identity, matches, renamed, replay
 from tests.oracle.formulas import Value, choices, holds
@@ -49,8 +49,9 @@ from tests.oracle.queries import (
     Var,
     blocks,
 )
-from tests.oracle.steps import Block, Exists, Step
-from tests.oracle.trees import Node, read
+from tests.oracle.steps import Block, Condition, Exists, Step
+from tests.oracle.trees import Binding, Node, descendants, read
+from tests.strategies import joins
 from tests.strategies.language import chains, functions, mixes, ordered, published, residuals
 from xscl.language.normalform import normalise
 from xscl.language.parser import parse
@@ -505,6 +506,8 @@ def test_a_reader_sees_what_is_made_of_later_documents_only() -> None:
 # -- The cases that the engine is tried with -------------------------------------------------
 
 STRATEGIES = {
+    "patterns": joins.cases(),
+    "histories": joins.histories(),
     "chains": chains(),
     "residuals": residuals(),
     "functions": functions(),
@@ -547,6 +550,11 @@ def test_every_query_is_one(name: str) -> None:
 
 
 FEATURES = {
+    "patterns": (
+        *("JOIN{", "FOLLOWED BY{", ", INF}", " ms}", ", 0}", "//*", "*:", "p:", "dc:", "/@", "//@"),
+        *("starts-with(", "contains(", "text()", " and ", " or ", "not(", " AND ", "!=", " < "),
+    ),
+    "histories": ("JOIN{", "FOLLOWED BY{"),
     "chains": ("JOIN{", "FOLLOWED BY{", "} (", ", INF}", " ms}", "DISTINCT"),
     "residuals": (" OR ", " AND ", "not(", "contains(", " < ", " >= ", " + ", " != "),
     "functions": ("lower-case(", "normalize-space(", "substring-before(", "number("),
@@ -601,7 +609,11 @@ def _as_numbers(operator: str, a: Value, b: Value) -> bool:
     return COMPARES(operator, a, b, True)
 
 
-COMPARES = formulas._compares
+def _without_branches(node: Node, condition: Condition) -> Iterator[Binding]:
+    return iter([{}]) if "->" not in condition.text() else WAYS(node, condition)
+
+
+COMPARES, WAYS = formulas._compares, patterns.ways
 VALUES, PLAIN = values, document_of
 IN_TIME, KEPT = rows.in_time, rows.kept
 ALWAYS: Callable[..., bool] = lambda *_: True  # noqa: E731
@@ -621,6 +633,12 @@ FAULTS: dict[str, tuple[Patch, str]] = {
     "strings as numbers": ((formulas, "_is_number", ALWAYS), "residuals"),
     "a path as its first node": ((formulas, "values", lambda n, p: VALUES(n, p)[:1]), "chains"),
     "no predicate": ((rows, "holds", ALWAYS), "mixes"),
+    "child as descendant": ((patterns, "children", descendants), "patterns"),
+    "no conditions": ((patterns, "holds", ALWAYS), "patterns"),
+    "no branches": ((patterns, "ways", _without_branches), "patterns"),
+    "sides swapped": ((rows, "in_time", lambda o, a, b: IN_TIME(o, b, a)), "patterns"),
+    "a version is another document": ((evaluation, "named", lambda _, i, __: i), "histories"),
+    "nobody goes": ((evaluation, "Unsubscribe", Query), "histories"),
     "no constructor": (
         (evaluation, "document_of", lambda q, r: PLAIN(Query(q.expression), r)),
         "published",

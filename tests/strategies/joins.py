@@ -437,22 +437,6 @@ def cases(draw: Draw) -> Case:
     return Case(subscribed_first(draw(subscriptions(arrived, scale)), arrived), lateness)
 
 
-@st.composite
-def shuffles(draw: Draw) -> tuple[Case, Case]:
-    """Return a strategy of the same documents in order of time and in another within lateness."""
-    arrived = sorted(draw(documents()), key=lambda doc: doc.timestamp)
-    subscribed = draw(subscriptions(arrived, 1))
-    shuffled = draw(st.permutations(arrived))
-    seen, lateness = -1, 0
-    for doc in shuffled:
-        lateness = max(lateness, seen - doc.timestamp)
-        seen = max(seen, doc.timestamp)
-    late = {"S": lateness, "R": lateness}
-    return Case(subscribed_first(subscribed, arrived), late), Case(
-        subscribed_first(subscribed, shuffled), late
-    )
-
-
 def _again(draw: Draw, arrived: tuple[Doc, ...]) -> tuple[Doc, ...]:
     """Return the documents with one of them sent again, as it was or as a new version.
 

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 import xscl
 from tests.joining import in_database
-from tests.oracle.evaluation import Match, identity, matches, named, outputs
+from tests.oracle.evaluation import Match, identity, named, outputs, replay
+from tests.oracle.output import nodes_of
 from tests.oracle.queries import Case, Doc, Event, Push, Subscribe, Subscription, Unsubscribe
 from xscl.documents.consumed_offsets import SPOOL, BatchKey
 
@@ -166,8 +167,18 @@ def pushed(doc: Doc) -> xscl.Document:
     return xscl.Document(stream=stream, id=doc.id, timestamp=doc.timestamp, xml=doc.xml)
 
 
-def agrees(player: Player, case: Case) -> None:
-    """Fail unless the engine delivered exactly the oracle's matches, each once."""
-    expected = matches(case.events, case.lateness)
-    assert Counter(player.found) == expected
+def agrees(player: Player, case: Case, nodes_too: bool = False) -> None:
+    """Fail unless the engine delivered exactly the oracle's matches, each once.
+
+    With `nodes_too`, of joins of blocks, also all nodes and times.
+    """
+    expected = replay(case.events, case.lateness)
+    queries = {one.name: one.query for one in case.subscriptions}
+    assert Counter(player.found) == Counter(expected.keys())
     assert len(set(player.ids)) == len(player.ids)
+    for made in player.delivered if nodes_too else ():
+        rows = expected[made.match]
+        _, nodes = nodes_of(queries[made.match[0]], rows)
+        numbers = {name: tuple(node.number for node in of) for name, of in nodes.items()}
+        assert dict(made.nodes) == numbers
+        assert made.times == (rows[0].t0, rows[0].t1)

@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 from tests.examples import examples, usually
 from tests.oracle.evaluation import Match, matches
 from tests.oracle.queries import Case, Push
+from tests.strategies import joins
 from tests.strategies.language import KINDS
 from tests.xscl.engine.player import CUTS, agrees, played, played_in_file
+
+CASES = {**KINDS, "patterns": joins.cases(), "people come and go": joins.histories()}
 
 
 @st.composite
@@ -43,16 +46,16 @@ def _spans(case: Case, pause: int, found: Iterable[Match]) -> bool:
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CASES)
 def test_engine_equals_oracle(kind: str) -> None:
     """A third of the cases have matches."""
     cases = [0, 0]
 
     @examples(12)
-    @given(KINDS[kind], CUTS)
+    @given(CASES[kind], CUTS)
     def property_holds(case: Case, cuts: list[bool]) -> None:
         player = played(case, cuts, flush=True)
-        agrees(player, case)
+        agrees(player, case, nodes_too=kind not in KINDS)
         cases[0] += 1
         cases[1] += bool(player.found)
 
@@ -61,12 +64,13 @@ def test_engine_equals_oracle(kind: str) -> None:
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("kind", usually(KINDS, "mixes"))
+@pytest.mark.parametrize("kind", usually(CASES, "mixes", "patterns", "people come and go"))
 def test_a_file_closed_and_opened_again_changes_nothing(kind: str) -> None:
     @examples(3)
-    @given(interrupted(KINDS[kind]), CUTS)
+    @given(interrupted(CASES[kind]), CUTS)
     def property_holds(drawn: tuple[Case, int], cuts: list[bool]) -> None:
         case, pause = drawn
-        agrees(played_in_file(case, cuts, pause, flush=True), case)
+        player = played_in_file(case, cuts, pause, flush=True)
+        agrees(player, case, nodes_too=kind not in KINDS)
 
     property_holds()

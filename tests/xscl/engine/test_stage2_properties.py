@@ -21,7 +21,7 @@ from tests.joining import by_algorithm_1, in_database
 from tests.oracle.evaluation import matches
 from tests.oracle.queries import Case
 from tests.strategies.joins import cases
-from tests.xscl.engine.test_engine_properties import run
+from tests.xscl.engine.player import played
 from xscl import Engine
 
 CUTS = st.lists(st.booleans(), min_size=1, max_size=6)
@@ -31,7 +31,7 @@ def agrees(
     case: Case, cuts: list[bool], seen: Counter[str], make: Callable[[], Engine] = Engine
 ) -> None:
     """Compare an engine with the oracle, and count the case, and whether it has matches."""
-    found = [delivered.match for delivered in run(case, cuts, make)]
+    found = played(case, cuts, make).found
     assert len(found) == len(set(found))
     assert set(found) == set(matches(case.events, case.lateness))
     seen["cases"] += 1
