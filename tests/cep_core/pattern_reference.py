@@ -6,17 +6,26 @@ All ways to take the events of a stream one after the other are tried.  Nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, TypeAlias, assert_never
-
-from tests.cep_core.sase_reference import Happened
+from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 
 Mark: TypeAlias = Literal["any", "next", "nearest", "strict", "partition"]
 Pace: TypeAlias = Literal["all", "greedy", "reluctant"]
 Policy: TypeAlias = Literal[
     "none", "to next", "to first", "to last", "past last", "first only", "restart", "newest"
 ]
+
+
+class Happened(NamedTuple):
+    """An event: its type, interval, and attributes by name."""
+
+    type: str
+    t0: int
+    t1: int
+    values: Mapping[str, Any]
+
+
 Taken: TypeAlias = tuple[tuple[str, Happened], ...]  # components with their events, as taken
 Test: TypeAlias = Callable[[Taken, Happened], bool | None]  # null does not hold
 

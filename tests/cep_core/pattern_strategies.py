@@ -6,7 +6,6 @@ here by what docs/languages says, not by the engine's code.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never, cast
@@ -14,10 +13,12 @@ from typing import Any, assert_never, cast
 from hypothesis import strategies as st
 
 from cep_core.events import Event, Schema
+from tests.cep_core.pattern_conditions import AGGREGATES, SIGNS, Condition, Operand, is_proper
 from tests.cep_core.pattern_reference import (
     Absent,
     Chain,
     Choice,
+    Happened,
     Mark,
     Pace,
     Pattern,
@@ -29,20 +30,13 @@ from tests.cep_core.pattern_reference import (
     Unordered,
     matches,
 )
-from tests.cep_core.sase_reference import Happened
+from tests.cep_core.strategies import NAN, Declared, in_order
 from tests.cep_core.strategies import Choice as Choose
-from tests.cep_core.strategies import Declared, in_order
 
-SCHEMA = Schema(("n", "k", "v"), (int, int, int))
+SCHEMA = Schema(("n", "k", "v"), (int, int, float))
 TYPES = ("A", "B", "C")
-_SIGNS: dict[str, Callable[[Any, Any], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "=": operator.eq,
-    "!=": operator.ne,
-}
+LACKING = Schema(("n", "k"), (int, int))
+SCHEMAS = {**dict.fromkeys(TYPES, SCHEMA), "D": LACKING}  # D stands in ANY only
 _QUANTIFIERS: tuple[tuple[str, int, int | None], ...] = (
     *(("?", 0, 1), ("*", 0, None), ("+", 1, None), ("{2}", 2, 2), ("{1,2}", 1, 2)),
     *(("{2,3}", 2, 3), ("{0,2}", 0, 2), ("{1,}", 1, None)),
@@ -70,100 +64,17 @@ class Variable:
     """A component: whether it occurs, more than once, in which unordered part and group."""
 
     name: str
-    type: str
+    types: tuple[str, ...]
     occurs: bool = True
     repeated: bool = False
     stop: bool = False
     beside: set[str] = field(default_factory=set)
     group: int = 0
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A value of a condition: an attribute of an event, or what is over a run.
-
-    ``default`` is the other value of COALESCE.
-    """
-
-    name: str
-    index: str = ""  # "", "i", "i-1", "1", "2", "last", "last-1", or the aggregate's name
-    time: bool = False
-    default: int | None = None
-
-    def __str__(self) -> str:
-        if self.default is not None:
-            return f"COALESCE({replace(self, default=None)}, {self.default})"
-        if self.index in ("COUNT", "SUM", "MAX"):
-            return f"{self.index}({self.name}[]{'' if self.index == 'COUNT' else '.v'})"
-        index = f"[{self.index}]" if self.index else ""
-        return f"time({self.name}{index})" if self.time else f"{self.name}{index}.v"
+    over: str = ""  # the aggregate over its run that is returned, too
 
     @property
-    def whole(self) -> bool:
-        return self.index in ("COUNT", "SUM", "MAX", "last", "last-1", "2")
-
-    def value(self, events: Sequence[Happened]) -> Any:
-        if self.default is not None:
-            found = replace(self, default=None).value(events)
-            return self.default if found is None else found
-        proper = [one.values["v"] for one in events if one.values["v"] is not None]
-        if self.index == "COUNT":
-            return len(events)
-        if self.index in ("SUM", "MAX"):
-            total: int | None = sum(proper) if self.index == "SUM" else max(proper, default=None)
-            return total if proper else None
-        place = {"1": 0, "2": 1, "i-1": -2, "last-1": -2}.get(self.index, -1)
-        if not -len(events) <= place < len(events):
-            return None
-        return events[place].t1 if self.time else events[place].values["v"]
-
-
-@dataclass(frozen=True)
-class Condition:
-    """left sign right, where right may be a number; or that something is null.
-
-    ``null`` says whether the right side IS NULL, with the comparison as the other way to hold.
-    """
-
-    left: Operand
-    sign: str
-    right: Operand | int
-    ends: bool = False  # a match, with the event that fails it
-    null: bool | None = None
-
-    def __str__(self) -> str:
-        return self.written(str(self.left), str(self.right))
-
-    def written(self, left: str, right: str) -> str:
-        """Return the condition, given how its sides are written."""
-        compared = f"{left} {self.sign} {right}"
-        if self.null is None:
-            return compared
-        return f"({right} IS {'' if self.null else 'NOT '}NULL OR {compared})"
-
-    @property
-    def handles_null(self) -> bool:
-        """True if the condition is tested on the first event of a run, too."""
-        return self.null is not None or any(one.default is not None for one in self.operands)
-
-    @property
-    def operands(self) -> list[Operand]:
-        return [one for one in (self.left, self.right) if isinstance(one, Operand)]
-
-    def holds(self, taken: Taken, name: str = "", event: Happened | None = None) -> bool:
-        pairs = [*taken, *([(name, event)] if event is not None else [])]
-
-        def of(one: Operand | int) -> Any:
-            if isinstance(one, int):
-                return one
-            return one.value([event for name, event in pairs if name == one.name])
-
-        left, right = of(self.left), of(self.right)
-        if self.null is not None and (right is None) is self.null:
-            return True
-        if left is None or right is None:
-            return False
-        return _SIGNS[self.sign](left, right)
+    def returned(self) -> str:
+        return f", {Operand(self.name, self.over)} AS {self.name}_over" if self.over else ""
 
 
 @dataclass(repr=False)
@@ -197,40 +108,46 @@ class Program:
                 values.append(tuple(sorted(found)) if found else None)
             else:
                 values.append(found[0] if found else None)
+            if one.over:
+                own = [event for name, event in taken if name == one.name]
+                values.append(Operand(one.name, one.over).value(own))
         return (begin, time, *values)
 
 
 @dataclass
 class _Writer:
     choose: Choose
-    plain: bool = False  # nothing that a comparison by hand makes hard
+    sase: bool = True  # with ANY, NOT, OR, and what is before in a run
+    plain: bool = False  # single events, all of them, and what is absent
     variables: list[Variable] = field(default_factory=list)
     groups: int = 0
-    tested: bool = False  # [k]
+    tested: str = ""  # [k] or [v]
     conditions: list[Condition] = field(default_factory=list)
 
     # -- the pattern -----------------------------------------------------------------------
 
     def step(self, occurs: bool = True, stop: bool = False) -> Step:
         name = f"x{len(self.variables)}"
-        kind = self.choose.of("A", "B", "C", "A", "B")
-        self.variables.append(Variable(name, kind, occurs, stop=stop))
-        return Step(name, (kind,), None, self.test_of(name))
+        types: tuple[str, ...] = (self.choose.of("A", "B", "C", "A", "B"),)
+        if self.sase and self.choose.seldom(6):
+            types = self.choose.of(("A", "B"), ("A", "D"), ("B", "D"), ("A", "B", "D"))
+        self.variables.append(Variable(name, types, occurs, stop=stop))
+        return Step(name, types, None, self.test_of(name))
 
     def test_of(self, name: str) -> Callable[[Taken, Happened], bool]:
         return lambda taken, event: self.tests(name, taken, event)
 
     def mark(self) -> Mark | None:
         marks: tuple[Mark, ...] = ("next", "any", "nearest", "strict")
-        return self.choose.of(*marks) if self.choose.seldom(3) else None
+        return None if self.plain or self.choose.often(3) else self.choose.of(*marks)
 
     def item(self, room: int, nested: bool = False) -> tuple[str, Pattern]:
         """Return a part of a sequence, of at most so many components."""
         choose = self.choose
-        kind = choose.number(0, 9)
+        kind = choose.of(0, 0, 0, 9) if self.plain else choose.number(0, 9)
         if kind == 9 and not nested:
             step = self.step(occurs=False)
-            return f"!({step.types[0]} {step.name})", Absent(step)
+            return f"!({_typed(step)} {step.name})", Absent(step)
         if kind == 8 and room > 1 and not nested:
             return self.unordered(room)
         if kind == 7 and room > 1 and not nested:
@@ -246,19 +163,21 @@ class _Writer:
         step = Step(step.name, step.types, mark, step.test)
         variable = self.variables[-1]
         if plain:
-            return f"{said}{step.types[0]} {step.name}", step
+            return f"{said}{_typed(step)} {step.name}", step
         sign, least, most = choose.of(*_QUANTIFIERS)
         variable.repeated = most != 1
         pace: Pace = choose.of("all", "all", "greedy", "reluctant")
         inner = self.mark() if most != 1 else None
-        said += f"{step.types[0]}{sign}"
+        said += f"{_typed(step)}{sign}"
         said += f" {pace}" if pace != "all" else ""
         said += f" {inner}" if inner else ""
         said += f" {step.name}{'[]' if variable.repeated else ''}"
         until = None
         if most != 1 and choose.seldom(4):
             until = self.step(occurs=False, stop=True)
-            said += f" UNTIL {until.types[0]} {until.name}"
+            said += f" UNTIL {_typed(until)} {until.name}"
+        if self.sase and variable.repeated and choose.seldom(3):
+            variable.over = choose.of(*AGGREGATES)
         return said, Repeat(step, least, most, pace, inner, until)
 
     def group(self) -> tuple[str, Pattern]:
@@ -283,7 +202,7 @@ class _Writer:
         one = self.component(plain=self.choose.often(2))
         if self.choose.seldom(3):
             step = self.step(occurs=False)
-            other: tuple[str, Pattern] = (f"!{step.types[0]} {step.name}", Absent(step))
+            other: tuple[str, Pattern] = (f"!{_typed(step)} {step.name}", Absent(step))
         else:
             other = self.component(plain=True)
         return f"({one[0]} | {other[0]})", Choice((one[1], other[1]))
@@ -293,10 +212,10 @@ class _Writer:
         names = {one.name for one in steps}
         for variable in self.variables[-len(steps) :]:
             variable.beside = names
-        said = [f"{one.types[0]} {one.name}" for one in steps]
+        said = [f"{_typed(one)} {one.name}" for one in steps]
         absent = self.step(occurs=False) if self.choose.seldom(4) else None
         if absent is not None:
-            said.append(f"!{absent.types[0]} {absent.name}")
+            said.append(f"!{_typed(absent)} {absent.name}")
         span = self.choose.of(None, 2, 4)
         text = f"({' AND '.join(said)}{f' WITHIN {span}' if span is not None else ''})"
         whole: Pattern = Unordered(tuple(steps), span)
@@ -307,11 +226,11 @@ class _Writer:
     def condition(self) -> Condition | None:
         choose = self.choose
         one = choose.of(*self.variables)
-        sign = choose.of(*_SIGNS)
+        sign = choose.of(*SIGNS)
         if one.repeated and choose.often(2):
-            index = choose.of("i", "1", "last", "COUNT", "SUM", "MAX", "2", "last-1")
-            if index == "i" and choose.often(2):
+            if choose.often(2):
                 return self.of_neighbours(one.name, sign)
+            index = choose.of("i", "1", "last", "COUNT", choose.of(*AGGREGATES), "2", "last-1")
             return Condition(Operand(one.name, index), choose.of(">=", sign), choose.of(1, 2, 3))
         own = Operand(one.name, "i" if one.repeated else "")
         before = [
@@ -325,15 +244,23 @@ class _Writer:
             if one.group and other.group == one.group and choose.often(3):
                 index = "i"
             time = one.occurs and choose.seldom(4)
-            return Condition(
-                Operand(one.name, own.index, time), sign, Operand(other.name, index, time)
-            )
-        return Condition(own, sign, choose.of(1, 2, 3))
+            right = Operand(other.name, index, time)
+            if self.sase and not index and not time:
+                right = replace(right, plus=choose.of(0, 1))
+            made = Condition(Operand(one.name, own.index, time), sign, right)
+            if self.sase and not index and not one.repeated and choose.seldom(4):
+                alone = Condition(Operand(other.name), choose.of(*SIGNS), choose.of(1, 2, 3))
+                return replace(made, either=alone)
+        else:
+            made = Condition(own, sign, choose.of(1, 2, 3))
+        return replace(made, negated=self.sase and choose.seldom(5))
 
     def of_neighbours(self, name: str, sign: str) -> Condition:
         """Return a condition on an event of a run and the one before it."""
         choose = self.choose
         each, previous = Operand(name, "i"), Operand(name, "i-1")
+        if self.sase and choose.seldom(2):
+            previous = Operand(name, choose.of(*AGGREGATES), before=True)
         if choose.seldom(3):
             return Condition(each, sign, replace(previous, default=choose.of(1, 2, 3)))
         null = choose.of(True, False) if choose.seldom(3) else None
@@ -357,14 +284,17 @@ class _Writer:
         )
 
     def _alike(self, name: str, taken: Taken, event: Happened) -> bool:
-        own = event.values["k"]
+        if self.tested not in event.values:
+            return True
+        own = event.values[self.tested]
         if self._named(name).stop:
             run = self.variables[self._order(name) - 1].name
             if not any(each == run for each, _ in taken):
                 return False
-        if own is None and (self._named(name).repeated or taken):
+        others = [one.values[self.tested] for _, one in taken if self.tested in one.values]
+        if not is_proper(own) and (self._named(name).repeated or others):
             return False
-        return all(one.values["k"] == own for _, one in taken)
+        return all(other == own for other in others)
 
     def occurs(self, operand: Operand) -> bool:
         return self._named(operand.name).occurs
@@ -395,7 +325,7 @@ class _Writer:
         if name not in together:
             return False
         if not any(each == name for each, _ in taken):
-            previous = any(o.index == "i-1" and o.name == name for o in one.operands)
+            previous = any(o.previous and o.name == name for o in one.operands)
             if previous and not one.handles_null:
                 return False
         return all(any(each == other for each, _ in taken) for other in together if other != name)
@@ -431,15 +361,15 @@ class Company:
 
 
 @st.composite
-def companies(draw: st.DrawFn, language: str = "sase") -> Company:
+def companies(draw: st.DrawFn, language: str = "sase", plain: bool = False) -> Company:
     """Return patterns that differ in constants and windows; they come and go."""
     choose = Choose(draw)
-    first = program(choose, choose.seldom(2), selecting=True)
+    first = program(choose, choose.seldom(2), True, language == "sase", plain)
     if language == "eql":
         first = in_eql(choose, first)
     made = [first, *[_other_constants(choose, first) for _ in range(choose.of(1, 2))]]
-    number = choose.number(5, 8)
-    kinds = (*[one.type for one in first.shown], *TYPES)
+    number = choose.number(5, 8) + 4 * plain
+    kinds = (*[kind for one in first.shown for kind in one.types], *TYPES)
     events = sorted(
         [event(choose, at, choose.of(*kinds)) for at in range(number)],
         key=lambda one: one.t1 or 0,
@@ -457,7 +387,9 @@ def _other_constants(choose: Choose, first: Program) -> Program:
     """Return a pattern with other numbers in its conditions, and another window."""
     writer = first.writer
     conditions = [
-        replace(one, right=choose.of(1, 2, 3)) if isinstance(one.right, int) else one
+        replace(one, right=choose.of(1, 2, 3))
+        if isinstance(one.right, int)
+        else replace(one, right=replace(one.right, plus=one.right.plus and choose.of(1, 2)))
         for one in writer.conditions
     ]
     window = first.query.window
@@ -472,13 +404,14 @@ def _other_constants(choose: Choose, first: Program) -> Program:
 def programs(draw: st.DrawFn, policies: bool = True, language: str = "sase") -> Program:
     """Return a pattern with events."""
     choose = Choose(draw)
-    made = program(choose, policies)
+    sase = language == "sase"
+    made = program(choose, policies, sase=sase, plain=sase and choose.seldom(4))
     if language == "eql":
         made = in_eql(choose, made)
     made.lateness = choose.of(0, 0, 2)
-    streams = [Declared(name, SCHEMA, made.lateness) for name in TYPES]
+    streams = [Declared(name, schema, made.lateness) for name, schema in SCHEMAS.items()]
     number = choose.number(5, 9)
-    kinds = (*[one.type for one in made.shown] * 3, *TYPES)
+    kinds = (*[kind for one in made.shown for kind in one.types] * 3, *TYPES)
     for _ in range(3):  # most often something matches
         events = [event(choose, at, choose.of(*kinds)) for at in range(number)]
         if choose.seldom(6) or matches(made.query, list(map(happened, events))):
@@ -492,12 +425,20 @@ def event(choose: Choose, number: int, kind: str) -> Event:
     """Return an event, seldom an interval."""
     t1 = choose.number(0, 9)
     t0 = t1 if choose.often(6) else t1 - choose.number(1, 3)
-    return Event(kind, (number, choose.of(1, 1, 1, 2, None), choose.of(1, 2, 3, 2, None)), t0, t1)
+    value = choose.of(1.0, 2.0, 3.0, 2.0, 1.0, 0.5, 3.0, None, None, NAN)
+    values = (number, choose.of(1, 1, 1, 2, None), value)
+    return Event(kind, values[: len(SCHEMAS[kind])], t0, t1)
 
 
-def program(choose: Choose, policies: bool = True, selecting: bool = False) -> Program:
+def program(
+    choose: Choose,
+    policies: bool = True,
+    selecting: bool = False,
+    sase: bool = True,
+    plain: bool = False,
+) -> Program:
     """Return a pattern without events; if it is ``selecting`` it compares with a constant."""
-    writer = _Writer(choose)
+    writer = _Writer(choose, sase, plain)
     parts: list[tuple[str, Pattern]] = []
     for _ in range(choose.of(2, 2, 3, 1)):
         parts.append(writer.item(4 - len(writer.variables)))
@@ -506,7 +447,7 @@ def program(choose: Choose, policies: bool = True, selecting: bool = False) -> P
     if not any(one.occurs for one in writer.variables):
         parts.append(writer.component(plain=True))
     shown = [one for one in writer.variables if one.occurs]
-    for _ in range(choose.of(0, 0, 1, 1, 2)):
+    for _ in range(choose.of(1, 0, 1, 2, 2)):
         made = writer.condition()
         if made is not None:
             writer.conditions.append(made)
@@ -514,19 +455,21 @@ def program(choose: Choose, policies: bool = True, selecting: bool = False) -> P
         one = choose.of(*shown)
         own = Operand(one.name, "i" if one.repeated else "")
         writer.conditions.append(Condition(own, choose.of(">=", "<=", "="), choose.of(1, 2, 3)))
-    writer.tested = choose.seldom(3)
+    writer.tested = choose.of("k", "k", "v") if choose.seldom(3) else ""
     mark: Mark = choose.of("any", "any", "any", "nearest", "nearest", "strict")
-    if writer.tested and choose.seldom(3):
+    if writer.tested == "k" and choose.seldom(3):
         mark = "partition"
     if selecting and choose.often(3):
         mark = "nearest"
+    if plain:
+        mark, policies = "any", False
     edges = any(not one.occurs and not one.stop for one in writer.variables)
     window = choose.of(3, 5, 8) if edges or choose.often(2) else None
     policy: Policy = choose.of(*POLICIES) if policies and choose.often(3) else "none"
     target = choose.of(*shown).name if policy in ("to first", "to last") else ""
     inclusive = window is not None and choose.seldom(3)
-    simultaneous = policy != "restart" and choose.seldom(5)
-    reads = tuple(one.type for one in writer.variables if not one.occurs)
+    simultaneous = policy != "restart" and not plain and choose.seldom(5)
+    reads = tuple(kind for one in writer.variables if not one.occurs for kind in one.types)
     query = Query(
         Chain(tuple(part for _, part in parts)),
         *(window, inclusive, mark, simultaneous, policy, target, ("k",), reads),
@@ -541,7 +484,7 @@ def written(writer: _Writer, parts: Sequence[tuple[str, Pattern]], query: Query)
     query = replace(query, pattern=_bound(query.pattern, writer), accept=writer.accepts)
     said = f"EVENT SEQ({', '.join(text for text, _ in parts)})"
     said += " NONSTRICT" if query.simultaneous else ""
-    tests = [*(["[k]"] if writer.tested else []), *map(str, writer.conditions)]
+    tests = [*([f"[{writer.tested}]"] if writer.tested else []), *map(str, writer.conditions)]
     condition = " AND ".join(tests)
     if query.mark != "any":
         named = ", ".join(one.name for one in shown)
@@ -550,10 +493,15 @@ def written(writer: _Writer, parts: Sequence[tuple[str, Pattern]], query: Query)
         said += f" WHERE {condition}"
     said += _clauses(query)
     items = [
-        f"LIST({one.name}[].n) AS {one.name}" if one.repeated else f"{one.name}.n AS {one.name}"
+        (f"LIST({one.name}[].n)" if one.repeated else f"{one.name}.n")
+        + f" AS {one.name}{one.returned}"
         for one in shown
     ]
     return Program(f"{said} RETURN {', '.join(items)}", query, shown, writer, tuple(parts))
+
+
+def _typed(step: Step) -> str:
+    return step.types[0] if len(step.types) == 1 else f"ANY({', '.join(step.types)})"
 
 
 def _clauses(query: Query) -> str:
@@ -594,8 +542,9 @@ def _bound(pattern: Pattern, writer: _Writer) -> Pattern:
 def happened(event: Event) -> Happened:
     """Return an event for the definition."""
     t1 = event.t0 if event.t1 is None else event.t1
-    values = dict(zip(SCHEMA.names, event.values, strict=True))
-    return Happened(cast(str, event.stream), event.t0, t1, values)
+    stream = cast(str, event.stream)
+    values = dict(zip(SCHEMAS[stream].names, event.values, strict=True))
+    return Happened(stream, event.t0, t1, values)
 
 
 # -- EQL -------------------------------------------------------------------------------------
@@ -625,7 +574,7 @@ def written_in_eql(writer: _Writer, parts: Sequence[tuple[str, Pattern]], query:
     ]
     said = f"SELECT {', '.join(items)} FROM {' ; '.join(_in_eql(part) for _, part in parts)}"
     said += " NONSTRICT" if query.simultaneous else ""
-    tests = ["FILTER([k])"] if writer.tested else []
+    tests = [f"FILTER([{writer.tested}])"] if writer.tested else []
     for one in writer.conditions:
         left, right = (_value_in_eql(side, one, writer) for side in (one.left, one.right))
         condition = one.written(left, right)

@@ -371,7 +371,7 @@ def _absence(node: algebra.Absence, world: World) -> list[Row]:
 
 
 def _plain_sequence(node: algebra.PatternMatch, world: World) -> list[Row]:
-    """SEQ of single events; `pattern_reference` and `sase_reference` define the rest."""
+    """SEQ of single events; `pattern_reference` defines the rest."""
     assert is_plain(node)
     inputs = _in_order(node, world)
     window = inf if node.window is None else value(node.window, None, (0, 0, 0), world)

@@ -18,8 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cep_core import ALL_RULES, Engine, Event, Rule
-from tests.cep_core.pattern_reference import Chain, Choice, Pattern, Query, Repeat, Step, reported
-from tests.cep_core.sase_reference import Happened
+from tests.cep_core.pattern_reference import (
+    Chain,
+    Choice,
+    Happened,
+    Pattern,
+    Query,
+    Repeat,
+    Step,
+    reported,
+)
 from tests.cep_core.strategies import Choice as Choose
 from tests.cep_core.test_engine_properties import CONFIGURATIONS, holding
 from tests.examples import until

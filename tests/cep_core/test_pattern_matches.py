@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -15,9 +15,13 @@ from hypothesis import strategies as st
 from cep_core import ALL_RULES, Engine, Event, Match, QueryError, Rule, Schema, algebra
 from cep_core.algebra.expressions import TRUE, Constant
 from cep_core.errors import AlgebraError
+from cep_core.operators.pattern.matching import PatternMatchMOp
+from cep_core.operators.pattern.stacks import ActiveStacks
+from cep_core.operators.shared_runs import SharedRuns
 from tests.cep_core.pattern_reference import reported
 from tests.cep_core.pattern_strategies import (
     SCHEMA,
+    SCHEMAS,
     TYPES,
     Company,
     Program,
@@ -27,7 +31,7 @@ from tests.cep_core.pattern_strategies import (
 )
 from tests.cep_core.test_engine_properties import CONFIGURATIONS
 from tests.event_automata import automata_of
-from tests.examples import MORE
+from tests.examples import MORE, until
 
 USUAL = settings(
     max_examples=40 * MORE,
@@ -38,8 +42,8 @@ USUAL = settings(
 
 def engine_for(case: Program, rules: Sequence[Any] = ALL_RULES) -> Engine:
     core = Engine(1, rules=rules)
-    for name in TYPES:
-        core.stream(name, SCHEMA, lateness=case.lateness)
+    for name, schema in SCHEMAS.items():
+        core.stream(name, schema, lateness=case.lateness)
     return core
 
 
@@ -73,10 +77,20 @@ def registered(core: Engine, name: str, case: Program) -> None:
         raise
 
 
+FEATURES = {
+    "sase": (
+        *("skip_till_next", "strict_contiguity", "partition_contiguity", "ANY(", "SEQ(!", "!", "?"),
+        *("NOT ", " OR ", " + 1)", "..i-1]", "[i-1]", "SUM(", "AVG(", "COALESCE(", "[k]", "[v]"),
+        *("NONSTRICT", "AFTER MATCH", "UNTIL", "interval", "simultaneous", "edge", "timer"),
+    ),
+    "eql": (),
+}
+
+
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("language", ["sase", "eql"])
 def test_the_engine_agrees_with_the_definitions(language: str) -> None:
-    assert agreed(USUAL, language)[True] > 5
+    assert agreed(USUAL, language)["found"] > 5
 
 
 @pytest.mark.slow
@@ -84,12 +98,26 @@ def test_the_engine_agrees_with_the_definitions(language: str) -> None:
 @pytest.mark.parametrize("language", ["sase", "eql"])
 def test_the_engine_agrees_with_the_definitions_often(language: str) -> None:
     tried = agreed(settings(USUAL, max_examples=1_500), language)
-    assert 2 * tried[True] >= tried[False], tried
+    assert 3 * tried["found"] >= tried["cases"], tried
 
 
-def agreed(chosen: settings, language: str) -> Counter[bool]:
-    """Compare random patterns with their definition; count those with and without matches."""
-    tried: Counter[bool] = Counter()
+def features(case: Program, wanted: Sequence[tuple[Any, ...]]) -> Iterator[str]:
+    """Yield the features of a case with matches, as its text or its events have them."""
+    yield from (one for one in FEATURES[case.language] if one in case.text)
+    ends = [event.t1 for event in case.events]
+    if any(event.t0 != event.t1 for event in case.events):
+        yield "interval"
+    if len({*ends}) < len(ends):
+        yield "simultaneous"
+    if any(time > max(end or 0 for end in ends) for _, time, *_ in wanted):
+        yield "timer"
+    if any(time - begin == (case.query.window or 0) - 1 for begin, time, *_ in wanted):
+        yield "edge"
+
+
+def agreed(chosen: settings, language: str) -> Counter[str]:
+    """Compare random patterns with their definition; count those with matches and features."""
+    tried: Counter[str] = Counter()
 
     @given(programs(language=language), configurations(), st.booleans())
     @chosen
@@ -110,35 +138,42 @@ def agreed(chosen: settings, language: str) -> Counter[bool]:
             assert not ordered or Counter(found) == Counter(due)
             if restored:
                 core = Engine.restore(core.snapshot(), rules=rules)
+        found += rows(core.advance(clock + 3 + case.lateness))
+        assert not ordered or Counter(found) == Counter(r for r in wanted if r[1] < clock + 3)
         found += rows(core.close())
         assert Counter(found) == Counter(wanted)
-        tried[bool(wanted)] += 1
+        tried.update(["cases", *(["found", *features(case, wanted)] if wanted else [])])
 
     agrees()
+    until(lambda: {*tried} >= {*FEATURES[language]}, agrees)
+    assert {*tried} >= {*FEATURES[language]}, tried
     return tried
 
 
+SHARING = [("sase", False), ("eql", False), ("sase", True)]
+
+
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("language", ["sase", "eql"])
-def test_patterns_that_share_find_what_each_would_alone(language: str) -> None:
+@pytest.mark.parametrize(("language", "plain"), SHARING)
+def test_patterns_that_share_find_what_each_would_alone(language: str, plain: bool) -> None:
     """Patterns of one shape are one m-op; each sees what came since its registration."""
-    tried = shared(settings(USUAL, max_examples=25 * MORE), language)
-    assert min(tried["shared"], tried["found"]) > 5, tried
+    tried = shared(settings(USUAL, max_examples=25 * MORE), language, plain)
+    assert min(tried["shared"], tried["found"], tried["apart"]) > 5, tried
 
 
 @pytest.mark.slow
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("language", ["sase", "eql"])
-def test_patterns_that_share_find_what_each_would_alone_often(language: str) -> None:
-    tried = shared(settings(USUAL, max_examples=600), language)
-    assert min(tried["shared"], tried["found"]) > 100, tried
+@pytest.mark.parametrize(("language", "plain"), SHARING)
+def test_patterns_that_share_find_what_each_would_alone_often(language: str, plain: bool) -> None:
+    tried = shared(settings(USUAL, max_examples=600), language, plain)
+    assert min(tried["shared"], tried["found"], tried["apart"]) > 100, tried
 
 
-def shared(chosen: settings, language: str) -> Counter[str]:
+def shared(chosen: settings, language: str, plain: bool) -> Counter[str]:
     """Compare patterns that come and go with what each would find alone."""
     tried: Counter[str] = Counter()
 
-    @given(companies(language), configurations())
+    @given(companies(language, plain), configurations())
     @chosen
     def agrees(company: Company, rules: tuple[Rule, ...]) -> None:
         first = company.programs[0]
@@ -153,8 +188,9 @@ def shared(chosen: settings, language: str) -> Counter[str]:
                     core.unregister(str(number))
             if at == company.restored:
                 core = Engine.restore(core.snapshot(), rules=rules)
-            kinds = [(mop.kind, len(mop.operators)) for mop in core.plan.mops]
-            tried["shared"] += any(kind == "pattern_match" and n > 1 for kind, n in kinds)
+            runs = [mop for mop in core.plan.mops if isinstance(mop, SharedRuns)]
+            tried["shared"] += any(len(mop.operators) > 1 for mop in runs)
+            tried["apart"] += any(map(_is_split, runs))
             for match in core.push(first.events[at : at + 1]):
                 found[match.query].append(match)
         for match in core.close():
@@ -174,7 +210,18 @@ def shared(chosen: settings, language: str) -> Counter[str]:
         assert left["mops"] == left["operators"] == left["instances"] == left["waiting"] == 0
 
     agrees()
+    until(lambda: min(tried["shared"], tried["found"], tried["apart"]) > 5, agrees)
     return tried
+
+
+def _is_split(mop: SharedRuns) -> bool:
+    """Return True if a row or a run stands for some of several queries."""
+    match mop:
+        case ActiveStacks():
+            masks = [mask for _, _, mask in mop._kept()]
+        case _:
+            masks = [run.mask for run in cast(PatternMatchMOp, mop).runs()]
+    return any(mask.bit_count() < len(mop.operators) for mask in masks)
 
 
 def test_an_event_ends_a_step_only_for_the_queries_that_select_it() -> None:
@@ -221,6 +268,10 @@ BOUNDED = {
     "policy": "EVENT SEQ(A a, next B? b, C c) WITHIN 100 AFTER MATCH RESTART",
     "unordered": "EVENT (A a AND B b AND !C c WITHIN 9) WHERE [k] WITHIN 100",
     "until": "EVENT SEQ(A a, B+ greedy strict b[] UNTIL C c) WITHIN 100 AFTER MATCH NEWEST",
+    "stacks": "EVENT SEQ(A a, B b, C c) WHERE [k] WITHIN 100",
+    "negation": "EVENT SEQ(!A n, B b, !C c) WHERE [k] WITHIN 100",
+    "runs": "EVENT SEQ(A a, B+ b[], C c) WHERE skip_till_next_match(a, b[], c) {[k]} WITHIN 100",
+    "contiguity": "EVENT SEQ(A a, B+ b[]) WHERE partition_contiguity(a, b[]) {[k]} WITHIN 100",
 }
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.cep_core.pattern_reference import (
     Chain,
     Choice,
+    Happened,
     Pattern,
     Query,
     Repeat,
@@ -18,7 +19,6 @@ from tests.cep_core.pattern_reference import (
     Unordered,
     matches,
 )
-from tests.cep_core.sase_reference import Happened
 
 A, B, C = (Step(name, (name,)) for name in "abc")
 

@@ -16,6 +16,7 @@ import pytest
 from tests.cep_core.pattern_reference import (
     Chain,
     Choice,
+    Happened,
     Pattern,
     Policy,
     Query,
@@ -23,7 +24,6 @@ from tests.cep_core.pattern_reference import (
     Step,
     matches,
 )
-from tests.cep_core.sase_reference import Happened
 
 
 class Case(NamedTuple):
