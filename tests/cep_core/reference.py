@@ -82,16 +82,6 @@ def evaluate(
     return [seen.row for seen in _rows(node, _finished(streams, parameters, functions))]
 
 
-def iterations(
-    node: algebra.Iterate,
-    streams: Mapping[str, Sequence[Row]],
-    parameters: Sequence[Any] = (),
-    functions: Mapping[str, Function] = FUNCTIONS,
-) -> list[list[Row]]:
-    """Return the sets I[0], I[1], ... of formula (3.1), up to the last that is not empty."""
-    return _iterations(node, _finished(streams, parameters, functions))
-
-
 def results(
     node: algebra.Node,
     inputs: Sequence[Input],
