@@ -450,7 +450,7 @@ TABLE = r"""
 = a sliding window holds a tick more
 - share.forget(group, now - window)
 + share.forget(group, now - window - 1)
-? cep_core/test_cel_on_ticks.py::test_a_loop_over_the_bars_finds_the_same
+? cep_core/test_languages_on_ticks.py::test_a_loop_over_the_bars_finds_the_same
 
 @ cep_core/operators/cayuga/project.py
 = a union forgets its right side

@@ -1,8 +1,7 @@
-"""CEL as algebra: the papers' queries written out by hand, the extensions, and two properties.
+"""CEL as algebra, node by node, the extensions, and two properties.
 
-Examples 11-19 of the dissertation are Examples 1-9 of Cayuga (CIDR 2007); both print the same
-texts.  `tests/golden/test_cayuga_examples.py` runs them; here they are compared node by node,
-literals being parameters in the order of the text.
+`tests/golden/test_cayuga_examples.py` runs the papers' examples.  Literals are parameters in the
+order of the text.
 """
 
 from __future__ import annotations
@@ -95,10 +94,6 @@ def whole(number: int) -> Parameter:
     return Parameter(number, int)
 
 
-def real(number: int) -> Parameter:
-    return Parameter(number, float)
-
-
 def filtered(source: Node, *atoms: Expression) -> Select:
     return Select(source, atoms[0] if len(atoms) == 1 else And(atoms), source.schema)
 
@@ -109,12 +104,6 @@ def projected(source: Node, **columns: tuple[type, Expression]) -> Project:
 
 
 # -- the papers' examples ---------------------------------------------------------------------
-
-
-def test_example_11_reads_a_stream() -> None:
-    assert prepared("SELECT *\nFROM Stock\nPUBLISH MyStock") == Prepared(
-        STOCK, "MyStock", (), ("Stock",)
-    )
 
 
 def test_example_12_filters_and_renames() -> None:
@@ -141,42 +130,6 @@ def test_example_13_nests_and_may_publish_what_is_inside(inner: str) -> None:
     expected = projected(filtered(dear, Compare("=", NAME, string(0))), IBMPrice=(float, PRICE))
     published = (("Dear", dear),) if inner else ()
     assert prepared(text) == Prepared(expected, "IBMStock2", published, ("Stock",))
-
-
-def test_example_14_needs_no_renaming() -> None:
-    text = """
-    SELECT IBMPrice, Price AS MSFTPrice
-    FROM IBMStock
-    NEXT{Name='MSFT'} (Stock)
-    """
-    schema = Schema(("IBMPrice", "Name", "Price", "Volume"), (float, str, float, int))
-    pairs = Sequence(IBM_STOCK, STOCK, Compare("=", NAME, string(0)), schema)
-    expected = projected(pairs, IBMPrice=(float, Column(2, 0)), MSFTPrice=(float, Column(2, 2)))
-    assert prepared(text) == Prepared(expected, None, (), ("IBMStock", "Stock"))
-
-
-def test_example_15_compares_without_decorators() -> None:
-    text = "SELECT IBMPrice, Price, Name FROM IBMStock NEXT{IBMPrice < Price} (Stock)"
-    schema = Schema(("IBMPrice", "Name", "Price", "Volume"), (float, str, float, int))
-    pairs = Sequence(IBM_STOCK, STOCK, Compare("<", first(0), PRICE), schema)
-    assert node(text) == projected(
-        pairs,
-        IBMPrice=(float, Column(2, 0)),
-        Price=(float, Column(2, 2)),
-        Name=(str, Column(2, 1)),
-    )
-
-
-def test_example_16_compares_with_decorators() -> None:
-    text = """
-    SELECT Name
-    FROM (SELECT Price FROM Stock)
-    NEXT{$1.Price = $2.Price} (Stock)
-    """
-    prices = projected(STOCK, Price=(float, PRICE))
-    schema = Schema(("Price_1", "Name", "Price", "Volume"), (float, str, float, int))
-    pairs = Sequence(prices, STOCK, Compare("=", first(0), PRICE), schema)
-    assert node(text) == projected(pairs, Name=(str, Column(2, 1)))
 
 
 def test_example_17_counts_in_a_fold() -> None:
@@ -209,94 +162,6 @@ def test_example_17_counts_in_a_fold() -> None:
         schema=Schema(printed, (str, float, int, int, str, float, int, int)),
     )
     assert node(text) == filtered(runs, Compare(">", Column(2, 7), whole(0)))
-
-
-def test_example_18_renames_the_first_of_a_pair() -> None:
-    text = """
-    SELECT Price_1 AS IBMPrice1, Price AS IBMPrice2
-    FROM (FILTER{Name='IBM' AND Price > 83}(Stock))
-          NEXT{$2.Price > $1.Price}
-    (FILTER{Name='IBM'}(Stock))
-    """
-    dear = filtered(STOCK, Compare("=", NAME, string(0)), Compare(">", PRICE, whole(1)))
-    ibm = filtered(STOCK, Compare("=", NAME, string(2)))
-    pairs = Sequence(dear, ibm, Compare(">", PRICE, first(1)), Schema(RENAMED, PAIR))
-    assert node(text) == projected(
-        pairs, IBMPrice1=(float, Column(2, 1)), IBMPrice2=(float, Column(2, 4))
-    )
-
-
-def test_example_19_combines_all() -> None:
-    text = """
-    SELECT Name, MaxPrice, MinPrice, Price AS FinalPrice
-    FROM
-      FILTER{DUR >= 10min} (
-        (SELECT Name, Price_1 AS MaxPrice, Price AS MinPrice
-         FROM FILTER{Volume > 10000}(Stock)
-           FOLD{$2.Name = $.Name, $2.Price < $.Price, }
-         Stock))
-      NEXT{$2.Name = $1.Name AND
-        $2.Price > 1.05*$1.MinPrice}
-    Stock
-    """
-    runs = Iterate(
-        filtered(STOCK, Compare(">", VOLUME, whole(1))),
-        STOCK,
-        filter=Compare("=", NAME, first(3)),
-        rebind=Compare("<", PRICE, first(4)),
-        aggregates=(),
-        initial=(0, 1, 2),
-        schema=Schema(RENAMED, PAIR),
-    )
-    fallen = projected(
-        runs,
-        Name=(str, Column(2, 3)),
-        MaxPrice=(float, Column(2, 1)),
-        MinPrice=(float, Column(2, 4)),
-    )
-    slowly = filtered(fallen, Compare(">=", Duration(), whole(0)))
-    pairs = Sequence(
-        slowly,
-        STOCK,
-        And(
-            (
-                Compare("=", NAME, first(0)),
-                Compare(">", PRICE, Arithmetic("*", real(2), first(2))),
-            )
-        ),
-        Schema(
-            ("Name_1", "MaxPrice_1", "MinPrice_1", "Name", "Price", "Volume"),
-            (str, float, float, str, float, int),
-        ),
-    )
-    assert node(text) == projected(
-        pairs,
-        Name=(str, Column(2, 3)),
-        MaxPrice=(float, Column(2, 1)),  # printed so: it is MaxPrice_1 since Name collides
-        MinPrice=(float, Column(2, 2)),
-        FinalPrice=(float, Column(2, 4)),
-    )
-    assert split(text, TICKS)[1] == (10 * 60 * TICKS, 10_000, 1.05)
-
-
-def test_example_20_is_a_sequence_of_consecutive_quotes() -> None:
-    text = """
-    SELECT *
-    FROM FILTER{Name = 'IBM' AND Price < 15} (
-      FILTER{Name = 'IBM' AND Price > 15} (
-        FILTER{Name = 'IBM' AND Price < 10} (Stock) NEXT Stock)
-      NEXT Stock)
-    """
-    low = filtered(STOCK, Compare("=", NAME, string(4)), Compare("<", PRICE, whole(5)))
-    pairs = Sequence(low, STOCK, TRUE, Schema(RENAMED, PAIR))
-    high = filtered(
-        pairs, Compare("=", Column(2, 3), string(2)), Compare(">", Column(2, 4), whole(3))
-    )
-    names = (*(f"{name}_1" for name in RENAMED), "Name", "Price", "Volume")
-    triples = Sequence(high, STOCK, TRUE, Schema(names, (*PAIR, str, float, int)))
-    assert node(text) == filtered(
-        triples, Compare("=", Column(2, 6), string(0)), Compare("<", Column(2, 7), whole(1))
-    )
 
 
 # -- the extensions ---------------------------------------------------------------------------
