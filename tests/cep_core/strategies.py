@@ -8,7 +8,7 @@ an engine, step by step.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, TypeAlias, TypeVar, assert_never
 
@@ -610,40 +610,19 @@ def changed(
     def below(part: Node) -> Node:
         return changed(part, change, window)
 
-    match source:
-        case algebra.Stream():
-            return source
-        case algebra.Select():
-            predicate = change(source.predicate)
-            return replace(source, source=below(source.source), predicate=predicate)
-        case algebra.Project():
-            return replace(source, source=below(source.source))
-        case algebra.InstanceAggregate():
-            return replace(source, source=below(source.source))
-        case algebra.WindowAggregate():
-            reach = window(source.window)
-            return replace(source, source=below(source.source), window=reach)
-        case algebra.Union():
-            return replace(source, left=below(source.left), right=below(source.right))
-        case algebra.Sequence():
-            two = (below(source.left), below(source.right))
-            predicate = change(source.predicate)
-            return replace(source, left=two[0], right=two[1], predicate=predicate)
-        case algebra.WindowJoin() | algebra.Absence():
-            two = (below(source.left), below(source.right))
-            predicate, reach = change(source.predicate), window(source.window)
-            return replace(source, left=two[0], right=two[1], predicate=predicate, window=reach)
-        case algebra.Iterate():
-            two = (below(source.left), below(source.right))
-            filter, rebind = change(source.filter), change(source.rebind)
-            return replace(source, left=two[0], right=two[1], filter=filter, rebind=rebind)
-        case algebra.PatternMatch():
-            length = None if source.window is None else window(source.window)
-            inputs = tuple(map(below, source.inputs))
-            predicate = change(source.predicate)
-            return replace(source, inputs=inputs, predicate=predicate, window=length)
-        case _:
-            assert_never(source)
+    parts: dict[str, Any] = {}
+    for name in (one.name for one in fields(source)):
+        part = getattr(source, name)
+        match name:
+            case "source" | "left" | "right":
+                parts[name] = below(part)
+            case "inputs":
+                parts[name] = tuple(map(below, part))
+            case "predicate" | "filter" | "rebind":
+                parts[name] = change(part)
+            case "window" if part is not None:
+                parts[name] = window(part)
+    return replace(source, **parts)
 
 
 KINDS = (*("select", "sequence", "iterate", "join", "aggregate", "absence", "pattern_match"),)
@@ -681,21 +660,13 @@ def otherwise(choose: Choice, source: Node) -> Node:
             return replace(source, source=otherwise(choose, source.source))
         case algebra.Union():
             return replace(source, left=otherwise(choose, source.left))
-        case algebra.Sequence():
-            predicate = condition(choose, algebra.pair_types(source.left, source.right), 1)
-            return replace(source, predicate=predicate)
         case algebra.Iterate():
             types = {1: source.schema.types, 2: source.right.schema.types}
             if choose.often(2):
                 return replace(source, filter=condition(choose, types, 1))
             return replace(source, rebind=condition(choose, types, 1))
-        case algebra.WindowJoin():
-            if choose.often(2):
-                return replace(source, window=Constant(choose.number(0, 6)))
-            predicate = condition(choose, algebra.pair_types(source.left, source.right), 1)
-            return replace(source, predicate=predicate)
-        case algebra.Absence():
-            if choose.often(2):
+        case algebra.Sequence() | algebra.WindowJoin() | algebra.Absence():
+            if not isinstance(source, algebra.Sequence) and choose.often(2):
                 return replace(source, window=Constant(choose.number(1, 6)))
             predicate = condition(choose, algebra.pair_types(source.left, source.right), 1)
             return replace(source, predicate=predicate)
