@@ -223,8 +223,12 @@ class Poster(Client):
             self.around.latencies.add(way, time.monotonic() - sent)
 
     def act(self) -> None:
-        if self.sent.acknowledged and self.random.random() < self.again:
-            self._send(*self.random.choice(self.sent.acknowledged[-20:]), is_new=False)
+        recent, unknown = self.sent.acknowledged[-20:], self.sent.unknown
+        known = [one for one in recent if one[0] not in unknown]
+        if known and self.random.random() < self.again:
+            self._send(*self.random.choice(known), is_new=False)
+        if recent and recent[-1][0] in unknown and self.random.random() < 0.5:
+            self._send(*recent[-1], is_new=False)  # an earlier one would change the order
         if self.random.random() < self.history:
             kind = self.random.choice(list(KINDS))
             query = KINDS[kind].format(stream=self.sent.stream)
