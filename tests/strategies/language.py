@@ -446,6 +446,29 @@ def _query(draw: Draw, expression: Expression) -> Query:
     return Query(expression, distinct=draw(st.integers(0, 9)) == 9)
 
 
+Side: TypeAlias = tuple[bytes, dict[str, Node]]
+"""A document, and the nodes of variables in it."""
+
+
+@st.composite
+def predicates(draw: Draw) -> tuple[Formula, list[Side]]:
+    """Return a strategy of predicates between two documents."""
+    arrived = draw(documents((2, 2)))
+    names = _Names()
+    left, right = (_block(draw, witness, names.block()) for witness in _seen(arrived))
+    sides = _sides(draw, left, right, paths=True)
+    kinds = ("equal", "derived", "derived", "residual", "residual")
+    a, b, c = (
+        replace(atom, operator=draw(st.sampled_from(_OPERATORS)))
+        if isinstance(atom, Comparison)
+        else atom
+        for atom in (_atom(draw, sides, kinds) for _ in range(3))
+    )
+    shapes = (a, a, a, a, Not(a), And((a, b)), Or((a, b)), Or((Not(a), And((b, c)))))
+    drawn = zip(arrived, (left, right), strict=True)
+    return draw(st.sampled_from(shapes)), [(doc.xml, part.nodes) for doc, part in drawn]
+
+
 # -- Ordered operators ---------------------------------------------------------------------
 
 PATHS_OVER_TIME = False  # whether the language takes `x1/author` in the predicate of one

@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations, product
+from itertools import permutations
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.examples import examples
+from tests.oracle.formulas import holds
+from tests.oracle.queries import Formula
+from tests.strategies.language import Side, predicates
+from tests.xscl.shredding.test_residual import nodes_of, parsed
 from xscl.errors import QueryError
-from xscl.language.parser import parse
-from xscl.language.syntax import (
-    And,
-    Call,
-    Comparison,
-    Constant,
-    Join,
-    Not,
-    Operator,
-    Or,
-    Path,
-    Predicate,
-    VariablePath,
-)
+from xscl.language.syntax import And, Not, Or
 from xscl.language.unparse import unparse
-from xscl.language.valuejoin import MAX_DISJUNCTS, Literal, disjuncts
+from xscl.language.valuejoin import MAX_DISJUNCTS, disjuncts
+from xscl.shredding.conditions.residual import compiled
 
 
 def query(predicate: str) -> str:
     return f"S//a->x JOIN{{{predicate}, 5}} S//b->y"
-
-
-def parsed(predicate: str) -> Predicate:
-    expression = parse(query(predicate)).expression
-    assert isinstance(expression, Join)
-    assert expression.predicate is not None
-    return expression.predicate
 
 
 def printed(predicate: str) -> list[str]:
@@ -148,95 +132,26 @@ def test_more_are_refused_at_the_sign_that_makes_them(predicate: str, sign: str)
 # -- Equal truth -----------------------------------------------------------------------------
 
 
-PLAIN, TEXT = Path(), Path(text="child")
-
-
-def compare(operator: Operator, left: str, right: str, path: Path = PLAIN) -> Comparison:
-    return Comparison(operator, VariablePath(left, path), VariablePath(right))
-
-
-CALL = Call("contains", (VariablePath("x"), Constant("a")))
-MEANING: dict[Comparison | Call, tuple[int, bool]] = {
-    compare("=", "x", "y"): (0, True),
-    compare("=", "y", "x"): (0, True),
-    compare("!=", "x", "y"): (0, False),
-    compare("!=", "y", "x"): (0, False),
-    compare("<", "x", "y"): (1, True),
-    compare(">", "y", "x"): (1, True),
-    compare(">=", "x", "y"): (2, True),
-    compare("=", "x", "y", TEXT): (3, True),
-    compare("!=", "x", "y", TEXT): (4, True),
-    CALL: (5, True),
-    compare("=", "u", "v"): (6, True),
-    compare("=", "v", "u"): (6, True),
-    compare("!=", "u", "v"): (6, False),
-    compare("!=", "v", "u"): (6, False),
-    compare("<=", "u", "v"): (7, True),
-}
-"""Which fact each atom states, and whether it states or denies it."""
-ASSIGNMENTS = tuple(product((False, True), repeat=8))
-
-PREDICATES: st.SearchStrategy[Predicate] = st.recursive(
-    st.sampled_from(tuple(MEANING)),
-    lambda parts: st.one_of(
-        st.lists(parts, min_size=2, max_size=3).map(lambda them: And(tuple(them))),
-        st.lists(parts, min_size=2, max_size=3).map(lambda them: Or(tuple(them))),
-        st.tuples(parts, parts).map(lambda them: Not(And(them))),
-        parts.map(Not),
-    ),
-    max_leaves=10,
-)
-
-
-def truth(predicate: Predicate, facts: tuple[bool, ...]) -> bool:
-    match predicate:
-        case And(parts):
-            return all(truth(part, facts) for part in parts)
-        case Or(parts):
-            return any(truth(part, facts) for part in parts)
-        case Not(part):
-            return not truth(part, facts)
-        case _:
-            fact, states = MEANING[predicate]
-            return facts[fact] is states
-
-
-def holds(literal: Literal, facts: tuple[bool, ...]) -> bool:
-    return truth(literal.atom, facts) is literal.positive
-
-
 @pytest.mark.hypothesis
-def test_the_truth_value_is_kept() -> None:
+def test_the_truth_value_is_kept_and_nothing_is_said_twice() -> None:
     seen: Counter[str] = Counter()
 
-    @given(PREDICATES)
-    @examples(120)
-    def check(predicate: Predicate) -> None:
-        form = disjuncts(predicate)
-        results = [
-            any(all(holds(literal, facts) for literal in disjunct) for disjunct in form)
-            for facts in ASSIGNMENTS
-        ]
-        assert results == [truth(predicate, facts) for facts in ASSIGNMENTS]
-        seen["all"] += 1
+    @given(predicates())
+    @examples(100, all_of_them=True)
+    def check(drawn: tuple[Formula, list[Side]]) -> None:
+        formula, sides = drawn
+        form = disjuncts(parsed(formula.text()))
+        row = nodes_of(sides)
+        literals = {one for disjunct in form for one in disjunct}
+        truth = {one: compiled(one.atom)(row) is one.positive for one in literals}
+        scope = {name: node for _, nodes in sides for name, node in nodes.items()}
+        assert any(all(map(truth.get, disjunct)) for disjunct in form) is holds(formula, scope)
+        for one, other in permutations(form, 2):
+            assert not set(one) <= set(other)
+        assert all(len(set(disjunct)) == len(disjunct) for disjunct in form)
         seen["several"] += len(form) > 1
         seen["longer"] += any(len(disjunct) > 1 for disjunct in form)
-        seen["complement"] += any(not literal.positive for one in form for literal in one)
-        seen["never"] += not form
+        seen["complement"] += any(not one.positive for one in literals)
 
     check()
-    assert min(seen["several"], seen["longer"], seen["complement"]) > seen["all"] / 8
-    assert seen["never"] > 0
-
-
-@given(PREDICATES)
-def test_nothing_is_said_twice(predicate: Predicate) -> None:
-    form = disjuncts(predicate)
-    for one, other in combinations(form, 2):
-        assert not set(one) <= set(other)
-        assert not set(other) <= set(one)
-    for disjunct in form:
-        facts = [MEANING[literal.atom][0] for literal in disjunct]
-        assert len(set(facts)) == len(facts)
-        plain = [one.atom for one in disjunct if MEANING[one.atom][0] in (0, 6)]
-        assert all(Literal(atom) in disjunct for atom in plain)
+    assert min(seen["several"], seen["longer"], seen["complement"]) > 5

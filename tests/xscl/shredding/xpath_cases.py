@@ -96,26 +96,7 @@ class Cases:
         axis = self.random.choice(("", "", "", *AXES))
         if axis:
             self.drawn[axis] += 1
-        tests: tuple[str, ...] = (
-            "a",
-            "a",
-            "b",
-            "*",
-            "node()",
-            "text()",
-            "*:a",
-            f"Q{{{SPACE}}}a",
-            "n",
-            "d",
-        )
-        tests += (
-            f"Q{{{SPACE}}}*",
-            "element()",
-            "element(a)",
-            "comment()",
-            "processing-instruction()",
-        )
-        test = self.random.choice(tests)
+        test = self.random.choice(_NODE_TESTS)
         if axis == "attribute":
             test = self.random.choice(
                 ("p", "q", "*", "node()", "attribute()", f"Q{{{SPACE}}}p", "*:p")
