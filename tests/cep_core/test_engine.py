@@ -206,6 +206,14 @@ def test_what_answers_begins_after_the_left_row_and_ends_in_the_window(
     assert found(core.close()) == [("silent", 5, 8, "alert", 1.0)] * silent
 
 
+@pytest.mark.parametrize("window", [1, 2])
+def test_there_may_be_a_deadline_in_each_epoch(window: int) -> None:
+    core = engine()
+    core.register("silent", al.absence(ALERT, REPLY, SAME_PRICE, Constant(window)))
+    out = core.push([quote("alert", float(number), number) for number in range(4)])
+    assert [row[2] for row in found([*out, *core.advance(20)])] == [n + window for n in range(4)]
+
+
 def test_otherwise_there_are_all_pairs_or_one_row_without_an_answer() -> None:
     core = engine()
     core.register("answered", ANSWERED)

@@ -292,33 +292,3 @@ def test_rewriting_changes_no_result() -> None:
     until(lambda: tried["rewritten"] > 2, agrees)
     assert 3 * tried["found"] >= tried["cases"], tried
     assert 2 * tried["sequences"] >= tried["cases"], tried
-
-
-WITHIN = "WHERE FILTER(a.n = b.n), (a, b) OCCURS WITHIN 100 s"
-BOUNDED = {
-    "next": f"SELECT * FROM A a ; B b {WITHIN}",
-    "two nexts": "SELECT * FROM A a ; B b ; C c"
-    " WHERE FILTER(a.n = b.n), FILTER(b.n = c.n), (a, c) OCCURS WITHIN 100 s",
-    "iteration": f"SELECT ALL(b.v) AS run FROM A a ; B b+ {WITHIN}",
-    "moment": "SELECT * FROM A a @ 100 s",
-    "what comes before a moment": "SELECT * FROM (B b ; A a @ 100 s) WHERE FILTER(a.n = b.n)",
-    "exception": rf"SELECT a.n FROM (A a ; B b @ 50 s) \ C c {WITHIN}",
-    "nothing up to a moment": r"SELECT a.n FROM A a @ 100 s \ B b WHERE a.n = b.n",
-}
-
-
-@pytest.mark.parametrize("name", BOUNDED)
-def test_what_is_kept_is_bounded_over_ten_windows(name: str) -> None:
-    """Values that never come again are dropped, too: nobody looks at their groups."""
-    core = Engine(1)
-    for stream in STREAMS:
-        core.stream(stream, {"n": int, "v": int})
-    core.register("q", BOUNDED[name], "eql")
-    counts = []
-    for window in range(10):
-        ticks = range(100 * window, 100 * window + 100)
-        core.push([Event("ABC"[tick % 7 % 3], (tick // 5, 1), tick) for tick in ticks])
-        counts.append(core.stats()["instances"])
-    assert 10 < max(counts[2:]) <= 1.5 * counts[1] + 10, counts
-    core.advance(5_000)
-    assert core.stats()["instances"] == 0

@@ -304,7 +304,7 @@ TABLE = r"""
 -         if now + 1 in self._due:
 -             self._lane.prepare(now + 1, self)
 -
-? cep_core/test_absence.py::test_finish_prepares_in_each_epoch
+? cep_core/test_engine.py::test_there_may_be_a_deadline_in_each_epoch
 
 @ cep_core/dataflow/clock.py
 = a row at exactly the lateness is late

@@ -45,13 +45,6 @@ def test_items_of_select() -> None:
     assert core.query("q").schema.names == ("A_acc", "sum", "other")
 
 
-def test_all_of_a_run_and_its_last() -> None:
-    core = engine(t=AMOUNT)
-    query = "SELECT ALL(A.acc) AS ids, A.amount FROM t A+"
-    events = [pay("a", 1, 1), pay("b", 2, 2)]
-    assert sorted(found(core, query, events)) == [(("a",), 1), (("a", "b"), 2), (("b",), 2)]
-
-
 def test_a_pattern_that_publishes_is_read_by_others() -> None:
     core = engine(t=AMOUNT)
     core.register("pairs", "SELECT A.acc, B.amount FROM t A ; t B PUBLISH Pairs", language="eql")
@@ -77,14 +70,6 @@ def test_what_is_undefined_makes_its_comparison_false(condition: str) -> None:
     assert found(engine(t=AMOUNT), query, events) == []
     both = f"SELECT * FROM t A ; t B WHERE {condition} OR A.amount = 1"
     assert len(found(engine(t=AMOUNT), both, events)) == 1
-
-
-def test_prev_is_vacuously_true_before_there_is_one() -> None:
-    query = "SELECT ALL(A.amount) AS amounts FROM t A+ WHERE PREV(A.amount) < A.amount"
-    events = [pay("a", 1, 1), pay("a", 3, 2), pay("a", 2, 3), pay("a", None, 4)]
-    assert sorted(found(engine(t=AMOUNT), query, events), key=str) == [
-        *(((1, 3),), ((1,),), ((2,),), ((3,),), ((None,),))
-    ]
 
 
 def test_a_filter_of_a_run_skips_a_test_ends() -> None:
@@ -335,70 +320,6 @@ def test_what_ends_a_time_may_read_when_its_event_was() -> None:
     assert found(core, query, [*events, pay("c", 6, 12), pay("d", 1, 14)]) == [("c",), ("d",)]
     again = engine(t=AMOUNT, u=AMOUNT)
     assert found(again, query, events) == [("b",)]
-
-
-def test_late_events_take_their_place() -> None:
-    core = cep_core.Engine(ticks_per_second=1)
-    core.stream("t", AMOUNT, lateness=5)
-    core.register("q", "SELECT A.acc, B.acc FROM t A ; t B", language="eql")
-    core.push([pay("a", 1, 1), pay("c", 1, 4), pay("b", 1, 2)])
-    assert [event.values for _, event in core.close()] == [("a", "b"), ("b", "c")]
-
-
-# -- other languages -----------------------------------------------------------------------
-
-EVENTS = st.lists(
-    st.tuples(st.sampled_from("tu"), st.sampled_from("ab"), st.integers(0, 3), st.integers(0, 3)),
-    min_size=10,
-    max_size=16,
-)
-SAME = [
-    (
-        "SELECT A.acc, B.acc FROM t A ; u B WHERE FILTER(A.acc = B.acc)",
-        "SELECT acc_1 AS A_acc, acc AS B_acc FROM t NEXT{$1.acc = $2.acc} u",
-    ),
-    (
-        "SELECT A.acc, C.amount FROM t A ; u B ; t C WHERE C.amount > B.amount",
-        "SELECT A_acc, amount AS C_amount FROM FILTER{amount > n}"
-        "((SELECT acc_1 AS A_acc, amount AS n FROM t NEXT u) NEXT t)",
-    ),
-    (
-        "SELECT A.acc, B.amount FROM t A ; t B WHERE (A, B) OCCURS WITHIN 4 s, A.amount >= 1",
-        "SELECT acc_1 AS A_acc, amount AS B_amount FROM FILTER{amount_1 >= 1 AND DUR <= 4 s}"
-        "(t NEXT t)",
-    ),
-    (
-        "SELECT A.acc FROM t A | u A WHERE A.amount = 1",
-        "SELECT acc FROM FILTER{amount = 1}(t UNION u)",
-    ),
-]
-
-
-@pytest.mark.parametrize(("eql", "cel"), SAME)
-def test_next_is_that_of_cel(eql: str, cel: str) -> None:
-    matching = 0
-
-    @given(EVENTS)
-    @settings(max_examples=60)
-    def agrees(rows: list[tuple[str, str, int, int]]) -> None:
-        nonlocal matching
-        core = engine(t=AMOUNT, u=AMOUNT)
-        core.register("eql", eql, language="eql")
-        core.register("cel", cel)
-        time, events = 0, []
-        for stream, account, amount, step in rows:
-            time += step
-            events.append(pay(account, amount, time, stream))
-        matches = [*core.push(events), *core.close()]
-        by_name = {
-            name: Counter((e.t0, e.t1, e.values) for own, e in matches if own == name)
-            for name in ("eql", "cel")
-        }
-        assert by_name["eql"] == by_name["cel"]
-        matching += bool(matches)
-
-    agrees()
-    assert matching >= 20
 
 
 def test_an_alias_after_as_is_refused_with_what_to_write() -> None:

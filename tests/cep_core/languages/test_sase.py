@@ -136,44 +136,7 @@ def test_a_sequence_of_too_many_components(component: str) -> None:
     assert text[caught.value.span.start :].startswith((last, "B more"))
 
 
-def test_several_negations_and_any_among_them() -> None:
-    text = "EVENT SEQ(!D d, A a, !ANY(C, D) e, B b, !C c) WHERE [id] WITHIN 10 RETURN a.v, b.v AS x"
-    pair = [("A", 20, (1, 1.0)), ("B", 25, (1, 2.0))]
-    assert run(text, *pair) == [(1.0, 2.0)]
-    for kind, time, values in (
-        ("D", 16, (0,)),
-        ("C", 22, (1, 0)),
-        ("D", 22, (0,)),
-        ("C", 29, (1, 0)),
-    ):
-        events = sorted([*pair, (kind, time, values)], key=lambda one: one[1])
-        assert run(text, *events) == [], (kind, time)
-    for kind, time, values in (
-        ("D", 15, (0,)),
-        ("C", 22, (2, 0)),
-        ("C", 30, (1, 0)),
-        ("C", 20, (1, 0)),
-        ("D", 25, (0,)),
-    ):
-        events = sorted([*pair, (kind, time, values)], key=lambda one: one[1])
-        assert run(text, *events) == [(1.0, 2.0)], (kind, time)
-
-
 # -- runs and strategies -------------------------------------------------------------------------
-
-RISING = [("A", 1, (1, 0.0)), ("B", 2, (1, 1.0)), ("B", 3, (1, 3.0)), ("B", 4, (1, 2.0))]
-STRATEGIES = {
-    "skip_till_any_match": [1, 1, 1, 2, 2, 2, 3],
-    "skip_till_next_match": [3],
-    "strict_contiguity": [3],
-}
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_run_by_strategy(strategy: str) -> None:
-    text = f"EVENT SEQ(A a, B+ b[], D d) WHERE {strategy}(a, b[], d) {{}} RETURN COUNT(b[]) AS n"
-    found = run(text, *RISING, ("D", 5, (0,)))
-    assert sorted(n for (n,) in found) == STRATEGIES[strategy]
 
 
 def test_the_best_of_tuples_is_kept_in_a_snapshot() -> None:
@@ -232,42 +195,11 @@ def test_an_equivalence_test_among_events_of_which_some_lack_the_attribute(
     assert sorted(event.t0 for _, event in [*made, *core.close()]) == found
 
 
-def test_each_event_of_a_run_is_compared_with_the_one_before() -> None:
-    text = """EVENT SEQ(A a, B+ b[], D d)
-    WHERE skip_till_next_match(a, b[], d) {b[i].v > b[i-1].v}
-    RETURN b[1].v AS first, b[last].v AS last, SUM(b[].v) AS total, MAX(b[].v) AS most"""
-    assert run(text, *RISING, ("D", 5, (0,))) == [(1.0, 3.0, 4.0, 3.0)]
-
-
-def test_aggregates_over_what_precedes() -> None:
-    """A dip below the average so far, as in SASE+; the rest of the run is not compared."""
-    text = """EVENT SEQ(B+ b[], A a)
-    WHERE skip_till_next_match(b[], a) {b[i].v > AVG(b[..i-1].v) AND b[1].v = 1}
-    RETURN COUNT(b[]) AS n, AVG(b[].v) AS mean, MIN(b[].v) AS least, COUNT(b[].v) AS m"""
-    events = [*RISING[1:], ("B", 5, (1, 5.0)), ("A", 6, (0, 0.0))]
-    assert run(text, *events) == [(3, 3.0, 1.0, 3)]
-
-
-def test_partition_contiguity_lets_other_partitions_between() -> None:
-    text = "EVENT SEQ(A a, B b) WHERE {}(a, b) {{[id]}} RETURN a.v, b.v AS x"
-    events = [("A", 1, (1, 1.0)), ("A", 2, (2, 2.0)), ("B", 3, (1, 3.0)), ("B", 4, (1, 4.0))]
-    assert run(text.format("partition_contiguity"), *events) == [(1.0, 3.0)]
-    assert run(text.format("strict_contiguity"), *events) == []
-    assert run(text.format("skip_till_next_match"), *events) == [(1.0, 3.0)]
-    assert run(text.format("skip_till_any_match"), *events) == [(1.0, 3.0), (1.0, 4.0)]
-
-
 def test_a_condition_on_one_event_does_not_make_others_contiguous() -> None:
     text = "EVENT SEQ(A a, A b) WHERE {}(a, b) {{a.v > 4 AND b.v > 4}} RETURN a.v, b.v AS x"
     events = [("A", 1, (1, 5.0)), ("A", 2, (1, 1.0)), ("A", 3, (1, 7.0))]
     assert run(text.format("strict_contiguity"), *events) == []
     assert run(text.format("skip_till_next_match"), *events) == [(5.0, 7.0)]
-
-
-def test_what_is_negated_breaks_contiguity() -> None:
-    text = "EVENT SEQ(A a, !D d, B b) WHERE strict_contiguity(a, b) {d.w = 1}"
-    assert run(text, ("A", 1, (1, 1.0)), ("B", 3, (1, 3.0))) == [(1, 1.0, 1, 3.0)]
-    assert run(text, ("A", 1, (1, 1.0)), ("D", 2, (7,)), ("B", 3, (1, 3.0))) == []
 
 
 # -- shapes, composition, sharing ----------------------------------------------------------------
