@@ -6,15 +6,12 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from xscl.cli.http_client import client_at
 from xscl.cli.options import Call, Place, home
 from xscl.cli.output import answer
-from xscl.cli.remote_service import RemoteService
-from xscl.cli.service import refuse_token
 from xscl.ingestion.data_directory import SERVICE, DataDirectoryError
 
 if TYPE_CHECKING:
-    from xscl.service.status import ServiceStatus
+    from xscl.service.figures import ServiceStatus
 from xscl.time_format import ticks_of_time
 
 
@@ -29,6 +26,7 @@ def status(call: Call) -> None:
     if figures is not None:
         found, note = _of_service(figures)
     else:
+        from xscl.cli.service import refuse_token
         from xscl.engine.facade import Engine
         from xscl.service.status import status as status_of
 
@@ -55,6 +53,10 @@ def figures_of_running(place: Place) -> dict[str, Any] | None:
     Those on a data directory are read from its file, which needs no token.
     """
     if place.url is not None:
+        # The figures on a data directory are read without a client.
+        from xscl.cli.http_client import client_at
+        from xscl.cli.remote_service import RemoteService
+
         with client_at(place.url, place.token) as client:
             return RemoteService(client).figures()
     at = home(place.data)
@@ -72,7 +74,7 @@ def figures_of_running(place: Place) -> dict[str, Any] | None:
 
 def _of_service(written: dict[str, Any]) -> tuple[ServiceStatus, str]:
     """Return the figures of a running service, and lines about its process."""
-    from xscl.service.status import ServiceStatus
+    from xscl.service.figures import ServiceStatus
 
     try:
         found, then = ServiceStatus.of(written), ticks_of_time(written["written"])

@@ -17,9 +17,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from xscl.planning.plan_graph import Passed, PlanGraph
+if TYPE_CHECKING:  # commands read figures without the engine
+    from xscl.planning.plan_graph import Passed, PlanGraph
 
 Stage: TypeAlias = Literal["wait", "accept", "join", "store", "commit"]
 
@@ -159,7 +160,7 @@ class Flow:
             count = rows.get(node.name, 0)
             lately = max(0, count - before.get(node.name, 0))
             nodes.append(replace(node, rows=count, rate=lately / over))
-        return PlanGraph(tuple(nodes), graph.edges)
+        return replace(graph, nodes=tuple(nodes))
 
     def _forget(self, now: float) -> None:
         while self._seen and self._seen[0][0] < now - OVER - LOOK:

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from xscl.errors import XsclError
 
+AGAIN = 5.0
+"""Seconds after which executors that are away are asked again."""
+
 STARTING = "Spark is starting"
 _LASTS = "if that lasts: does the master have executors? spark/spark.log in the data says more"
 

@@ -23,6 +23,7 @@ from xscl.documents.consumed_offsets import SPOOL, BatchKey, Beat
 from xscl.engine.batch_size import Sizing
 from xscl.engine.executors import Evaluated, Executors
 from xscl.errors import XsclError
+from xscl.ingestion.executors_watch import AGAIN
 from xscl.ingestion.quarantine import poisonous
 
 BATCH = 10_000
@@ -47,9 +48,6 @@ SUSPICIOUS = 2
 """Failures of executors after which another process reads the documents, to find those that end it.
 
 Most failures have nothing to do with a document."""
-
-AGAIN = 5.0
-"""Seconds after which executors that are away are asked again."""
 
 _LISTED = 1_000
 """The most segments in one batch."""

@@ -26,7 +26,8 @@ from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import stopped_by_signals
-from xscl.service.status import ServiceStatus, status
+from xscl.service.figures import ServiceStatus
+from xscl.service.status import status
 from xscl.subscriptions.match import Match
 from xscl.web.gallery import documents
 from xscl.web.samples import STEPS, Sample, feeds, feeds_until, subscriptions

@@ -22,8 +22,8 @@ from xscl.engine.facade import Engine
 from xscl.engine.throughput import Stage
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.connection_limit import ConnectionLimit
+from xscl.service.figures import ServiceStatus
 from xscl.service.problems import PROBLEM
-from xscl.service.status import ServiceStatus
 from xscl.store.queries.metrics import metric_counts
 from xscl.store.store import Store
 

@@ -14,7 +14,8 @@ from xscl.documents.retention import DAY
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_repository import FeedRepository
-from xscl.service.status import StatusReader, WindowState
+from xscl.service.figures import WindowState
+from xscl.service.status import StatusReader
 
 HOUR = DAY // 24
 QUERIES = {

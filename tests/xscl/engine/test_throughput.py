@@ -9,7 +9,8 @@ from feeds.documents import Document
 from xscl.engine.facade import Engine
 from xscl.engine.throughput import Pace, Rates
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.service.status import ServiceStatus, StatusReader, WindowState
+from xscl.service.figures import ServiceStatus, WindowState
+from xscl.service.status import StatusReader
 
 
 def test_rates_are_averages_of_the_last_minutes() -> None:

@@ -16,8 +16,8 @@ from xscl.drawing import Picture, draw_series
 from xscl.plurals import counted
 from xscl.polling.arrival_clock import way_back
 from xscl.polling.feed_repository import ticks
+from xscl.service.figures import WindowState
 from xscl.service.problems import not_found
-from xscl.service.status import WindowState
 from xscl.service.status_series import SPANS, StatusSample
 from xscl.store.queries.endpoints import delivery_counts
 from xscl.time_format import ticks_of_time
