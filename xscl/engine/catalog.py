@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
 from xscl.documents.results import XSCL, Backfill, Subscription
 from xscl.documents.retention import Retention
@@ -30,23 +29,6 @@ PATIENCE = 10.0
 
 if TYPE_CHECKING:
     from xscl.engine.backfills import Backfills
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def _registers(
-    change: Callable[Concatenate[Catalog, P], T],
-) -> Callable[Concatenate[Catalog, P], T]:
-    """Return a method that changes what is registered, outside the lock of the engine."""
-
-    @wraps(change)
-    def changed(catalog: Catalog, /, *args: P.args, **named: P.kwargs) -> T:
-        with catalog._transactions.between_batches():
-            return change(catalog, *args, **named)
-
-    return changed
 
 
 class Catalog:
@@ -119,18 +101,6 @@ class Catalog:
                         state.streams.give_attributes(bare, schema_of(attributes))
         return fixed
 
-    def has_stream(self, name: str) -> bool:
-        """Return True if a stream is declared or published; without the lock."""
-        return self._state.streams.is_known(name)
-
-    def stream_names(self) -> set[str]:
-        """Return the streams that are declared or published, without the lock."""
-        return self._state.streams.known()
-
-    def is_published(self, stream: str) -> bool:
-        """Return True if a subscription publishes a stream."""
-        return bool(self._state.subscriptions.publishers(stream))
-
     # -- Subscriptions ---------------------------------------------------------------------
 
     def committed(self, name: str) -> Subscription | None:
@@ -141,7 +111,6 @@ class Catalog:
         with self._transactions.committed() as state:
             return state.subscriptions.get(name)
 
-    @_registers
     def subscribe(
         self,
         name: str,
@@ -154,18 +123,18 @@ class Catalog:
         seconds: float | None = None,
     ) -> None:
         """Register a query as `Engine.subscribe` does."""
-        if since is not None or history:
-            self._subscribe_from(name, query, updates, language, since, seconds)
-        elif language == XSCL:
-            self.subscribe_many([(name, query)], updates=updates, numbered=False)
-        else:
-            with self._transactions.committed():
-                first = self._state.documents.next
-                plan = self._state.registration.planned(name, query, language, updates, first)
-                with self._transactions.change() as state:
-                    state.registration.register_query(name, query, language, plan, first)
+        with self._transactions.between_batches():
+            if since is not None or history:
+                self._subscribe_from(name, query, updates, language, since, seconds)
+            elif language == XSCL:
+                self.subscribe_many([(name, query)], updates=updates, numbered=False)
+            else:
+                with self._transactions.committed():
+                    first = self._state.documents.next
+                    plan = self._state.registration.planned(name, query, language, updates, first)
+                    with self._transactions.change() as state:
+                        state.registration.register_query(name, query, language, plan, first)
 
-    @_registers
     def subscribe_many(
         self,
         pairs: Iterable[tuple[str, str]],
@@ -175,53 +144,47 @@ class Catalog:
         numbered: bool = True,
     ) -> None:
         """Register queries by name, all or none; errors name the row, from 1, if `numbered`."""
-        pairs = list(pairs)
-        if history:
-            self._complete(self._begin(pairs, updates, None, numbered=numbered), None)
-            return
-        with self._transactions.committed(), self._transactions.paused():
-            compiled = list(self._state.registration.compiled(pairs, numbered))
-            self._register(compiled, updates)
-            self._transactions.freeze()
+        with self._transactions.between_batches():
+            pairs = list(pairs)
+            if history:
+                self._complete(self._begin(pairs, updates, None, numbered=numbered), None)
+                return
+            with self._transactions.committed(), self._transactions.paused():
+                self._register(dict(self._state.registration.compiled(pairs, numbered)), updates)
+                self._transactions.freeze()
 
-    @_registers
     def subscribe_each(
-        self, pairs: Sequence[tuple[str, str]], *, updates: bool = False
+        self, pairs: Sequence[tuple[str, str]], *, updates: bool = False, language: str = XSCL
     ) -> list[XsclError | None]:
-        """Register queries of different users; return the error of each, None for none.
+        """Register queries of different users in order; return the error of each, None for none.
 
-        Independent queries are one transaction; a publishing query is one of its own, since others
-        may depend on it.
+        Independent queries are one transaction; a publishing query, and one of events, is one of
+        its own, since others may depend on it.
         """
-        answers: list[XsclError | None] = [None] * len(pairs)
-        together: list[tuple[str, QueryPlan]] = []
-        alone: list[int] = []
-        names: set[str] = set()
-        with self._transactions.committed(), self._transactions.paused():
-            for place, (name, text) in enumerate(pairs):
-                try:
-                    ready = self._state.registration.compiled_one(name, text, names)
-                except XsclError as error:
-                    answers[place] = error
-                    continue
-                names.add(name)
-                if ready.publish is not None:
-                    alone.append(place)
-                else:
-                    together.append((name, ready))
-            if together:
+        with self._transactions.between_batches():
+            answers: list[XsclError | None] = [None] * len(pairs)
+            together: dict[str, QueryPlan] = {}
+            with self._transactions.committed(), self._transactions.paused():
+                for place, (name, text) in enumerate(pairs):
+                    try:
+                        if language == XSCL:
+                            ready = self._state.registration.compiled_one(name, text, together)
+                            if ready.publish is None:
+                                together[name] = ready
+                                continue
+                        self._register(together, updates)
+                        together = {}
+                        self.subscribe(name, text, updates=updates, language=language)
+                    except XsclError as error:
+                        answers[place] = error
                 self._register(together, updates)
-            for place in alone:
-                try:
-                    self.subscribe_many([pairs[place]], updates=updates, numbered=False)
-                except XsclError as error:
-                    answers[place] = error
-            self._transactions.freeze()
-        return answers
+                self._transactions.freeze()
+            return answers
 
-    def _register(self, compiled: Sequence[tuple[str, QueryPlan]], updates: bool) -> None:
-        with self._transactions.change() as state:
-            state.registration.register(compiled, updates, state.documents.next)
+    def _register(self, compiled: Mapping[str, QueryPlan], updates: bool) -> None:
+        if compiled:
+            with self._transactions.change() as state:
+                state.registration.register([*compiled.items()], updates, state.documents.next)
 
     def edit(
         self,
@@ -236,19 +199,8 @@ class Catalog:
         """Change a subscription as `Engine.edit` does, in one transaction."""
         if paused:  # the matches of its past come before its pause; documents do not wait for them
             self._complete_past(name)
-        return self._edit(name, query, updates, language, rename, paused)
-
-    @_registers
-    def _edit(
-        self,
-        name: str,
-        query: str | None,
-        updates: bool | None,
-        language: str | None,
-        rename: str | None,
-        paused: bool | None,
-    ) -> Subscription:
-        with self._transactions.committed(), self._transactions.paused():
+        transactions = self._transactions
+        with transactions.between_batches(), transactions.committed(), transactions.paused():
             one = self._state.subscriptions[name]
             text = one.query if query is None else query
             wanted = (
@@ -290,16 +242,16 @@ class Catalog:
             self._state.subscriptions.refuse_orphans(one.name)
         return query
 
-    @_registers
     def unsubscribe(
         self, name: str, *, cascade: bool = False, purge: bool = False
     ) -> tuple[str, ...]:
         """Remove a subscription as `Engine.unsubscribe` does; return the names of the removed."""
-        removed = self._removed(name, cascade=cascade, purge=purge)
-        if purge:  # matches of large documents leave much memory behind
-            self._transactions.store.shrink()
-            trim_heap()
-        return removed
+        with self._transactions.between_batches():
+            removed = self._removed(name, cascade=cascade, purge=purge)
+            if purge:  # matches of large documents leave much memory behind
+                self._transactions.store.shrink()
+                trim_heap()
+            return removed
 
     def _removed(self, name: str, *, cascade: bool, purge: bool) -> tuple[str, ...]:
         with self._transactions.committed():
@@ -336,24 +288,24 @@ class Catalog:
             if any(ordered):
                 state.registration.save_plan_state()
 
-    @_registers
     def erase(self, prefix: str) -> None:
         """Delete the streams with a prefix and their documents, which nobody may read any more."""
-        with self._transactions.change() as state:
-            state.streams.erase(prefix)
-            state.eviction.erase(prefix)
-        if self._transactions.executors is not None:
-            self._transactions.executors.forget()
+        with self._transactions.between_batches():
+            with self._transactions.change() as state:
+                state.streams.erase(prefix)
+                state.eviction.erase(prefix)
+            if self._transactions.executors is not None:
+                self._transactions.executors.forget()
 
     # -- With the past ---------------------------------------------------------------------
 
-    @_registers
     def subscribe_many_from(
         self, pairs: Sequence[tuple[str, str]], *, updates: bool = False
     ) -> None:
         """Register queries durably, all or none, whose histories are still to be read."""
-        for number in self._begin(pairs, updates, None, acknowledged=True, numbered=True):
-            self.backfills.completion(number)
+        with self._transactions.between_batches():
+            for number in self._begin(pairs, updates, None, acknowledged=True, numbered=True):
+                self.backfills.completion(number)
 
     def has_past(self, query: str) -> bool:
         """Return whether documents of the streams of a query in XSCL are kept."""
@@ -380,25 +332,19 @@ class Catalog:
         if language != XSCL:
             self._expect_valid(name, query, language)
             self.backfills.await_running()  # documents do not wait for it
-        return self._begin_from(name, query, updates, language, since)
-
-    @_registers
-    def _begin_from(
-        self, name: str, query: str, updates: bool, language: str, since: str | int | None
-    ) -> int | None:
-        if language == XSCL:
-            (number,) = self._begin([(name, query)], updates, since, acknowledged=True)
+        with self._transactions.between_batches():
+            if language == XSCL:
+                (number,) = self._begin([(name, query)], updates, since, acknowledged=True)
+            else:
+                with self.backfills.exclusive():
+                    number = self._begin_events(name, query, language, updates, since)
+                    if self._state.subscriptions[name].publish is not None:
+                        self._complete([number], None)
+                        return None
+                    with self._transactions.change() as state:
+                        state.subscriptions.acknowledge_backfill(number)
             self.backfills.completion(number)
             return number
-        with self.backfills.exclusive():
-            number = self._begin_events(name, query, language, updates, since)
-            if self._state.subscriptions[name].publish is not None:
-                self._complete([number], None)
-                return None
-            with self._transactions.change() as state:
-                state.subscriptions.acknowledge_backfill(number)
-        self.backfills.completion(number)
-        return number
 
     def _subscribe_from(
         self,
@@ -479,18 +425,16 @@ class Catalog:
             first = max(first, documents.next - DOCUMENTS, self._state.eviction.first_in_age())
         return first
 
-    @_registers
     def drop_backfill(self, number: int) -> None:
         """Remove a subscription whose backfill is not complete."""
-        with self._transactions.committed():
+        with self._transactions.between_batches(), self._transactions.committed():
             one = self._state.subscriptions.numbered(number)
             if one is not None:
                 self.unsubscribe(one.name, cascade=True, purge=True)
 
-    @_registers
     def begin_without_past(self, number: int) -> None:
         """Begin a subscription whose backfill fails now, as its next version."""
-        with self._transactions.committed():
+        with self._transactions.between_batches(), self._transactions.committed():
             one = self._state.subscriptions.numbered(number)
             if one is None:
                 return

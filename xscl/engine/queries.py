@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import TrialResult, Trials
 from xscl.errors import DocumentError, SqlError, XsclError
-from xscl.inspection.diagnosis import TRIAL_SECONDS, Diagnosis, Examined, diagnose
+from xscl.inspection.diagnosis import TRIAL_SECONDS, Diagnosis, diagnose
 from xscl.inspection.explain import absence_warning, explain
 from xscl.inspection.plan_users import PlanUsers, plan_users
 from xscl.inspection.relations import VALUED, may_read_values
@@ -44,7 +44,6 @@ from xscl.store.queries.texts import text_named
 from xscl.store.queries.witnesses import witnesses_by_pair
 from xscl.store.store import Store
 from xscl.subscriptions.match_tables import values_table
-from xscl.subscriptions.matches import Matches
 
 
 class Queries:
@@ -146,14 +145,15 @@ class Queries:
     ) -> list[Question]:
         """Return the question about documents, and what to ask if it has no answer."""
         known, compiled = self._compiled(query)
+        store = self._transactions.store
         if known is None:
-            return [self._question(None, compiled, documents, read, visible)]
+            return [question_of(store, self._question(None, compiled), documents, read, visible)]
         asked, failure = list[Question](), list[XsclError]()
         versions = self._state.subscriptions.of_name(known.name)
         for one in reversed([one for one in versions if not one.relational]):
-            compiled = self._transactions.compiled(one.query)
+            asking = self._question(one, self._transactions.compiled(one.query))
             try:
-                question = self._question(one, compiled, documents, read, visible)
+                question = question_of(store, asking, documents, read, visible)
             except XsclError as error:
                 failure.append(error)
                 continue
@@ -166,29 +166,19 @@ class Queries:
         return [found.in_own_time(), found] if found.counts_in_own_time else [found]
 
     def _question(
-        self,
-        known: Subscription | None,
-        compiled: CompiledQuery,
-        documents: Sequence[str],
-        read: Read | None,
-        visible: Visible,
+        self, known: Subscription | None, compiled: CompiledQuery, until: float | None = None
     ) -> Question:
-        lateness = {one: self._state.streams.lateness(one) for one in compiled.streams}
-        return question_of(
-            self._transactions.store,
+        """Return the question about a query without documents; its trials end at a time."""
+        streams, documents = self._state.streams, self._state.documents
+        lateness = {one: streams.lateness(one) for one in compiled.streams}
+        return Question(
             compiled,
             known,
-            documents,
-            lateness=lateness,
-            attempt=self._tried,
-            watermark=self._watermark(lateness),
-            not_live=self._state.streams.not_live(compiled.streams),
-            read=read,
-            visible=visible,
+            lateness,
+            lambda trial: self._trials.run(trial, until).matches,
+            self._state.dataflow.watermark(documents.clock, max(lateness.values(), default=0)),
+            streams.not_live(compiled.streams),
         )
-
-    def _tried(self, trial: Trial) -> Matches:
-        return self._trials.run(trial).matches
 
     def _lost(self, one: Subscription, question: Question) -> str:
         """Return why a subscription does not have a match of which all conditions hold."""
@@ -216,30 +206,13 @@ class Queries:
         until = time.monotonic() + TRIAL_SECONDS
         with self._transactions.lock:
             known, compiled = self._compiled(query)
-            lateness = {one: self._state.streams.lateness(one) for one in compiled.streams}
+            question = self._question(None if tried else known, compiled, until)
             begin = beginning(since, self._state.documents.clock)
-            watermark, store = self._watermark(lateness), self._transactions.connect()
-            not_live = self._state.streams.not_live(compiled.streams)
-
-        def attempt(trial: Trial) -> Matches:
-            return self._trials.run(trial, until).matches
-
+            store = self._transactions.connect()
         updates = known is not None and known.updates
-        subscription = None if tried else known
-        match = None if subscription is None else self._newest(subscription)
-        subject = Examined(
-            query=compiled,
-            subscription=subscription,
-            updates=updates,
-            begin=begin,
-            lateness=lateness,
-            attempt=attempt,
-            watermark=watermark,
-            not_live=not_live,
-            match=match,
-        )
         with closing(store):
-            return diagnose(store, subject)
+            match = None if question.subscription is None else self._newest(question.subscription)
+            return diagnose(store, question, updates=updates, begin=begin, match=match)
 
     def _newest(self, one: Subscription) -> Why | None:
         """Explain the newest match of a subscription that is kept; None without one."""
@@ -284,11 +257,6 @@ class Queries:
     def absence_warning(self, query: str) -> str | None:
         """Return why the wall clock does not report a query's absences; raises QueryError."""
         return absence_warning(self._state.streams, self._transactions.compiled(query))
-
-    def _watermark(self, lateness: Mapping[str, int]) -> int:
-        """Return the last time of which absences are certain, among streams with a lateness."""
-        most = max(lateness.values(), default=0)
-        return self._state.dataflow.watermark(self._state.documents.clock, most)
 
     def _compiled(self, query: str) -> tuple[Subscription | None, CompiledQuery]:
         """Return the subscription of a name (None for a query's text) and the compiled query."""

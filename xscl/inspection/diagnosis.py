@@ -8,26 +8,22 @@ documents is explained, one condition after another.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from xscl.documents.results import Subscription
 from xscl.errors import TooLong
 from xscl.inspection.closest import Closeness
 from xscl.inspection.names_seen import NearName, names_text
-from xscl.inspection.replay import Trial
 from xscl.inspection.why import NONE, Edge, Question, Why, why
 from xscl.inspection.why.mismatch import Mismatch, mismatch
 from xscl.inspection.why.question import Known, known_document, needed_blocks
 from xscl.language.names import EVERYTHING
 from xscl.language.unparse import unparse
-from xscl.planning.compile import CompiledQuery
 from xscl.plurals import counted
 from xscl.shredding.batch.bind import bind
 from xscl.store.queries.stream_documents import count_documents, newest_documents
 from xscl.store.store import Store
-from xscl.subscriptions.match import Match
 
 DOCUMENTS = 200
 """Maximum number of documents of a stream that are examined, the newest first."""
@@ -124,45 +120,32 @@ class Diagnosis:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Examined:
-    """The subject of a diagnosis: a query, and the past that it reads.
+def diagnose(
+    store: Store, question: Question, *, updates: bool, begin: int, match: Why | None = None
+) -> Diagnosis:
+    """Return why a query has no match among the kept documents.
 
-    With a `subscription` only what that one sees can match.  `updates` lets new versions match,
-    `begin` is the earliest time of documents, `lateness` that of each stream; `attempt` returns
-    the matches of a trial, and raises TooLong.  Absences are certain up to `watermark`, which the
-    wall clock does not advance if some streams are `not_live`.  `match` explains a match that it
-    has.
+    The `question` has no documents yet; its `attempt` raises TooLong.  With a subscription only
+    what that one sees can match.  `updates` lets new versions match, `begin` is the earliest time
+    of documents.  `match` explains a match that it has.
     """
-
-    query: CompiledQuery
-    subscription: Subscription | None
-    updates: bool
-    begin: int
-    lateness: Mapping[str, int]
-    attempt: Callable[[Trial], Sequence[Match]]
-    watermark: int
-    not_live: Sequence[str] = ()
-    match: Why | None = None
-
-
-def diagnose(store: Store, subject: Examined) -> Diagnosis:
-    """Return why a query has no match among the kept documents."""
-    return _Diagnosis(store, subject, time.thread_time() + SECONDS).made()
+    return _Diagnosis(store, question, updates, begin).made(match)
 
 
 class _Diagnosis:
     """One diagnosis while documents are examined."""
 
-    def __init__(self, store: Store, subject: Examined, until: float) -> None:
+    def __init__(self, store: Store, question: Question, updates: bool, begin: int) -> None:
         self._store = store
-        self._subject = subject
-        self._until = until
-        self._needed = needed_blocks(subject.query)
+        self._asked = question
+        self._updates = updates
+        self._begin = begin
+        self._until = time.thread_time() + SECONDS
+        self._needed = needed_blocks(question.query)
 
-    def made(self) -> Diagnosis:
-        """Examine the documents."""
-        query, subscription = self._subject.query, self._subject.subscription
+    def made(self, closest: Why | None) -> Diagnosis:
+        """Examine the documents; `closest` explains a match, if there is one."""
+        query = self._asked.query
         documents = {stream: self._documents(stream) for stream in query.streams}
         kept = {stream: self._kept(stream) for stream in query.streams}
         blocks, matching = [], {}
@@ -184,21 +167,17 @@ class _Diagnosis:
                     *(place in self._needed, failed.text or None, failed.nearest),
                 )
             )
-        label = "the query" if subscription is None else subscription.name
-        closest = self._subject.match
         if closest is None and self._needed and all(matching[place] for place in self._needed):
             closest = self._closest({place: matching[place] for place in sorted(self._needed)})
-        return Diagnosis(label, tuple(blocks), closest)
+        return Diagnosis(self._asked.label, tuple(blocks), closest)
 
     def _kept(self, stream: str) -> int:
-        subject = self._subject
-        return count_documents(self._store, stream, begin=subject.begin, updates=subject.updates)
+        return count_documents(self._store, stream, begin=self._begin, updates=self._updates)
 
     def _documents(self, stream: str) -> list[Known]:
         """Return the newest documents of a stream, within the bounds."""
-        subject = self._subject
         rows = newest_documents(
-            self._store, stream, begin=subject.begin, updates=subject.updates, limit=DOCUMENTS
+            self._store, stream, begin=self._begin, updates=self._updates, limit=DOCUMENTS
         )
         found: list[Known] = []
         size = 0
@@ -212,11 +191,11 @@ class _Diagnosis:
     def _closest(self, matching: Mapping[int, Sequence[Known]]) -> Why | None:
         """Explain the combination of documents with the fewest failing conditions."""
         best: tuple[tuple[int, int], Question] | None = None
-        closeness = Closeness(self._subject.query)
+        closeness = Closeness(self._asked.query)
         for number, chosen in enumerate(closeness.combinations(matching)):
             if number == EXAMINED or (best is not None and time.thread_time() > self._until):
                 break
-            question = self._question(chosen, lambda _: ())
+            question = replace(self._question(chosen), attempt=lambda _: ())
             rank = _failing(why(question).edges), number
             if best is None or rank < best[0]:
                 best = rank, question
@@ -225,32 +204,15 @@ class _Diagnosis:
         documents = dict(enumerate(best[1].documents))
         chosen = {place: one for place, one in documents.items() if one is not None}
         try:
-            question = self._question(chosen, self._subject.attempt)
+            question = self._question(chosen)
             return why(*([question.in_own_time()] if question.counts_in_own_time else []), question)
         except TooLong:
             return None
 
-    def _question(
-        self, chosen: Mapping[int, Known], attempt: Callable[[Trial], Sequence[Match]]
-    ) -> Question:
-        subject = self._subject
-        places = range(len(subject.query.normal.blocks))
-        names = tuple(chosen[place].stored.id if place in chosen else NONE for place in places)
-        documents = tuple(chosen.get(place) for place in places)
-        is_own = subject.subscription is not None
-        question = Question(
-            query=subject.query,
-            subscription=subject.subscription,
-            names=names,
-            documents=documents,
-            lateness=subject.lateness,
-            attempt=attempt,
-            watermark=subject.watermark,
-            not_live=subject.not_live,
-            found=False if is_own else None,
-            lost="none of its matches is kept",
-        )
-        return question if is_own else question.in_own_time()
+    def _question(self, chosen: Mapping[int, Known]) -> Question:
+        documents = [chosen.get(place) for place in range(len(self._asked.query.normal.blocks))]
+        names = [NONE if one is None else one.stored.id for one in documents]
+        return self._asked.about(names, documents, False, "none of its matches is kept")
 
 
 def _failing(edges: Sequence[Edge]) -> int:

@@ -128,7 +128,8 @@ class PublicStreams:
         """Return whether a public stream has this name; a negative result is cached for 1 s."""
         if owner(name)[0] != OPERATOR:
             return False
-        if name == EVERYTHING or name in self._seen or self._engine.host.catalog.has_stream(name):
+        streams = self._engine.host.state.streams
+        if name == EVERYTHING or name in self._seen or streams.is_known(name):
             return True
         if self._accounts.has_stream(THE_OPERATOR, name):
             return True
@@ -149,7 +150,7 @@ class PublicStreams:
         """Return the names of all public streams."""
         with self._reading() as store:
             self._seen = {name for name in self._counts.of(store) if owner(name)[0] == OPERATOR}
-        known = (*self._engine.host.catalog.stream_names(), *self._accounts.streams(THE_OPERATOR))
+        known = (*self._engine.host.state.streams.known(), *self._accounts.streams(THE_OPERATOR))
         return {EVERYTHING, *self._seen, *(n for n in known if owner(n)[0] == OPERATOR)}
 
 

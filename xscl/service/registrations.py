@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -253,61 +254,27 @@ def _feed(row: StoredRow) -> Feed:
 
 def _subscribe(engine: Engine, rows: Sequence[StoredRow]) -> tuple[int, list[Refusal]]:
     """Register subscriptions in their order; return the number of new ones, and the refused."""
-    refused, new = list[Refusal](), 0
-    for part in _parts([row for row in rows if not _is_there(engine, row)]):
-        while part:
-            try:
-                _register(engine, part)
-                new += len(part)
-                part = []
-            except XsclError as error:
-                if error.row is None:
-                    raise
-                wrong = error.row - 1
-                _register(engine, part[:wrong])
-                new += wrong
-                refused.append(Refusal(part[wrong]["name"], error))
-                part = part[wrong + 1 :]
-    return new, refused
+    new = [row for row in rows if not _is_there(engine, row)]
+    refused = list[Refusal]()
+    for (updates, language), alike in groupby(new, lambda row: (row["updates"], row["language"])):
+        pairs = [(row["name"], row["query"]) for row in alike]
+        for start in range(0, len(pairs), _TOGETHER):
+            some = pairs[start : start + _TOGETHER]
+            errors = engine.host.catalog.subscribe_each(
+                some, updates=bool(updates), language=language or XSCL
+            )
+            for (name, _), error in zip(some, errors, strict=True):
+                if isinstance(error, StoreError):
+                    raise error
+                if error is not None:
+                    refused.append(Refusal(name, error))
+    return len(new) - len(refused), refused
 
 
 def _is_there(engine: Engine, row: StoredRow) -> bool:
     found = engine.subscription(row["name"])
     wanted = (row["query"], bool(row["updates"]), row["language"] or XSCL)
     return found is not None and (found.query, found.updates, found.language) == wanted
-
-
-def _parts(rows: Sequence[StoredRow]) -> Iterator[list[StoredRow]]:
-    """Yield rows of one kind that can be registered together; queries of events stand alone."""
-    part: list[StoredRow] = []
-    for row in rows:
-        is_alone = (row["language"] or XSCL) != XSCL
-        if part and (is_alone or len(part) >= _TOGETHER or part[0]["updates"] != row["updates"]):
-            yield part
-            part = []
-        part.append(row)
-        if is_alone:
-            yield part
-            part = []
-    if part:
-        yield part
-
-
-def _register(engine: Engine, rows: Sequence[StoredRow]) -> None:
-    """Register rows of one part, all or none; errors name the row."""
-    if not rows:
-        return
-    first, updates = rows[0], bool(rows[0]["updates"])
-    if (first["language"] or XSCL) == XSCL:
-        engine.subscribe_many([(row["name"], row["query"]) for row in rows], updates=updates)
-        return
-    try:
-        engine.subscribe(first["name"], first["query"], updates=updates, language=first["language"])
-    except StoreError:
-        raise
-    except XsclError as error:
-        error.row = 1
-        raise
 
 
 def _add_endpoints(

@@ -75,7 +75,7 @@ READERS: dict[str, Callable[[Changes], object]] = {
     "explain": lambda c: c.engine.explain("pairs", sql=True),
     "sql": lambda c: c.engine.sql("SELECT count(*) FROM documents").num_rows,
     "plan": lambda c: c.engine.plan(),
-    "names": lambda c: (len(c.engine.subscriptions), c.engine.host.catalog.stream_names()),
+    "names": lambda c: (len(c.engine.subscriptions), c.engine.host.state.streams.known()),
     "document": lambda c: c.engine.document("d1"),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from typing import Any, Literal, TypeAlias
@@ -60,9 +60,9 @@ class Known:
 class Question:
     """A query, the subscription that it is (if it is one), and a document for each block.
 
-    `names` are the given names of the documents, `lateness` that of each stream that the query
-    reads; `attempt` returns the matches of a trial, and absences are certain up to `watermark`,
-    which the wall clock does not advance if some streams are `not_live`.
+    `lateness` is that of each stream that the query reads; `attempt` returns the matches of a
+    trial, and absences are certain up to `watermark`, which the wall clock does not advance if some
+    streams are `not_live`.  `names` are the given names of the `documents`.
 
     `found` says whether the subscription has the match, None of what is no subscription: then the
     conditions alone decide.  If all of them hold and it has not, `lost` is the reason.  In their
@@ -71,12 +71,12 @@ class Question:
 
     query: CompiledQuery
     subscription: Subscription | None
-    names: tuple[str, ...]
-    documents: tuple[Known | None, ...]
     lateness: Mapping[str, int]
     attempt: Callable[[Trial], Sequence[Match]]
     watermark: int
     not_live: Sequence[str] = ()
+    names: tuple[str, ...] = ()
+    documents: tuple[Known | None, ...] = ()
     own_time: bool = False
     found: bool | None = None
     lost: str = ""
@@ -103,6 +103,14 @@ class Question:
         began = self.subscription is not None and self.subscription.backfilled >= 0
         return began and all(one.stored.history for one in self.parts)
 
+    def about(
+        self, names: Sequence[str], documents: Iterable[Known | None], found: bool, lost: str = ""
+    ) -> Question:
+        """Return the question about other documents; no subscription has `found` one of a query."""
+        asked = replace(self, names=tuple(names), documents=tuple(documents), lost=lost)
+        is_own = self.subscription is not None
+        return replace(asked, found=found) if is_own else asked.in_own_time()
+
     def in_own_time(self) -> Question:
         """Return the question with the documents of history as if they had come in their time."""
         return replace(self, documents=tuple(map(_in_own_time, self.documents)), own_time=True)
@@ -127,48 +135,28 @@ def _in_own_time(known: Known | None) -> Known | None:
 
 
 def question_of(
-    store: Store,
-    query: CompiledQuery,
-    subscription: Subscription | None,
-    names: Sequence[str],
-    lateness: Mapping[str, int],
-    attempt: Callable[[Trial], Sequence[Match]],
-    watermark: int,
-    not_live: Sequence[str] = (),
-    read: Read | None = None,
-    visible: Visible = str,
+    store: Store, question: Question, names: Sequence[str], read: Read | None, visible: Visible
 ) -> Question:
-    """Return the question if a query matches the documents of these names.
+    """Return the question if its query matches the documents of these names.
 
     They are found by `find_document`, with the stream of the block for which each stands.  They may
     be those that a match of the subscription has.  Raises DocumentError for an unknown document, or
     one whose text is neither kept nor given by `read`; XsclError for a wrong number of documents.
     """
+    query, subscription = question.query, question.subscription
     names = _names(store, query, names, visible)
     rows = {name: document_named(store, name) for name in names if name != NONE}
-    found, placed = None, None
+    placed = None
     if subscription is not None:
         placed = _kept(store, query, subscription, [rows[name] for name in names if name in rows])
-        found = placed is not None
+    found = placed is not None
     if placed is None:
         placed = _placed(query, names)
     if subscription is not None and not found:
         parts = [rows[name] for one in query.components if (name := placed[one]) is not None]
         found = _kept(store, query, subscription, parts) is not None
     known = {name: _known(rows[name], read) for name in placed if name is not None}
-    documents = tuple(None if name is None else known[name] for name in placed)
-    question = Question(
-        query=query,
-        subscription=subscription,
-        names=tuple(names),
-        documents=documents,
-        lateness=lateness,
-        attempt=attempt,
-        watermark=watermark,
-        not_live=not_live,
-        found=found,
-    )
-    return question if subscription is not None else question.in_own_time()
+    return question.about(names, (None if one is None else known[one] for one in placed), found)
 
 
 def _kept(

@@ -304,7 +304,7 @@ def _stream(app: Installation, account: Account, stream: str) -> str:
             else NAME_HINT,
         )
     known = account.qualify(stream)
-    if app.engine.host.catalog.is_published(known):
+    if app.engine.host.state.subscriptions.publishers(known):
         raise Problem(
             "stream_published",
             f"the stream {stream!r} has what a subscription publishes",

@@ -107,9 +107,8 @@ def put(
     known = account.qualify(name)
     check_name(name)
     lateness = _lateness(declared.lateness)
-    is_new = not app.accounts.has_stream(account, name) and not app.engine.host.catalog.has_stream(
-        known
-    )
+    is_known = app.engine.host.state.streams.is_known(known)
+    is_new = not app.accounts.has_stream(account, name) and not is_known
     if is_new:
         app.accounts.claim(account, name)
     is_so = lateness == app.engine.lateness(known) and declared.live == app.engine.is_live(known)
