@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -123,11 +122,17 @@ class Catalog:
         seconds: float | None = None,
     ) -> None:
         """Register a query as `Engine.subscribe` does."""
+        until = None if seconds is None else time.monotonic() + seconds
+        from_past = since is not None or history
         with self._transactions.between_batches():
-            if since is not None or history:
-                self._subscribe_from(name, query, updates, language, since, seconds)
+            if language == XSCL and from_past:
+                self._complete(self._begin([(name, query)], updates, since), until)
             elif language == XSCL:
                 self.subscribe_many([(name, query)], updates=updates, numbered=False)
+            elif from_past:
+                with self.backfills.exclusive():
+                    number = self._begin_events(name, query, language, updates, since)
+                    self._complete([number], until)
             else:
                 with self._transactions.committed():
                     first = self._state.documents.next
@@ -264,29 +269,18 @@ class Catalog:
             names = subscriptions.dependents(name) if cascade else (name,)
             if not cascade:
                 subscriptions.refuse_orphans(name)
-            with self._removing() as remove:
+            with self._transactions.change() as state:
+                ordered = any(state.subscriptions[one].ordered for one in names)
                 for one in names:
-                    remove(one)
+                    state.registration.remove(one, state.position)
+                    delete_endpoints_and_tags(state.store, one)
                     if purge:
-                        subscriptions.purge(one)
+                        state.subscriptions.purge(one)
+                state.eviction.sweep()
+                state.registration.set_prompt()
+                if ordered:
+                    state.registration.save_plan_state()
         return names
-
-    @contextmanager
-    def _removing(self) -> Iterator[Callable[[str], None]]:
-        """Yield a function that removes a subscription within one transaction."""
-        ordered: list[bool] = []
-        with self._transactions.change() as state:
-
-            def remove(name: str) -> None:
-                ordered.append(state.subscriptions[name].ordered)
-                state.registration.remove(name, state.position)
-                delete_endpoints_and_tags(state.store, name)
-
-            yield remove
-            state.eviction.sweep()
-            state.registration.set_prompt()
-            if any(ordered):
-                state.registration.save_plan_state()
 
     def erase(self, prefix: str) -> None:
         """Delete the streams with a prefix and their documents, which nobody may read any more."""
@@ -345,24 +339,6 @@ class Catalog:
                         state.subscriptions.acknowledge_backfill(number)
             self.backfills.completion(number)
             return number
-
-    def _subscribe_from(
-        self,
-        name: str,
-        text: str,
-        updates: bool,
-        language: str,
-        since: str | int | None,
-        seconds: float | None,
-    ) -> None:
-        """Register a query with the matches of what is kept, or not at all."""
-        until = None if seconds is None else time.monotonic() + seconds
-        if language == XSCL:
-            self._complete(self._begin([(name, text)], updates, since), until)
-        else:
-            with self.backfills.exclusive():
-                number = self._begin_events(name, text, language, updates, since)
-                self._complete([number], until)
 
     def _complete(self, numbers: Sequence[int], until: float | None) -> None:
         """Complete backfills, or remove their subscriptions."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import NamedTuple
 from weakref import finalize
 
@@ -61,49 +61,44 @@ class Trials:
         `until` is a time of `time.monotonic`; `dropped` is set when nobody waits any more.  Raises
         TooLong after either, Stopping after `end`.
         """
-        twin = Twin(self._transactions)
-        try:
-            return self._run(twin, trial, until, dropped)
-        except BaseException:
-            twin.close()
-            raise
-
-    def _run(
-        self, twin: Twin, trial: Trial, until: float | None, dropped: threading.Event | None
-    ) -> TrialResult:
-        with self._transactions.lock:
-            store = self._transactions.connect()
-            lateness = {
-                one: self._transactions.state.streams.lateness(one) for one in trial.streams
-            }
-            clock = self._transactions.state.documents.clock
-            latest = max(lateness.values(), default=0)
-            watermark = self._transactions.state.dataflow.watermark(clock, latest)
-        twin.register(trial, lateness)
-        behind: list[int] = []
-        size = Sizing(SLICE, replay.BATCH, SLICE / FEWEST)
-        with closing(store):
-            if any(map(is_calendar, trial.streams)) and (begin := replay.first(store, trial)):
-                twin.occur(begin, min(trial.end, clock))
-            docs = replay.past(store, trial)
-            while len(docs):
-                began = time.monotonic()
-                if self._ending.is_set():
-                    raise Stopping
-                if until is not None and began > until:
-                    raise TooLong
-                if dropped is not None and dropped.is_set():
-                    raise TooLong
-                some, docs = np.split(docs, [size.documents])
-                behind += twin.replay(
-                    store, some, own_time=trial.own_time, in_order=False, texts=trial.texts
-                )
-                size.learn(len(some), time.monotonic() - began)
-        twin.end_own_time(watermark, clock)  # an absence whose deadline is later is no match yet
-        dataflow = twin.state.dataflow
-        qids = dataflow.subscribed.qids(twin.state.subscriptions[trial.name])
-        matches = twin.matches()
-        close = finalize(matches.source, twin.close)
-        close.atexit = False
-        late = twin.count_late(behind)
-        return TrialResult(matches, dataflow.cuts.ids_of(qids), close, late, latest)
+        with ExitStack() as failing:
+            twin = Twin(self._transactions)
+            failing.callback(twin.close)
+            with self._transactions.lock:
+                store = self._transactions.connect()
+                lateness = {
+                    one: self._transactions.state.streams.lateness(one) for one in trial.streams
+                }
+                clock = self._transactions.state.documents.clock
+                latest = max(lateness.values(), default=0)
+                watermark = self._transactions.state.dataflow.watermark(clock, latest)
+            twin.register(trial, lateness)
+            behind: list[int] = []
+            size = Sizing(SLICE, replay.BATCH, SLICE / FEWEST)
+            with closing(store):
+                if any(map(is_calendar, trial.streams)) and (begin := replay.first(store, trial)):
+                    twin.occur(begin, min(trial.end, clock))
+                docs = replay.past(store, trial)
+                while len(docs):
+                    began = time.monotonic()
+                    if self._ending.is_set():
+                        raise Stopping
+                    if until is not None and began > until:
+                        raise TooLong
+                    if dropped is not None and dropped.is_set():
+                        raise TooLong
+                    some, docs = np.split(docs, [size.documents])
+                    behind += twin.replay(
+                        store, some, own_time=trial.own_time, in_order=False, texts=trial.texts
+                    )
+                    size.learn(len(some), time.monotonic() - began)
+            # An absence whose deadline is later is no match yet.
+            twin.end_own_time(watermark, clock)
+            dataflow = twin.state.dataflow
+            qids = dataflow.subscribed.qids(twin.state.subscriptions[trial.name])
+            matches = twin.matches()
+            close = finalize(matches.source, twin.close)
+            close.atexit = False
+            late = twin.count_late(behind)
+            failing.pop_all()
+            return TrialResult(matches, dataflow.cuts.ids_of(qids), close, late, latest)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from cep_core import is_calendar
@@ -111,7 +110,9 @@ class Twin:
                 rows["history"], pc.min_element_wise(rows["clock"], rows["ts"]), rows["clock"]
             )
             rows = rows.set_column(rows.schema.get_field_index("clock"), "clock", own)
-        return self._push(rows, in_order)
+        arrivals = Arrivals.of(rows)
+        self._ingest.replay(arrivals, rows.drop_columns(["xml"]), in_order=in_order)
+        return arrivals.behind()
 
     def history_matches(self) -> Iterator[tuple[int, Sequence[StoredDocument]]]:
         """Yield the positions of the results of history alone, with their documents."""
@@ -142,11 +143,6 @@ class Twin:
         """Return how many of some documents before the clock came too late for the query."""
         with self._twin.lock:
             return count_late(self.store, self.state.readings.table(), behind)
-
-    def _push(self, rows: pa.Table, in_order: bool) -> list[int]:
-        arrivals = Arrivals.of(rows)
-        self._ingest.replay(arrivals, rows.drop_columns(["xml"]), in_order=in_order)
-        return arrivals.behind()
 
     def advance(self, clock: int, end: int) -> None:
         """Advance to the clock that the engine had before the document of a number."""

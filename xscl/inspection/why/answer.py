@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from xscl.inspection.why.examination import examined
+from xscl.inspection.why.examination import Examination
 from xscl.inspection.why.question import Edge, Question
 
 
@@ -44,10 +44,10 @@ def why(*questions: Question) -> Why:
 
     Of several questions about the same documents, the first counts whose answer has a reason.
     """
-    question, edges = questions[0], examined(questions[0])
+    question, edges = questions[0], Examination(questions[0]).edges()
     for other in questions[1:]:
         if question.found is False and _hold(edges):
-            question, edges = other, examined(other)
+            question, edges = other, Examination(other).edges()
     if question.found is False and _hold(edges):
         text = f"{question.label} has the match"
         edges = (*edges, Edge("registration", text, False, question.lost))

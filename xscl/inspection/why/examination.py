@@ -42,12 +42,7 @@ from xscl.language.unparse import unparse
 from xscl.language.valuejoin import Disjunct
 
 
-def examined(question: Question) -> tuple[Edge, ...]:
-    """Return all conditions of a query on its documents; they match iff every edge holds."""
-    return _Examination(question).edges()
-
-
-class _Examination:
+class Examination:
     """One question while its edges are collected."""
 
     def __init__(self, question: Question) -> None:
@@ -59,7 +54,10 @@ class _Examination:
         self._edges: list[Edge] = []
 
     def edges(self) -> tuple[Edge, ...]:
-        """Return all edges; of a query with a calendar only a trial knows the instants."""
+        """Return all conditions of the query on the documents; they match iff every edge holds.
+
+        Of a query with a calendar only a trial knows the instants.
+        """
         source = self._question.query.source
         expression = distinct_names(parse(source).expression, source)
         self._edges.extend(self._registered())
