@@ -19,13 +19,13 @@ the composites and the temporal operators.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
 import numpy as np
 
-from cep_core.plan import VALUES, Plan, Row
+from cep_core.plan import VALUES, MOp, Plan, Row
 from templates.model.relations import INFINITE
 from templates.registry.registry import Registry
 from xscl.documents.composite_events import Composite
@@ -320,7 +320,8 @@ class Forgetting:
     def _delete_results(self, last: int) -> bool:
         """Delete the results up to a position, except those that may be made again."""
         # An event join may make the row of a kept result again while it keeps one of its events.
-        bases = {row[2] for row in self._rows_of_joins()}
+        joins = [mop for mop in self._plan.mops if mop.joins]
+        bases = {row[2] for row in _rows_of(joins)}
         kept = relational_composites(self._store, bases) if bases else ()
         oldest = delete_results(self._store, last, but_of=kept)
         if oldest is not None:
@@ -354,15 +355,7 @@ class Forgetting:
         for lane in self._plan.lanes.values():
             for _, row, _ in lane.waiting():
                 yield row
-        for mop in self._plan.mops:
-            for row, *_ in mop.dump(lambda operator: 0):
-                yield row
-
-    def _rows_of_joins(self) -> Iterator[Row]:
-        for mop in self._plan.mops:
-            if mop.joins:
-                for row, *_ in mop.dump(lambda operator: 0):
-                    yield row
+        yield from _rows_of(self._plan.mops)
 
     def _documents_held(self) -> Iterator[int]:
         """Yield the documents of possible future rows, in any version."""
@@ -372,3 +365,8 @@ class Forgetting:
                 if isinstance(value, Composite):
                     yield from value.docs
                     yield from value.bases
+
+
+def _rows_of(mops: Iterable[MOp]) -> Iterator[Row]:
+    """Yield the rows in the state of m-ops."""
+    return (row for mop in mops for row, *_ in mop.dump(lambda operator: 0))

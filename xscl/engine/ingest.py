@@ -17,7 +17,6 @@ from feeds.faultpoints import reached
 from templates.columns.columns import Column
 from templates.model.relations import INFINITE
 from xscl.documents.consumed_offsets import BatchKey, Beat
-from xscl.documents.document_log import AcceptedDocuments
 from xscl.documents.document_validation import Refusal, expect_valid
 from xscl.engine.executors import Evaluated, Numbered, Numbering, recall
 from xscl.engine.heap_trim import LARGE, MANY, trim_heap
@@ -232,7 +231,14 @@ class Ingest:
             dataflow.begin()
             if portion.numbers is None and len(state.registry.elsewhere.rows):
                 recall(state, state.registry.elsewhere.rows.tolist())
-            accepted = self._accept(state, portion)
+            accepted = state.documents.accept(
+                portion.documents,
+                parts=portion.parts,
+                beats=portion.beats,
+                arrived=portion.arrived,
+            )
+            reached("accepted")
+            state.arrived.append(accepted.arrivals)
             laps.end("accept")
             newcomers = None
             if evaluated is not None and portion.numbers is not None:
@@ -260,18 +266,6 @@ class Ingest:
         outcome.behind += accepted.arrivals.behind()
         self.pace.count(len(accepted.arrivals), position, results.num_rows)
         return results
-
-    def _accept(self, state: EngineState, portion: PushSlice) -> AcceptedDocuments:
-        """Identify and parse documents."""
-        accepted = state.documents.accept(
-            portion.documents,
-            parts=portion.parts,
-            beats=portion.beats,
-            arrived=portion.arrived,
-        )
-        reached("accepted")
-        state.arrived.append(accepted.arrivals)
-        return accepted
 
     def _commit(self, state: EngineState) -> pa.Table:
         """Write the results of a transaction, evict expired state, and return the results."""
