@@ -23,7 +23,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from templates.model.relations import Pair
 from xscl.documents.results import XSCL, Backfill, Subscription
 from xscl.engine.disk_guard import is_faulty, is_full
-from xscl.engine.histories import Found, adopt_results, adopt_state
+from xscl.engine.histories import adopt_results, adopt_state
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.twin import Twin
@@ -272,7 +272,7 @@ class _Run:
             self._replay(store, one, one.since, reached, self._twins[:1])
             for twin in self._twins:
                 twin.advance(begun.clock, begun.doc)
-            found = Found(self._twin.state.position, self._own, begun.most)
+            past = self._twin.state.position
             for _ in range(ROUNDS):
                 following = store.progress("next_doc")
                 if following - reached <= FEW:
@@ -285,7 +285,7 @@ class _Run:
                 return True
             if state.eviction.texts_from > texts:
                 return False
-            self._cut_over(state, current, reached, found)
+            self._cut_over(state, current, reached, past, begun.most)
         return True
 
     def _replay_in_own_time(
@@ -370,7 +370,9 @@ class _Run:
                 if self._number in state.subscriptions.backfills:
                     state.processor.keep(some)
 
-    def _cut_over(self, state: EngineState, one: Subscription, first: int, found: Found) -> None:
+    def _cut_over(
+        self, state: EngineState, one: Subscription, first: int, past: int, most: int | None
+    ) -> None:
         """Replay what has arrived, and take over what the twin has."""
         end = state.documents.next
         kept = kept_documents(state.store, self._twin.reads, one.since, first, end)
@@ -385,4 +387,4 @@ class _Run:
         state.registration.activate(one)
         fresh = state.dataflow.core.plan.operators.keys() - known
         adopt_state(state, self._twin, self._twins[-1], one, fresh)
-        adopt_results(state, self._twin, one, found)
+        adopt_results(state, self._twin, self._own, one, past, most)

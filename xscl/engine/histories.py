@@ -8,7 +8,6 @@ the state of joins, composites of inner joins, and rows of operators over time.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -46,19 +45,6 @@ def bound_to(known: Iterable[Subscription], first: int) -> int:
     return first if shorter else SHARED
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The results of a twin: those up to a position of its log are the past.
-
-    Of these the newest `most` are taken, if that is set, and of those that the twin `own` has found
-    among what feeds held when first polled.
-    """
-
-    past: int
-    own: Twin | None
-    most: int | None
-
-
 def adopt_state(
     state: EngineState,
     twin: Twin,
@@ -78,26 +64,38 @@ def adopt_state(
     state.dataflow.state_log.adopt(entries, operators, fresh)
 
 
-def adopt_results(state: EngineState, twin: Twin, subscription: Subscription, it: Found) -> None:
-    """Take over the results of a twin, within a transaction at its clock."""
+def adopt_results(
+    state: EngineState,
+    twin: Twin,
+    own: Twin | None,
+    subscription: Subscription,
+    past: int,
+    most: int | None,
+) -> None:
+    """Take over the results of a twin, within a transaction at its clock.
+
+    Those up to the position `past` of its log are the past.  Of these the newest `most` are taken,
+    if that is set, and of those that the twin `own` has found among what feeds held when first
+    polled.
+    """
     numbers = _numbered(state, twin, subscription)
     for row in rows_of(twin.store, "cut", order="doc"):
         state.dataflow.cuts.adopt(row["qid"], row["doc"])
     state.dataflow.cuts.save()
     delivered = state.acknowledged == state.position
     found = results_of(twin.store, subscription.qid)
-    in_past = pc.less_equal(found["position"], it.past)
+    in_past = pc.less_equal(found["position"], past)
     results = found.drop_columns(["position"])
-    _append(state, _newest(results.filter(in_past), it.most), numbers, subscription)
-    if it.own is not None:
+    _append(state, _newest(results.filter(in_past), most), numbers, subscription)
+    if own is not None:
         state.composites.save()  # by which results of the twin are known
-        own = _newest(_in_own_time(state, subscription, it.own), it.most)
-        _append(state, own, _numbered_again(state, it.own, subscription, own), subscription)
+        again = _newest(_in_own_time(state, subscription, own), most)
+        _append(state, again, _numbered_again(state, own, subscription), subscription)
     if delivered:  # backfilled matches are read by `matches`, not delivered
         state.acknowledged = state.position
-    past = state.position
+    backfilled = state.position
     live = _append(state, results.filter(pc.invert(in_past)), numbers, subscription)
-    state.subscriptions.end_backfill(subscription, past, live)
+    state.subscriptions.end_backfill(subscription, backfilled, live)
     state.composites.save()
     if subscription.ordered:
         state.registration.save_plan_state()
@@ -121,9 +119,7 @@ def _in_own_time(state: EngineState, subscription: Subscription, own: Twin) -> p
     return found.filter(chosen_rows).drop_columns(["position"])
 
 
-def _numbered_again(
-    state: EngineState, own: Twin, subscription: Subscription, found: pa.Table
-) -> _Numbers:
+def _numbered_again(state: EngineState, own: Twin, subscription: Subscription) -> _Numbers:
     """Return the numbers of composites of results in own time, with the clocks of arrival.
 
     That of a result which exists keeps its number.

@@ -30,6 +30,7 @@ from xscl.service.tokens import Tokens
 from xscl.store.queries.stars import stars
 from xscl.store.queries.tags import tags_of
 from xscl.store.queries.user_rows import documents_of
+from xscl.store.store import Store
 from xscl.time_format import written
 
 Row: TypeAlias = dict[str, Any]
@@ -102,9 +103,9 @@ class UserData:
                     "label": address.label,
                 }
                 yield {"kind": "secret_address", **told}
-        yield from self._documents()
-        yield from self._stars()
         with closing(self._engine.host.connect()) as store:
+            yield from self._documents(store)
+            yield from self._stars(store)
             for one in saved_statements(store, account):
                 told = {"name": one.name, "query": one.query, "saved": written(one.saved)}
                 yield {"kind": "statement", **told}
@@ -121,25 +122,22 @@ class UserData:
             "current": self._engine.subscription(one.name) is one,
         }
 
-    def _documents(self) -> Iterator[Row]:
+    def _documents(self, store: Store) -> Iterator[Row]:
         """Yield the kept documents of the user's streams."""
-        with closing(self._engine.host.connect()) as store:
-            for row in documents_of(store, self._account.number):
-                yield {
-                    "kind": "document",
-                    "document": self._account.named(row["name"]),
-                    "id": row["id"],
-                    "version": number_in(row["name"]),
-                    "streams": [self._account.visible(one) or one for one in row["streams"]],
-                    "timestamp": written(row["ts"]),
-                    "xml": row["xml"].decode("utf-8", "replace"),
-                }
+        for row in documents_of(store, self._account.number):
+            yield {
+                "kind": "document",
+                "document": self._account.named(row["name"]),
+                "id": row["id"],
+                "version": number_in(row["name"]),
+                "streams": [self._account.visible(one) or one for one in row["streams"]],
+                "timestamp": written(row["ts"]),
+                "xml": row["xml"].decode("utf-8", "replace"),
+            }
 
-    def _stars(self) -> Iterator[Row]:
+    def _stars(self, store: Store) -> Iterator[Row]:
         """Yield the starred matches, as they were shown."""
-        with closing(self._engine.host.connect()) as store:
-            newest_first = list(stars(store, self._account.number, limit=MOST))
-        for row in reversed(newest_first):
+        for row in reversed(list(stars(store, self._account.number, limit=MOST))):
             subscription = self._account.named(row["subscription"])
             yield {
                 **{"kind": "star", "match": row["match"], "subscription": subscription},
