@@ -6,6 +6,7 @@ Nothing is registered and nothing changes.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeAlias
@@ -21,6 +22,7 @@ from xscl.cli.progress import Quiet, working
 from xscl.cli.query_options import refuse_bare_duration, warn_of_unseen_names
 from xscl.cli.run import MatchFormat, writer
 from xscl.cli.service import Service, opened
+from xscl.client.answers import Witness
 from xscl.documents.results import XSCL
 from xscl.drawing import draw_query
 from xscl.errors import XsclError
@@ -202,4 +204,15 @@ def witness(
     """
     with opened("witness", call) as service:
         found = service.witness(document)
-    answer(found.as_dict(), found.lines(), as_json=call.as_json)
+    shown = {"nodes": {"__all__": {"depth", "name"}}}
+    answer(found.model_dump(exclude=shown), _tree(found), as_json=call.as_json)
+
+
+def _tree(found: Witness) -> Iterator[str]:
+    """Yield the nodes of a document as readable lines, the variables of a node below it."""
+    width = len(str(found.nodes[-1].node))
+    for node in found.nodes:
+        text = " ".join(node.text.split())
+        yield f"{node.node:>{width}}  {'  ' * node.depth}{node.name}  {text}".rstrip()
+        for variable in node.variables:
+            yield f"{' ' * (width + 4 + 2 * node.depth)}<- {variable}"

@@ -23,6 +23,7 @@ from xscl.cli.http_client import HttpClient, resource
 from xscl.cli.output import UsageError, warn
 from xscl.cli.progress import progress
 from xscl.client import Refused
+from xscl.client.answers import Witness
 from xscl.client.calls import PAGE, read
 from xscl.errors import DocumentError, NameTaken
 from xscl.time_format import LATEST, SECOND, ticks_of_time, written
@@ -43,7 +44,6 @@ if TYPE_CHECKING:  # a request is sent without the engine: what reads an answer 
     from xscl.polling.feed_commands import FeedChange
     from xscl.polling.feed_list import ImportLine
     from xscl.polling.feed_poller import PollSettings
-    from xscl.service.document_bindings import DocumentBindings
     from xscl.subscriptions.import_rows import ImportRow
 
 LONGEST_NAME = 500
@@ -308,13 +308,10 @@ class RemoteService:
         subject = {"subscription" if named else "query": text}
         return self.http.ask("POST", f"/v1/{path}", json={**subject, **more}, source=text).json()
 
-    def witness(self, document: str) -> DocumentBindings:
+    def witness(self, document: str) -> Witness:
         """Return the nodes of a document, with the variables bound to each."""
-        from xscl.service.document_bindings import DocumentBindings, NodeRow
-
         found = self.http.value(resource("documents", document, "witness", slashes=True))
-        rows = read(tuple[NodeRow, ...], found["nodes"])
-        return DocumentBindings(found["document"], rows)
+        return read(Witness, found)
 
     def sql(self, query: str) -> pa.Table:
         """Return the answer of a SELECT."""

@@ -6,6 +6,7 @@ service itself sends, with its signature headers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Header
@@ -166,7 +167,7 @@ def _join_lines(described: dict[str, Any]) -> None:
         described["description"] = " ".join(described["description"].split())
 
 
-def _problem(meaning: str, codes: tuple[str, ...]) -> dict[str, Any]:
+def _problem(meaning: str, codes: Iterable[str]) -> dict[str, Any]:
     listed = ", ".join(f"`{code}`" for code in codes)
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {"description": f"{meaning} Codes: {listed}.", "content": content}

@@ -7,62 +7,21 @@ subscription needs any more has none.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lxml import etree
 
 from feeds.spool import Spool
 from feeds.xml.xmlparse import parse
+from xscl.client.answers import DocumentNode, Witness
 from xscl.engine.facade import Engine
 from xscl.errors import DocumentError
 from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, number_nodes, string_value
 from xscl.store.queries.stream_documents import document_named
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRow:
-    """A node: its number and depth, its name (`@` before attributes), its own text."""
-
-    node: int
-    depth: int
-    path: str
-    name: str
-    text: str
-    variables: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentBindings:
-    """A document's nodes in document order."""
-
-    document: str
-    rows: tuple[NodeRow, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        nodes = [
-            {"node": r.node, "path": r.path, "text": r.text, "variables": list(r.variables)}
-            for r in self.rows
-        ]
-        return {"document": self.document, "nodes": nodes}
-
-    def lines(self) -> Iterator[str]:
-        """Yield the tree as readable lines, the variables of a node below it."""
-        width = len(str(self.rows[-1].node))
-        for row in self.rows:
-            indent = " " * (width + 2 + 2 * row.depth)
-            text = " ".join(row.text.split())
-            yield f"{row.node:>{width}}  {'  ' * row.depth}{row.name}" + (
-                f"  {text}" if text else ""
-            )
-            for variable in row.variables:
-                yield f"{indent}  <- {variable}"
-
-
-def witness(engine: Engine, document: str, spool: Path) -> DocumentBindings:
+def witness(engine: Engine, document: str, spool: Path) -> Witness:
     """Return the nodes of a document and what binds them; raises DocumentError without a text.
 
     The text is the engine's, or where that has dropped it, the spool's.
@@ -72,7 +31,7 @@ def witness(engine: Engine, document: str, spool: Path) -> DocumentBindings:
     tree = number_nodes(parse(spooled(engine, document, spool) if text is None else text))
     bound = _bindings(engine, document)
     rows = (_row(tree, number, tuple(bound.get(number, ()))) for number in range(len(tree.items)))
-    return DocumentBindings(document, tuple(rows))
+    return Witness(document=document, nodes=tuple(rows))
 
 
 def spooled(engine: Engine, document: str, directory: Path) -> bytes:
@@ -114,7 +73,7 @@ def _bindings(engine: Engine, document: str) -> dict[int, list[str]]:
     return bound
 
 
-def _row(tree: DocumentTree, number: int, variables: tuple[str, ...]) -> NodeRow:
+def _row(tree: DocumentTree, number: int, variables: tuple[str, ...]) -> DocumentNode:
     item = tree.items[number]
     if isinstance(item, AttributeNode):
         name, text = f"@{etree.QName(item.name).localname}", string_value(item)
@@ -123,7 +82,14 @@ def _row(tree: DocumentTree, number: int, variables: tuple[str, ...]) -> NodeRow
         prefix = f"{item.prefix}:" if item.prefix else ""
         name = prefix + etree.QName(item).localname
         text = "".join([item.text or "", *(child.tail or "" for child in item)])
-    return NodeRow(number, _depth(tree, number), tree.path(number), name, text, variables)
+    return DocumentNode(
+        node=number,
+        depth=_depth(tree, number),
+        path=tree.path(number),
+        name=name,
+        text=text,
+        variables=variables,
+    )
 
 
 def _depth(tree: DocumentTree, number: int) -> int:

@@ -1,4 +1,4 @@
-"""Dependencies of views: a request for a page with the installation and its reader."""
+"""What views share: their router, and a request for a page with installation and reader."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, TypeAlias
 
-from fastapi import Depends, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
 
 from xscl.service.accounts import Account
 from xscl.service.dependencies import TheAccount, TheApp, TheOperator
 from xscl.service.installation import Installation
+from xscl.web.problems import PageRoute
 from xscl.web.rendering import page
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+"""The routes of all views (`xscl.web.router`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,45 +1,14 @@
-"""All views of the page in one router."""
+"""The router of the pages, with the routes that each module in `views` adds to it."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from importlib import import_module
+from pkgutil import iter_modules
 
-from xscl.web.views import (
-    account,
-    deliveries,
-    editing,
-    excluding,
-    following,
-    gallery,
-    help,
-    items,
-    matches,
-    operator,
-    plan,
-    signin,
-    sql,
-    stars,
-    state,
-    subscriptions,
-)
+from xscl.web import views
+from xscl.web.page_request import router
 
-router = APIRouter()
-for view in (
-    stars,
-    matches,
-    items,
-    editing,
-    excluding,
-    subscriptions,
-    deliveries,
-    following,
-    sql,
-    plan,
-    state,
-    account,
-    operator,
-    gallery,
-    help,
-    signin,
-):
-    router.include_router(view.router)
+for module in iter_modules(views.__path__, f"{views.__name__}."):
+    import_module(module.name)
+
+__all__ = ["router"]

@@ -163,7 +163,7 @@ def test_the_bindings_of_a_document_are_made_from_that_one(
         monkeypatch.setattr(rebuilt_relations, "MOST", 1)
         one, divided = (witness(engine, "d3", tmp_path) for engine in both.engines)
         assert one == divided
-        assert any(row.variables for row in one.rows)
+        assert any(node.variables for node in one.nodes)
 
 
 def test_too_many_documents_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import partial
 from typing import Annotated
 
@@ -177,9 +176,9 @@ def show_witness(
             name = find_document(store, id, account.called)
         found = witness(app.engine, name, app.home.spool)
     nodes = []
-    for row in found.rows:  # what binds a node is the work of all users together
-        shown = map(account.shown, row.variables) if account.is_operator else ()
-        nodes.append(answers.DocumentNode(**asdict(row) | {"variables": tuple(shown)}))
+    for node in found.nodes:  # what binds a node is the work of all users together
+        shown = map(account.shown, node.variables) if account.is_operator else ()
+        nodes.append(node.model_copy(update={"variables": tuple(shown)}))
     return answers.Witness(document=account.named(found.document), nodes=tuple(nodes))
 
 

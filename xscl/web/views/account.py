@@ -5,15 +5,12 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Form
+from fastapi import Form
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.service.routes import tokens
-from xscl.web.page_request import Asked
-from xscl.web.problems import PageRoute
+from xscl.web.page_request import Asked, router
 from xscl.web.quotas import quota_rows
-
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 TokenId = Annotated[str, Form(pattern="^[0-9a-f]{8}$")]
 

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Annotated, Literal, TypeAlias, assert_never
 from urllib.parse import quote
 
-from fastapi import APIRouter, Form, Response
+from fastapi import Form, Response
 from fastapi.responses import RedirectResponse
 from pydantic import TypeAdapter, ValidationError
 
@@ -14,18 +14,16 @@ from xscl.delivery.endpoint import CHANNELS, Kind
 from xscl.errors import XsclError
 from xscl.service.problems import Problem
 from xscl.service.routes import deliveries
-from xscl.web.page_request import Asked
-from xscl.web.problems import PageRoute, problem_text
+from xscl.web.page_request import Asked, router
+from xscl.web.problems import problem_text
 from xscl.web.views.subscriptions import DeliveryForm, Id, Name, show
-
-router = APIRouter(prefix="/subscriptions/endpoint", route_class=PageRoute, include_in_schema=False)
 
 Deed: TypeAlias = Literal["pause", "resume", "rotate", "replay", "remove", "confirm"]
 Wanted: TypeAlias = deliveries.NewWebhook | deliveries.NewMail | deliveries.NewFile
 _WANTED: TypeAdapter[Wanted] = TypeAdapter(deliveries.New)
 
 
-@router.post("/add")
+@router.post("/subscriptions/endpoint/add")
 def add(
     asked: Asked,
     name: Name,
@@ -46,7 +44,7 @@ def add(
     return asked.page("endpoint.html", name=name, to=made.to["url"], secret=made.secret)
 
 
-@router.post("/change")
+@router.post("/subscriptions/endpoint/change")
 def change(
     asked: Asked,
     name: Name,

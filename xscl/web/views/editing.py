@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Form, Query, Response
+from fastapi import Form, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
@@ -32,11 +32,9 @@ from xscl.service.subscription_change import SubscriptionChange
 from xscl.subscriptions.match import Match
 from xscl.web.conditions import readable
 from xscl.web.gallery import case_of
-from xscl.web.page_request import Asked, PageRequest
-from xscl.web.problems import PageRoute, problem_text
+from xscl.web.page_request import Asked, PageRequest, router
+from xscl.web.problems import problem_text
 from xscl.web.views.subscriptions import drawing
-
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 SHOWN = 10
 """Maximum number of matches of a trial."""

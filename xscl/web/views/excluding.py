@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import HTMLResponse
 
-from xscl.delivery.cards import Card
 from xscl.documents.results import XSCL
 from xscl.inspection.exclusion import Exclusion, exclusions
 from xscl.service.routes import subscriptions
 from xscl.service.routes.inspection import WhyAsked, why
 from xscl.service.subscribing import existing
-from xscl.web.page_request import Asked, PageRequest
-from xscl.web.problems import PageRoute
+from xscl.web.page_request import Asked, PageRequest, router
 from xscl.web.views.items import example
-
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """A document of a match, with the conditions that would exclude it."""
-
-    card: Card
-    exclusions: list[Exclusion]
 
 
 @router.get("/not-again")
@@ -40,15 +27,11 @@ def not_again(
         asked.app, asked.account, existing(asked.app, asked.account, subscription)
     )
     examples = [example(asked, one) for one in doc]
+    trees = [one.part.tree for one in examples]
+    listed = exclusions(found.query, trees) if found.language == XSCL else [[] for _ in trees]
     choices = [
-        Choices(one.card, [each for each in listed if _excludes(asked, each, doc)])
-        for one, listed in zip(
-            examples,
-            exclusions(found.query, [one.part.tree for one in examples])
-            if found.language == XSCL
-            else [[] for _ in examples],
-            strict=True,
-        )
+        (one.card, [each for each in those if _excludes(asked, each, doc)])
+        for one, those in zip(examples, listed, strict=True)
     ]
     return asked.page("not_again.html", name=subscription, query=found.query, choices=choices)
 

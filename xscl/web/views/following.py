@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, File, Form, Path, Query, Response
+from fastapi import File, Form, Path, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
@@ -25,12 +25,10 @@ from xscl.service.routes import feeds
 from xscl.store.queries.browsing import documents_by_day
 from xscl.time_format import SECOND, duration
 from xscl.web.days import DAYS, spark
-from xscl.web.page_request import Asked, PageRequest
-from xscl.web.problems import PageProblem, PageRoute, problem_text
+from xscl.web.page_request import Asked, PageRequest, router
+from xscl.web.problems import PageProblem, problem_text
 from xscl.web.rendering import when
 from xscl.web.views.items import newest_items
-
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 LIMIT = 100
 LARGEST = 5_000_000
@@ -168,22 +166,15 @@ def _event(poll: Poll) -> TimelineEvent:
     return TimelineEvent(poll.seconds, outcome, ", ".join(words))
 
 
-class FieldCounts(NamedTuple):
-    """The number of newest items of a stream, and of these those that have each field, by name."""
-
-    newest: int
-    counts: Mapping[str, int]
-
-
-def _fields(asked: PageRequest, stream: str) -> FieldCounts:
-    """Return how many of the newest items of a stream have each field."""
+def _fields(asked: PageRequest, stream: str) -> dict[str, Any]:
+    """Return the number of `newest` items of a stream, and the `counts` of those with a field."""
     known = asked.app.resolver.stream(asked.account, stream)
     if known is None:
-        return FieldCounts(0, {})
+        return {"newest": 0, "counts": {}}
     with asked.app.reading() as store:
         found = vocabulary(store, known)
     counts = {one.path[-1]: one.documents for one in found.paths if len(one.path) == _ITEM_LEVELS}
-    return FieldCounts(found.documents, counts)
+    return {"newest": found.documents, "counts": counts}
 
 
 def _sparks(asked: PageRequest, streams: Sequence[str]) -> dict[str, Picture | None]:

@@ -6,17 +6,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from http import HTTPStatus
 
-from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.documents import Document
 from xscl.delivery.cards import MatchView, shown
 from xscl.service.dependencies import TheApp, TheOperator
 from xscl.web.gallery import all_found, cases, documents
-from xscl.web.page_request import Asked
-from xscl.web.problems import PageRoute
-
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
+from xscl.web.page_request import Asked, router
 
 
 @router.get("/gallery")

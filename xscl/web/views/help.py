@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
 from xscl.language.topics import topics
 from xscl.service.problems import Problem
-from xscl.web.page_request import Asked
-from xscl.web.problems import PageRoute
+from xscl.web.page_request import Asked, router
 from xscl.web.reference import reference
-
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/help")

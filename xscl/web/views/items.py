@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 from markupsafe import Markup
 
@@ -39,11 +39,9 @@ from xscl.store.queries.stream_documents import document_named
 from xscl.subscriptions.match import MatchDocument
 from xscl.time_format import UNITS
 from xscl.web.conditions import numbered, readable
-from xscl.web.page_request import Asked, PageRequest
-from xscl.web.problems import PageRoute, problem_text
+from xscl.web.page_request import Asked, PageRequest, router
+from xscl.web.problems import problem_text
 from xscl.web.views.matches import names_of_subscriptions
-
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 LIMIT = 50
 NEWEST = 10
@@ -68,14 +66,6 @@ class ItemRow:
     streams: list[str]
     history: bool
     card: Card | None
-
-
-@dataclass(frozen=True, slots=True)
-class StreamRow:
-    """A stream to choose, with the number of its documents."""
-
-    name: str
-    documents: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,16 +229,13 @@ def _row(asked: PageRequest, one: BrowsedDocument) -> ItemRow:
     return ItemRow(asked.account.named(one.name), one.ts, one.arrived, streams, one.history, shown)
 
 
-def _streams(asked: PageRequest) -> list[StreamRow]:
-    """Return the streams with documents that the reader sees, the largest first."""
+def _streams(asked: PageRequest) -> list[tuple[str, int]]:
+    """Return the streams that the reader sees with their numbers of documents, largest first."""
     with asked.app.reading() as store:
         counts = asked.app.counts.of(store)
-    rows = [
-        StreamRow(name, number)
-        for known, number in counts.items()
-        if (name := asked.account.visible(known)) is not None
-    ]
-    return sorted(rows, key=lambda row: (-row.documents, row.name))
+    seen = [(asked.account.visible(known), number) for known, number in counts.items()]
+    named = [(name, number) for name, number in seen if name is not None]
+    return sorted(named, key=lambda one: (-one[1], one[0]))
 
 
 def _pair(asked: PageRequest, documents: Sequence[str]) -> tuple[Example, Example]:

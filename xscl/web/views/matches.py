@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, TypeAlias
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from fastapi.responses import HTMLResponse
 from pydantic import StringConstraints
 
@@ -15,19 +15,16 @@ from xscl.delivery.cards import MatchView
 from xscl.documents.results import XSCL, Subscription
 from xscl.service.installation import Installation
 from xscl.service.match_views import LAST, match_view, match_views
+from xscl.service.routes.subscriptions import tags_
 from xscl.service.stars import starred_among
 from xscl.service.subscribing import versions
 from xscl.service.tags import LONGEST
 from xscl.store.queries.subscriptions import names_of, streams_read
-from xscl.store.queries.tags import tag_counts
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import Page, Place
 from xscl.time_format import moment
 from xscl.web.gallery import cases
-from xscl.web.page_request import Asked, PageRequest
-from xscl.web.problems import PageRoute
-
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
+from xscl.web.page_request import Asked, PageRequest, router
 
 LIMIT = 20
 PAGES = 50
@@ -95,7 +92,7 @@ def matches(
         wanted=wanted,
         subscriptions=names_of_subscriptions(asked),
         streams=_streams(asked),
-        tags=_tags(asked),
+        tags=[one.tag for one in tags_(asked.app, asked.account)],
         first=before is None,
         newest=_written(listed[0].place if listed else end),
         older=older,
@@ -154,13 +151,8 @@ def news(asked: Asked, after: Written, subscription: Name = "") -> HTMLResponse:
 @router.get("/matches/{id}")
 def match(asked: Asked, id: Annotated[MatchId, Path()], at: Written) -> HTMLResponse:
     """Show one match, as the permanent link of a feed's entry asks for it; 404 if it is gone."""
-    found = match_at(asked, id, at)
+    found = match_view(asked.app, asked.account, id, *_place(at))
     return asked.page("match.html", match=found, stars=starred_of(asked, [found]))
-
-
-def match_at(asked: PageRequest, id: str, at: str) -> MatchView:
-    """Return the view model of a match at a place; raises Problem 404."""
-    return match_view(asked.app, asked.account, id, *_place(at))
 
 
 def starred_of(asked: PageRequest, listed: Sequence[MatchView]) -> set[str]:
@@ -224,12 +216,6 @@ def _tagged(asked: PageRequest, tag: str) -> set[str]:
     """Return the engine names of the reader's subscriptions that have a tag."""
     with asked.app.reading() as store:
         return set(names_of(store, asked.account.number, tag=tag))
-
-
-def _tags(asked: PageRequest) -> list[str]:
-    """Return the tags of the reader's subscriptions."""
-    with asked.app.reading() as store:
-        return [tag for tag, _ in tag_counts(store, asked.account.number)]
 
 
 def _place(written: str) -> Place:

@@ -6,7 +6,7 @@ import re
 from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import HTMLResponse
 
 from xscl.drawing import draw_plan
@@ -14,8 +14,7 @@ from xscl.drawing.plans import MOST, largest, rate, shares
 from xscl.service.problems import Problem
 from xscl.service.subscribing import existing
 from xscl.store.queries.subscriptions import first_of_template
-from xscl.web.page_request import AskedByOperator, PageRequest
-from xscl.web.problems import PageRoute
+from xscl.web.page_request import AskedByOperator, PageRequest, router
 from xscl.web.views.matches import names_of_subscriptions
 
 _NODE = re.compile(r"\b(?:template \d+|\w+#\d+)\b")
@@ -23,8 +22,6 @@ _NODE = re.compile(r"\b(?:template \d+|\w+#\d+)\b")
 
 SHOWN = 50
 """Maximum number of names of subscriptions that share a node."""
-
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/plan")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi import Form, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.service.client_address import is_https
@@ -13,10 +13,9 @@ from xscl.service.dependencies import COOKIE, NO_TOKEN, TheApp, client_address
 from xscl.service.installation import Installation
 from xscl.service.tokens import SESSION
 from xscl.web.links import on_site
-from xscl.web.problems import PageProblem, PageRoute
+from xscl.web.page_request import router
+from xscl.web.problems import PageProblem
 from xscl.web.rendering import page
-
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/sign-in")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Form, Query, Response
+from fastapi import Form, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.delivery.cards import shortened
@@ -24,10 +23,8 @@ from xscl.service.saved_statements import (
 from xscl.service.sql import Form as SqlForm
 from xscl.store.queries.relations import meaning
 from xscl.web import facets
-from xscl.web.page_request import Asked, PageRequest
-from xscl.web.problems import PageRoute, problem_text
-
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
+from xscl.web.page_request import Asked, PageRequest, router
+from xscl.web.problems import problem_text
 
 ROWS = 200
 """Maximum number of rows."""
@@ -35,43 +32,6 @@ PAGES = 25
 """Maximum number of pages of an answer."""
 ADDRESS = 8_000
 """Maximum length of an address with a query; the service takes 16 KiB, some proxies less."""
-
-
-@dataclass(frozen=True, slots=True)
-class SqlResult:
-    """A query result: a page of its rows as texts, whether there are more, and its age.
-
-    `first` is the number of the first row, from 1.
-    """
-
-    names: list[str]
-    rows: list[list[str]]
-    first: int
-    truncated: bool
-    seconds: float
-    age: float
-
-
-class ColumnShown(NamedTuple):
-    """A column of a relation: its name, its type, and what it means."""
-
-    name: str
-    kind: str
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
-class RelationShown:
-    """A relation that can be queried: its description, and its columns with types and meanings."""
-
-    name: str
-    told: str
-    columns: list[ColumnShown]
-
-    @property
-    def is_internal(self) -> bool:
-        """Return True for the relations of the paper, which are about how joins are evaluated."""
-        return self.name.startswith("R_")
 
 
 @router.get("/witnesses")
@@ -156,15 +116,15 @@ def _answered(
     names, rows = [column.name for column in found.columns], found.rows()[begin:]
     chart = chart_of(names, rows)
     texts = [[_cell(value) for value in row] for row in rows]
-    age = found.as_of.age
-    answer = SqlResult(names, texts, begin + 1, found.truncated, found.seconds, age)
     query = urlencode({"sql": text})
     is_short = len(query) <= ADDRESS
     further = [("facet", column) for column in columns]
     return _page(
         asked,
         text,
-        answer=answer,
+        answer=found,
+        rows=texts,
+        first=begin + 1,
         drawn=None if chart is None else draw_chart(chart),
         query=query,
         downloads=("csv", "parquet", "json") if is_short else (),
@@ -190,8 +150,8 @@ def _address(text: str, page: int, further: Sequence[tuple[str, str]]) -> str:
     return f"/witnesses?{urlencode([('sql', text), *further, ('page', page)])}"
 
 
-def _relations(asked: PageRequest) -> list[RelationShown]:
-    """Return the relations that the reader can query."""
+def _relations(asked: PageRequest) -> dict[str, list[dict[str, str]]]:
+    """Return the columns of the relations that the reader can query, by the relation's name."""
     try:
         rows = asked.app.sql.ask(
             'SELECT relation, what, "column", type FROM relations',
@@ -199,16 +159,16 @@ def _relations(asked: PageRequest) -> list[RelationShown]:
             rows=5_000,
         ).rows()
     except XsclError:  # the list is help, not what was asked for
-        return []
-    shown: dict[str, RelationShown] = {}
+        return {}
+    shown: dict[str, list[dict[str, str]]] = {}
     for name, what, column, kind in rows:
-        one = shown.setdefault(name, RelationShown(name, what, []))
-        one.columns.append(ColumnShown(column, kind, meaning(name, column)))
-    return list(shown.values())
+        one = {"what": what, "name": column, "kind": kind, "words": meaning(name, column)}
+        shown.setdefault(name, []).append(one)
+    return shown
 
 
 def _page(asked: PageRequest, sql: str, **more: Any) -> HTMLResponse:
-    shown = {"error": None, "answer": None, "drawn": None, "relations": [], "downloads": ()} | more
+    shown = {"error": None, "answer": None, "drawn": None, "relations": {}, "downloads": ()} | more
     with asked.app.reading() as store:
         shown["saved"] = saved_statements(store, asked.account)
     status = HTTPStatus.UNPROCESSABLE_ENTITY if shown["error"] else HTTPStatus.OK

@@ -5,18 +5,14 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Query
+from fastapi import Form, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from xscl.delivery.cards import MatchView
-from xscl.service.problems import not_found
-from xscl.service.stars import add_star, delete_star, mark_of, stars
+from xscl.service.routes.stars import StarPlace, delete, put
+from xscl.service.stars import mark_of, stars
 from xscl.web.links import on_site
-from xscl.web.page_request import Asked, PageRequest
-from xscl.web.problems import PageRoute
-from xscl.web.views.matches import LIMIT, MatchId, Written, match_at
-
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
+from xscl.web.page_request import Asked, PageRequest, router
+from xscl.web.views.matches import LIMIT, MatchId, Written
 
 
 @router.get("/starred")
@@ -48,14 +44,9 @@ def star(
 ) -> RedirectResponse:
     """Star a match, or remove its star, and return to the page."""
     if remove:
-        with asked.app.reading() as store, store.transaction():
-            delete_star(store, asked.account, match)
-        return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
-    view: MatchView = match_at(asked, match, at)
-    if view.gone:
-        raise not_found("match", match)
-    with asked.app.reading() as store:
-        add_star(store, asked.account, asked.account.qualify(view.subscription), view)
+        delete(match, asked.app, asked.account)
+    else:
+        put(match, StarPlace(position=int(at.partition(".")[0])), asked.app, asked.account)
     return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
 
 

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Form, Header, Query, Response
+from fastapi import Form, Header, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.drawing import Picture, draw_series
@@ -22,13 +22,10 @@ from xscl.service.status_series import SPANS, StatusSample
 from xscl.store.queries.endpoints import delivery_counts
 from xscl.time_format import ticks_of_time
 from xscl.web.links import on_site
-from xscl.web.page_request import AskedByOperator, PageRequest
-from xscl.web.problems import PageRoute
+from xscl.web.page_request import AskedByOperator, router
 from xscl.web.query_words import NAME as query_words_name
 from xscl.web.query_words import query_words
 from xscl.web.rendering import DENSITIES, DENSITY, THEME, THEMES, static, when
-
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 YEAR = 365 * 86_400
 _TYPES = {
@@ -69,16 +66,6 @@ class Figure:
     see: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryFigures:
-    """Endpoints, those that fail now or are disabled, and messages that were given up."""
-
-    endpoints: int
-    failing: int
-    disabled: int
-    letters: int
-
-
 @router.get("/status")
 def status(
     asked: AskedByOperator, span: Annotated[Literal["hour", "day"], Query()] = "hour"
@@ -86,6 +73,8 @@ def status(
     """Show the figures of the status file, and how they were in the last hour or day."""
     written = asked.app.home.read_status() or {}
     begin = asked.app.clock.now() - SPANS[span]
+    with asked.app.reading() as store:
+        deliveries = delivery_counts(store)
     return asked.page(
         "status.html",
         figures=list(_figures(written)) if written else [],
@@ -93,14 +82,8 @@ def status(
         span=span,
         series=list(_series(asked.app.series.since(begin))),
         windows=[WindowState(**one) for one in written.get("windows") or ()],
-        deliveries=_deliveries(asked),
+        deliveries=deliveries,
     )
-
-
-def _deliveries(asked: PageRequest) -> DeliveryFigures:
-    """Return the numbers of endpoints by how they are doing, and of messages given up."""
-    with asked.app.reading() as store:
-        return DeliveryFigures(**delivery_counts(store))
 
 
 def _series(samples: Sequence[StatusSample]) -> Iterator[Picture]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import takewhile
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Form, Query
+from fastapi import Form, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from feeds.formats.times import SECOND
@@ -40,11 +40,9 @@ from xscl.store.store import Store
 from xscl.time_format import duration
 from xscl.web.days import DAYS, spark
 from xscl.web.links import on_site
-from xscl.web.page_request import Asked, PageRequest
-from xscl.web.problems import PageProblem, PageRoute
+from xscl.web.page_request import Asked, PageRequest, router
+from xscl.web.problems import PageProblem
 from xscl.web.views.matches import cards, starred_of
-
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 LIMIT = 50
 MATCHES = 5
@@ -59,20 +57,9 @@ Saved: TypeAlias = Literal["history", "now", "edit"]
 """The kinds of saves in the editor: with history, without, edit of a subscription."""
 
 
-@dataclass(frozen=True, slots=True)
-class MatchCounts:
-    """The matches of all versions of a subscription: their number, and the time of the last.
-
-    `lately` counts those of a day, `spark` draws those of each of the last days.
-    """
-
-    matches: int = 0
-    lately: int = 0
-    last: int | None = None
-    spark: Picture | None = None
-
-
-NONE_FOUND = MatchCounts()
+MatchCounts: TypeAlias = Mapping[str, Any]
+"""A row of `match_counts`, with the picture of the last days as `spark`."""
+NONE_FOUND: MatchCounts = {"matches": 0, "lately": 0, "last": None, "spark": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +172,7 @@ def _rows(
 def _counts(store: Store, numbers: list[int], now: int) -> dict[int, MatchCounts]:
     """Return the counts of matches of some subscriptions, by number."""
     return {
-        row["number"]: MatchCounts(
-            row["matches"], row["lately"], row["last"], spark(row["days_ago"], "match")
-        )
+        row["number"]: row | {"spark": spark(row["days_ago"], "match")}
         for row in match_counts(store, numbers, now=now, days=DAYS)
     }
 
