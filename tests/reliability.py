@@ -40,7 +40,6 @@ ELSEWHERE: Mapping[str, str] = {
     "C5": "xscl/store/test_store_file.py::test_a_store_in_use_is_refused",
     "C8": "xscl/store/test_store_file.py::test_a_removed_log_is_noticed",
     "C15": "xscl/test_joins_at_their_edges.py::test_every_way_of_joining_keeps_every_edge",
-    "C18": "xscl/store/test_backup.py::test_while_another_thread_pushes",
     "L6": "xscl/engine/test_retention.py::test_everything_returns_to_a_steady_size",
     "H1": "xscl/engine/test_threads.py::test_all_can_read_while_another_thread_changes",
     "H2": "xscl/server/test_printing.py::test_who_is_slow_holds_up_nobody_and_skips",

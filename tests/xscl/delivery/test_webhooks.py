@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,6 @@ from tests.xscl.delivery.receiver import (
     Sending,
     eventually,
     item,
-    receiving,
     sending,
     status,
     verify,
@@ -222,17 +220,6 @@ def test_a_clock_step_of_a_month_and_back_puts_no_delivery_off(receiver: Receive
         assert now(sender, endpoint).state == "active"
 
 
-def test_w1_a_private_address_is_not_reached(
-    at_work: Sending, receiver: Receiver, name: str
-) -> None:
-    with receiving() as other:
-        endpoint = hook(at_work, name, other.url("/canary"))
-        at_work.items()
-        eventually(lambda: now(at_work, endpoint).failures > 0)
-        assert other.got == []
-    assert "allowed" in now(at_work, endpoint).note
-
-
 def test_w6_who_is_not_there_is_told_in_the_same_words() -> None:
     """A closed port of an inner host that is allowed, and a name that does not exist."""
 
@@ -362,14 +349,6 @@ def test_slow_endpoints_of_one_user_hold_up_no_other_at_the_same_host(receiver: 
         )
         sender.items(2)
         eventually(lambda: len(receiver.at("/hers")) == 3)
-
-
-def test_notify_does_not_wait(at_work: Sending, receiver: Receiver, name: str) -> None:
-    hook(at_work, name, receiver.does(name, "hang"))
-    pushing = threading.Thread(target=at_work.items)
-    pushing.start()
-    pushing.join(20)
-    assert not pushing.is_alive()
 
 
 def test_a_webhook_follows_its_subscription_and_loses_and_repeats_nothing(

@@ -94,17 +94,6 @@ def test_dead_letters_are_listed_and_tried_again(
     assert operator.post(f"{one}:replay").json() == {"letters": 0}
 
 
-def test_a_file_and_a_mail(running: Running, operator: httpx.Client) -> None:
-    at = subscribed(operator, "filed")
-    made(operator, at, kind="file", name="filed.jsonl")
-    mail = made(operator, at, kind="mail", to="reader@example.org", every="1 h")
-    assert mail["secret"] is None
-    assert mail["to"]["every"] == 3600
-    send(operator, 20, 21)
-    file = running.home.files / "filed.jsonl"
-    eventually(lambda: file.exists() and len(file.read_text().splitlines()) == 2)
-
-
 @pytest.mark.parametrize(
     ("wanted", "code"),
     [
@@ -228,15 +217,6 @@ def test_all_matches_by_page(operator: httpx.Client) -> None:
         following = page["next"]
     assert [name for name, _ in found[:8]] == ["too", "both"] * 4
     assert len(set(found)) == len(found)
-
-
-@pytest.mark.parametrize(
-    "query", ["limit=0", "limit=1001", "after=-1", "before=x", "after=1" + "0" * 20]
-)
-def test_pages_have_limits(operator: httpx.Client, query: str) -> None:
-    at = subscribed(operator, "limited")
-    refused = operator.get(f"{at}/matches?{query}")
-    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
 
 
 def test_a_quota_of_endpoints(running: Running, operator: httpx.Client, receiver: Receiver) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.feeds.test_xmlparse import ENTITY, bomb
+from tests.feeds.test_xmlparse import bomb
 from tests.xscl.polling.scripted import Server, reply, rss
 from tests.xscl.polling.scripted import serving as scripted
 from tests.xscl.service.conftest import ANY_PORT, Running, code, eventually, ok, serving
@@ -25,37 +25,26 @@ MEGABYTES = 256
 
 ATTACKS: dict[str, tuple[bytes, str]] = {
     "x1 in text": (bomb(b"<l>&e9;</l>"), "xml_entities"),
-    "x1 in an attribute": (bomb(b"<l t='&e9;'/>"), "xml_entities"),
     "x2 quadratic": (
         b'<!DOCTYPE a [<!ENTITY b "' + b"x" * 100_000 + b'">]><a>' + b"&b;" * 2_000 + b"</a>",
         "xml_entities",
     ),
-    "x2 small": (ENTITY, "xml_entities"),
     "x3 file": (b"<!DOCTYPE a [<!ENTITY b SYSTEM '{file}'>]><a>&b;</a>", "xml_entities"),
     "x3 http": (b"<!DOCTYPE a [<!ENTITY b SYSTEM '{http}'>]><a>&b;</a>", "xml_entities"),
-    "x3 relative": (b"<!DOCTYPE a [<!ENTITY b SYSTEM 'canary.dtd'>]><a>&b;</a>", "xml_entities"),
     "x4 file": (b"<!DOCTYPE a [<!ENTITY % b SYSTEM '{file}'> %b;]><a>&c;</a>", "xml_entities"),
-    "x4 http": (b"<!DOCTYPE a [<!ENTITY % b SYSTEM '{http}'> %b;]><a>&c;</a>", "xml_entities"),
     "x4 used": (b"<!DOCTYPE a SYSTEM '{http}'><a>&c;</a>", "xml_syntax"),
     "x7 deep": (b"<a>" * 10_000 + b"</a>" * 10_000, "xml_depth"),
-    "x7 beyond": (b"<a>" * 257 + b"</a>" * 257, "xml_depth"),
     "x8 text": (b"<a>" + b"x" * 10_500_000 + b"</a>", "xml_size"),
-    "x8 name": (b"<" + b"a" * 60_000 + b"/>", "xml_size"),
     "x9 elements": (b"<r>" + b"<i>x</i>" * 1_000_000 + b"</r>", "xml_elements"),
     "x13 character": (b"<a>&#8;</a>", "xml_chars"),
     "x13 encoding": (b"<a>caf\xe9</a>", "xml_encoding"),
     "x14 truncated": (b"<a><b>acknowledged in part</b>", "xml_syntax"),
-    "x14 nothing": (b"", "xml_syntax"),
-    "x14 two": (b"<a/><a/>", "xml_syntax"),
     "x15 undeclared": (b"<a>x&nbsp;y</a>", "xml_syntax"),
-    "x15 in an attribute": (b'<a b="&copy;"/>', "xml_syntax"),
 }
 ACCEPTED = {
     "x4-bare": "<!DOCTYPE a SYSTEM '{http}'><a><k>v</k></a>",
-    "x4-file": "<!DOCTYPE a SYSTEM '{file}'><a><k>v</k></a>",
     "x6-include": "<a xmlns:xi='http://www.w3.org/2001/XInclude'><k>v</k>"
     "<xi:include href='{file}' parse='text'/></a>",
-    "x6-stylesheet": "<?xml-stylesheet type='text/xsl' href='{http}'?><a><k>v</k></a>",
     "x17-id": "<a><k xml:id='i'>v</k><b xml:id='i'/></a>",
     "x17-version": "<?xml version='1.1'?><a><k>v</k></a>",
     "x17-default": "<!DOCTYPE a [<!ATTLIST k d CDATA 'x'>]><a><k>v</k></a>",
@@ -217,14 +206,12 @@ def test_x7_a_document_as_deep_as_it_may_be_goes_all_the_way(operator: httpx.Cli
     ("body", "reason"),
     [
         (b"<!DOCTYPE rss [<!ENTITY b SYSTEM '{http}'>]>" + rss("x &b;"), "xml_entities"),
-        (b"<!DOCTYPE rss [<!ENTITY % b SYSTEM '{file}'> %b;]>" + rss("x &c;"), "xml_entities"),
         (b"<!DOCTYPE rss SYSTEM '{http}'>" + rss("x &c;"), None),
-        (b"<?xml-stylesheet href='{http}'?>" + rss("x"), None),
         (b"<x>" * 10_000, "xml_depth"),
         (rss("x" * 11_000_000), "fetch_too_large"),
         (rss("x").replace(b"<item>", b"<i/>" * 200_000 + b"<item>"), "xml_elements"),
     ],
-    ids=["entity", "parameter", "dtd", "stylesheet", "deep", "long", "elements"],
+    ids=["entity", "dtd", "deep", "long", "elements"],
 )
 def test_x3_x4_x6_x7_x9_a_feed_does_no_more_than_a_document(
     operator: httpx.Client,

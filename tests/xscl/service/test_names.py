@@ -15,7 +15,7 @@ from tests.xscl.commandline import called
 from tests.xscl.service.conftest import code, ok
 from xscl.documents.document_validation import LONGEST_ID
 from xscl.engine.facade import Engine
-from xscl.errors import DocumentError, XsclError
+from xscl.errors import XsclError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.language.names import LONGEST_LABEL, LONGEST_NAME, LONGEST_STREAM
 from xscl.polling.feed import LONGEST_HEADER, FeedsError, check_name, tag_name, title_of
@@ -214,10 +214,3 @@ def test_a_document_ahead_of_the_clock_is_refused_with_its_id_its_time_and_the_l
         detail = answer.json()["detail"]
         for told in ("'z1'", "2090-01-02T03:04:05Z", f"{minutes} min"):
             assert told in detail
-
-
-def test_the_reason_of_a_long_id_is_an_error_of_a_document() -> None:
-    from xscl.documents.document_validation import expect_valid
-
-    with pytest.raises(DocumentError, match="its id has 20,000 characters"):
-        expect_valid([Document("S", LONG, 0, b"<k/>")])

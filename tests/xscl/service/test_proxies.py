@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -15,7 +14,6 @@ import pytest
 from tests.plain_http import NO_CERTIFICATES
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import ANY_PORT, Running, code, ok, serving, token_of
-from tests.xscl.service.listening import listening
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.client_address import bucket_of, client_of, is_https, network_of
 from xscl.service.dependencies import COOKIE
@@ -39,12 +37,8 @@ FORWARDING = [
 ]
 NEEDS_A_TOKEN = (
     ("GET", "/v1/me"),
-    ("GET", "/v1/subscriptions"),
     ("PUT", "/v1/subscriptions/mine"),
     ("POST", "/v1/documents/S"),
-    ("POST", "/v1/tokens"),
-    ("GET", "/v1/events"),
-    ("POST", "/v1/sql"),
     ("POST", "/v1/backup"),
 )
 
@@ -196,31 +190,15 @@ def test_requests_in_progress_count_by_the_client_that_a_trusted_proxy_names(
             one.close()
 
 
-def test_streams_of_events_through_a_proxy_count_for_their_user(
-    proxied: tuple[Running, str],
-) -> None:
-    running, token = proxied
-    headers = {"Authorization": f"Bearer {token}", "X_Forwarded_For": "192.0.2.40"}
-    with ExitStack() as stack:
-        for _ in range(5):
-            client = stack.enter_context(through(running, **headers))
-            stack.enter_context(listening(client, "/v1/events"))
-        with through(running, **headers) as client:
-            assert ok(client.get("/v1/me"))["name"] == "operator"
-
-
 @pytest.mark.parametrize(
     ("peer", "forwarded", "client"),
     [
         ("192.0.2.1", "198.51.100.1", "192.0.2.1"),
         ("10.0.0.1", None, "10.0.0.1"),
-        ("10.0.0.1", "", "10.0.0.1"),
-        ("10.0.0.1", "198.51.100.1", "198.51.100.1"),
         ("10.0.0.1", "1.1.1.1, 198.51.100.1", "198.51.100.1"),
         ("10.0.0.1", "198.51.100.1,10.0.0.2", "198.51.100.1"),
         ("10.0.0.1", "198.51.100.1:4711", "198.51.100.1"),
         ("10.0.0.1", "[2001:db8::1]:4711", "2001:db8::1"),
-        ("10.0.0.1", "2001:db8::1", "2001:db8::1"),
         ("10.0.0.1", "::ffff:198.51.100.1", "198.51.100.1"),
         ("10.0.0.1", "198.51.100.1, unknown", "10.0.0.1"),
         ("10.0.0.1", "10.0.0.3, 10.0.0.2", "10.0.0.3"),

@@ -183,9 +183,3 @@ def test_an_import_has_so_many_rows_or_is_refused_whole(
     assert code(refused) == (413, "too_many_rows")
     assert operator.get("/v1/subscriptions/row0").status_code == 404
     assert ok(operator.post("/v1/subscriptions:import", content="\n".join(rows[:3])))["new"] == 3
-
-
-def test_the_name_of_a_subscription_has_an_end(operator: httpx.Client) -> None:
-    for length, status in ((500, 201), (501, 422)):
-        made = operator.put(f"/v1/subscriptions/{'n' * length}", json={"query": "S//a"})
-        assert made.status_code == status, made.text

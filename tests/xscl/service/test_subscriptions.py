@@ -154,13 +154,6 @@ def test_a_history_begins_with_what_is_kept_unless_it_takes_too_long(
     eventually(lambda: len(ok(operator.get(at))["matches"]) == 1)
 
 
-def test_a_wrong_query_has_its_place(operator: httpx.Client) -> None:
-    wrong = operator.put("/v1/subscriptions/bad", json={"query": "S//a->x FOLLOWED"})
-    problem = wrong.json()
-    assert (wrong.status_code, problem["code"]) == (422, "query")
-    assert (problem["line"], problem["column"]) == (1, 17)
-
-
 def test_pages_are_whole_whatever_comes_and_goes(operator: httpx.Client) -> None:
     rows = "".join(f'{{"name": "page-{n:03}", "query": "P//a{n}->x"}}\n' for n in range(25))
     assert ok(operator.post("/v1/subscriptions:import", content=rows)) == {

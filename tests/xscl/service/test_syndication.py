@@ -8,7 +8,6 @@ from typing import Any
 
 import feedparser
 import httpx
-import pytest
 from lxml import etree
 
 from tests.atom_rules import faults
@@ -99,18 +98,6 @@ def test_w18_a_page_is_asked_for_again_only_when_it_has_changed(operator: httpx.
         eventually(partial(is_new, operator, path, tag))
         assert operator.get(path, headers={"If-None-Match": tag}).status_code == 200
         assert operator.get(path, headers={"If-Modified-Since": changed}).status_code == 200
-
-
-@pytest.mark.slow
-def test_w18_more_than_ten_thousand_entries_are_paged(operator: httpx.Client) -> None:
-    at = subscribed(operator, "long", "Long//e->x FOLLOWED BY{x=y, 1 d} Long//e->y")
-    for number in range(150):
-        ok(operator.post(f"/v1/documents/Long?id=l{number}", content="<e>the same</e>"))
-    pairs = 150 * 149 // 2
-    count = {"query": "SELECT count(*) FROM matches WHERE subscription = 'long'"}
-    eventually(lambda: ok(operator.post("/v1/sql", json=count))["rows"] == [[pairs]])
-    ids = [entry.id for page in pages(operator, f"{at}/feed.atom") for entry in page.entries]
-    assert len(ids) == len(set(ids)) == pairs > 10_000
 
 
 def is_new(client: httpx.Client, path: str, tag: str) -> bool:
@@ -293,27 +280,6 @@ def test_secret_addresses(running: Running, operator: httpx.Client) -> None:
         operator.delete(at)
         subscribed(operator, "shared", "Other//item->i")
         assert anybody.get(second["atom"]).status_code == 404
-
-
-def test_w8_feeds_are_ones_own(alice: httpx.Client, bob: httpx.Client) -> None:
-    alice.put("/v1/streams/Hers", json={}).raise_for_status()
-    at = subscribed(alice, "hers", "Hers//item->i")
-    made = alice.post(f"{at}/addresses", json={}).json()
-    for path in (f"{at}/feed.atom", f"{at}/feed.json", f"{at}/addresses"):
-        assert bob.get(path).status_code == 404
-    assert bob.delete(f"{at}/addresses/{made['id']}").status_code == 404
-    send(alice, 1, stream="Hers")
-    eventually(lambda: len(kept(alice, at)) == 1)
-    text = alice.get(f"{at}/feed.atom").text
-    assert "hers: Item 1" in text
-    assert "_1." not in text
-
-
-@pytest.mark.parametrize("before", ["-1", "x", "9" * 30])
-def test_a_page_that_is_none_is_refused(operator: httpx.Client, before: str) -> None:
-    at = subscribed(operator, "numbered")
-    refused = operator.get(f"{at}/feed.atom?before={before}")
-    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
 
 
 def test_an_empty_feed_is_a_feed(operator: httpx.Client) -> None:

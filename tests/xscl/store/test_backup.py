@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NoReturn
@@ -35,7 +34,6 @@ from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository
 from xscl.service import restore as restore_module
 from xscl.service.restore import accept, restore
-from xscl.store import database
 from xscl.store.store import Store
 from xscl.store.store_errors import DATABASE, BackupError, StoreDamaged, StoreWentBack
 from xscl.store.store_file import log_path
@@ -58,64 +56,6 @@ def never_stopped() -> list[tuple[str, str, tuple[str, ...]]]:
 
 
 # -- Taken at any moment -------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_at_any_point_a_restored_store_goes_on(
-    home: DataDirectory, tmp_path: Path, never_stopped: list[tuple[str, str, tuple[str, ...]]]
-) -> None:
-    home.create()
-    with subscribed(home.database) as engine:
-        for number in range(PUSHES):
-            made = engine.backup(tmp_path / f"{number}.tar")
-            assert made.commits == 1 + number
-            engine.push(batch(number))
-        engine.flush()
-        assert found(engine) == never_stopped
-    for number in (0, 1, 4, PUSHES - 1):
-        elsewhere = DataDirectory(tmp_path / f"elsewhere {number}")
-        done = restore(tmp_path / f"{number}.tar", elsewhere)
-        assert (done.aside, done.kept, done.waiting) == (None, (), 0)
-        with xscl.Engine(elsewhere.database) as engine:
-            for later in range(number, PUSHES):
-                engine.push(batch(later))
-            engine.flush()
-            assert found(engine) == never_stopped
-
-
-def test_while_another_thread_pushes(
-    home: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Checkpoints are made all the time."""
-    home.create()
-    stop = threading.Event()
-    failures: list[BaseException] = []
-    with subscribed(home.database) as engine:
-        monkeypatch.setattr(database, "CHECKPOINT", 1_000)
-
-        def push() -> None:
-            try:
-                number = 0
-                while not stop.is_set():
-                    engine.push(batch(number))
-                    number += 1
-            except BaseException as error:
-                failures.append(error)
-
-        thread = threading.Thread(target=push)
-        thread.start()
-        made = [engine.backup(tmp_path / f"{n}.tar").commits for n in range(4)]
-        stop.set()
-        thread.join()
-    assert not failures
-    assert made == sorted(made)
-    for number, count in enumerate(made):
-        elsewhere = DataDirectory(tmp_path / f"elsewhere {number}")
-        restore(tmp_path / f"{number}.tar", elsewhere)
-        with xscl.Engine(elsewhere.database) as engine:
-            rows = engine.sql("SELECT count(*) AS n FROM documents WHERE id LIKE 'd%.%'")
-            assert rows.to_pylist() == [{"n": 3 * (count - 1)}]
-            engine.push(batch(count))
 
 
 @pytest.mark.usefixtures("apart")
@@ -433,17 +373,6 @@ def test_a_store_without_its_log(killed: DataDirectory, log: str) -> None:
         assert consumed(killed) == sorted(found(engine))
 
 
-def test_no_store_at_all(killed: DataDirectory) -> None:
-    killed.database.unlink()
-    with pytest.raises(StoreWentBack, match="the file is missing"):
-        consumed(killed)
-    done = accept(killed)
-    assert (done.commits, done.lost) == (0, LAST)
-    beside = (log_path(killed.database), lock_path(killed.database))
-    assert set(done.kept) == {path.name for path in beside}
-    assert consumed(killed) == []
-
-
 @pytest.mark.parametrize("was_there", [False, True])
 def test_a_restore_that_was_broken_off_is_not_accepted(
     killed: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_there: bool
@@ -486,19 +415,6 @@ def test_neither_store_nor_mark(killed: DataDirectory) -> None:
     consumed(killed)
     with xscl.Engine(killed.database) as engine:
         assert engine.sql("FROM documents").num_rows == 9
-
-
-def test_another_store(killed: DataDirectory, tmp_path: Path) -> None:
-    log_path(killed.database).unlink()
-    with subscribed(tmp_path / "other.sqlite") as engine:
-        for number in range(9):
-            engine.push(batch(number))
-    shutil.copy(tmp_path / "other.sqlite", killed.database)
-    with pytest.raises(StoreWentBack, match="it is the store"):
-        consumed(killed)
-    done = accept(killed)
-    assert (done.commits, done.lost) == (10, None)
-    consumed(killed)
 
 
 def test_a_backup_that_finds_no_room_is_not_called_unreadable(

@@ -256,22 +256,3 @@ def test_c18_a_killed_backup_leaves_the_former_one_or_a_whole_one(
     is_undisturbed(home)
     assert called("backup", str(target), "--data", str(home.path)).exit_code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["backup.tar"], "leftovers are removed"
-
-
-@pytest.mark.slow
-def test_c18_a_full_disk_while_a_backup_is_written(
-    home: DataDirectory, whole: Path, tmp_path: Path
-) -> None:
-    """The former backup stays, and nothing else is left."""
-    target, size = tmp_path / "backup.tar", whole.stat().st_size
-    least = max(path.stat().st_size for path in home.path.rglob("*")) + 4096
-    assert least < size - 1024, "a file of the store would reach the limit first"
-    for limit in range(least, size - 1024, (size - least) // 8):
-        target.write_bytes(whole.read_bytes())
-        with backing_up(home, target, limit) as full:
-            _, said = full.communicate(timeout=200)
-        assert full.returncode == 1
-        assert f"xscl: the backup {target} cannot be written: File too large" in said
-        assert target.read_bytes() == whole.read_bytes()
-        assert [path.name for path in tmp_path.iterdir()] == ["backup.tar"]
-    is_undisturbed(home)

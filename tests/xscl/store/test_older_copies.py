@@ -173,20 +173,6 @@ def test_a_directory_of_today_that_lacks_something(
         is_accepted(today, YESTERDAY + TODAY)
 
 
-def test_an_older_file_beside_the_logs_of_today(yesterday: DataDirectory, tmp_path: Path) -> None:
-    """The logs begin after a later state of the file, so they do not fit."""
-    home = DataDirectory(shutil.copytree(yesterday.path, tmp_path / "home"))
-    with xscl.Engine(home.database) as engine:
-        consume(home, engine, YESTERDAY)
-    with xscl.Engine(home.database) as engine:
-        consume(home, engine, YESTERDAY + 1)
-        today = DataDirectory(shutil.copytree(home.path, tmp_path / "today"))
-    shutil.copy(yesterday.database, today.database)
-    is_told(today, "it is an older copy, beside a newer log")
-    is_told_by_doctor(today)
-    is_accepted(today, YESTERDAY + 2)
-
-
 def all_files(yesterday: DataDirectory, today: DataDirectory) -> None:
     """Copy all files of the database in place of today's, with the count of commits."""
     for path in files_of(today):
@@ -220,34 +206,10 @@ def test_all_files_of_yesterday_beside_the_spool_of_today(
             assert len(numbers(engine)) == 3 * YESTERDAY
 
 
-def test_a_backup_of_yesterday_in_the_place_of_today(
-    yesterday: DataDirectory, today: DataDirectory, tmp_path: Path
-) -> None:
-    """A restore says what it does, so the next start has nothing to say."""
-    backup = tmp_path / "backup.tar"
-    assert called("backup", str(backup), "--data", str(yesterday.path)).exit_code == 0
-    assert called("restore", str(backup), "--force", "--data", str(today.path)).exit_code == 0
-    assert called("serve", "--once", "--no-spark", "--data", str(today.path)).exit_code == 0
-    with xscl.Engine(today.database) as engine:
-        assert len(numbers(engine)) == 3 * (YESTERDAY + TODAY)
-
-
 @pytest.mark.parametrize("note", [b"", b"x", b"-1\n", b"9" * 99])
 def test_a_note_that_cannot_be_read_hinders_nobody(today: DataDirectory, note: bytes) -> None:
     (today.spool / "consumed").write_bytes(note)
     assert called("serve", "--once", "--no-spark", "--data", str(today.path)).exit_code == 0
-
-
-def test_the_spool_of_yesterday_beside_the_database_of_today(
-    yesterday: DataDirectory, today: DataDirectory
-) -> None:
-    shutil.rmtree(today.spool)
-    shutil.copytree(yesterday.spool, today.spool)
-    done = called("serve", "--once", "--no-spark", "--data", str(today.path))
-    assert done.exit_code == 1
-    assert f"the spool {today.spool} has gone backwards" in done.stderr
-    assert f"segment {YESTERDAY + TODAY} was consumed" in done.stderr
-    assert f"its latest is {YESTERDAY}" in done.stderr
 
 
 @pytest.mark.parametrize("is_there", [False, True])

@@ -349,14 +349,6 @@ def log_size(store: Store) -> int:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_the_log_stays_small_without_readers(filed: Store) -> None:
-    add(filed, 0)  # the tables are in the log
-    for doc in range(300):
-        add(filed, doc, 5_000)
-        assert log_size(filed) < 1 << 17
-
-
-@pytest.mark.usefixtures("impatient")
 def test_the_log_stays_small_under_readers_that_overlap(
     filed: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -515,14 +507,6 @@ def test_a_backup_ends_when_the_log_is_large(
         copy_store(other, tmp_path / "copy.db")
     assert log_size(filed) < 1 << 23
     other.close()
-
-
-def test_a_backup_that_cannot_be_written_says_so(filed: Store, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        copy_store(filed, tmp_path / "none" / "copy.db")
-    (tmp_path / "there.db").touch()
-    with pytest.raises(FileExistsError):
-        copy_store(filed, tmp_path / "there.db")
 
 
 def test_a_copy_begins_at_the_instant_of_a_call(filed: Store, tmp_path: Path) -> None:

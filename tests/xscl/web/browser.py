@@ -149,9 +149,15 @@ class Browser:
             {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
         )
 
-    def script(self, *, allowed: bool) -> None:
-        """Run the scripts of pages, or none."""
-        self.chrome.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not allowed})
+    @contextmanager
+    def without_script(self) -> Iterator[None]:
+        """Run no scripts of pages in the block."""
+        disable = "Emulation.setScriptExecutionDisabled"
+        self.chrome.execute_cdp_cmd(disable, {"value": True})
+        try:
+            yield
+        finally:
+            self.chrome.execute_cdp_cmd(disable, {"value": False})
 
     def complaints(self) -> list[str]:
         """Return the console errors of pages since the last call: policy, scripts, files."""

@@ -41,3 +41,13 @@ def shop(tmp_path_factory: pytest.TempPathFactory, deaf: str) -> Iterator[Shop]:
         made = Shop(running.address, client)
         made.fill()
         yield made
+
+
+@pytest.fixture
+def calm(browser: Browser) -> Iterator[None]:
+    """A wide window in a light room, and no complaints of the browser at the end of a test."""
+    browser.look()
+    browser.complaints()
+    yield
+    assert browser.complaints() == []
+    browser.look()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -22,13 +21,7 @@ from xscl.web.rendering import VIEWS
 ATOM = "{http://www.w3.org/2005/Atom}"
 
 
-@pytest.fixture(autouse=True)
-def wide(browser: Browser) -> Iterator[None]:
-    """A wide window in a light room, at the beginning of each test; no complaints at its end."""
-    browser.look()
-    browser.complaints()
-    yield
-    assert browser.complaints() == []
+pytestmark = pytest.mark.usefixtures("calm")
 
 
 # -- The first user --------------------------------------------------------------------------
@@ -119,8 +112,7 @@ def test_the_description_of_the_api_fits_a_phone(browser: Browser, shop: Shop) -
 @pytest.mark.slow
 def test_deliveries_work_without_script(browser: Browser, shop: Shop) -> None:
     shop.subscribe("by form", "forms//a->x")
-    browser.script(allowed=False)
-    try:
+    with browser.without_script():
         browser.open(f"{shop.address}/subscriptions/by%20form")
         Select(browser.one("#kind")).select_by_value("file")
         browser.one("#to").send_keys("by-form.jsonl")
@@ -130,8 +122,6 @@ def test_deliveries_work_without_script(browser: Browser, shop: Shop) -> None:
         browser.until(lambda: browser.all(".state-paused"))
         browser.one(".endpoint button[value='remove']").click()
         browser.until(lambda: "No endpoints yet" in browser.text("#deliveries"))
-    finally:
-        browser.script(allowed=True)
 
 
 def test_w9_no_trick_does_anything(browser: Browser, shop: Shop) -> None:
@@ -147,8 +137,7 @@ def test_w9_no_trick_does_anything(browser: Browser, shop: Shop) -> None:
 
 @pytest.mark.slow
 def test_reading_works_without_script(browser: Browser, shop: Shop) -> None:
-    browser.script(allowed=False)
-    try:
+    with browser.without_script():
         for path in PAGES:
             browser.open(shop.address + path)
             assert browser.text("h1")
@@ -160,8 +149,6 @@ def test_reading_works_without_script(browser: Browser, shop: Shop) -> None:
         browser.one("button[value='try']").click()
         assert "in the last 30 days" in browser.text("#tried-title")
         assert browser.all("#tried article mark")
-    finally:
-        browser.script(allowed=True)
 
 
 # -- Live ------------------------------------------------------------------------------------

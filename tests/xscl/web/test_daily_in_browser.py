@@ -15,14 +15,7 @@ from tests.xscl.web.test_accessibility import expect_accessible
 COUNTED = "/witnesses?sql=SELECT+id%2C+history+FROM+documents&facet=history"
 
 
-@pytest.fixture(autouse=True)
-def wide(browser: Browser) -> Iterator[None]:
-    """A wide window without complaints of the browser."""
-    browser.look()
-    browser.complaints()
-    yield
-    assert browser.complaints() == []
-    browser.look()
+pytestmark = pytest.mark.usefixtures("calm")
 
 
 @pytest.fixture
@@ -94,8 +87,7 @@ def test_statements_are_remembered_and_saved(browser: Browser, shop: Shop) -> No
     browser.until(lambda: "41" in browser.text("table"))
     browser.one("#name").send_keys("forty", Keys.ENTER)  # saves it
     browser.until(lambda: browser.all("input[value='forty']"))
-    browser.script(allowed=False)
-    try:
+    with browser.without_script():
         browser.open(shop.address + COUNTED)
         browser.one("nav[aria-label='Rows by history'] a").click()
         browser.until(lambda: "WHERE" in str(browser.one("#sql").get_attribute("value")))
@@ -105,5 +97,3 @@ def test_statements_are_remembered_and_saved(browser: Browser, shop: Shop) -> No
         for name in ("forty", "narrow"):
             browser.one(f"input[value='{name}'] ~ button").click()
             browser.until(lambda name=name: not browser.all(f"input[value='{name}']"))  # type: ignore[misc]
-    finally:
-        browser.script(allowed=True)

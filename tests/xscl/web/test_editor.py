@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 
 import pytest
 from selenium.webdriver.common.keys import Keys
@@ -37,13 +36,7 @@ return [...root.querySelectorAll(".cm-lintRange-error")].map((each) => each.text
 """
 
 
-@pytest.fixture(autouse=True)
-def wide(browser: Browser) -> Iterator[None]:
-    """A wide window; no complaints of the browser at the end, of the policy of styles either."""
-    browser.look()
-    browser.complaints()
-    yield
-    assert browser.complaints() == []
+pytestmark = pytest.mark.usefixtures("calm")
 
 
 def _offers(browser: Browser, text: str) -> None:
@@ -139,11 +132,8 @@ def test_an_error_is_marked_where_it_is(browser: Browser, shop: Shop) -> None:
 
 @pytest.mark.slow
 def test_the_editor_is_a_text_area_without_script(browser: Browser, shop: Shop) -> None:
-    browser.script(allowed=False)
-    try:
+    with browser.without_script():
         browser.open(f"{shop.address}/subscribe")
         browser.one("#query").send_keys("tricks//item->a")
         browser.one("button[value='try']").click()
         assert "in the last 7 days" in browser.text("#tried-title")
-    finally:
-        browser.script(allowed=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.xscl.web.browser import Browser
@@ -12,13 +10,7 @@ from tests.xscl.web.shown import Shop
 STAR = "article.match form.star button"
 
 
-@pytest.fixture(autouse=True)
-def wide(browser: Browser) -> Iterator[None]:
-    """A wide window without complaints of the browser."""
-    browser.look()
-    browser.complaints()
-    yield
-    assert browser.complaints() == []
+pytestmark = pytest.mark.usefixtures("calm")
 
 
 @pytest.mark.slow
@@ -39,8 +31,7 @@ def test_a_match_is_starred_by_its_key_in_place(browser: Browser, shop: Shop) ->
 
 @pytest.mark.slow
 def test_stars_density_and_users_work_without_script(browser: Browser, shop: Shop) -> None:
-    browser.script(allowed=False)
-    try:
+    with browser.without_script():
         browser.open(f"{shop.address}/?subscription=rising")
         browser.one(STAR).click()
         browser.until(lambda: browser.one(STAR).get_attribute("aria-pressed") == "true")
@@ -58,9 +49,7 @@ def test_stars_density_and_users_work_without_script(browser: Browser, shop: Sho
         assert "Over the last day" in browser.text("#series-title")
         browser.open(f"{shop.address}/plan")
         assert browser.one(".plan svg").is_displayed()
-    finally:
-        browser.script(allowed=True)
-        shop.client.delete("/v1/accounts/dora")
+    shop.client.delete("/v1/accounts/dora")
 
 
 @pytest.mark.slow

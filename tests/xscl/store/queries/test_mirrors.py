@@ -69,14 +69,20 @@ def test_a_mirror_has_what_the_table_has(
                     assert store.mirror(table).to_pylist() == rows
 
 
-def test_a_mirror_reads_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = []
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of values of each column that a mirror reads."""
+    found: list[int] = []
 
     def counted(values: tuple[object, ...], kind: pa.DataType) -> pa.Array:
-        read.append(len(values))
+        found.append(len(values))
         return column_of(values, kind)
 
     monkeypatch.setattr(mirrors, "column_of", counted)
+    return found
+
+
+def test_a_mirror_reads_only_what_is_new(read: list[int]) -> None:
     with closing(Store(None)) as store:
         for doc in range(100):
             late(store, doc)
@@ -86,14 +92,7 @@ def test_a_mirror_reads_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> Non
         assert store.mirror("late").num_rows == read[-1] == 99
 
 
-def test_mirrors_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = []
-
-    def counted(values: tuple[object, ...], kind: pa.DataType) -> pa.Array:
-        read.append(len(values))
-        return column_of(values, kind)
-
-    monkeypatch.setattr(mirrors, "column_of", counted)
+def test_mirrors_are_kept_up_to_a_size(read: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirrors, "MOST_BYTES", 50)
     with closing(Store(None)) as store:
         for doc in range(3):
