@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 import xscl
 from xscl.delivery.cards import Card, Value, shown
 from xscl.delivery.syndication.entry_html import entry_html
@@ -44,45 +46,35 @@ def matches(query: str, *documents: str) -> Sequence[Match]:
     return engine.matches()
 
 
-def test_joined_values_have_one_number_on_both_sides() -> None:
-    (match,) = of_case("advisory-then-release")
-    assert joined(match) == [[("libtide", 1), ("2.4.1", 2)], [("libtide", 1), ("2.4.1", 2)]]
+CHAIN = "S//a[./k->x] FOLLOWED BY{x = y, 1 h} S//b[./k->y] FOLLOWED BY{y = z, 1 h} S//c[./k->z]"
+FUNCTION = "S//a->p FOLLOWED BY{lower-case(p/k) = q/@k, 1 h} S//b->q"
 
 
-def test_a_chain_of_comparisons_has_one_number() -> None:
-    (match,) = matches(
-        "S//a[./k->x] FOLLOWED BY{x = y, 1 h} S//b[./k->y] FOLLOWED BY{y = z, 1 h} S//c[./k->z]",
-        "<a><k>7</k></a>",
-        "<b><k>7</k></b>",
-        "<c><k>7</k></c>",
-    )
-    assert joined(match) == [[("7", 1)], [("7", 1)], [("7", 1)]]
+@pytest.mark.parametrize(
+    ("query", "documents", "numbered"),
+    [
+        (CHAIN, [f"<{name}><k>7</k></{name}>" for name in "abc"], [[("7", 1)]] * 3),
+        (
+            FUNCTION,
+            ["<a><n>no</n><k>SEA</k></a>", '<b k="sea"><n>no</n></b>'],
+            [[("SEA", 1)], [("sea", 1)]],
+        ),
+    ],
+)
+def test_what_is_compared_has_one_number_on_all_sides(
+    query: str, documents: list[str], numbered: list[list[tuple[str, int]]]
+) -> None:
+    (match,) = matches(query, *documents)
+    assert joined(match) == numbered
 
 
-def test_functions_and_paths_mark_the_nodes_below() -> None:
-    (match,) = matches(
-        "S//a->p FOLLOWED BY{lower-case(p/k) = q/@k, 1 h} S//b->q",
-        "<a><n>no</n><k>SEA</k></a>",
-        '<b k="sea"><n>no</n></b>',
-    )
-    assert joined(match) == [[("SEA", 1)], [("sea", 1)]]
-
-
-def test_an_inequality_marks_what_it_compares() -> None:
+def test_only_what_is_equal_is_marked_as_equal() -> None:
     (match,) = matches(
         "S//a[./k->x][./v->v] FOLLOWED BY{x = y AND w > v + 1, 1 h} S//b[./k->y][./v->w]",
         "<a><k>k</k><v>1</v></a>",
         "<b><k>k</k><v>3</v></b>",
     )
     assert joined(match) == [[("k", 1), ("1", 2)], [("k", 1), ("3", 2)]]
-
-
-def test_only_what_is_equal_is_marked_as_equal() -> None:
-    (match,) = matches(
-        "S//a[./k->x][./v->v] FOLLOWED BY{x = y AND w > v, 1 h} S//b[./k->y][./v->w]",
-        "<a><k>k</k><v>1</v></a>",
-        "<b><k>k</k><v>3</v></b>",
-    )
     cards = shown(match, "x").cards
     assert [[value.differs for value in values(card) if value.joined] for card in cards] == [
         [False, True],

@@ -72,7 +72,6 @@ def test_a_change_that_cannot_be_stored_changes_nothing(
     before = endpoints.of("q")
     with monkeypatch.context() as patch:
         patch.setattr(POINTS, full)
-        patch.setattr(POINTS, full)
         with pytest.raises(StoreError, match="No space left"):
             change(endpoints)
         assert endpoints.of("q") == before

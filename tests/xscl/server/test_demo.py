@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -11,15 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from feeds.formats.parse import parse_feed
 from tests.foreign import write_foreign_packages
-from xscl.server.demo import SHOWN
 from xscl.store.store_errors import DATABASE
 from xscl.web import samples
-from xscl.web.gallery import cases
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -122,37 +118,6 @@ def test_a_directory_with_data_is_not_used(tmp_path: Path) -> None:
     assert done.stderr == (
         f"xscl: {tmp_path} holds data already\nhint: the demonstration needs a new directory\n"
     )
-
-
-@pytest.mark.slow
-def test_a_service_with_samples_shows_live_matches(tmp_path: Path) -> None:
-    """The page answers, the gallery finds its cases, and all three subscriptions have matches."""
-    command = [sys.executable, "-P", "-m", "xscl", "serve", "--demo", "--port", "0", "--json"]
-    with subprocess.Popen(
-        [*command, "--data", str(tmp_path / "data")],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        try:
-            line = next(line for line in process.stderr if "the page is at" in line)
-            address = line.split(" at ")[1].split("/,")[0]
-            found = set[str]()
-            while found != set(SHOWN):
-                found.add(json.loads(process.stdout.readline())["subscription"])
-            assert httpx.get(f"{address}/", trust_env=False).status_code == 200
-            for case in cases():
-                tried = httpx.post(
-                    f"{address}/v1/try", json={"query": case.query}, trust_env=False, timeout=60
-                )
-                assert tried.json()["total"] >= len(case.finds), case.slug
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.stdout.read()
-    assert process.returncode == 0
 
 
 def test_samples_are_moved_to_now_without_another_change() -> None:

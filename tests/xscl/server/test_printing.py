@@ -61,17 +61,11 @@ WAYS: dict[str, Callable[[Sequence[Match]], object]] = {
     "page": lambda found: [shown(one, "q") for one in found],
     "xml": lambda found: [one.xml() for one in found],
 }
-SHAPES = {
-    "siblings": ("S//r[./c->x][./b->z] FOLLOWED BY{x=y, 10 s} S//c->y", "<r><c>k</c>", "</r>"),
-    "compared": ("S//r[./c->x][./b->z] FOLLOWED BY{x=y, 10 s} S//r[./c->y]", "<r><c>k</c>", "</r>"),
-    "attributes": ("S//r[./c->x][.//@t->z] FOLLOWED BY{x=y, 10 s} S//c->y", "<r><c>k</c>", "</r>"),
-}
 
 
-@pytest.mark.parametrize("shape", usually(SHAPES, "attributes"))
-def test_a_match_of_many_nodes_is_shown_in_linear_work(shape: str) -> None:
-    query, before, after = SHAPES[shape]
-    text = (before + '<b t="1">v</b>' * NODES + after).encode()
+def test_a_match_of_many_nodes_is_shown_in_linear_work() -> None:
+    query = "S//r[./c->x][.//@t->z] FOLLOWED BY{x=y, 10 s} S//c->y"
+    text = ("<r><c>k</c>" + '<b t="1">v</b>' * NODES + "</r>").encode()
     began = time.process_time()
     with xscl.Engine() as engine:
         engine.subscribe("q", query)
@@ -176,6 +170,15 @@ def tail(
             found.outbox.close()
 
 
+@pytest.fixture
+def pairs() -> Iterator[xscl.Engine]:
+    """An engine with one subscription, whose matches are printed from now on."""
+    with xscl.Engine() as engine:
+        engine.subscribe("pairs", PAIRS)
+        engine.host.log.undelivered()
+        yield engine
+
+
 def test_all_matches_are_heard_once_in_order(tmp_path: Path) -> None:
     """By who begins now, and by the next process from where this one ended."""
     heard, path = Heard(), tmp_path / "x.sqlite"
@@ -200,44 +203,40 @@ def test_all_matches_are_heard_once_in_order(tmp_path: Path) -> None:
         assert heard.found == every[2:]
 
 
-def test_who_is_slow_holds_up_nobody_and_skips() -> None:
+def test_who_is_slow_holds_up_nobody_and_skips(pairs: xscl.Engine) -> None:
     heard = Heard()
-    with xscl.Engine() as engine:
-        engine.subscribe("pairs", PAIRS)
-        engine.host.log.undelivered()
-        heard.may_go.clear()
-        with tail(engine, heard, heard.skip, 100) as following:
-            engine.push(documents(1, 2))
-            following.notify()
-            assert heard.begun.wait(60)
-            engine.push(documents(*range(3, 40)))
-            following.notify()
-            heard.may_go.set()
-            following.finish()
-        every = [one.id for one in engine.matches()]
-        assert heard.found == [every[0], *every[-10:]]
-        assert heard.skipped == len(every) - 11
+    heard.may_go.clear()
+    with tail(pairs, heard, heard.skip, 100) as following:
+        pairs.push(documents(1, 2))
+        following.notify()
+        assert heard.begun.wait(60)
+        pairs.push(documents(*range(3, 40)))
+        following.notify()
+        heard.may_go.set()
+        following.finish()
+    every = [one.id for one in pairs.matches()]
+    assert heard.found == [every[0], *every[-10:]]
+    assert heard.skipped == len(every) - 11
 
 
-def test_who_fails_goes_on_with_the_next(caplog: pytest.LogCaptureFixture) -> None:
+def test_who_fails_goes_on_with_the_next(
+    pairs: xscl.Engine, caplog: pytest.LogCaptureFixture
+) -> None:
     calls: list[int] = []
 
     def fail(matches: Sequence[Match]) -> None:
         calls.append(len(matches))
         raise ValueError("the listener fell asleep")
 
-    with xscl.Engine() as engine:
-        engine.subscribe("pairs", PAIRS)
-        engine.host.log.undelivered()
-        with tail(engine, fail) as following:
-            for n in range(1, 4):
-                engine.push(documents(n))
-                following.finish()
-        assert calls == [1, 2]
+    with tail(pairs, fail) as following:
+        for n in range(1, 4):
+            pairs.push(documents(n))
+            following.finish()
+    assert calls == [1, 2]
     assert "fell asleep" in caplog.text
 
 
-def test_what_cannot_be_read_now_is_passed_again() -> None:
+def test_what_cannot_be_read_now_is_passed_again(pairs: xscl.Engine) -> None:
     calls: list[list[str]] = []
 
     def fail_first(matches: Sequence[Match]) -> None:
@@ -245,12 +244,9 @@ def test_what_cannot_be_read_now_is_passed_again() -> None:
         if len(calls) == 1:
             raise StoreUnavailable(None, "planted")
 
-    with xscl.Engine() as engine:
-        engine.subscribe("pairs", PAIRS)
-        engine.host.log.undelivered()
-        engine.push(documents(1, 2))
-        with tail(engine, fail_first) as following:
-            following.finish()
+    pairs.push(documents(1, 2))
+    with tail(pairs, fail_first) as following:
+        following.finish()
     assert len(calls) == 2
     assert calls[0] == calls[1] != []
 
@@ -401,28 +397,27 @@ def _status(home: DataDirectory) -> dict[str, Any]:
 
 
 def test_a_read_that_fails_is_repeated_without_another_ring(
+    pairs: xscl.Engine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     heard = Heard()
-    with xscl.Engine() as engine:
-        engine.subscribe("pairs", PAIRS)
-        engine.host.log.undelivered()
-        with tail(engine, heard) as following:
-            pages = following.outbox.pages
-            read, fails = pages.of_all, iter((True, False))
+    with tail(pairs, heard) as following:
+        pages = following.outbox.pages
+        read, fails = pages.of_all, iter((True, False))
 
-            def failing(*asked: Any, **options: Any) -> Any:
-                if next(fails, False):
-                    raise StoreError("the disk does not answer")
-                return read(*asked, **options)
+        def failing(*asked: Any, **options: Any) -> Any:
+            if next(fails, False):
+                raise StoreError("the disk does not answer")
+            return read(*asked, **options)
 
-            monkeypatch.setattr(pages, "of_all", failing)
-            engine.push(documents(1, 2))
-            following.finish()
-        assert heard.found == [one.id for one in engine.matches()]
+        monkeypatch.setattr(pages, "of_all", failing)
+        pairs.push(documents(1, 2))
+        following.finish()
+    assert heard.found == [one.id for one in pairs.matches()]
 
 
 def test_a_listener_that_fails_to_hear_of_skipped_matches_hears_the_next(
+    pairs: xscl.Engine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     heard = Heard()
@@ -431,10 +426,7 @@ def test_a_listener_that_fails_to_hear_of_skipped_matches_hears_the_next(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(heard, "skip", full)
-    with xscl.Engine() as engine:
-        engine.subscribe("pairs", PAIRS)
-        engine.host.log.undelivered()
-        with tail(engine, heard, heard.skip, 10) as following:
-            engine.push(documents(*range(1, 10)))
-            following.finish()
-        assert heard.found == [engine.matches()[-1].id]
+    with tail(pairs, heard, heard.skip, 10) as following:
+        pairs.push(documents(*range(1, 10)))
+        following.finish()
+    assert heard.found == [pairs.matches()[-1].id]

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import os
 import resource
-import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
-from feeds.faultpoints import VARIABLE
 from feeds.spool import Extract, Spool
 from tests.waiting import PATIENCE
 from tests.xscl.commandline import called
@@ -33,7 +27,6 @@ from xscl.store.store_errors import BackupError
 
 PAIR = "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y"
 TOGETHER = 5
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def send(client: httpx.Client, number: int) -> None:
@@ -187,56 +180,3 @@ def test_a_broken_transfer_leaves_no_backup(tmp_path: Path) -> None:
 
 
 # -- A process that fails in the midst of one ----------------------------------------------
-
-
-@contextmanager
-def process(
-    home: DataDirectory, fault: str
-) -> Iterator[tuple[subprocess.Popen[bytes], httpx.Client]]:
-    """Serve in a process of its own, which has a fault."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), VARIABLE: fault}
-    command = ("-m", "xscl", "serve", "--no-spark", "--port", "0", "--data", str(home.path))
-    with subprocess.Popen([sys.executable, *command], env=environment) as served:
-        try:
-            address = eventually(lambda: served.poll() is None and home.address())
-            with httpx.Client(base_url=str(address), timeout=PATIENCE, trust_env=False) as client:
-                yield served, client
-        finally:
-            served.kill()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("action", ["KILL", "EIO"])
-def test_c18_a_service_that_fails_in_the_midst_of_a_backup(tmp_path: Path, action: str) -> None:
-    """At each part: the command says so and leaves the former file; nothing else is lost."""
-    home, target = DataDirectory(tmp_path / "data"), tmp_path / "backup.tar"
-    for part in (1, 2, 3):
-        with process(home, f"part_backed_up:{part}={action}") as (served, client):
-            send(client, part)
-            eventually(lambda: known_by(client) == part)  # noqa: B023
-            failed = called("backup", str(target), "--data", str(home.path))
-            assert failed.exit_code == 1
-            assert ("Input/output error" in failed.stderr) == (action == "EIO")
-            assert not target.exists()
-            if action == "KILL":
-                assert served.wait(PATIENCE) == -signal.SIGKILL
-                continue
-            send(client, part)
-            assert not home.backups.exists()
-            done = called("backup", str(target), "--data", str(home.path))
-            assert (done.exit_code, done.stderr) == (0, "")
-            target.unlink()
-    with process(home, "none") as (_, client):
-        assert not home.backups.exists()
-        assert known_by(client) == 3
-        assert called("backup", str(target), "--data", str(home.path)).exit_code == 0
-    elsewhere = DataDirectory(tmp_path / "elsewhere")
-    restore(target, elsewhere)
-    with Engine(elsewhere.database) as engine:
-        assert engine.sql("FROM documents").num_rows == 3
-
-
-def known_by(client: httpx.Client) -> int:
-    """Return the number of documents of a service."""
-    query = {"query": "SELECT count(*) AS n FROM documents"}
-    return int(ok(client.post("/v1/sql", json=query))["rows"][0][0])

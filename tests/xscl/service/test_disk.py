@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,6 @@ class Disk:
         self.failed: list[str] = []
         self.thread = ""  # only there; anywhere if empty
         monkeypatch.setattr(feeds.spool, "reached", self.reached)
-        monkeypatch.setattr(POINTS, self.reached)
         monkeypatch.setattr(POINTS, self.reached)
         monkeypatch.setattr(disk_guard, "AGAIN", 0.2)
 
@@ -202,41 +201,6 @@ def test_c7_feeds_are_polled_again(
         eventually(lambda: running.service.disk.short() is None)
         assert operator.post(poll).status_code == 202
         eventually(partial(lambda count: len(seen()) == count, len(titles)))
-
-
-@pytest.mark.slow
-def test_c7_a_real_disk_that_is_full(tmp_path: Path) -> None:
-    """A file system of 48 MB is filled by something else, and emptied again."""
-    place = tmp_path / "small"
-    place.mkdir()
-    if os.system(f"mount -t tmpfs -o size=48m tmpfs {place} 2>/dev/null"):
-        pytest.skip("file systems cannot be mounted here")
-    with ExitStack() as stack:
-        stack.callback(os.system, f"umount {place}")
-        running = stack.enter_context(serving(DataDirectory(place / "data")))
-        running.service.disk.least = 0
-        client = stack.enter_context(running.client())
-        acknowledged = set()
-        fill = place / "fill"
-
-        def send(number: int) -> bool:
-            answer = post(client, f"d{number}", number + 1, os.urandom(10_000).hex())
-            if answer.status_code == 202:
-                acknowledged.add(f"d{number}")
-            return refused(answer)
-
-        send(0)
-        with fill.open("wb") as file:
-            free = os.statvfs(place)
-            file.write(b"x" * (free.f_bavail * free.f_frsize - 400_000))
-        for number in range(1, 200):
-            if send(number):
-                break
-        assert len(acknowledged) < 199
-        assert client.get("/v1/subscriptions").status_code == 200
-        fill.unlink()
-        eventually(lambda: not send(1000))
-        eventually(lambda: known(client) >= acknowledged)
 
 
 def test_c7_a_log_that_cannot_be_written_ends_nothing() -> None:

@@ -169,11 +169,11 @@ def test_c18_a_backup_without_one_of_its_members_is_refused(whole: Path, tmp_pat
 # -- Interrupted ---------------------------------------------------------------------------
 
 BACK_UP = """
-import os, pathlib, resource, signal, sys
+import os, signal, sys
 from tests.xscl.commandline import called
 
 CALLS = ("write", "fsync", "rename", "replace", "unlink")
-target, data, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
+target, data = sys.argv[1:]
 
 def back_up(point):
     steps = began = 0
@@ -188,10 +188,6 @@ def back_up(point):
     sys.setprofile(None)
     sys.stderr.write(done.stderr)
     return done.exit_code, steps
-
-if limit:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    raise SystemExit(back_up(-1)[0])
 
 # at each call since the file was begun, in a copy of this process
 back_up(-1)  # the first one in a process makes calls that later ones do not
@@ -208,27 +204,6 @@ for point in range(1, steps):
 """
 
 
-def backing_up(home: DataDirectory, target: Path, limit: int = 0) -> subprocess.Popen[str]:
-    """Back up in another process, with a limit on the size of files, or killed at each call."""
-    return subprocess.Popen(
-        [sys.executable, "-c", BACK_UP, str(target), str(home.path), str(limit)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def is_undisturbed(home: DataDirectory) -> None:
-    """Check that the store opens, and that a backup of it is whole."""
-    target = home.path.parent / "afterwards.tar"
-    done = called("backup", str(target), "--data", str(home.path))
-    assert (done.exit_code, done.stderr) == (0, "")
-    is_whole(target)
-    target.unlink()
-
-
 def is_whole(target: Path) -> None:
     assert read_backup(target).segments == (f"spool/{3:012d}.arrows",)
 
@@ -239,7 +214,14 @@ def test_c18_a_killed_backup_leaves_the_former_one_or_a_whole_one(
 ) -> None:
     """Other remains are refused or whole, and the next backup removes them."""
     target, killed = tmp_path / "backup.tar", 0
-    with backing_up(home, target) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", BACK_UP, str(target), str(home.path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         while process.stdout.readline():
@@ -253,6 +235,6 @@ def test_c18_a_killed_backup_leaves_the_former_one_or_a_whole_one(
         assert process.stderr is not None
         assert process.wait() == 0, process.stderr.read()
     assert killed > 30
-    is_undisturbed(home)
     assert called("backup", str(target), "--data", str(home.path)).exit_code == 0
+    is_whole(target)
     assert [path.name for path in tmp_path.iterdir()] == ["backup.tar"], "leftovers are removed"

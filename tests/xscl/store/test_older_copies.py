@@ -82,12 +82,6 @@ def is_told(home: DataDirectory, *said: str) -> None:
     assert everything(home) == before
 
 
-def is_told_by_doctor(home: DataDirectory) -> None:
-    doctor = called("doctor", "--data", str(home.path))
-    assert doctor.exit_code == 1
-    assert f"xscl restore FILE --force --data {home.path}" in doctor.stdout
-
-
 def is_accepted(home: DataDirectory, segments: int) -> None:
     """Go on with the older state, as the message offers, which takes so many segments again."""
     done = called("restore", "--accept", "--data", str(home.path))
@@ -168,7 +162,9 @@ def test_a_directory_of_today_that_lacks_something(
     change, said = CHANGES[name]
     change(yesterday, today)
     is_told(today, said)
-    is_told_by_doctor(today)
+    doctor = called("doctor", "--data", str(today.path))
+    assert doctor.exit_code == 1
+    assert f"xscl restore FILE --force --data {today.path}" in doctor.stdout
     if today.database.exists():
         is_accepted(today, YESTERDAY + TODAY)
 

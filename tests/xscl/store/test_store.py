@@ -42,6 +42,13 @@ def filed(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
+@pytest.fixture
+def other(filed: Store) -> Iterator[Store]:
+    """The same store for another thread."""
+    with closing(filed.connect_again()) as connected:
+        yield connected
+
+
 def add(store: Store, doc: int, size: int = 0) -> None:
     row = {"doc": doc, "missed": "x" * size, "watermark": 0, "lateness": 0}
     store.insert_rows("state.late", [row])
@@ -215,9 +222,8 @@ def test_another_writing_connection_is_found(filed: Store) -> None:
 # -- Readers -------------------------------------------------------------------------------
 
 
-def test_a_reading_sees_one_state(filed: Store) -> None:
+def test_a_reading_sees_one_state(filed: Store, other: Store) -> None:
     add(filed, 1)
-    other = filed.connect_again()
     with other.reading():
         assert count(other) == 1
         add(filed, 2)
@@ -227,7 +233,6 @@ def test_a_reading_sees_one_state(filed: Store) -> None:
     assert count(other) == 2
     with filed.reading():
         assert count(filed) == 2
-    other.close()
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -245,14 +250,12 @@ def test_a_reading_refuses_changes(store: Store, again: bool) -> None:
         one.close()
 
 
-def test_a_reader_writes_nothing_but_in_a_transaction(filed: Store) -> None:
+def test_a_reader_writes_nothing_but_in_a_transaction(filed: Store, other: Store) -> None:
     """Other statements of SQLite are refused, too."""
-    other = filed.connect_again()
     with pytest.raises(StoreError, match="readonly"):
         other.fetch("CREATE TABLE state.a(b)")
     with pytest.raises(StoreError, match="readonly"):
         other.fetch("PRAGMA state.user_version = 3")
-    other.close()
 
 
 @pytest.fixture
@@ -270,22 +273,19 @@ ENDLESS = (
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_statement_that_does_not_end_is_ended(filed: Store) -> None:
+def test_a_statement_that_does_not_end_is_ended(filed: Store, other: Store) -> None:
     add(filed, 1)
-    other = filed.connect_again()
     for _ in range(2):
         begun = time.monotonic()
         with pytest.raises(ReadTooLong, match=r"was ended, since it took longer than 0.3 s"):
             other.fetch(ENDLESS)
         assert time.monotonic() - begun < 10
         assert count(other) == 1
-    other.close()
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_reader_that_does_not_end_is_ended(filed: Store) -> None:
+def test_a_reader_that_does_not_end_is_ended(filed: Store, other: Store) -> None:
     """It does nothing; the writer ends it, so that the log stays small."""
-    other = filed.connect_again()
     add(filed, 0)
     with pytest.raises(ReadTooLong), other.reading():  # noqa: PT012
         assert count(other) == 1
@@ -297,15 +297,13 @@ def test_a_reader_that_does_not_end_is_ended(filed: Store) -> None:
         assert log_size(filed) < 1 << 20
         count(other)
     assert count(other) > 100
-    other.close()
 
 
 @pytest.mark.usefixtures("impatient")
 def test_an_unlimited_reader_ends_when_the_log_is_large(
-    filed: Store, monkeypatch: pytest.MonkeyPatch
+    filed: Store, other: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "LARGEST_LOG", 1 << 21)
-    other = filed.connect_again()
     add(filed, 0)
     with pytest.raises(ReadTooLong), other.reading(unlimited=True):  # noqa: PT012
         time.sleep(0.4)
@@ -316,7 +314,6 @@ def test_an_unlimited_reader_ends_when_the_log_is_large(
             add(filed, 1, 10_000)
         assert log_size(filed) < 1 << 22
         count(other)
-    other.close()
 
 
 def test_one_reader_at_a_time_is_unlimited(filed: Store) -> None:
@@ -418,10 +415,9 @@ def test_a_closed_store_is_one_file_and_its_lock(filed: Store) -> None:
     assert sorted(os.listdir(filed.path.parent)) == ["state.db", "state.db.lock"]
 
 
-def test_a_forked_process_has_no_store(filed: Store) -> None:
+def test_a_forked_process_has_no_store(filed: Store, other: Store) -> None:
     """It closes nothing either: the locks of this process stay."""
     add(filed, 1)
-    other = filed.connect_again()
     assert count(other) == 1
     child = os.fork()
     if child == 0:  # pragma: no cover
@@ -441,7 +437,6 @@ def test_a_forked_process_has_no_store(filed: Store) -> None:
     assert os.waitpid(child, 0)[1] == 0
     add(filed, 3)
     assert (count(filed), count(other)) == (2, 2)
-    other.close()
 
 
 def test_an_engine_in_memory_has_its_store_at_once() -> None:
@@ -484,7 +479,7 @@ def test_a_backup_while_threads_write(filed: Store, tmp_path: Path) -> None:
 
 
 def test_a_backup_ends_when_the_log_is_large(
-    filed: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    filed: Store, other: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two steps of a copy that is slow, others write more than the log may have."""
     monkeypatch.setattr("xscl.engine.backup._PAGES", 1)
@@ -493,7 +488,6 @@ def test_a_backup_ends_when_the_log_is_large(
     monkeypatch.setattr(database, "LARGEST_LOG", 1 << 21)
     for doc in range(200):
         add(filed, doc, 100_000)
-    other = filed.connect_again()
     reader = other._reader_here()
     expect_time = reader.expect_time
 
@@ -506,7 +500,6 @@ def test_a_backup_ends_when_the_log_is_large(
     with pytest.raises(ReadTooLong, match="the log had 2 MB of later changes"):
         copy_store(other, tmp_path / "copy.db")
     assert log_size(filed) < 1 << 23
-    other.close()
 
 
 def test_a_copy_begins_at_the_instant_of_a_call(filed: Store, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.xscl.service.conftest import ok, serving
 from tests.xscl.web.browser import PHONE, WIDE, Browser
 from tests.xscl.web.shown import Shop
+from tests.xscl.web.test_daily_in_browser import COUNTED, not_again
 from tests.xscl.web.test_pages import PAGES
 from xscl.ingestion.data_directory import DataDirectory
 
@@ -22,6 +23,7 @@ MORE = (
     "/subscriptions/nobody",
     "/items?q=nothing-like-this",
     "/?day=2001-01-01",
+    COUNTED,
 )
 
 
@@ -103,12 +105,6 @@ def test_pages_of_a_feed_and_of_a_match_are_accessible(
     key = ok(shop.client.post("/v1/feeds", json=feed))["key"]
     expect_accessible(browser, f"{shop.address}/feeds/{key}")
     shop.client.delete(f"/v1/feeds/{key}")
-    (link,) = browser_links(shop)
-    expect_accessible(browser, link)
-
-
-def browser_links(shop: Shop) -> list[str]:
-    """Return the address of the newest match of a document that is no item, as feeds link it."""
     path = "/v1/subscriptions/orders-and-invoices/feed.json"
-    entries = ok(shop.client.get(path))["items"]
-    return [str(entries[0]["url"])]
+    expect_accessible(browser, str(ok(shop.client.get(path))["items"][0]["url"]))
+    expect_accessible(browser, not_again(shop))

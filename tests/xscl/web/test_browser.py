@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import httpx
 import pytest
 from lxml import etree
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.select import Select
 
 from tests.xscl.service.conftest import serving
 from tests.xscl.web.browser import PHONE, WIDE, Browser
@@ -107,21 +105,6 @@ def test_the_description_of_the_api_fits_a_phone(browser: Browser, shop: Shop) -
     )
     assert len(ends) == len(VIEWS)
     assert max(ends) <= PHONE[0]
-
-
-@pytest.mark.slow
-def test_deliveries_work_without_script(browser: Browser, shop: Shop) -> None:
-    shop.subscribe("by form", "forms//a->x")
-    with browser.without_script():
-        browser.open(f"{shop.address}/subscriptions/by%20form")
-        Select(browser.one("#kind")).select_by_value("file")
-        browser.one("#to").send_keys("by-form.jsonl")
-        browser.one("#deliveries > form button").click()
-        assert "file to by-form.jsonl" in browser.text(".endpoint")
-        browser.one(".endpoint button[value='pause']").click()
-        browser.until(lambda: browser.all(".state-paused"))
-        browser.one(".endpoint button[value='remove']").click()
-        browser.until(lambda: "No endpoints yet" in browser.text("#deliveries"))
 
 
 def test_w9_no_trick_does_anything(browser: Browser, shop: Shop) -> None:
@@ -230,18 +213,3 @@ def test_the_theme_can_be_chosen(browser: Browser, shop: Shop) -> None:
     assert browser.violations() == []
     browser.one("button[value='auto']").click()
     browser.until(lambda: browser.all("[data-theme='auto']"))
-
-
-@pytest.mark.slow
-def test_signing_in_opens_what_was_asked_for(browser: Browser, shop: Shop) -> None:
-    made = shop.client.post("/v1/tokens", json={"user": "carol", "label": "browser"})
-    browser.open(f"{shop.address}/sign-in?next=/gallery")
-    browser.one("#token").send_keys(made.json()["token"])
-    browser.press(Keys.ENTER)
-    browser.until(lambda: browser.text("h1") == "Gallery")
-    assert browser.text("header a[href='/account']") == "carol"
-    browser.open(f"{shop.address}/")
-    assert "Find what belongs together" in browser.text("h1")
-    browser.one("form[action='/sign-out'] button").click()
-    browser.until(lambda: browser.text("h1") == "Sign in")
-    assert httpx.get(shop.address).status_code == 200

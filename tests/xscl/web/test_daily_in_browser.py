@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from tests.xscl.service.conftest import eventually, ok
+from tests.xscl.service.conftest import ok
 from tests.xscl.web.browser import Browser
 from tests.xscl.web.shown import Shop, parsed
-from tests.xscl.web.test_accessibility import expect_accessible
 
 COUNTED = "/witnesses?sql=SELECT+id%2C+history+FROM+documents&facet=history"
 
@@ -31,25 +30,6 @@ def not_again(shop: Shop) -> str:
     card = parsed(shop.client.get("/?subscription=same-story").text)
     (link,) = card.xpath("(//article)[1]//a[starts-with(@href, '/not-again?')]/@href")
     return f"{shop.address}{link}"
-
-
-@pytest.mark.slow
-def test_new_pages_are_accessible_in_every_look(
-    browser: Browser, shop: Shop, deaf: str, tagged: str
-) -> None:
-    shop.client.put("/v1/sql/saved/latest", json={"query": "SELECT 1"})
-    feed = {"url": f"http://{deaf}/polled.xml", "stream": "polled"}
-    key = ok(shop.client.post("/v1/feeds", json=feed))["key"]
-    eventually(lambda: ok(shop.client.get(f"/v1/feeds/{key}/polls")))
-    for path in ("/subscriptions", "/subscriptions?tag=sea", f"/subscriptions/{tagged}", COUNTED):
-        expect_accessible(browser, shop.address + path)
-    expect_accessible(browser, f"{shop.address}/feeds/{key}")
-    address = not_again(shop)
-    expect_accessible(browser, address)
-    browser.open(address)
-    expect_accessible(browser, str(browser.one("a.button").get_attribute("href")))
-    shop.client.delete(f"/v1/feeds/{key}")
-    shop.client.delete("/v1/sql/saved/latest")
 
 
 @pytest.mark.slow

@@ -128,12 +128,3 @@ def test_an_error_is_marked_where_it_is(browser: Browser, shop: Shop) -> None:
         browser.press(Keys.ARROW_LEFT)
     browser.press(*[Keys.BACKSPACE] * len("wrong"), "t")
     browser.until(lambda: browser.run(_MARKED) == "")
-
-
-@pytest.mark.slow
-def test_the_editor_is_a_text_area_without_script(browser: Browser, shop: Shop) -> None:
-    with browser.without_script():
-        browser.open(f"{shop.address}/subscribe")
-        browser.one("#query").send_keys("tricks//item->a")
-        browser.one("button[value='try']").click()
-        assert "in the last 7 days" in browser.text("#tried-title")

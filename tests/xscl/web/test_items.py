@@ -211,16 +211,6 @@ def test_two_items_become_a_subscription_by_keyboard_and_links(
     assert "match" in items.text("#tried-title")
 
 
-@pytest.mark.slow
-def test_items_are_chosen_without_script(items: Browser, shop: Shop, pair: tuple[str, str]) -> None:
-    with items.without_script():
-        items.open(f"{shop.address}/compare?doc={pair[0]}&doc={pair[1]}")
-        items.one("form[action='/why'] button").click()
-        assert "They do not match" in items.text("#conditions-title")
-        items.one("a[href^='/why']").click()
-        assert items.text("h1")
-
-
 def test_items_and_matches_are_listed_by_the_time_of_arrival_that_they_show(shop: Shop) -> None:
     listed = ok(shop.client.get("/v1/documents", params={"limit": 50}))["items"]
     arrived = [one["arrived"] for one in listed]
