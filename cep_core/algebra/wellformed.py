@@ -70,7 +70,6 @@ class _Builder:
                 if isinstance(one, Parameter):
                     raise AlgebraError(f"there is no literal {one.index}: the query has no text")
         over = with_operands(node, "Node", self.made)
-        over = with_operands(over, "Guard", lambda one: with_operands(one, "Node", self.made))
         made = self._again(over)
         if made.schema != node.schema:
             raise AlgebraError(

@@ -41,10 +41,14 @@ def farthest(ticks_per_second: int) -> int:
     return min(END, (_LAST_SECOND + 1) * ticks_per_second) - 1
 
 
-class Stateful(Protocol):
-    """An m-op that changes its instances at the end of an epoch; ``seconds`` is its time."""
+class Counted(Protocol):
+    """A thing with the time that is spent in it."""
 
     seconds: float
+
+
+class Stateful(Counted, Protocol):
+    """An m-op that changes its instances at the end of an epoch."""
 
     def finish(self, now: int) -> None:
         """Delete and install instances."""
@@ -53,17 +57,16 @@ class Stateful(Protocol):
         """Drop instances that no row from the watermark on can meet."""
 
 
-class Barrier(Protocol):
-    """An m-op that needs all rows of an epoch; ``seconds`` is its time."""
+class Barrier(Counted, Protocol):
+    """An m-op that needs all rows of an epoch."""
 
     depth: int
-    seconds: float
 
     def flush(self, now: int) -> None:
         """Emit the rows of the epoch."""
 
 
-class Timed(Protocol):
+class Timed(Counted, Protocol):
     """An m-op that set a deadline."""
 
     def fire(self, deadline: int) -> None:
@@ -77,11 +80,10 @@ class Deadlined(Barrier, Timed, Protocol):
     """An m-op with deadlines: it takes its turn by depth in the epoch of each."""
 
 
-class Stage(Protocol):
-    """An m-op, or several together, that consumes rows by batches; ``seconds`` is its time."""
+class Stage(Counted, Protocol):
+    """An m-op, or several together, that consumes rows by batches."""
 
     depth: int
-    seconds: float
 
     def run(self) -> None:
         """Consume the queued rows, and emit the results."""
@@ -171,6 +173,8 @@ class Lane:
         self._timers: list[tuple[int, int, Timed]] = []
         self._serial = count()  # breaks ties in the heaps by order of entry
         self._samples = cycle([True, *[False] * (SAMPLED - 1)])  # whether an epoch is timed
+        self._timed = False  # the one that is being processed
+        self._faults: list[Exception] = []  # of this epoch
 
     # -- what m-ops ask for ----------------------------------------------------------------
 
@@ -297,69 +301,48 @@ class Lane:
         """
         self.changes += 1
         self.now = self.closed = time
-        timed = next(self._samples)  # an epoch that is not timed reads no clock
+        self._timed = next(self._samples)  # an epoch that is not timed reads no clock
         self.clock.closing = time + self.lateness
-        faults: list[Exception] = []
+        faults = self._faults = []
         try:
             if self._epochs and self._epochs[0] == time:
                 heappop(self._epochs)
                 rows = self._rows.pop(time)
                 self.journal.drop(rows)
-                before = perf_counter() if timed else 0.0
                 for port, row, members in rows:
-                    try:
-                        port.receive(row, members)
-                    except Exception as fault:
-                        faults.append(fault)
-                    if timed:
-                        now = perf_counter()
-                        port.seconds += SAMPLED * (now - before)
-                        before = now
-            if self._touched or self._barriers or self._timers or self._batch.prompt:
-                self._work(time, faults, timed=timed)
+                    self._call(port, port.receive, row, members)
+            self._flush_all(time)
+            while self._timers and self._timers[0][0] <= time:
+                mop = heappop(self._timers)[2]
+                self._call(mop, mop.fire, time)
+                self._flush_all(time)
+            touched, self._touched = self._touched, []
+            for one in touched:
+                self._call(one, one.finish, time)
         finally:
             self.now = self.clock.closing = None
         if faults:
             raise faults[0]
 
-    def _work(self, time: int, faults: list[Exception], *, timed: bool) -> None:
-        """Run the barriers, timers and `finish` calls of an epoch, after its rows."""
-        if self._barriers or self._batch.prompt:
-            self._flush_all(time, faults, timed=timed)
-        while self._timers and self._timers[0][0] <= time:
-            try:
-                heappop(self._timers)[2].fire(time)
-            except Exception as fault:
-                faults.append(fault)
-            self._flush_all(time, faults, timed=timed)
-        if not self._touched:
-            return
-        touched, self._touched = self._touched, []
-        before = perf_counter() if timed else 0.0
-        for mop in touched:
-            try:
-                mop.finish(time)
-            except Exception as fault:
-                faults.append(fault)
-            if timed:
-                now = perf_counter()
-                mop.seconds += SAMPLED * (now - before)
-                before = now
-
-    def _flush_all(self, time: int, faults: list[Exception], *, timed: bool) -> None:
+    def _flush_all(self, time: int) -> None:
         """Flush; what fails is not flushed again, so this ends."""
         barriers, batch = self._barriers, self._batch
         while barriers or (batch.prompt and batch):
-            try:
-                if batch.prompt:
-                    batch.run()
-                if barriers:
-                    barrier, began = heappop(barriers)[2], perf_counter()
-                    barrier.flush(time)
-                    if timed:
-                        barrier.seconds += SAMPLED * (perf_counter() - began)
-            except Exception as fault:
-                faults.append(fault)
+            if batch.prompt:
+                self._call(None, batch.run)
+            if barriers:
+                barrier = heappop(barriers)[2]
+                self._call(barrier, barrier.flush, time)
+
+    def _call(self, counted: Counted | None, part: Callable[..., None], *given: Any) -> None:
+        """Call a part of an epoch; keep what it raises, count its time if the epoch is timed."""
+        began = perf_counter() if self._timed else 0.0
+        try:
+            part(*given)
+        except Exception as fault:
+            self._faults.append(fault)
+        if self._timed and counted is not None:
+            counted.seconds += SAMPLED * (perf_counter() - began)
 
     # -- the plan changes; snapshots -------------------------------------------------------
 

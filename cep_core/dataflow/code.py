@@ -1,9 +1,9 @@
 """Python functions from expressions: compiled once for each shape, constants passed in.
 
-A condition runs as one Python expression that takes nulls and errors lightly: `None < 5` raises.
-Whoever calls it then asks the careful version, which evaluates atom by atom with the rules of
-`cep_core.algebra.expressions`.  Without an exception both agree, so the usual row pays nothing for
-nulls.
+Each function is written twice.  The quick one takes nulls and errors lightly: `None < 5` raises.
+Then the careful one is called (`either`), which evaluates atom by atom and value by value with the
+rules of `cep_core.algebra.expressions`.  Without an exception both agree, so the usual row pays
+nothing for nulls.
 It takes the place of Cayuga's bytecode (Hong 2009, section 4.4.3).
 
 In the functions ``a`` is the row of side 1, ``b`` that of side 2, ``k`` a tuple of constants.
@@ -12,7 +12,8 @@ In the functions ``a`` is the row of side 1, ``b`` that of side 2, ``k`` a tuple
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, assert_never
+from contextlib import suppress
+from typing import Any, TypeAlias, assert_never, cast
 
 from cep_core.algebra import expressions as ex
 from cep_core.algebra.function_bounds import Budget, added, spending, within_bounds
@@ -79,7 +80,7 @@ class Writer:
             case ex.IsNull(ex.Column() as operand):
                 return f"({self.write(operand)} is None)"
             case ex.IsNull(operand):
-                return f"(_first(lambda: {self.value(operand)}) is None)"
+                return f"({_attempted(self.value(operand))} is None)"
             case ex.Negative(operand):
                 return f"(-{self.write(operand)})"
             case ex.Arithmetic("+", left, right) if not (_is_number(left) or _is_number(right)):
@@ -109,20 +110,20 @@ class Writer:
     def _case(self, items: Sequence[ex.Expression]) -> str:
         """Return the source of CASE, whose conditions are evaluated atom by atom."""
         pairs = zip(items[:-1:2], items[1::2], strict=True)
-        made = [f"{self.value(value)} if {self._by_atoms(test)} else" for test, value in pairs]
+        made = [f"{self.value(value)} if {self.by_atoms(test)} else" for test, value in pairs]
         return f"({' '.join(made)} {self.value(items[-1])})"
 
-    def _by_atoms(self, node: ex.Expression) -> str:
+    def by_atoms(self, node: ex.Expression) -> str:
         """Return the source of a condition of which an atom that fails is false."""
         match node:
             case ex.And(items):
-                return f"({' and '.join(map(self._by_atoms, items)) or True})"
+                return f"({' and '.join(map(self.by_atoms, items)) or True})"
             case ex.Or(items):
-                return f"({' or '.join(map(self._by_atoms, items)) or False})"
+                return f"({' or '.join(map(self.by_atoms, items)) or False})"
             case ex.Not(item):
-                return f"(not {self._by_atoms(item)})"
+                return f"(not {self.by_atoms(item)})"
             case _:
-                return f"(_first(lambda: {self.condition(node)}) is True)"
+                return f"({_attempted(self.condition(node))} is True)"
 
     def condition(self, node: ex.Expression) -> str:
         """Return the source of a condition: a value that is not a comparison counts if true."""
@@ -180,18 +181,23 @@ def _is_number(node: ex.Expression) -> bool:
             return isinstance(node, ex.Duration | ex.Time)
 
 
+def either(quick: Any, careful: Any) -> Any:
+    """Return a function of three arguments: the careful one, where the quick one raises."""
+
+    def evaluated(one: Any, two: Any, three: Any) -> Any:
+        try:
+            return quick(one, two, three)
+        except ATOM_ERRORS:
+            return careful(one, two, three)
+
+    return evaluated
+
+
 def condition(node: ex.Expression, functions: Functions, binary: bool) -> Condition:
     """Return a condition as a function of (a, b, k) that never raises."""
     writer = _writer(functions, binary)
-    quick: Condition = _returning(writer.condition(node), writer)
-    slow = careful(node, functions, binary)
-
-    def holds(a: Row | None, b: Row, k: Sequence[Any]) -> bool:
-        try:
-            return quick(a, b, k)
-        except ATOM_ERRORS:
-            return slow(a, b, k)
-
+    quick = returning(writer.condition(node), writer)
+    holds: Condition = either(quick, careful(node, functions, binary))
     return _with_budget(holds) if writer.calls else holds
 
 
@@ -214,19 +220,16 @@ def entry_scan(
     """
     position = {slot: place for place, slot in enumerate(slots)}
     writer = Writer(functions, binary, lambda slot: f"e[{position[slot]}]")
-    test = " and ".join(writer.condition(literal) for literal in literals)
-    if not test:
+    if not literals:
         return lambda entries, a, b: [entry[-1] for entry in entries]
-    body = f"def made(entries, a, b):\n    return [e[-1] for e in entries if {test}]"
-    quick: EntryScan = function_of(body, writer.names)
-    slow = _all_careful(literals, functions, binary, position)
 
-    def scan(entries: Sequence[Any], a: Row | None, b: Row) -> list[Any]:
-        try:
-            return quick(entries, a, b)
-        except ATOM_ERRORS:
-            return [entry[-1] for entry in entries if slow(a, b, entry)]
+    def written(test: str) -> EntryScan:
+        body = f"def made(entries, a, b):\n    return [e[-1] for e in entries if {test}]"
+        scan: EntryScan = function_of(body, writer.names)
+        return scan
 
+    whole = ex.And(tuple(literals))
+    scan: EntryScan = either(written(writer.condition(whole)), written(writer.by_atoms(whole)))
     return scan
 
 
@@ -236,21 +239,18 @@ def instance_scan(literals: Sequence[ex.Expression], functions: Functions) -> In
     An instance is a pair whose first item is its row.
     """
     writer = _writer(functions, True)
-    test = "".join(f" and {writer.condition(literal)}" for literal in literals)
-    body = (
-        "def made(instances, b, k):\n"
-        "    start = b[0]\n"
-        f"    return [i for i in instances if (a := i[0])[1] < start{test}]"
-    )
-    quick: InstanceScan = function_of(body, writer.names)
-    slow = _all_careful(literals, functions, True, None)
 
-    def scan(instances: Sequence[Any], b: Row, k: Sequence[Any]) -> list[Any]:
-        try:
-            return quick(instances, b, k)
-        except ATOM_ERRORS:
-            return [i for i in instances if i[0][1] < b[0] and slow(i[0], b, k)]
+    def written(test: str) -> InstanceScan:
+        body = (
+            "def made(instances, b, k):\n"
+            "    start = b[0]\n"
+            f"    return [i for i in instances if (a := i[0])[1] < start and {test}]"
+        )
+        scan: InstanceScan = function_of(body, writer.names)
+        return scan
 
+    whole = ex.And(tuple(literals))
+    scan: InstanceScan = either(written(writer.condition(whole)), written(writer.by_atoms(whole)))
     return scan
 
 
@@ -263,39 +263,17 @@ def row_maker(
     """
     writer = _writer(functions, binary)
     values = [writer.value(column) for column in columns]
-    quick: RowMaker = _returning(", ".join((times, *values)), writer)
-    head, *single = [_returning(one, writer) for one in (times, *values)]
-
-    def make(a: Row | None, b: Row, k: Sequence[Any]) -> Row:
-        try:
-            return quick(a, b, k)
-        except ATOM_ERRORS:
-            return (*head(a, b, k), *(_attempt(value, a, b, k) for value in single))
-
+    attempts = [_attempted(value) for value in values]
+    quick, slow = (returning(", ".join((times, *made)), writer) for made in (values, attempts))
+    make: RowMaker = either(quick, slow)
     return _with_budget(make) if writer.calls else make
 
 
 def careful(node: ex.Expression, functions: Functions, binary: bool) -> Condition:
     """Return a condition evaluated atom by atom: an atom that fails is false."""
-    return by_atoms(node, lambda: _writer(functions, binary), _ARGUMENTS)
-
-
-def by_atoms(
-    node: ex.Expression, writer_of: Callable[[], Writer], arguments: str
-) -> Callable[..., bool]:
-    """Return a condition of some arguments, evaluated atom by atom: one that fails is false."""
-    match node:
-        case ex.And(items) | ex.Or(items):
-            parts = [by_atoms(item, writer_of, arguments) for item in items]
-            combined = all if isinstance(node, ex.And) else any
-            return lambda *given: combined(part(*given) for part in parts)
-        case ex.Not(item):
-            inner = by_atoms(item, writer_of, arguments)
-            return lambda *given: not inner(*given)
-        case _:
-            writer = writer_of()
-            atom = _returning(writer.condition(node), writer, arguments)
-            return lambda *given: _attempt(atom, *given) is True
+    writer = _writer(functions, binary)
+    holds: Condition = returning(writer.by_atoms(node), writer)
+    return holds
 
 
 def constants(
@@ -312,8 +290,9 @@ def constants(
             return lambda p: tuple(p[start:stop])
         return lambda p: tuple([p[index] for index in indexes])
     writer = _writer(functions, False)
-    single = [_returning(writer.value(node), writer) for node in nodes]
-    return lambda p: tuple([_attempt(value, None, (), p) for value in single])
+    values = "".join(f"{_attempted(writer.value(node))}, " for node in nodes)
+    evaluate = returning(f"({values})", writer)
+    return lambda p: cast(Row, evaluate(None, (), p))
 
 
 def _writer(functions: Functions, binary: bool) -> Writer:
@@ -321,35 +300,14 @@ def _writer(functions: Functions, binary: bool) -> Writer:
     return Writer(functions, binary, lambda slot: f"k[{slot}]")
 
 
-def _returning(source: str, writer: Writer, arguments: str = _ARGUMENTS) -> Any:
+def returning(source: str, writer: Writer, arguments: str = _ARGUMENTS) -> Any:
     """Return a function of some arguments to the value of an expression that was written."""
     return function_of(f"def made({arguments}):\n    return {source}", writer.names)
 
 
-def _all_careful(
-    literals: Sequence[ex.Expression],
-    functions: Functions,
-    binary: bool,
-    position: Mapping[int, int] | None,
-) -> Condition:
-    """Return the careful conjunction; ``position`` says where an entry has each constant."""
-    whole = careful(ex.And(tuple(literals)), functions, binary)
-    if position is None:
-        return whole
-    size = max(position, default=-1) + 1
-    places = [position.get(slot) for slot in range(size)]
-
-    def from_entry(a: Row | None, b: Row, entry: Sequence[Any]) -> bool:
-        return whole(a, b, [None if place is None else entry[place] for place in places])
-
-    return from_entry
-
-
-def _attempt(function: Callable[..., Any], *given: Any) -> Any:
-    try:
-        return function(*given)
-    except ATOM_ERRORS:
-        return None
+def _attempted(value: str) -> str:
+    """Return the source of a value that is null if it fails."""
+    return f"_first(lambda: {value})"
 
 
 def _misses(node: ex.Expression) -> bool:
@@ -361,7 +319,11 @@ def _misses(node: ex.Expression) -> bool:
 
 def _first(*values: Callable[[], Any]) -> Any:
     """Return the first value that is not null; one that fails is null."""
-    return next((made for value in values if (made := _attempt(value)) is not None), None)
+    for value in values:
+        with suppress(*ATOM_ERRORS):
+            if (made := value()) is not None:
+                return made
+    return None
 
 
 def _equal(left: Any, right: Any) -> bool:

@@ -37,11 +37,6 @@ def of_source(rate: float) -> Estimate:
     return Estimate(rate, 1 / rate, 1.0, rate)
 
 
-def filtered(one: Estimate) -> Estimate:
-    """Return the estimate of E with a predicate."""
-    return one._replace(cost=one.cost + one.rate)
-
-
 def united(one: Estimate, other: Estimate) -> Estimate:
     """Return the estimate of E1|E2."""
     burst_rate = one.burst_rate + other.burst_rate
@@ -67,16 +62,6 @@ def followed(one: Estimate, other: Estimate) -> Estimate:
         1 / max(one.time, other.time),
         one.cost + other.cost + own,
     )
-
-
-def excepted(one: Estimate, other: Estimate) -> Estimate:
-    r"""Return the estimate of E1\E2."""
-    return one._replace(cost=one.cost + other.cost + one.rate + other.rate)
-
-
-def delayed(one: Estimate, seconds: float) -> Estimate:
-    """Return the estimate of E@time."""
-    return one._replace(time=one.time + seconds, cost=one.cost + one.rate)
 
 
 def estimate(tree: Tree, rates: Sequence[float | None]) -> Estimate | None:

@@ -11,14 +11,14 @@ from dataclasses import replace
 from functools import reduce
 from typing import TypeAlias
 
-from cep_core.algebra import Chain, Choice, Node, One, PatternMatch, Project, Stream, Union, union
+from cep_core.algebra import Chain, Node, PatternMatch, Project, Stream, Union, union
 from cep_core.algebra.expressions import Column
 from cep_core.algebra.operands import with_operands
 from cep_core.algebra.pattern_tree import Tree
 from cep_core.algebra.patterns import conjuncts_of, parts_in
 from cep_core.rewrite.cost import Rates, estimate
-from cep_core.rewrite.nexts import figure_5, optimal_next
-from cep_core.rewrite.sequences import as_sequences, bound_of, ways
+from cep_core.rewrite.nexts import MOST_KEPT, optimal_next
+from cep_core.rewrite.sequences import as_sequences, bound_of, components_of, ways
 from cep_core.rewrite.unions import optimal_union
 
 Rule: TypeAlias = Callable[[Node, Rates], Node]
@@ -82,17 +82,16 @@ def associate(node: Node, rates: Rates) -> Node:
     assert prefix is not None
     # The optimum of 40 operands takes half a minute, as its work grows with the fourth power.
     few = len(operands) - fixed <= _MOST_COMPARED
-    made = (optimal_next if few else figure_5)(
-        [first, *operands[fixed + 1 :]], [prefix, *estimates[fixed + 1 :]], _pair
+    made: Tree = optimal_next(
+        [first, *operands[fixed + 1 :]],
+        [prefix, *estimates[fixed + 1 :]],
+        lambda left, right: Chain((left, right)),
+        MOST_KEPT if few else 1,
     )
     cheaper, written = estimate(made, known), estimate(Chain(tuple(operands)), known)
     assert cheaper is not None
     assert written is not None
     return replace(node, tree=made) if cheaper.cost < written.cost else node
-
-
-def _pair(left: Tree, right: Tree) -> Tree:
-    return Chain((left, right))
 
 
 def _operands(tree: Chain) -> list[Tree]:
@@ -119,7 +118,7 @@ def _fixed(node: PatternMatch, operands: Sequence[Tree]) -> int:
     places = {
         component: place
         for place, operand in enumerate(operands)
-        for component in _components(operand)
+        for component in components_of(operand)
     }
     bound, fixed = bound_of(node), 0
     for one in conjuncts_of(node.predicate):
@@ -127,16 +126,6 @@ def _fixed(node: PatternMatch, operands: Sequence[Tree]) -> int:
         if len(read) > 1 and one != bound:
             fixed = max(fixed, *read)
     return fixed
-
-
-def _components(tree: Tree) -> list[int]:
-    match tree:
-        case One(component):
-            return [component]
-        case Chain(parts) | Choice(parts):
-            return [component for part in parts for component in _components(part)]
-        case _:
-            return []
 
 
 def sequences(node: Node, rates: Rates) -> Node:

@@ -49,7 +49,7 @@ def as_sequences(pattern: PatternMatch) -> list[tuple[Tree, Node]] | None:
         return None
     found: list[tuple[Tree, Node]] = []
     for tree in trees:
-        order = _order(tree)
+        order = components_of(tree)
         own = set(order)
         for one in _conjuncts(pattern):
             read = one.components
@@ -95,14 +95,15 @@ def ways(tree: Tree, mark: str) -> list[Tree]:
             return []
 
 
-def _order(tree: Tree) -> list[int]:
+def components_of(tree: Tree) -> list[int]:
+    """Return the components of single events, in the order of the text."""
     match tree:
         case One(component):
             return [component]
-        case Chain(parts):
-            return [component for part in parts for component in _order(part)]
+        case Chain(parts) | Choice(parts):
+            return [component for part in parts for component in components_of(part)]
         case _:
-            raise AssertionError("a chain of single events has no other part")
+            return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ class _Sequence:
     kept: set[Key] = field(init=False)  # times that are needed where rows no longer have them
 
     def __post_init__(self) -> None:
-        own = set(_order(self.tree))
+        own = set(components_of(self.tree))
         self.bound = bound_of(self.pattern)
         self.conjuncts = [
             one
@@ -161,7 +162,7 @@ class _Sequence:
         Such a row begins with its first event and ends with its last one.  Parentheses to the right
         need all times, and the ends of their first events as ranks.
         """
-        order, firsts = _order(self.tree), set(_firsts(self.tree))
+        order, firsts = components_of(self.tree), set(_firsts(self.tree))
         read = {(_key(part), order[-1]) for part in self.pattern.parts[: len(self.pattern.schema)]}
         for one in self.conjuncts:
             if len(one.components) > 1:
@@ -297,7 +298,7 @@ def _firsts(tree: Tree, leading: bool = True) -> Iterator[int]:
     """Yield the first components of the parts in parentheses to the right."""
     if isinstance(tree, Chain):
         if not leading:
-            yield _order(tree)[0]
+            yield components_of(tree)[0]
         for at, part in enumerate(tree.parts):
             yield from _firsts(part, leading and not at)
 

@@ -28,7 +28,7 @@ from cep_core.algebra.patterns import (
     is_plain,
     parts_in,
 )
-from cep_core.dataflow.code import ATOM_ERRORS, Writer, by_atoms, function_of
+from cep_core.dataflow.code import Writer, either, function_of, returning
 from cep_core.dataflow.constant_index import ConstantTest, Holds, constants_in
 from cep_core.dataflow.predicates import Bound
 from cep_core.events import VALUES, Row
@@ -241,26 +241,13 @@ class MatchShape:
     def _test(self, when: str | None, one: Conjunct, current: int | None) -> ConstantTest:
         """Return a condition as a function that never raises: an atom that fails is false."""
 
-        def writer() -> Writer:
-            return self.writer(lambda part: self._source(part, current))
-
-        written = writer()
-        text = written.condition(one.node)
-        source = f"def made(m, x, k):\n    return {text}"
-        quick: Holds = function_of(source, written.names)
-        slow = by_atoms(one.node, writer, "m, x, k")
-        applies: Callable[[Cells], bool] | None = None
-        if when is not None:
-            applies = function_of(f"def made(m):\n    return {when}", {})
-
-        def holds(m: Cells, x: Row, k: Sequence[Any]) -> bool:
-            if applies is not None and not applies(m):
-                return True
-            try:
-                return quick(m, x, k)
-            except ATOM_ERRORS:
-                return slow(m, x, k)
-
+        writer = self.writer(lambda part: self._source(part, current))
+        skipped = "" if when is None else f"not ({when}) or "
+        quick, careful = (
+            returning(f"{skipped}{text}", writer, "m, x, k")
+            for text in (writer.condition(one.node), writer.by_atoms(one.node))
+        )
+        holds: Holds = either(quick, careful)
         return ConstantTest(holds, *constants_in(one.node))
 
     # -- sources ---------------------------------------------------------------------------
