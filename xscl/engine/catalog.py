@@ -202,8 +202,10 @@ class Catalog:
         paused: bool | None = None,
     ) -> Subscription:
         """Change a subscription as `Engine.edit` does, in one transaction."""
-        if paused:  # the matches of its past come before its pause; documents do not wait for them
-            self._complete_past(name)
+        known = self._state.subscriptions
+        if paused and (one := known.get(name)) is not None and one.number in known.backfills:
+            # The matches of its past come before its pause; documents do not wait for them.
+            self.backfills.complete(one.number, time.monotonic() + PATIENCE)
         transactions = self._transactions
         with transactions.between_batches(), transactions.committed(), transactions.paused():
             one = self._state.subscriptions[name]
@@ -220,20 +222,19 @@ class Catalog:
             if paused and not one.is_paused:
                 _refuse_pause(self._state, one)
             with self._transactions.change() as state:
-                if is_other:
-                    _replace(state, one, compiled, *wanted)
+                # The state stays if the query has the same results, as after a change of SELECT.
+                if is_other and not (
+                    compiled is not None
+                    and state.registration.edit(name, text, compiled, wanted[1], state.position)
+                ):
+                    begun = state.subscriptions.backfills.get(one.number)
+                    _replace(state, one, compiled, *wanted, begun)
                 if rename is not None and rename != name:
                     name = state.subscriptions.rename(name, rename).name
                 if paused is not None and paused != state.subscriptions[name].is_paused:
                     change = state.registration.pause if paused else state.registration.resume
                     change(name, state.position)
             return self._state.subscriptions[name]
-
-    def _complete_past(self, name: str) -> None:
-        """Wait until the history of a subscription is read; raises TooLong."""
-        one = self._state.subscriptions.get(name)
-        if one is not None and one.number in self._state.subscriptions.backfills:
-            self.backfills.complete(one.number, time.monotonic() + PATIENCE)
 
     def _checked_edit(
         self, one: Subscription, text: str, updates: bool, language: str
@@ -417,7 +418,7 @@ class Catalog:
             wanted = one.query, one.updates, one.language
             compiled = self._checked_edit(one, *wanted)
             with self._transactions.change() as state:
-                _replace_query(state, one, compiled, *wanted, None)
+                _replace(state, one, compiled, *wanted, None)
                 state.subscriptions.mark_without_past(one.name)
 
     def drop_unacknowledged(self) -> None:
@@ -471,30 +472,13 @@ def _replace(
     text: str,
     updates: bool,
     language: str,
-) -> None:
-    """Make another query the next version of a subscription; its state begins anew.
-
-    The state stays if the query has the same results as before, such as after a change of SELECT.
-    A subscription whose history is not read yet keeps that of its next version.
-    """
-    if compiled is not None and state.registration.edit(
-        one.name, text, compiled, updates, state.position
-    ):
-        return
-    begun = state.subscriptions.backfills.get(one.number)
-    _replace_query(state, one, compiled, text, updates, language, begun)
-
-
-def _replace_query(
-    state: EngineState,
-    one: Subscription,
-    compiled: QueryPlan | None,
-    text: str,
-    updates: bool,
-    language: str,
     begun: Backfill | None,
 ) -> None:
-    """Make a query the next version of a subscription, with a backfill or from now on."""
+    """Make a query the next version of a subscription, with a backfill or from now on.
+
+    Its state begins anew.  A subscription whose history is not read yet has `begun`, and its next
+    version keeps it.
+    """
     registration, name, end = state.registration, one.name, state.documents.next
     first, bound = (end, None) if begun is None else (one.since, one.bound_to)
     state.subscriptions.succeed(name)

@@ -18,7 +18,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from xscl.errors import XsclError
@@ -107,8 +107,7 @@ class DiskGuard:
             pass
 
     def _found(self) -> str | None:
-        disk = os.statvfs(self._path)
-        free = disk.f_bavail * disk.f_frsize
+        disk, free = os.statvfs(self._path), self._free()
         if free < self.least:
             return f"the disk is full: {free >> 20} MiB are free, less than {self.least >> 20}"
         if disk.f_files and not disk.f_favail:
@@ -125,26 +124,25 @@ class DiskGuard:
 
 def is_full(error: BaseException) -> bool:
     """Return True if an error, or its cause, is a full disk or a lack of file descriptors."""
-    return any(
-        (isinstance(seen, OSError) and seen.errno in _NO_ROOM | _NO_FILES)
-        or any(sign in str(seen) for sign in _SIGNS)
-        for seen in _causes(error)
-    )
+    return _came_from(error, _NO_ROOM | _NO_FILES, _SIGNS)
 
 
 def is_faulty(error: BaseException) -> bool:
     """Return True if an error, or its cause, is a fault of the disk."""
-    return any(
-        (isinstance(seen, OSError) and seen.errno == errno.EIO)
-        or isinstance(seen, StoreUnavailable)
-        or any(sign in str(seen) for sign in _FAULTS)
-        for seen in _causes(error)
-    )
+    return _came_from(error, {errno.EIO}, _FAULTS, StoreUnavailable)
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, and what it came from."""
+def _came_from(
+    error: BaseException, numbers: Collection[int], signs: Iterable[str], *kinds: type
+) -> bool:
+    """Return True for an error of some numbers, texts or kinds, or one that came from such."""
     seen: BaseException | None = error
     while seen is not None:
-        yield seen
+        if (
+            (isinstance(seen, OSError) and seen.errno in numbers)
+            or isinstance(seen, kinds)
+            or any(sign in str(seen) for sign in signs)
+        ):
+            return True
         seen = seen.__cause__ or seen.__context__
+    return False

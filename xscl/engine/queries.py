@@ -330,16 +330,6 @@ class Queries:
 
     # -- About the join state --------------------------------------------------------------
 
-    @property
-    def kept_bytes(self) -> int:
-        """The bytes of the join state in memory."""
-        return self._state.processor.bytes_in_memory
-
-    @property
-    def result_rows(self) -> dict[str, int]:
-        """The number of rows of R_out by evaluator of templates' queries."""
-        return self._state.processor.result_rows
-
     def state_by_window(self, store: Store) -> list[tuple[int | None, int, int, int]]:
         """Return the state by window in ticks; None: without a window, or until it is matched.
 
@@ -356,7 +346,7 @@ class Queries:
         if self._transactions.lock.acquire(timeout=PATIENCE):
             try:
                 held = instances(self._state.dataflow.core.plan)
-                found = [(_ticks(keep), time > since) for keep, time in held]
+                found = [(INFINITE if keep is None else keep, time > since) for keep, time in held]
             finally:
                 self._transactions.lock.release()
             self._instances = Counter(keep for keep, _ in found)
@@ -367,10 +357,6 @@ class Queries:
             (None if keep == INFINITE else keep, witnesses[keep], counted[keep], lately[keep])
             for keep in sorted({*witnesses, *counted})
         ]
-
-
-def _ticks(keep: int | None) -> int:
-    return INFINITE if keep is None else keep
 
 
 def _refuse_all_but_select(query: str) -> None:

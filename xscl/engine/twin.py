@@ -176,18 +176,15 @@ def _pair(ours: Iterable[Operator], theirs: Iterable[Operator], found: dict[int,
         _pair(one.wanted.inputs, other.wanted.inputs, found)
 
 
-def _streams_of(queries: Sequence[Subscription]) -> tuple[str, ...]:
-    published = {one.publish for one in queries[:-1]}
-    return tuple(sorted({name for one in queries for name in one.reads} - published))
-
-
 def _copy(live: EngineState, subscription: Subscription, store: Store) -> tuple[str, ...]:
     """Copy the rows of a subscription from a store to an empty one; return what it will read."""
     dataflow, registry = live.dataflow.subscribed, live.registry
     registry.save()
-    publishers = event_publishers(live.subscriptions, _read_events(subscription))
+    events = subscription.reads if subscription.relational else ()
+    publishers = event_publishers(live.subscriptions, events)
     queries = [*publishers, subscription]
-    streams = _streams_of(queries)
+    reads = {name for one in queries for name in one.reads}
+    streams = tuple(sorted(reads - {one.publish for one in publishers}))
     store.insert_rows(
         "stream",
         (
@@ -206,11 +203,6 @@ def _copy(live: EngineState, subscription: Subscription, store: Store) -> tuple[
         joins=joins,
     )
     return streams
-
-
-def _read_events(subscription: Subscription) -> tuple[str, ...]:
-    """Return the streams of which a query reads events, not documents."""
-    return tuple(subscription.reads) if subscription.relational else ()
 
 
 def event_publishers(known: Subscriptions, streams: Iterable[str]) -> list[Subscription]:

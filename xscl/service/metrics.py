@@ -109,7 +109,7 @@ class _StatusCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the current metrics."""
-        pace, queries = self._engine.host.ingest.pace, self._engine.host.queries
+        pace, processor = self._engine.host.ingest.pace, self._engine.host.state.processor
         for name, value, what in (
             ("pushes", pace.pushes, "Batches that were pushed since the start"),
             ("pushed_documents", pace.documents, "Documents that were taken since the start"),
@@ -119,11 +119,11 @@ class _StatusCollector(Collector):
             yield CounterMetricFamily(f"xscl_{name}", what, value=value)
         what = "Rows of joins' results, by what evaluated the conjunctive query"
         rows = CounterMetricFamily("xscl_result_rows", what, labels=["evaluator"])
-        for evaluator, count in queries.result_rows.items():
+        for evaluator, count in processor.result_rows.items():
             rows.add_metric([evaluator], count)
         yield rows
         what = "Bytes of the state that joins meet in memory"
-        yield _gauge("kept_bytes", what, queries.kept_bytes)
+        yield _gauge("kept_bytes", what, processor.bytes_in_memory)
         places = dict(
             zip(("executors", "here"), self._engine.host.state.registry.places(), strict=True)
         )

@@ -111,7 +111,7 @@ def pushed(*batches: int) -> tuple[list[str], dict[str, int]]:
             ]
             number += size
             found += [match.id for match in engine.push(batch)]
-        return sorted(found), engine.host.queries.result_rows
+        return sorted(found), engine.host.state.processor.result_rows
 
 
 @pytest.mark.parametrize("most", [1, queries.MOST_PLANNED])

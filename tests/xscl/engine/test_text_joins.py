@@ -196,7 +196,7 @@ def test_indexes_of_texts_count_against_the_budget_of_the_join_state() -> None:
         free_state, state = free.host.state.processor, bounded.host.state.processor
         assert free_state.memory.whole
         assert free_state.memory.nbytes < 500_000 < free_state.bytes_in_memory
-        assert bounded.host.queries.kept_bytes == state.bytes_in_memory > state.memory.nbytes
+        assert state.bytes_in_memory > state.memory.nbytes
         assert not state.memory.whole
         late = [xscl.Document("S", "late", 999, b"<i><t>a title 7. and title 120.</t></i>")]
         found = [
