@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 import httpx
@@ -10,7 +9,7 @@ import pytest
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
+from tests.xscl.service.conftest import Running, code, eventually, ok, token_of
 from xscl.engine.disk_guard import DiskGuard
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
@@ -228,29 +227,3 @@ def test_l2_the_bytes_that_wait_are_bounded(
         with pytest.raises(IntakeFull, match="documents wait to be consumed"):
             intake.append([large])
         intake.close()
-
-
-def test_many_at_once_are_all_there(place: DataDirectory) -> None:
-    """Documents of many clients go to the spool together, and each client gets its own answer."""
-    ids: list[str] = []
-    with serving(place) as running:
-
-        def send(client: int) -> None:
-            with running.client() as user:
-                for number in range(10):
-                    text = f"<n>{client}-{number}</n>"
-                    address = f"/v1/documents/many?id=c{client}-{number}"
-                    ids.append(ok(user.post(address, content=text))["id"])
-
-        threads = [threading.Thread(target=send, args=(client,)) for client in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    with Engine(place.database) as engine:
-        known = {row["id"] for row in engine.sql("SELECT id FROM documents").to_pylist()}
-        behind = engine.host.ingest.segment
-    assert len(set(ids)) == 80
-    spool = Spool(place.spool, read_only=True)
-    waiting = {one.id for number in spool.numbers(behind) for one in spool.read(number)}
-    assert known | waiting == set(ids)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 import unicodedata
 from collections.abc import Iterator
 
@@ -199,42 +198,3 @@ def test_q9_a_quota_of_subscriptions(
     assert bob.delete("/v1/subscriptions/b0").status_code == 204
     assert put(bob, "b3", "feeds//a3->x").status_code == 201
     assert ok(bob.get("/v1/me"))["used"]["subscriptions"] == 3
-
-
-def test_q9_coming_and_going_loses_nobody_anything(
-    running: Running, operator: httpx.Client, alice: httpx.Client
-) -> None:
-    """While one registers and unregisters all the time, another has every match."""
-    ok(operator.put("/v1/streams/ticks", json={}))
-    assert put(operator, "every", "ticks//n->x").status_code == 201
-    stop = threading.Event()
-    rounds: list[int] = []
-
-    def churn() -> None:
-        with running.client(alice.headers["Authorization"].partition(" ")[2]) as user:
-            while not stop.is_set():
-                number = len(rounds)
-                query = f"ticks//n->x JOIN{{x=y, 1 h}} ticks//m{number % 7}->y"
-                told = {"query": query, "history": False}  # else each waits for its history
-                if user.put(f"/v1/subscriptions/c{number}", json=told).status_code != 201:
-                    return
-                if user.delete(f"/v1/subscriptions/c{number}").status_code != 204:
-                    return
-                rounds.append(number)
-
-    thread = threading.Thread(target=churn)
-    thread.start()
-    sent: list[str] = []
-    while thread.is_alive() and (len(sent) < 50 or len(rounds) < 5):
-        text = f"<n>{len(sent)}</n>"
-        sent.append(ok(operator.post("/v1/documents/ticks", content=text))["id"])
-    stop.set()
-    thread.join()
-    assert len(rounds) >= 5
-
-    def seen() -> set[str]:
-        tried = ok(operator.post("/v1/try", json={"subscription": "every", "limit": 1_000}))
-        return {match["documents"][0] for match in tried["matches"]}
-
-    eventually(lambda: len(seen()) == len(sent))
-    assert seen() == set(sent)

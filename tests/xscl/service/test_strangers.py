@@ -70,36 +70,6 @@ def test_w7_a_revoked_token_takes_its_sessions_and_streams_along(
     assert any("unauthorized" in line for line in heard)
 
 
-def test_tokens_and_streams_are_made_side_by_side(running: Running, operator: httpx.Client) -> None:
-    """Each in its own transaction: none takes another one back."""
-    dora = token_of(operator, "dora")
-    tokens: list[str] = []
-
-    def make_streams() -> None:
-        with running.client(dora) as client:
-            for number in range(30):
-                ok(client.put(f"/v1/streams/s{number}", json={}))
-
-    threads = [threading.Thread(target=make_streams)]
-    threads += [
-        threading.Thread(
-            target=lambda: tokens.extend(token_of(operator, f"user{n}") for n in range(20))
-        )
-        for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert len(tokens) == 40
-    with running.client(dora) as client:
-        names = {one["name"] for one in ok(client.get("/v1/streams"))["items"]}
-        assert {f"s{number}" for number in range(30)} <= names
-    for token in tokens:
-        with running.client(token) as client:
-            ok(client.get("/v1/subscriptions"))
-
-
 def test_nobody_gets_ahead_of_the_clock(running: Running, operator: httpx.Client) -> None:
     with running.client(token_of(operator, "eve")) as eve:
         ok(eve.put("/v1/streams/mine", json={}))
