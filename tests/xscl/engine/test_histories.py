@@ -135,13 +135,20 @@ def test_the_size_of_slices_makes_no_difference(kind: str) -> None:
     def property_holds(case: Case, late: int, size: int) -> None:
         names = [case.subscriptions[-1].name]
         expected = found_from_the_first(case, names)
-        with pytest.MonkeyPatch.context() as patched:
-            for name in ("FIRST_SLICE", "LARGEST_SLICE"):
-                patched.setattr(f"xscl.engine.backfills.{name}", size)
+        with slices_of(size):
             found, _ = found_with_history(case, names, late, early=False)
         assert found == expected
 
     property_holds()
+
+
+@contextmanager
+def slices_of(size: int) -> Iterator[None]:
+    """Read histories in slices of so many documents."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("FIRST_SLICE", "LARGEST_SLICE"):
+            patched.setattr(f"xscl.engine.backfills.{name}", size)
+        yield
 
 
 def keyed(stream: str, number: int, time: int) -> Document:
@@ -159,9 +166,7 @@ def test_what_two_publishers_make_is_read_in_the_order_of_time(size: int, togeth
     documents = [keyed("S", 0, 2), keyed("R", 1, 3), keyed("R", 2, 5), keyed("R", 3, 6)]
     found = []
     for begins_late in (False, True):
-        with xscl.Engine(retention=KEPT) as engine, pytest.MonkeyPatch.context() as patched:
-            for name in ("FIRST_SLICE", "LARGEST_SLICE"):
-                patched.setattr(f"xscl.engine.backfills.{name}", size)
+        with xscl.Engine(retention=KEPT) as engine, slices_of(size):
             for number, one in enumerate(publishers):
                 engine.subscribe(f"publisher {number}", one)
             reader = "reader", "P//k->x NEXT{x=y} P//k->y"
@@ -185,12 +190,7 @@ def test_a_history_is_bounded_as_the_documents_that_were_pushed(bound: int, size
     reader = f"(P//k->x NEXT{{x=q}} S//k->q) FOLLOWED BY{{q=r, 100}} {chain}"
     found = []
     for begins_late in (False, True):
-        with (
-            xscl.Engine(retention=KEPT, result_bound=bound) as engine,
-            pytest.MonkeyPatch.context() as patched,
-        ):
-            for name in ("FIRST_SLICE", "LARGEST_SLICE"):
-                patched.setattr(f"xscl.engine.backfills.{name}", size)
+        with xscl.Engine(retention=KEPT, result_bound=bound) as engine, slices_of(size):
             engine.subscribe("publisher", "SELECT <p><k>{x}</k></p> FROM S//k->x PUBLISH P")
             if not begins_late:
                 engine.subscribe("reader", reader)
@@ -334,19 +334,6 @@ def operators(engine: xscl.Engine) -> int:
     return len(engine.host.state.dataflow.core.plan.operators)
 
 
-@pytest.mark.slow
-def test_a_thousand_equal_queries_with_histories_share_their_operators() -> None:
-    counts = []
-    for history in (False, True):
-        with xscl.Engine(retention=KEPT) as engine:
-            for number in range(1_000):
-                if not number % 10:
-                    engine.push(item(number, number, "ab"[number % 2]))
-                engine.subscribe(f"q{number}", NEXT, history=history)
-            counts.append(operators(engine))
-    assert counts[0] == counts[1]
-
-
 @pytest.mark.parametrize("history", [False, True])
 def test_equal_queries_with_histories_share_their_operators(history: bool) -> None:
     counts = []
@@ -411,38 +398,36 @@ def items(stream: str, *rows: tuple[int, str], history: bool = True) -> list[Doc
     ]
 
 
-@pytest.mark.parametrize("query", IN_OWN_TIME.values(), ids=IN_OWN_TIME)
-def test_the_order_in_which_feeds_are_followed_makes_no_difference_to_history(query: str) -> None:
-    town = items("town", (-1, "local"), (0, "tram"), (1, "tram"))
-    council = items("council", (-5, "tram"), (-4, "bridge"), (-2, "tram"))
-    found = []
-    for first, second in ((council, town), (town, council)):
-        with xscl.Engine(retention=Retention.of(history="30 d")) as engine:
-            engine.push(first)
-            engine.push(second)
-            engine.subscribe("q", query, history=True)
-            for matches in (engine.matches("q"), engine.try_query(query)):
-                shown = ((m.documents, m.t0, m.t1, m.xml(), m.bindings) for m in matches)
-                found.append(sorted(shown, key=str))
-    assert found[0]
-    assert all(one == found[0] for one in found)
+HELD: tuple[tuple[list[Document], list[Document], list[Document]], ...] = (
+    (
+        items("town", (-1, "local"), (0, "tram"), (1, "tram")),
+        items("council", (-5, "tram"), (-4, "bridge"), (-2, "tram")),
+        [],
+    ),
+    (
+        items("town", (-1, "local"), (0, "bridge")),
+        items("council", (-5, "tram"), (-2, "tram"), (-1, "lock")),
+        items("town", (1, "lock"), (2, "lock"), (9, "end"), history=False),
+    ),
+)
+"""What two feeds held, and what one of them has later, which completes it."""
 
 
+@pytest.mark.parametrize(("town", "council", "later"), HELD, ids=["alone", "completed later"])
 @pytest.mark.parametrize("query", IN_OWN_TIME.values(), ids=IN_OWN_TIME)
-def test_what_feeds_held_is_completed_later_in_whatever_order_they_were_followed(
-    query: str,
+def test_the_order_in_which_feeds_are_followed_makes_no_difference_to_history(
+    query: str, town: list[Document], council: list[Document], later: list[Document]
 ) -> None:
-    town = items("town", (-1, "local"), (0, "bridge"))
-    council = items("council", (-5, "tram"), (-2, "tram"), (-1, "lock"))
     found = []
     for first, second in ((council, town), (town, council)):
         with xscl.Engine(retention=Retention.of(history="30 d")) as engine:
             engine.push(first)
             engine.push(second)
             engine.subscribe("q", query, history=True)
-            for at, name in ((1, "lock"), (2, "lock"), (9, "end")):
-                engine.push(items("town", (at, name), history=False))
-            engine.flush()  # as in a trial, the last document has no successor
+            for one in later:
+                engine.push(one)
+            if later:
+                engine.flush()  # as in a trial, the last document has no successor
             for matches in (engine.matches("q"), engine.try_query(query)):
                 shown = ((m.documents, m.t0, m.t1, m.xml(), m.bindings) for m in matches)
                 found.append(sorted(shown, key=str))

@@ -84,6 +84,18 @@ def bounded(found: Sequence[Answer], most: int) -> tuple[Counter[Answer], set[tu
     return stay, {key for key, group in groups.items() if len(group) > most}
 
 
+def batches(
+    documents: Sequence[xscl.Document], cuts: Sequence[bool]
+) -> Iterator[list[xscl.Document]]:
+    """Yield the documents in batches; a cut ends the batch."""
+    batch = []
+    for document, cut in zip(documents, [*cuts, True], strict=False):
+        batch.append(document)
+        if cut or document is documents[-1]:
+            yield batch
+            batch = []
+
+
 def run(
     documents: Sequence[xscl.Document],
     cuts: Sequence[bool],
@@ -95,15 +107,11 @@ def run(
     engine = xscl.Engine(path, result_bound=most)
     for number, query in enumerate(queries):
         engine.subscribe(f"q{number}", query)
-    batch = []
-    for document, cut in zip(documents, [*cuts, True], strict=False):
-        batch.append(document)
-        if cut or document is documents[-1]:
-            engine.push(batch)
-            batch = []
-            if path is not None:
-                engine.close()
-                engine = xscl.Engine(path, result_bound=most)
+    for batch in batches(documents, cuts):
+        engine.push(batch)
+        if path is not None:
+            engine.close()
+            engine = xscl.Engine(path, result_bound=most)
     with engine:
         cut_at = engine.host.transactions.store.fetch("SELECT qid, doc FROM state.cut")
         return answers(engine), set(cut_at)
@@ -207,12 +215,8 @@ def told(
     engine = xscl.Engine(result_bound=most)
     for number, query in enumerate(queries):
         engine.subscribe(f"q{number}", query)
-    batch: list[xscl.Document] = []
-    for document, cut in zip(documents, [*cuts, True], strict=False):
-        batch.append(document)
-        if cut or document is documents[-1]:
-            engine.push(batch)
-            batch = []
+    for batch in batches(documents, cuts):
+        engine.push(batch)
     engine.flush()
     with engine:
         stopped = [engine.stopped(f"q{number}") for number, _ in enumerate(queries)]
@@ -421,15 +425,14 @@ def test_an_operator_over_time_waits_for_all_rounds_before_it_takes_rows() -> No
     right = "(S//r[./d->u] FOLLOWED BY{u = v, 90} S//r[./e->v]) JOIN{v = w, 90} S//r[./f->w]"
     join = f"({left}) JOIN{{y = w, 90}} ({right})"
     leaves = ["a", "b", "d", "e", "f", "a", "be", "g", "q", "q"]
+    documents = [
+        xscl.Document("S", f"d{n}", 10 * n, body(*names)) for n, names in enumerate(leaves)
+    ]
     for cuts in ([False] * 10, [True] * 10):
         engine = xscl.Engine(result_bound=2)
         engine.subscribe("n", f"({join}) NEXT{{w = z}} S//r[./g->z]")
-        batch = []
-        for number, (names, cut) in enumerate(zip(leaves, cuts, strict=True)):
-            batch.append(xscl.Document("S", f"d{number}", 10 * number, body(*names)))
-            if cut or number == len(leaves) - 1:
-                engine.push(batch)
-                batch = []
+        for batch in batches(documents, cuts):
+            engine.push(batch)
         stopped = engine.stopped("n")
         assert stopped is not None
         assert (stopped.latest, stopped.incomplete) == ("d6", True)

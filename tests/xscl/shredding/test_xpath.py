@@ -71,31 +71,6 @@ def test_functions_of_sequences_and_casts(condition: str, matches: bool) -> None
     assert engine(path, item) == ({0} if matches else set())
 
 
-@pytest.mark.parametrize(
-    ("text", "signs"),
-    [
-        ("2026-03-01T00:00:00Z", "= <= >="),
-        (" 2026-03-01T02:00:00+02:00 ", "= <= >="),
-        ("2026-03-01T00:00:00", "= <= >="),
-        ("2026-03-01T00:00:00.5Z", "!= > >="),
-        ("2026-02-28T24:00:00Z", "= <= >="),
-        ("2026-02-28T23:59:59Z", "!= < <="),
-        ("2026-03-01", ""),
-        ("", ""),
-    ],
-)
-def test_times_are_compared(text: str, signs: str) -> None:
-    root = etree.fromstring(f"<r><a><p>{text}</p></a></r>")
-    other_root = etree.fromstring("<r><a/></r>")
-    for sign in ("=", "!=", "<", "<=", ">", ">="):
-        condition = f'xs:dateTime(p) {sign} xs:dateTime("2026-03-01T00:00:00Z")'
-        path = f"//a[{condition}]"
-        assert bool(engine(path, root)) is (sign in signs.split()), sign
-        assert not engine(path, other_root)
-
-    assert bool(engine('//a[xs:date(p) = xs:date("2026-03-01")]', root)) is (text == "2026-03-01")
-
-
 # -- Conditions ------------------------------------------------------------------------------
 
 
