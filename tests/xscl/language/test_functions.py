@@ -1,4 +1,4 @@
-"""The functions of join predicates: tables of cases, and libxml2's XPath as a second opinion."""
+"""The functions of join predicates: tables of cases, and elementpath as a second opinion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from elementpath import XPathContext
 from elementpath.xpath31 import XPath31Parser
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -19,7 +19,6 @@ from tests.examples import examples
 from xscl.language.functions import FUNCTIONS, OPERANDS, Value, canonical_url, number, text_of
 
 NBSP = "\u00a0"
-ROOT = etree.Element("root")
 
 
 def apply(name: str, *texts: str) -> Value:
@@ -78,18 +77,6 @@ def test_a_function_returns_the_kind_that_it_says(name: str, text: str) -> None:
 )
 def test_strings_and_numbers(name: str, texts: tuple[str, ...], value: Value) -> None:
     assert apply(name, *texts) == value
-
-
-TEXTS = st.text(st.sampled_from("ab/ \t\n-é" + NBSP), max_size=8)
-
-
-@given(TEXTS, TEXTS.map(lambda text: text[:2]))
-@example("a/b", "/")
-def test_they_are_those_of_xpath_1_0(text: str, part: str) -> None:
-    for name in ("substring-before", "substring-after"):
-        assert apply(name, text, part) == ROOT.xpath(f"{name}($s, $p)", s=text, p=part)
-    for name in ("normalize-space", "string-length"):
-        assert apply(name, text) == ROOT.xpath(f"{name}($s)", s=text)
 
 
 # -- Dates -----------------------------------------------------------------------------------
