@@ -5,8 +5,7 @@
     plans        the plan: m-ops in layers, from the streams to the results
     charts       two columns of numbers
     series       a figure over time
-    sparklines   numbers of consecutive days
-    timelines    events with a duration and an outcome
+    bars         numbers of consecutive days, and events with a duration and an outcome
 
 A picture on a page has the page's colours: its elements have classes, which the
 page's style sheet defines.  A picture in a file includes a style of its own.
@@ -15,13 +14,12 @@ Architecture: language → 1 shredding → 2 templates → 3 cep_core → delive
 (Spark), service and web around it.
 """
 
+from xscl.drawing.bars import TimelineEvent, draw_sparkline, draw_timeline
 from xscl.drawing.charts import Chart, chart_of, draw_chart
 from xscl.drawing.plans import draw_plan
 from xscl.drawing.queries import draw_query
 from xscl.drawing.series import draw_series
-from xscl.drawing.sparklines import draw_sparkline
 from xscl.drawing.svg import Picture
-from xscl.drawing.timelines import TimelineEvent, draw_timeline
 
 __all__ = [
     "Chart",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xscl.client import answers
 from xscl.errors import QueryError
 from xscl.inspection.diagnosis import Diagnosis
@@ -18,16 +20,15 @@ def why_shown(account: Account, found: Why) -> answers.Why:
         documents=tuple(account.named(name) for name in found.documents),
         matched=found.matched,
         edges=tuple(
-            answers.Edge(
-                kind=edge.kind,
-                text=account.shown(edge.text),
-                holds=edge.holds,
-                nearest=None if edge.nearest is None else account.shown(edge.nearest),
-                pending=edge.pending,
-            )
-            for edge in found.edges
+            reworded(answers.Edge.model_validate(edge), account.shown) for edge in found.edges
         ),
     )
+
+
+def reworded(edge: answers.Edge, word: Callable[[str], str]) -> answers.Edge:
+    """Return a condition with other words."""
+    nearest = None if edge.nearest is None else word(edge.nearest)
+    return edge.model_copy(update={"text": word(edge.text), "nearest": nearest})
 
 
 def diagnosed(account: Account, found: Diagnosis) -> answers.Diagnosis:
@@ -53,13 +54,8 @@ def checked(app: Installation, account: Account, query: str) -> answers.QueryChe
         warnings, absences = unseen(app, account, query), absence_warning(app, account, query)
         return answers.QueryCheck(sentence=sentence(query), warnings=warnings, absences=absences)
     except QueryError as error:
-        fault = answers.QueryFault(
-            code=error.code,
-            message=account.shown(error.message),
-            hint=error.hint,
-            line=error.line,
-            column=error.column,
-        )
+        fault = answers.QueryFault.model_validate(error)
+        fault = fault.model_copy(update={"message": account.shown(error.message)})
         return answers.QueryCheck(error=fault, sentence=None, warnings=(), absences=None)
 
 

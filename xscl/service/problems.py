@@ -122,7 +122,12 @@ def answer(problem: Problem) -> Response:
 
 
 def of_error(error: Exception, reader: int = OPERATOR) -> Problem:
-    """Map an exception of the packages to a problem with names as the reader may see them."""
+    """Map an exception of the packages to a problem with names as the reader may see them.
+
+    A problem stays as it is.
+    """
+    if isinstance(error, Problem):
+        return error
     code = str(getattr(error, "reason_code", None) or getattr(error, "code", "error"))
     unlisted = next(status for kind, status in _UNLISTED if isinstance(error, kind))
     status = STATUS.get(code, unlisted)

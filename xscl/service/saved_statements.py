@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from xscl.client.bodies import time_of
+from xscl.client.service_answers import SavedStatement
 from xscl.language.names import refuse_label
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account, QuotaExceeded
@@ -14,15 +14,6 @@ MOST = 100
 """Saved statements of one user."""
 LONGEST_NAME = 100
 """Characters of the name of a statement."""
-
-
-@dataclass(frozen=True, slots=True)
-class SavedStatement:
-    """A statement under its name, with the time at which it was saved, in ticks."""
-
-    name: str
-    query: str
-    saved: int
 
 
 def save_statement(store: Store, account: Account, name: str, query: str) -> None:
@@ -44,4 +35,7 @@ def delete_statement(store: Store, account: Account, name: str) -> None:
 def saved_statements(store: Store, account: Account) -> list[SavedStatement]:
     """Return the saved statements of a user in the order of their names."""
     rows = rows_of(store, "saved_statement", order="name", account=account.number)
-    return [SavedStatement(row["name"], row["statement"], row["saved"]) for row in rows]
+    return [
+        SavedStatement(name=row["name"], query=row["statement"], saved=time_of(row["saved"]))
+        for row in rows
+    ]

@@ -107,8 +107,7 @@ class UserData:
             yield from self._documents(store)
             yield from self._stars(store)
             for one in saved_statements(store, account):
-                told = {"name": one.name, "query": one.query, "saved": written(one.saved)}
-                yield {"kind": "statement", **told}
+                yield {"kind": "statement", **one.model_dump(mode="json")}
         for name in self.names():
             for match in self._engine.matches(name):
                 yield {"kind": "match", **row_of(match, account.named)}

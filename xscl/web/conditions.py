@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xscl.client import answers
+from xscl.service.explanations import reworded
 
 
 def numbered(edges: Sequence[answers.Edge], documents: Sequence[str]) -> list[answers.Edge]:
     """Return conditions with the numbers of documents in place of their ids."""
     longest_first = sorted(enumerate(documents, 1), key=lambda one: -len(one[1]))
     names = [(name, f"item {number}") for number, name in longest_first if name != "-"]
-    return [
-        edge.model_copy(
-            update={
-                "text": _renamed(edge.text, names),
-                "nearest": None if edge.nearest is None else _renamed(edge.nearest, names),
-            }
-        )
-        for edge in edges
-    ]
+    return [reworded(edge, lambda text: _renamed(text, names)) for edge in edges]
 
 
 def readable(found: answers.Diagnosis) -> answers.Diagnosis:

@@ -19,6 +19,7 @@ from feeds.spool import SpoolError
 from xscl.errors import QueryError, XsclError
 from xscl.service.accounts import Account
 from xscl.service.problems import Problem, of_error
+from xscl.store.queries.owners import OPERATOR
 from xscl.web.rendering import page
 
 
@@ -36,7 +37,7 @@ class PageProblem:
 
 def problem_text(error: Exception, reader: Account, source: str = "") -> PageProblem:
     """Return the text of an error in a query, with names as the reader may see them."""
-    problem = error if isinstance(error, Problem) else of_error(error, reader.number)
+    problem = of_error(error, reader.number)
     title = problem.status.phrase
     line, column = getattr(error, "line", None), getattr(error, "column", None)
     if isinstance(error, QueryError):
@@ -88,8 +89,7 @@ def install(app: FastAPI) -> None:
 
 
 def _answer(request: Request, error: Exception) -> Response:
-    number = getattr(request.state, "account", 0)
-    problem = error if isinstance(error, Problem) else of_error(error, number)
+    problem = of_error(error, getattr(request.state, "account", OPERATOR))
     if problem.status is HTTPStatus.UNAUTHORIZED:
         asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         back = asked if request.method == "GET" else "/"

@@ -250,7 +250,7 @@ def take_batch(app: Installation, account: Account, stream: str, body: bytes) ->
         try:
             accepted.append(_accept_line(app, account, stream, line))
         except (Problem, XsclError, FeedError) as error:
-            problem = error if isinstance(error, Problem) else of_error(error, account.number)
+            problem = of_error(error, account.number)
             refused.append(
                 answers.RefusedDocument(
                     line=number, code=problem.code, detail=problem.detail, hint=problem.hint

@@ -198,9 +198,7 @@ def examples(account: TheAccount) -> list[ExampleShown]:
 def saved(app: TheApp, account: TheAccount) -> list[answers.SavedStatement]:
     """Lists your saved statements in the order of their names."""
     with app.reading() as store:
-        return [
-            answers.SavedStatement.model_validate(one) for one in saved_statements(store, account)
-        ]
+        return saved_statements(store, account)
 
 
 @router.put("/saved/{name}", summary="Save a statement", status_code=HTTPStatus.NO_CONTENT)

@@ -34,7 +34,7 @@ from xscl.service.routes.inspection import (
     show_witness,
     why,
 )
-from xscl.shredding.nodes.tree import DocumentTree, number_nodes
+from xscl.shredding.nodes.tree import number_nodes
 from xscl.store.queries.stream_documents import document_named
 from xscl.subscriptions.match import MatchDocument
 from xscl.time_format import UNITS
@@ -66,15 +66,6 @@ class ItemRow:
     streams: list[str]
     history: bool
     card: Card | None
-
-
-@dataclass(frozen=True, slots=True)
-class NodeRow:
-    """A node of a document, its path as a query writes it, and the query for its value."""
-
-    node: DocumentNode
-    path: str
-    query: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,20 +256,17 @@ def example(asked: PageRequest, name: str) -> Example:
     part = MatchDocument(
         account.named(known), row["ts"], tree, first, row["given"], number_in(known)
     )
-    return Example(part.document, part, Side(stream, _root(tree)))
+    return Example(part.document, part, Side(stream, steps_of(tree)[0][0]))
 
 
-def _root(tree: DocumentTree) -> str:
-    return steps_of(tree)[0][0]
-
-
-def _nodes(one: Example, nodes: Sequence[DocumentNode]) -> list[NodeRow]:
+def _nodes(one: Example, nodes: Sequence[DocumentNode]) -> list[dict[str, Any]]:
     """Return the nodes of a document with their paths and the queries for their values."""
     tree = one.part.tree
     rows = []
     for node, leaf, item in zip(nodes, steps_of(tree), tree.items, strict=True):
         query = query_for(one.side, leaf, leaf_value(item)) if leaf_value(item) else ""
-        rows.append(NodeRow(node, f"{one.side.stream}/{'/'.join(leaf)}", query))
+        path = f"{one.side.stream}/{'/'.join(leaf)}"
+        rows.append({"node": node, "path": path, "query": query})
     return rows
 
 

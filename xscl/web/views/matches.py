@@ -13,14 +13,12 @@ from pydantic import StringConstraints
 
 from xscl.delivery.cards import MatchView
 from xscl.documents.results import XSCL, Subscription
-from xscl.service.installation import Installation
 from xscl.service.match_views import LAST, match_view, match_views
 from xscl.service.routes.subscriptions import tags_
 from xscl.service.stars import starred_among
 from xscl.service.subscribing import versions
 from xscl.service.tags import LONGEST
 from xscl.store.queries.subscriptions import names_of, streams_read
-from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import Page, Place
 from xscl.time_format import moment
 from xscl.web.gallery import cases
@@ -80,7 +78,9 @@ def matches(
     wanted = MatchFilter(subscription, tag, stream, text.strip(), day)
     if before is None and not wanted.parameters and not _has_any(asked):
         return _guide(asked)
-    end = _end(asked.app)  # read first: later matches arrive as updates
+    with asked.app.reading() as store:  # read first: later matches arrive as updates
+        end = store.progress("position"), LAST
+        streams = sorted(map(asked.account.named, streams_read(store, asked.account.number)))
     listed, last = _filtered(asked, wanted, None if before is None else _place(before))
     older = None
     if last is not None:
@@ -91,7 +91,7 @@ def matches(
         stars=starred_of(asked, listed),
         wanted=wanted,
         subscriptions=names_of_subscriptions(asked),
-        streams=_streams(asked),
+        streams=streams,
         tags=[one.tag for one in tags_(asked.app, asked.account)],
         first=before is None,
         newest=_written(listed[0].place if listed else end),
@@ -108,7 +108,7 @@ def _filtered(
         found = _page(
             asked, wanted.subscription, before=before, stream=wanted.stream, tag=wanted.tag
         )
-        page = cards(asked, found.matches)
+        page = match_views(asked.app, asked.account, found.matches)
         for one in page:
             if wanted.accepts(one):
                 listed.append(one)
@@ -131,17 +131,11 @@ def _text_of(one: MatchView) -> str:
     return " ".join([one.subscription, one.output, *(value.text for value in values)])
 
 
-def _streams(asked: PageRequest) -> list[str]:
-    """Return the streams that the reader's subscriptions read."""
-    with asked.app.reading() as store:
-        return sorted(map(asked.account.named, streams_read(store, asked.account.number)))
-
-
 @router.get("/matches/news")
 def news(asked: Asked, after: Written, subscription: Name = "") -> HTMLResponse:
     """Return the matches after a cursor, newest first, and the next cursor in headers."""
     found = _page(asked, subscription, after=_place(after))
-    listed = cards(asked, found.matches)
+    listed = match_views(asked.app, asked.account, found.matches)
     reached = listed[-1].place if len(listed) == LIMIT else (found.end, LAST)
     headers = {"X-After": _written(reached), "X-More": "yes" if found.more else "no"}
     stars = starred_of(asked, listed)
@@ -161,11 +155,6 @@ def starred_of(asked: PageRequest, listed: Sequence[MatchView]) -> set[str]:
         return starred_among(store, asked.account, [one.id for one in listed])
 
 
-def cards(asked: PageRequest, found: Sequence[Match]) -> list[MatchView]:
-    """Return the view models of matches with the user's names and their times of arrival."""
-    return match_views(asked.app, asked.account, found)
-
-
 def names_of_subscriptions(asked: PageRequest) -> list[str]:
     """Return the names of the reader's subscriptions in XSCL, at most a thousand."""
     with asked.app.reading() as store:
@@ -179,7 +168,6 @@ def _page(
     *,
     before: Place | None = None,
     after: Place | None = None,
-    limit: int = LIMIT,
     stream: str = "",
     tag: str = "",
 ) -> Page:
@@ -191,7 +179,7 @@ def _page(
             versions(app, account, subscription)[-1].name,
             after=0 if after is None else after[0],
             before=None if before is None else before[0],
-            limit=limit,
+            limit=LIMIT,
             newest_first=newest,
         )
     read = {stream, account.qualify(stream)} if stream else set[str]()
@@ -207,7 +195,7 @@ def _page(
         wanted,
         after=after or (0, 0),
         before=before,
-        limit=limit,
+        limit=LIMIT,
         newest_first=newest,
     )
 
@@ -225,12 +213,6 @@ def _place(written: str) -> Place:
 
 def _written(place: Place) -> str:
     return f"{place[0]}.{place[1]}"
-
-
-def _end(app: Installation) -> Place:
-    """Return the cursor after all matches."""
-    with app.reading() as store:
-        return store.progress("position"), LAST
 
 
 def _has_any(asked: PageRequest) -> bool:

@@ -24,6 +24,7 @@ from xscl.language.sentence import sentence
 from xscl.planning.compile import compile_query
 from xscl.service.changing import change
 from xscl.service.dependencies import TheAccount, TheApp
+from xscl.service.match_views import match_views
 from xscl.service.routes import deliveries, subscriptions, syndication
 from xscl.service.subscribing import existing, history_of, unsubscribe
 from xscl.service.subscription_change import SubscriptionChange
@@ -36,13 +37,12 @@ from xscl.service.tags import (
 from xscl.store.queries.kept_matches import match_counts
 from xscl.store.queries.subscriptions import count_of, count_sharing, names_of
 from xscl.store.queries.tags import tag_counts, tags_of
-from xscl.store.store import Store
 from xscl.time_format import duration
 from xscl.web.days import DAYS, spark
 from xscl.web.links import on_site
 from xscl.web.page_request import Asked, PageRequest, router
 from xscl.web.problems import PageProblem
-from xscl.web.views.matches import cards, starred_of
+from xscl.web.views.matches import starred_of
 
 LIMIT = 50
 MATCHES = 5
@@ -59,7 +59,6 @@ Saved: TypeAlias = Literal["history", "now", "edit"]
 
 MatchCounts: TypeAlias = Mapping[str, Any]
 """A row of `match_counts`, with the picture of the last days as `spark`."""
-NONE_FOUND: MatchCounts = {"matches": 0, "lately": 0, "last": None, "spark": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,24 +156,25 @@ def _rows(
         known = [one for one in map(app.engine.subscription, names) if one is not None]
         total, tags = count_of(store, account.number), tag_counts(store, account.number)
         tagged = tags_of(store, names)
-        counts = _counts(store, [one.number for one in known], app.clock.now())
+    counts = _counts(asked, [one.number for one in known])
     shares = subscriptions.cost_shares(app, account, names)
     rows = [
         SubscriptionRow(
             subscriptions.shown(app, account, one, tagged[one.name], shares),
-            counts.get(one.number, NONE_FOUND),
+            counts[one.number],
         )
         for one in known
     ]
     return total, tags, rows
 
 
-def _counts(store: Store, numbers: list[int], now: int) -> dict[int, MatchCounts]:
+def _counts(asked: PageRequest, numbers: list[int]) -> dict[int, MatchCounts]:
     """Return the counts of matches of some subscriptions, by number."""
-    return {
-        row["number"]: row | {"spark": spark(row["days_ago"], "match")}
-        for row in match_counts(store, numbers, now=now, days=DAYS)
-    }
+    none: MatchCounts = {"matches": 0, "lately": 0, "last": None, "spark": None}
+    with asked.app.reading() as store:
+        found = match_counts(store, numbers, now=asked.app.clock.now(), days=DAYS)
+    rows = {row["number"]: row | {"spark": spark(row["days_ago"], "match")} for row in found}
+    return dict.fromkeys(numbers, none) | rows
 
 
 @router.get("/subscriptions/{name:path}")
@@ -203,7 +203,7 @@ def show(
     shown = subscriptions.shown(app, account, found)
     is_read = shown.language == XSCL and shown.refused is None
     last = app.engine.matches_of(found.name, limit=MATCHES, newest_first=True)
-    listed = cards(asked, last.matches)
+    listed = match_views(app, account, last.matches)
     return asked.page(
         "subscription.html",
         status=status,
@@ -214,7 +214,7 @@ def show(
         sharing=_sharing(asked, found.qid, found.template),
         explained=app.engine.explain(found.name) if account.is_operator else "",
         matches=listed,
-        found=_found(asked, found),
+        found=_counts(asked, [found.number])[found.number],
         stars=starred_of(asked, listed),
         addresses=syndication.addresses(name, app, account),
         endpoints=list(_endpoints(asked, name)),
@@ -247,13 +247,6 @@ def _earlier(asked: PageRequest, name: str, current: int) -> list[Version]:
     """Return the earlier versions of a subscription whose matches are kept, each once."""
     versions = {one.version: one for one in subscriptions.versions_(name, asked.app, asked.account)}
     return [one for version, one in versions.items() if version != current]
-
-
-def _found(asked: PageRequest, one: Subscription) -> MatchCounts:
-    """Return the counts of matches of a subscription."""
-    with asked.app.reading() as store:
-        counts = _counts(store, [one.number], asked.app.clock.now())
-    return counts.get(one.number, NONE_FOUND)
 
 
 def _endpoints(asked: PageRequest, name: str) -> Iterator[EndpointRow]:
