@@ -16,7 +16,6 @@ from cep_core.events import VALUES, Row
 
 Members: TypeAlias = int | tuple[int, ...]
 Receive: TypeAlias = Callable[[Row, Members], None]
-ReceivePair: TypeAlias = Callable[[Row, Row, Members], None]
 ReceiveAll: TypeAlias = Callable[[Sequence[Row], Members], None]
 _MASKED = 64
 
@@ -64,25 +63,20 @@ class Port:
     in which rows were handed over from a lane, for those who look at the plan.
     """
 
-    __slots__ = ("mask", "mop", "pair", "receive", "seconds", "slots", "together")
+    __slots__ = ("mask", "mop", "receive", "seconds", "slots", "together")
 
     def __init__(
         self,
         mop: Any,
         receive: Receive,
-        pair: ReceivePair | None = None,
         together: ReceiveAll | None = None,
     ) -> None:
         self.mop = mop
         self.receive = receive
-        self.pair = pair if pair is not None else self._build
         self.together = together if together is not None else self._each
         self.slots: dict[int, None] = {}
         self.mask = 0
         self.seconds = 0.0
-
-    def _build(self, a: Row, b: Row, members: Members) -> None:
-        self.receive(paired(a, b), members)
 
     def _each(self, rows: Sequence[Row], members: Members) -> None:
         for row in rows:
@@ -92,8 +86,7 @@ class Port:
 class Channel:
     """The streams that one m-op (or source) puts out.
 
-    ``ordered`` says that rows come within their epoch; ``width`` is the number of the left row's
-    values if rows come as pairs (of a sequence), to be concatenated by whoever needs that.
+    ``ordered`` says that rows come within their epoch.
     """
 
     __slots__ = (
@@ -105,12 +98,10 @@ class Channel:
         "routes",
         "rows",
         "sole",
-        "width",
     )
 
-    def __init__(self, ordered: bool, width: int | None = None) -> None:
+    def __init__(self, ordered: bool) -> None:
         self.ordered = ordered
-        self.width = width
         self.routes: dict[int, list[Port]] = {}
         self.ports: dict[Port, int] = {}
         self.sole: Port | None = None
@@ -181,15 +172,6 @@ class Channel:
             return
         for port, part in self._shares(members):
             port.together(rows, part)
-
-    def emit_pair(self, a: Row, b: Row, members: Members) -> None:
-        """Pass on a pair of rows; receivers that need the concatenation build it."""
-        self.rows += 1
-        if self.sole is not None:
-            self.sole.pair(a, b, members)
-            return
-        for port, part in self._shares(members):
-            port.pair(a, b, part)
 
     def _shares(self, members: Members) -> Iterable[tuple[Port, Members]]:
         """Return the ports with their parts of a membership."""

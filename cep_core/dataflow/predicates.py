@@ -33,7 +33,6 @@ from cep_core.algebra.expressions import (
     Parameter,
     Time,
     is_same,
-    rewrite,
     walk,
 )
 from cep_core.algebra.operands import operands, with_operands
@@ -318,15 +317,6 @@ class Shapes:
         values = self.constants((node,))
         return lambda literals: values(literals)[0]
 
-    def over_pairs(self, shape: Shape, width: int) -> Shape:
-        """Return a shape over concatenated rows as one over pairs; the left has ``width`` values.
-
-        It reads the newcomer's part directly, before the concatenation is built.
-        """
-        return self.once(
-            ("pairs", shape, width), lambda _: self._shape(_on_pairs(shape.node, width), True)
-        )
-
     def _shape(self, node: Expression, binary: bool) -> Shape:
         return self.once(("shape", node, binary), partial(Shape, node, binary))
 
@@ -347,20 +337,6 @@ def _lifted(node: Expression, found: list[Expression]) -> Expression:
         return with_operands(node, "Expression", lambda part: _lifted(part, found))
     found.append(node)
     return Parameter(len(found) - 1, object)
-
-
-def _on_pairs(node: Expression, width: int) -> Expression:
-    """Return an expression over concatenated rows as one over pairs of rows."""
-
-    def place(part: Expression) -> Expression:
-        if isinstance(part, Time) and part.edge == "begin":
-            return Time(1, "begin")
-        if not isinstance(part, Column):
-            return part
-        index = part.index
-        return Column(1, index) if index < width else Column(2, index - width)
-
-    return rewrite(node, place)
 
 
 def _is_constant(node: Expression) -> bool:

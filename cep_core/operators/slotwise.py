@@ -12,13 +12,10 @@ from cep_core.events import Row
 class SlotWiseMOp(MOp):
     """One change for the streams of one channel: an operator has the slot of its input."""
 
-    def __init__(
-        self, first: Wanted, number: int, *, ordered: bool, width: int | None = None
-    ) -> None:
-        """``width`` is the number of the first row's values if pairs are emitted."""
+    def __init__(self, first: Wanted, number: int, *, ordered: bool) -> None:
         super().__init__(first, number)
         self._wire = Wire(Port(self, self.receive), self.lane)
-        self._output = Channel(ordered, width)
+        self._output = Channel(ordered)
         self._owners: dict[int, Operator] = {}  # by slot
 
     @abstractmethod

@@ -14,7 +14,7 @@ from cep_core.dataflow.clock import Batch, Clock, Lane
 from cep_core.dataflow.journal import Unwritten
 from cep_core.dataflow.mop import MOp, Operator, Wanted
 from cep_core.dataflow.options import Options
-from cep_core.dataflow.predicates import BoundPredicate, Shapes
+from cep_core.dataflow.predicates import Shapes
 from cep_core.errors import AlgebraError
 from cep_core.events import Row
 from cep_core.operators.cayuga.absence import AbsenceMOp
@@ -168,10 +168,6 @@ class Plan:
                 found[state.label] += index.wire.port.seconds / len(index.states)
         return found
 
-    def over_pairs(self, definition: BoundPredicate, width: int) -> BoundPredicate:
-        """Return a predicate over concatenated rows as one over pairs."""
-        return BoundPredicate(self.shapes.over_pairs(definition.shape, width), definition.constants)
-
     def _merge_keys(self, wanted: Wanted) -> list[Hashable]:
         found = [(rule.name, rule.key(wanted)) for rule in self._merging]
         return [key for key in found if key[1] is not None]
@@ -215,7 +211,7 @@ class Plan:
 
 
 def _select(plan: Plan, wanted: Wanted, number: int) -> MOp:
-    return SelectMOp(wanted, number, plan.shares_channels, plan.over_pairs)
+    return SelectMOp(wanted, number, plan.shares_channels)
 
 
 def _rights(plan: Plan, wanted: Wanted) -> list[ActiveIndex]:

@@ -1,24 +1,17 @@
 """Events on their way in: checked, numbered, handed to the plan, the clock raised.
 
-Most events are of one stream and fit it; nobody may listen to it, and no epoch may be due.  So many
-events are looked at together, by columns: all names, all values of a type, all times.  If nothing
-is unusual, only those that somebody listens to are taken one by one, and the clock stops at those
-that end an epoch in which something waits.  Else each is looked at, and what is unusual more
-closely.
+Most events are of one stream and fit it; nobody may listen to it, and no epoch may be due.  So each
+is looked at briefly, and what is unusual more closely.
 
-Instants of calendars are events that occur between others: events that arrive together are cut
-where the clock passes one.
+Instants of calendars are events that occur between others: each event emits those before it.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, chain, compress, islice
-from operator import le
-from types import NoneType
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
 
 from cep_core.dataflow.clock import END, Clock
 from cep_core.events import Event, Rejected
@@ -26,24 +19,7 @@ from cep_core.plan.plan import Plan
 from cep_core.runtime.streams import Streams, names_of
 
 _TOGETHER = 1_000  # events between which nobody else is asked for anything
-_FEW = 20  # events that are not worth columns
-Types: TypeAlias = tuple[type, ...]
 _NO_EVENT: Any = (None, (), 0, 0, None)
-
-
-class EventColumns(NamedTuple):
-    """Events that are all usual: a value for each of them in every column."""
-
-    names: Sequence[str]
-    values: Sequence[tuple[Any, ...]]
-    begins: Sequence[int]
-    ends: Sequence[int]
-
-    def between(self, first: int, end: int | None) -> EventColumns:
-        """Return the events from one place to before another."""
-        names, values, begins, ends = self
-        some = slice(first, end)
-        return EventColumns(names[some], values[some], begins[some], ends[some])
 
 
 class Intake:
@@ -61,73 +37,18 @@ class Intake:
 
     def consume(self, events: Iterable[Event]) -> None:
         """Consume events in order of arrival; each closes the epochs that it ends."""
-        begun, farthest = self._clock.arrivals, self._streams.farthest
+        begun = self._clock.arrivals
         self._instants = 0
         coming = iter(events)
         try:
             while some := tuple(islice(coming, _TOGETHER)):
-                many = len(some) > _FEW
-                columns = _columns(some, self._streams.plain, farthest) if many else None
-                if columns is None:
-                    self._consume_each(some)
-                elif self._streams.instants is None:
-                    self._consume_columns(columns)
-                else:
-                    self._consume_between_instants(columns)
+                self._consume_each(some)
         finally:
             self._counts["events"] += self._clock.arrivals - begun - self._instants
 
     def _pass_instants(self, time: int) -> None:
         """Emit the instants before a time."""
         self._instants += self._streams.pass_instants(time)
-
-    def _consume_between_instants(self, columns: EventColumns) -> None:
-        """Consume regular events by columns, and the instants before each."""
-        while (instant := self._streams.next_instant()) < max(columns.ends):
-            place = next(at for at, end in enumerate(columns.ends) if end > instant)
-            if place:
-                self._consume_columns(columns.between(0, place))
-            self._pass_instants(columns.ends[place])
-            columns = columns.between(place, None)
-        self._consume_columns(columns)
-
-    def _consume_columns(self, columns: EventColumns) -> None:
-        """Consume regular events by columns, stopping at those with listeners or due epochs."""
-        names, values, begins, ends = columns
-        streams, clock, size = self._streams, self._clock, len(names)
-        first, reached, soonest = clock.arrivals, clock.now, self._soonest()
-        clocks: Sequence[int] = ends
-        if ends[0] < reached or sorted(ends) != list(ends):
-            clocks = tuple(accumulate(ends, max, initial=reached))[1:]
-        heard: Iterable[int] = range(size)
-        if not streams.widest:
-            some = streams.heard()
-            heard = compress(heard, map(some.__contains__, names)) if some else ()
-        lanes = tuple(self._plan.lanes.values())
-        at = 0  # events before it are taken, and have raised the clock
-        try:
-            for place in chain(heard, (size,)):
-                while at < place and clocks[place - 1] > (limit := max(soonest, reached)):
-                    at = bisect_right(clocks, limit, at, place)
-                    clock.arrivals, clock.now = first + at + 1, (reached := clocks[at])
-                    soonest = self._close_due(reached)
-                    at += 1
-                if place == size:
-                    break
-                base = streams.by_name[names[place]]
-                reached = clocks[place - 1] if place else reached
-                row = (begins[place], ends[place], first + place, *values[place])
-                clock.arrivals, clock.now = first + place + 1, reached
-                streams.remember(row, (base.name,))
-                for port in base.routes.get(base.slot, ()):
-                    port.receive(row, base.members)
-                for lane in lanes:
-                    if lane.due + lane.lateness < soonest:
-                        soonest = lane.due + lane.lateness
-                at = place
-            clock.arrivals, clock.now = first + size, clocks[-1]
-        finally:
-            self._advance_lanes()
 
     def _consume_each(self, events: Sequence[Event]) -> None:
         """Consume events one by one; the clock is a local variable while nobody reads it."""
@@ -164,7 +85,8 @@ class Intake:
                 if listening is not None or remembered:
                     row = (t0, t1, arrival, *values)
                     clock.arrivals, clock.now = arrival + 1, now
-                    streams.remember(row, (base.name,))
+                    if remembered:
+                        streams.remember(row, (base.name,))
                     for port in listening or ():
                         port.receive(row, base.members)
                     for lane in lanes:
@@ -230,47 +152,3 @@ class Intake:
         if t1 > clock.now:
             clock.now = t1
             self.close_epochs()
-
-
-def _columns(
-    events: Sequence[Event], plain: Mapping[str, Types], farthest: int
-) -> EventColumns | None:
-    """Return events as columns, or None if one of them has to be looked at closely."""
-    if set(map(type, events)) != {Event}:
-        return None
-    names, values, begins, ends, _ = zip(*events, strict=True)
-    if set(map(type, names)) != {str} or set(map(type, begins)) != {int}:
-        return None
-    kinds = set(map(type, ends))
-    if NoneType in kinds:
-        ends = begins if len(kinds) == 1 else tuple(map(_end, begins, ends))
-    if not kinds <= {int, NoneType} or not (ends is begins or all(map(le, begins, ends))):
-        return None
-    if min(begins) < -farthest or max(ends) > farthest or not _fit(names, values, plain):
-        return None
-    return EventColumns(names, values, begins, ends)
-
-
-def _end(begin: int, end: int | None) -> int | None:
-    return begin if end is None else end
-
-
-def _fit(names: Sequence[str], values: Sequence[Any], plain: Mapping[str, Types]) -> bool:
-    """Return True if values have the types of their streams, without nulls."""
-    kinds = set(map(plain.get, names))
-    if None in kinds or set(map(type, values)) != {tuple}:
-        return False
-    if len(kinds) == 1:
-        return _have(values, plain[names[0]])
-    groups: dict[Types, list[tuple[Any, ...]]] = {plain[name]: [] for name in set(names)}
-    for name, one in zip(names, values, strict=True):
-        groups[plain[name]].append(one)
-    return all(_have(group, types) for types, group in groups.items())
-
-
-def _have(values: Sequence[tuple[Any, ...]], types: Types) -> bool:
-    """Return True if all tuples have the given types."""
-    return set(map(len, values)) == {len(types)} and all(
-        set(map(type, column)) == {kind}
-        for kind, column in zip(types, zip(*values, strict=True), strict=True)
-    )

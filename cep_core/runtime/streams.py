@@ -60,8 +60,6 @@ class Streams:
         self.by_name: dict[str, BaseStream] = {}
         self.recent: deque[tuple[Row, tuple[str, ...]]] = deque()
         self._labels: dict[str, BaseStream] = {}  # the first stream of each label
-        self.plain: dict[str, tuple[type, ...]] = {}  # by name, where there are such types
-        self._sources: dict[Channel, dict[int, str]] = {}  # names by slot
         self.widest = 0  # the largest lateness: how long rows may be open
         self.instants: Instants | None = None  # of the calendars, while there are any
         self._readers: Counter[str] = Counter()  # of each calendar
@@ -95,9 +93,6 @@ class Streams:
         heard = operator.channel.routes, operator.slot
         stream = BaseStream(name, schema, lateness, label, operator, *heard, members, plain)
         self.by_name[name] = stream
-        if plain is not None:
-            self.plain[name] = plain
-        self._sources.setdefault(operator.channel, {})[operator.slot] = name
         if label:
             self._labels.setdefault(label, stream)
         self.widest = max(self.widest, lateness)
@@ -171,15 +166,6 @@ class Streams:
             clock.arrivals = number + 1
             self.consume((at, at, number, text), (name,))
         return len(found)
-
-    def heard(self) -> set[str]:
-        """Return the names of the base streams that somebody listens to."""
-        return {
-            names[slot]
-            for channel, names in self._sources.items()
-            for slot in channel.routes
-            if slot in names
-        }
 
     def adopted(self) -> list[str]:
         """Return the names of adopted streams."""

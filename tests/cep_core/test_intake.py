@@ -1,4 +1,4 @@
-"""Events that are taken in by columns are taken in as if they came one by one."""
+"""Events that are pushed together are taken in as if they came one by one, unusual ones too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cep_core import Engine, Event, Function
-from cep_core.runtime import intake
 
 QUERIES = (
     ("SELECT * FROM S NEXT{$1.v = $2.v} T", "cel"),
@@ -60,31 +59,32 @@ def batches(draw: st.DrawFn) -> list[list[Any]]:
     return [events[:cut], events[cut:]]
 
 
-def taken(parts: Sequence[Sequence[Any]], lateness: int, few: int) -> tuple[Any, ...]:
-    """The matches, reports and state of an engine whose batch threshold is so many events."""
+def taken(parts: Sequence[Sequence[Any]], lateness: int) -> tuple[Any, ...]:
+    """The matches, reports and state of an engine after it has taken in batches."""
     core = Engine(1)
     for name in "ST":
         core.stream(name, {"v": int, "w": str}, lateness=lateness, channel="ST")
     core.stream("U", {"f": float}, lateness=lateness)
     for number, (query, language) in enumerate(QUERIES):
         core.register(f"q{number}", query, language)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intake, "_FEW", few)
-        patch.setattr(intake, "_TOGETHER", 25)
-        found = [core.push(part) for part in parts]
+    found = [match for part in parts for match in core.push(part)]
     return found, list(core.rejected), list(core.late), core.stats(), core.rates, core.snapshot()
 
 
 @pytest.mark.parametrize("lateness", [0, 4])
-def test_columns_change_nothing(lateness: int) -> None:
+def test_batches_change_nothing(lateness: int) -> None:
     seen: Counter[str] = Counter()
 
     @given(batches())
     @settings(max_examples=20, deadline=None)
     def same(parts: list[list[Any]]) -> None:
-        columns, each = (taken(parts, lateness, few) for few in (0, 1_000))
-        assert columns == each
-        found, rejected, late, *_ = columns
+        together, each = (
+            taken(parts, lateness),
+            taken([[e] for part in parts for e in part], lateness),
+        )
+        assert together[1:] == each[1:]
+        assert Counter(map(repr, together[0])) == Counter(map(repr, each[0]))
+        found, rejected, late, *_ = together
         seen.update(cases=1, found=any(found), rejected=bool(rejected), late=bool(late))
 
     same()
@@ -93,33 +93,16 @@ def test_columns_change_nothing(lateness: int) -> None:
     assert seen["late"]
 
 
-def test_usual_events_are_taken_as_columns() -> None:
-    core = Engine(1)
-    core.stream("S", {"v": int, "w": str})
-    core.stream("U", {"f": float})
-    plain = core._streams.plain
-    events = [Event("S", (1, "x"), 1), Event("U", (1.5,), 2, 3), Event("S", (2, "y"), 2)]
-    columns = intake._columns(events, plain, 9)
-    assert columns is not None
-    assert columns.ends == (1, 3, 2)
-    for one in UNUSUAL:
-        assert intake._columns([*events, one], plain, 9) is None  # type: ignore[list-item]  # wrong on purpose
-
-
 def test_an_interrupt_leaves_the_rest_of_a_batch_untaken() -> None:
-    """As it does when events come one by one: what was taken in is counted, and no more."""
-
-    def at(few: int) -> tuple[Any, ...]:
-        core = Engine(1, functions={"odd": _odd()})
-        core.stream("S", {"v": int})
-        core.register("q", "SELECT odd(v) AS o FROM S")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(intake, "_FEW", few)
-            with pytest.raises(KeyboardInterrupt):
-                core.push([Event("S", (number,), number) for number in range(6)])
-        return core.counts, core.clock.now, core.clock.arrivals, core.push([]), core.rates
-
-    assert at(0) == at(1_000)
+    """What was taken in is counted, and no more."""
+    core = Engine(1, functions={"odd": _odd()})
+    core.stream("S", {"v": int})
+    core.register("q", "SELECT odd(v) AS o FROM S")
+    with pytest.raises(KeyboardInterrupt):
+        core.push([Event("S", (number,), number) for number in range(6)])
+    assert core.counts["events"] == core.clock.arrivals == 4
+    assert core.clock.now == 2
+    assert len(core.push([])) == 3
 
 
 def _odd() -> Function:

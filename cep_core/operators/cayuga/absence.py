@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
-from cep_core.dataflow.channels import members_of, slots_of, without_slot
+from cep_core.dataflow.channels import members_of, paired, slots_of, without_slot
 from cep_core.dataflow.mop import Number, Operator, Wanted
 from cep_core.dataflow.predicates import BoundPredicate
 from cep_core.events import Row
@@ -62,14 +62,12 @@ class AbsenceMOp(StateMOp):
 
     def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
         definition = cast(Expectation, first.definition)
-        left, right = first.inputs
-        width = left.wanted.width if definition.otherwise else None
-        super().__init__(first, number, definition.filter, width, index)
+        super().__init__(first, number, definition.filter, index)
         self._bounds = []  # instances leave at their deadlines, not when they are dead
         self._window = definition.window
         self._otherwise = definition.otherwise
         self._moment = definition.moment
-        self._nulls = (None,) * right.wanted.width
+        self._nulls = (None,) * first.inputs[1].wanted.width
         self._due: dict[int, Due] = {}
         self._over: list[Instance] = []  # their deadline is the current epoch
 
@@ -128,7 +126,7 @@ class AbsenceMOp(StateMOp):
         for instance in self._meet(row):
             self._answer(instance)
             if self._otherwise:
-                self._output.emit_pair(instance[0], row, instance[1])
+                self._output.emit(paired(instance[0], row), instance[1])
 
     def install(self, instance: Instance) -> None:
         deadline = instance[0][1] + self._window
@@ -162,7 +160,7 @@ class AbsenceMOp(StateMOp):
         for row, members in due.open.values():
             begin = now if self._moment else row[0]
             if self._otherwise:
-                self._output.emit_pair(row, (now, now, row[2], *self._nulls), members)
+                self._output.emit(paired(row, (now, now, row[2], *self._nulls)), members)
             else:
                 self._output.emit((begin, now, *row[2:]), members)
 

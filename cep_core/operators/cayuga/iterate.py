@@ -33,7 +33,7 @@ class IterateMOp(StateMOp):
 
     def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
         definition = cast(Iteration, first.definition)
-        super().__init__(first, number, definition.filter, None, index)
+        super().__init__(first, number, definition.filter, index)
         self._first = definition.first
         self._next = definition.next
         self._rebind = definition.rebind

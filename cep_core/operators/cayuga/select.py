@@ -1,18 +1,17 @@
 """Select (σ): predicates over a channel in one index.
 
-Above a base stream it is the index of a publish/subscribe system.  Above a state it is Cayuga's
-FR-index (Hong 2009, sections 4.5.4 and 5.4.3): pairs of instance and row are tested before their
-concatenation is built.  Each stream of the input has an index of its own.  A definition that half
-of the input's streams share is *broad*: it is evaluated once for a row, not for each of its
-streams (rule c_σ, section 5.4.4).
+Above a base stream it is the index of a publish/subscribe system, above a state Cayuga's FR-index
+(Hong 2009, sections 4.5.4 and 5.4.3).  Each stream of the input has an index of its own.  A
+definition that half of the input's streams share is *broad*: it is evaluated once for a row, not
+for each of its streams (rule c_σ, section 5.4.4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
-from cep_core.dataflow.channels import Channel, Members, Port, members_of, paired, slots_of
+from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
 from cep_core.dataflow.mop import MOp, Operator, Wanted, Wire
 from cep_core.dataflow.predicate_index import PredicateIndex
 from cep_core.dataflow.predicates import BoundPredicate
@@ -28,18 +27,11 @@ class SelectMOp(MOp):
     kind = "select"
     single = True
 
-    def __init__(
-        self,
-        first: Wanted,
-        number: int,
-        shared: bool,
-        over_pairs: Callable[[BoundPredicate, int], BoundPredicate],
-    ) -> None:
+    def __init__(self, first: Wanted, number: int, shared: bool) -> None:
         super().__init__(first, number)
         self._input = first.inputs[0].channel
         self._shared = shared
-        self._over_pairs = over_pairs
-        self._wire = Wire(Port(self, self.receive, self.receive_pair), None)
+        self._wire = Wire(Port(self, self.receive), None)
         self._output = Channel(self._input.ordered)
         self._by_slot: dict[int, PredicateIndex[Any]] = {}
         self._broad: PredicateIndex[BoundPredicate] = PredicateIndex()
@@ -51,7 +43,7 @@ class SelectMOp(MOp):
         channel = self._output if self._shared else Channel(self._input.ordered)
         operator = Operator(wanted, channel, channel.slot(), self)
         try:
-            self._enter(operator, self._definition(operator), source.slot)
+            self._enter(operator, cast(BoundPredicate, wanted.definition), source.slot)
         except Exception:
             channel.release(operator.slot)
             raise
@@ -63,7 +55,7 @@ class SelectMOp(MOp):
 
     def remove(self, operator: Operator) -> None:
         source = operator.wanted.inputs[0]
-        definition = self._definition(operator)
+        definition = cast(BoundPredicate, operator.wanted.definition)
         del self.operators[operator]
         self._forget(operator, definition, source.slot)
         operator.channel.release(operator.slot)
@@ -74,15 +66,9 @@ class SelectMOp(MOp):
 
     def receive(self, row: Row, members: Members) -> None:
         """Consume a row."""
-        found = self._find(None, row, members)
+        found = self._find(row, members)
         if found:
             self._emit(row, found)
-
-    def receive_pair(self, a: Row, b: Row, members: Members) -> None:
-        """Consume an instance with the row that matched it."""
-        found = self._find(a, b, members)
-        if found:
-            self._emit(paired(a, b), found)
 
     def channels(self) -> Iterator[Channel]:
         if self._shared:
@@ -104,15 +90,15 @@ class SelectMOp(MOp):
             found.sort()
             self._output.emit(row, members_of(found))
 
-    def _find(self, a: Row | None, b: Row, members: Members) -> list[Any]:
+    def _find(self, row: Row, members: Members) -> list[Any]:
         """Return the output slots (or channels) of the selections that hold."""
         found: list[Any] = []
         for slot in slots_of(members):
             index = self._by_slot.get(slot)
             if index is not None:
-                found += index.find(a, b)
+                found += index.find(None, row)
         if len(self._broad):
-            for definition in self._broad.find(a, b):
+            for definition in self._broad.find(None, row):
                 streams = self._streams[definition]
                 found += [streams[slot] for slot in slots_of(members) if slot in streams]
         return found
@@ -122,12 +108,6 @@ class SelectMOp(MOp):
         if index is None:
             index = self._by_slot[slot] = PredicateIndex()
         return index
-
-    def _definition(self, operator: Operator) -> BoundPredicate:
-        definition = cast(BoundPredicate, operator.wanted.definition)
-        if self._input.width is None:
-            return definition
-        return self._over_pairs(definition, self._input.width)
 
     def _enter(self, operator: Operator, definition: BoundPredicate, source: int) -> None:
         """Add a selection to an index; if it cannot be compiled nothing has changed."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from cep_core.dataflow.channels import paired
 from cep_core.dataflow.mop import Wanted
 from cep_core.dataflow.predicates import BoundPredicate
 from cep_core.events import VALUES, Row
@@ -26,19 +27,15 @@ class Ranked(NamedTuple):
 
 
 class SequenceMOp(StateMOp):
-    """Sequences of the same predicate, over streams of one left channel and one right stream.
-
-    Puts out pairs: who needs the concatenation builds it.
-    """
+    """Sequences of the same predicate, over streams of one left channel and one right stream."""
 
     kind = "sequence"
 
     def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
-        width = first.inputs[0].wanted.width
         definition: Any = first.definition
         ranked = isinstance(definition, Ranked)
         filter = definition.filter if ranked else definition
-        super().__init__(first, number, filter, width, index)
+        super().__init__(first, number, filter, index)
         self._rank = VALUES + definition.column if ranked else None
         self._least: dict[int, tuple[Instance, int, list[Row]]] = {}  # by instance, of the epoch
 
@@ -46,7 +43,7 @@ class SequenceMOp(StateMOp):
         found = self._meet(row)
         if self._rank is None:
             for older, members in found:
-                self._output.emit_pair(older, row, members)
+                self._output.emit(paired(older, row), members)
             return
         if found and not self._least:
             self._lane.flush_later(self)
@@ -63,4 +60,4 @@ class SequenceMOp(StateMOp):
         least, self._least = self._least, {}
         for (older, members), _, rows in least.values():
             for row in rows:
-                self._output.emit_pair(older, row, members)
+                self._output.emit(paired(older, row), members)

@@ -37,10 +37,9 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         first: Wanted,
         number: int,
         filter: BoundPredicate,
-        width: int | None,
         index: ActiveIndex,
     ) -> None:
-        super().__init__(first, number, ordered=True, width=width)
+        super().__init__(first, number, ordered=True)
         right = first.inputs[1]
         self.depth = right.depth + 1
         self.active = index
