@@ -3,30 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 MOST = 3
 """Columns by which an answer is counted at once."""
 VALUES = 20
 """Values of a column that are listed; a column with more in the rows shown is not suggested."""
-
-
-@dataclass(frozen=True, slots=True)
-class FacetValue:
-    """A value of a column, None for NULL, its number of rows, and the statement for these."""
-
-    value: str | None
-    rows: int
-    statement: str
-
-
-@dataclass(frozen=True, slots=True)
-class Facet:
-    """A column with its most frequent values; there `is_more` than those."""
-
-    column: str
-    values: list[FacetValue]
-    is_more: bool
 
 
 def suggested(names: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
@@ -45,14 +27,17 @@ def counting(statement: str, column: str) -> str:
     )
 
 
-def facet(statement: str, column: str, counts: Sequence[Sequence[object]]) -> Facet:
-    """Return the facet of a column, given the rows of `counting`."""
+def facet(statement: str, column: str, counts: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """Return the facet of a column, given the rows of `counting`.
+
+    It has the most frequent values, None for NULL, with the `rows` of each and the statement for
+    these; `is_more` if there are more values.
+    """
     values = [
-        FacetValue(text, int(str(number)), narrowed(statement, column, text))
+        {"value": value, "rows": number, "statement": narrowed(statement, column, value)}
         for value, number in counts[:VALUES]
-        for text in [None if value is None else str(value)]
     ]
-    return Facet(column, values, len(counts) > VALUES)
+    return {"column": column, "values": values, "is_more": len(counts) > VALUES}
 
 
 def narrowed(statement: str, column: str, value: str | None) -> str:

@@ -140,7 +140,7 @@ def _answered(
     )
 
 
-def _facet(asked: PageRequest, text: str, column: str) -> facets.Facet:
+def _facet(asked: PageRequest, text: str, column: str) -> dict[str, Any]:
     """Return the values of a column in the whole result of a query, with their numbers."""
     found = asked.app.sql.ask(facets.counting(text, column), viewer(asked.account))
     return facets.facet(text, column, found.rows())
