@@ -220,8 +220,6 @@ def entry_scan(
     """
     position = {slot: place for place, slot in enumerate(slots)}
     writer = Writer(functions, binary, lambda slot: f"e[{position[slot]}]")
-    if not literals:
-        return lambda entries, a, b: [entry[-1] for entry in entries]
 
     def written(test: str) -> EntryScan:
         body = f"def made(entries, a, b):\n    return [e[-1] for e in entries if {test}]"

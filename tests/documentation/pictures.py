@@ -11,7 +11,8 @@ from lxml import etree
 
 import xscl
 from tests.project import ROOT
-from xscl.drawing import draw_plan, draw_query
+from xscl.drawing.plans import draw_plan
+from xscl.drawing.queries import draw_query
 from xscl.drawing.svg import Picture, box, curve, element, line, text
 from xscl.planning.compile import compile_query
 

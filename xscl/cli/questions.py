@@ -24,7 +24,7 @@ from xscl.cli.run import MatchFormat, writer
 from xscl.cli.service import Service, opened
 from xscl.client.answers import Witness
 from xscl.documents.results import XSCL
-from xscl.drawing import draw_query
+from xscl.drawing.queries import draw_query
 from xscl.errors import XsclError
 from xscl.inspection.diagnosis import Diagnosis
 from xscl.inspection.replay import late_note

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xscl.cli.options import Call, Place, home
 from xscl.cli.output import answer
 from xscl.ingestion.data_directory import SERVICE, DataDirectoryError
-
-if TYPE_CHECKING:
-    from xscl.service.figures import ServiceStatus
+from xscl.service.figures import ServiceStatus
 from xscl.time_format import ticks_of_time
 
 
@@ -74,8 +72,6 @@ def figures_of_running(place: Place) -> dict[str, Any] | None:
 
 def _of_service(written: dict[str, Any]) -> tuple[ServiceStatus, str]:
     """Return the figures of a running service, and lines about its process."""
-    from xscl.service.figures import ServiceStatus
-
     try:
         found, then = ServiceStatus.of(written), ticks_of_time(written["written"])
     except (KeyError, TypeError, AttributeError):

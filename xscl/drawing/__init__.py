@@ -13,23 +13,3 @@ page's style sheet defines.  A picture in a file includes a style of its own.
 Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion
 (Spark), service and web around it.
 """
-
-from xscl.drawing.bars import TimelineEvent, draw_sparkline, draw_timeline
-from xscl.drawing.charts import Chart, chart_of, draw_chart
-from xscl.drawing.plans import draw_plan
-from xscl.drawing.queries import draw_query
-from xscl.drawing.series import draw_series
-from xscl.drawing.svg import Picture
-
-__all__ = [
-    "Chart",
-    "Picture",
-    "TimelineEvent",
-    "chart_of",
-    "draw_chart",
-    "draw_plan",
-    "draw_query",
-    "draw_series",
-    "draw_sparkline",
-    "draw_timeline",
-]

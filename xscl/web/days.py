@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xscl.drawing import Picture, draw_sparkline
+from xscl.drawing.bars import draw_sparkline
+from xscl.drawing.svg import Picture
 from xscl.plurals import counted
 
 DAYS = 30

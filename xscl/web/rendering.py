@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from xscl.delivery.cards import MatchView, shortened
 from xscl.delivery.web_links import link
-from xscl.drawing import Picture
+from xscl.drawing.svg import Picture
 from xscl.plurals import counted
 from xscl.service.accounts import Account
 from xscl.time_format import SECOND, duration, moment, ticks_of_time

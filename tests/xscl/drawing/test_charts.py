@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from xscl.drawing import Chart, chart_of, draw_chart
+from xscl.drawing.charts import Chart, chart_of, draw_chart
 
 
 def test_the_first_two_columns_of_numbers_make_a_chart() -> None:

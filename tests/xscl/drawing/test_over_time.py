@@ -6,8 +6,8 @@ import re
 
 from lxml import etree
 
-from xscl.drawing import TimelineEvent, draw_series, draw_sparkline, draw_timeline
-from xscl.drawing.series import MOST
+from xscl.drawing.bars import TimelineEvent, draw_sparkline, draw_timeline
+from xscl.drawing.series import MOST, draw_series
 
 
 def heights(counts: list[int]) -> list[float]:

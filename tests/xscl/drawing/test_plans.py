@@ -7,8 +7,7 @@ from itertools import pairwise
 from lxml import etree
 
 import xscl
-from xscl.drawing import draw_plan
-from xscl.drawing.plans import MOST, largest, shares
+from xscl.drawing.plans import MOST, draw_plan, largest, shares
 from xscl.drawing.svg import NAMESPACE
 from xscl.engine.throughput import LOOK, OVER, Flow
 from xscl.planning.plan_graph import Passed, PlanGraph, PlanNode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from lxml import etree
 
-from xscl.drawing import draw_query
+from xscl.drawing.queries import draw_query
 from xscl.drawing.svg import NAMESPACE, printable
 from xscl.planning.compile import compile_query
 from xscl.web.gallery import cases

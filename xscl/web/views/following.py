@@ -14,8 +14,8 @@ from starlette.concurrency import run_in_threadpool
 
 from feeds.errors import FeedError
 from xscl.client import Poll
-from xscl.drawing import Picture, TimelineEvent, draw_timeline
-from xscl.drawing.bars import Outcome
+from xscl.drawing.bars import Outcome, TimelineEvent, draw_timeline
+from xscl.drawing.svg import Picture
 from xscl.errors import XsclError
 from xscl.inspection.vocabulary import vocabulary
 from xscl.plurals import counted

@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 from fastapi import Query
 from fastapi.responses import HTMLResponse
 
-from xscl.drawing import draw_plan
-from xscl.drawing.plans import MOST, largest, rate, shares
+from xscl.drawing.plans import MOST, draw_plan, largest, rate, shares
 from xscl.service.problems import Problem
 from xscl.service.subscribing import existing
 from xscl.store.queries.subscriptions import first_of_template

@@ -11,7 +11,7 @@ from fastapi import Form, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.delivery.cards import shortened
-from xscl.drawing import chart_of, draw_chart
+from xscl.drawing.charts import chart_of, draw_chart
 from xscl.errors import XsclError
 from xscl.service.routes.sql import EXAMPLES, Question, ask, viewer
 from xscl.service.saved_statements import (

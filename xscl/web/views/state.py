@@ -12,7 +12,8 @@ from urllib.parse import urlencode
 from fastapi import Form, Header, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from xscl.drawing import Picture, draw_series
+from xscl.drawing.series import draw_series
+from xscl.drawing.svg import Picture
 from xscl.plurals import counted
 from xscl.polling.arrival_clock import way_back
 from xscl.polling.feed_repository import ticks

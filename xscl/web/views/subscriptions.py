@@ -17,7 +17,8 @@ from xscl.client import Version, answers
 from xscl.delivery.endpoint import CHANNELS, Kind
 from xscl.delivery.history_summary import history_summary
 from xscl.documents.results import XSCL, Subscription
-from xscl.drawing import Picture, draw_query
+from xscl.drawing.queries import draw_query
+from xscl.drawing.svg import Picture
 from xscl.engine import histories
 from xscl.errors import XsclError
 from xscl.language.sentence import sentence
