@@ -219,6 +219,15 @@ def test_all_matches_by_page(operator: httpx.Client) -> None:
     assert len(set(found)) == len(found)
 
 
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=1001", "after=-1", "before=x", "after=1" + "0" * 20]
+)
+def test_pages_have_limits(operator: httpx.Client, query: str) -> None:
+    at = subscribed(operator, "limited")
+    refused = operator.get(f"{at}/matches?{query}")
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+
+
 def test_a_quota_of_endpoints(running: Running, operator: httpx.Client, receiver: Receiver) -> None:
     with running.client(token_of(operator, "carol")) as carol:
         operator.put("/v1/accounts/carol/quota", json={"endpoints": 1}).raise_for_status()
