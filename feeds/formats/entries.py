@@ -77,7 +77,7 @@ _TELLING = tuple(each.name for each in fields_of(FeedEntry) if each.name not in 
 
 @dataclass(frozen=True, slots=True)
 class FeedHeader:
-    """What a feed says of itself; `ttl` in seconds, hours and days in UTC.
+    """The header of a feed; `ttl` in seconds, hours and days in UTC.
 
     `format` is `rss090` ... `rss20`, `rss10`, `atom03`, `atom10`, `json10`, `json11` or
     what feedparser calls it; `self_url` and `hub` are the feed's own address, as it gives it, and

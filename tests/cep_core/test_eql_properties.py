@@ -1,4 +1,4 @@
-r"""What EQL has beside SASE's patterns against the definition: `\`, `@`, parentheses, rates.
+r"""EQL's constructs beyond SASE's (`\`, `@`, parentheses, rates) and their definition.
 
 Random patterns of single events and their meaning by `pattern_reference` are made side by side.
 They are what the engine evaluates as Cayuga's sequences, in parentheses that the rates decide.

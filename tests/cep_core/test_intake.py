@@ -94,7 +94,7 @@ def test_batches_change_nothing(lateness: int) -> None:
 
 
 def test_an_interrupt_leaves_the_rest_of_a_batch_untaken() -> None:
-    """What was taken in is counted, and no more."""
+    """Only accepted events are counted."""
     core = Engine(1, functions={"odd": _odd()})
     core.stream("S", {"v": int})
     core.register("q", "SELECT odd(v) AS o FROM S")

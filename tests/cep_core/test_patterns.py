@@ -87,7 +87,7 @@ def test_what_was_made_by_hand_is_made_again() -> None:
     ],
 )
 def test_the_partitions_of_a_condition(equal: str, found: list[tuple[int, int]]) -> None:
-    """What a later component asks for does not choose the nearest event of an earlier one."""
+    """The conditions of a later component do not choose the nearest event of an earlier one."""
     engine = core()
     text = f"EVENT SEQ(A a, B b, A c) WHERE skip_till_next_match(a, b, c) {{{equal}}} RETURN a.n"
     engine.register("q", text, "sase")

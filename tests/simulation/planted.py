@@ -74,7 +74,7 @@ def early_base() -> None:
 
 
 def lost_wake_up() -> None:
-    """Who has processed a batch looks for the next one before the queue is locked."""
+    """The processor of a batch looks for the next one before it locks the queue."""
 
     def _process_next(self: GroupCommit[Any]) -> None:
         with self._mutex:

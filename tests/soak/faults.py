@@ -8,7 +8,7 @@ A fault is a kind, or a point of `feeds.faultpoints` as the variable XSCL_FAULT 
     joined:2  the process kills itself at a point; `=TERM` ends it there, at `=EIO` the point fails
     change:7  the same, within the seventh change to a file; `change:7=EIO`
 
-At `closing` it is told to end; it is to be killed while it does.
+At `closing` it gets SIGTERM, and the kill comes while it shuts down.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Faults:
         self.struck[fault] += 1
 
     def recover(self) -> None:
-        """Have a service that answers, and wait until it is healthy."""
+        """Start the service unless it runs, and wait until it is healthy."""
         until, last = time.monotonic() + HEALTHY, "no answer"
         with self._findings.disturbance():
             if self._host.exit_code is not None:
@@ -107,7 +107,7 @@ class Faults:
     # -- Points ----------------------------------------------------------------------------
 
     def _pass(self, fault: FaultSpec) -> None:
-        """Have the service strike itself; it ends, or goes on after what has failed."""
+        """Make the service fail at the point: it ends, or continues after the failure."""
         self._findings.is_broken = fault.action == "EIO" and fault.point != CHANGE
         if fault.point == CHANGE:
             assert self._machine is not None

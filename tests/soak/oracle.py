@@ -17,7 +17,7 @@ from typing import Any
 import xscl
 
 SKIPPED = "skipped"
-"""Where the printed matches are counted that the printer was too far behind to print."""
+"""Key of the count of matches that the printer skipped because it was too far behind."""
 QUERY = "{stream}//a[./k->x] FOLLOWED BY{{x=y, 30 d}} {stream}//a[./k->y]"
 MINUTES = 10
 """The deadline of a document that waits for another one."""
@@ -51,7 +51,7 @@ def composites(
 
 @dataclass
 class Seen:
-    """What one way of delivery brought: the documents of each match by id, in order of arrival."""
+    """The deliveries of one channel: the documents of each match by id, in order of arrival."""
 
     is_once: bool
     matches: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Sent:
     kinds: dict[str, str] = field(default_factory=dict)
     """The kinds of subscriptions that were acknowledged, by name."""
     seen: dict[str, Seen] = field(default_factory=dict)
-    """What came of the matches of `subscription`, by way."""
+    """Return the deliveries of the matches of `subscription`, by channel."""
 
     def begin(self, name: str, key: str, now: float) -> None:
         """Note a document before it is sent."""
@@ -140,7 +140,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Printed:
-    """How often each match was printed, by id; after a kill it may be again."""
+    """Number of times that each match was printed, by id; a kill may repeat some."""
 
     times: Counter[str]
     was_killed: bool = False

@@ -86,11 +86,20 @@ def _match(fields: Mapping[str, Any]) -> RemoteMatch:
         for variable, nodes in fields["bindings"].items()
     }
     return RemoteMatch(
-        *(fields, fields["id"], fields["subscription"], tuple(fields["documents"])),
-        tuple(map(_source, fields["sources"])),
-        *(fields["t0"], fields["t1"], fields["history"], fields["backfilled"], fields["position"]),
-        fields["version"],
-        *(bindings, fields["constructed"], fields["xml"]),
+        row=fields,
+        id=fields["id"],
+        subscription=fields["subscription"],
+        documents=tuple(fields["documents"]),
+        sources=tuple(map(_source, fields["sources"])),
+        t0=fields["t0"],
+        t1=fields["t1"],
+        history=fields["history"],
+        backfilled=fields["backfilled"],
+        position=fields["position"],
+        version=fields["version"],
+        bindings=bindings,
+        constructed=fields["constructed"],
+        output=fields["xml"],
     )
 
 

@@ -181,7 +181,12 @@ class Scopes:
             clauses = clauses._replace(target=places[clauses.target])
         rules = clauses.rules(self.pattern, self.simultaneous, "next")
         found = PatternLowering(
-            *(variables, self.functions, tree, rules, self.span, self.partition),
+            variables=variables,
+            functions=self.functions,
+            tree=tree,
+            rules=rules,
+            span=self.span,
+            partition=self.partition,
             tests=conjunction(tests),
         )
         return found.lowered(conjunction(filters), items)

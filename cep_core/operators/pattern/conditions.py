@@ -92,7 +92,7 @@ class MatchShape:
         self.partitions = NO_PARTITIONS
         if not any(state.strict for state in self.states):
             self.partitions = partitions_of(
-                *(pattern, read, self.absent, self.stops), plain=self.plain, instant=self.instant
+                pattern, read, self.absent, self.stops, plain=self.plain, instant=self.instant
             )
         answered = self.partitions.answered
         self.conjuncts = [one for one in read if one not in answered]
