@@ -87,8 +87,8 @@ def documents(first: int, count: int) -> list[Document]:
 
 def sizes(engine: Engine) -> Sizes:
     """Return counts and bytes of an engine's state."""
-    kept = engine.host.state.processor.memory
-    store = engine.host.transactions.store
+    kept = engine.state.processor.memory
+    store = engine.transactions.store
 
     def number(query: str) -> int:
         ((found,),) = store.fetch(query)
@@ -103,7 +103,7 @@ def sizes(engine: Engine) -> Sizes:
         "database_bytes": apsw.status(apsw.SQLITE_STATUS_MEMORY_USED)[0],
         "kept_rows": len(kept),
         "kept_bytes": kept.nbytes,
-        "instances": engine.host.state.dataflow.core.stats()["instances"],
+        "instances": engine.state.dataflow.core.stats()["instances"],
     }
 
 

@@ -188,7 +188,7 @@ class Side:
     def __post_init__(self) -> None:
         self.engine = Engine(self.path, owns_process=True)
         self.queries = Queries(self.plan.kind, self.plan.shapes, SEED)
-        shapes = self.engine.host.state.registration._shapes
+        shapes = self.engine.state.registration._shapes
         used = max(self.present, REPEATS * (self.plan.bulk + self.plan.singles))
         for _, query in Queries(self.plan.kind, self.plan.shapes, SEED).take(
             min(used, self.plan.shapes)

@@ -178,7 +178,7 @@ class Side:
 
     def put_in(self, witnesses: int) -> None:
         """Repeat the kept witness rows, until there are about so many."""
-        store, documents = self.engine.host.transactions.store, self.engine.host.state.documents
+        store, documents = self.engine.transactions.store, self.engine.state.documents
         span = documents.next
         repeated = f"range(1, {max(1, witnesses // self.witnesses)}) r(n)"
         with closing(store.duck("binding", "times")) as database:
@@ -199,7 +199,7 @@ class Side:
             store.append("binding", bindings)
             store.append("times", times)
         documents.next += span * (witnesses // self.witnesses)
-        self.engine.host.state.processor.reload()
+        self.engine.state.processor.reload()
 
     @property
     def witnesses(self) -> int:

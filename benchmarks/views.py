@@ -233,7 +233,7 @@ class Side:
         if self.reopened:
             self._reopen()
             stages.enter("loading")
-            assert len(self.engine.host.state.processor.memory)
+            assert len(self.engine.state.processor.memory)
             stages.leave()
             self.loading.append(stages.spent["loading"] / 1e6)
         with timed_stages(stages, PARTS):
@@ -279,7 +279,7 @@ def _compared(stream: Stream, sides: Mapping[str, Side]) -> Iterator[Row]:
     for name in ("warm", "cold"):
         what = f"{stream.subscriptions} subscriptions, {name}"
         rows = require_equal(sides[name].results(), sides["off"].results(), what)
-    kept = sides["warm"].engine.host.state.processor.memory
+    kept = sides["warm"].engine.state.processor.memory
     spent = {name: _medians(side.spent) for name, side in sides.items()}
     for name, side in sides.items():
         parameters: dict[str, Value] = {

@@ -27,7 +27,7 @@ def exceeded(host: Host, model: Model) -> Iterator[str]:
         "threads": (len(host.scheduler.alive(process.group)), TASKS),
         "requests in progress": (process.exchanges, EXCHANGES),
         "waiting documents": (here.intake._waiting, WAITING),
-        "waiting segments": (here.spool.latest() - here.engine.host.ingest.segment, SEGMENTS),
+        "waiting segments": (here.spool.latest() - here.engine.ingest.segment, SEGMENTS),
     }
     for what, (count, most) in found.items():
         model.counts[f"most {what}"] = max(model.counts[f"most {what}"], count)
@@ -44,7 +44,7 @@ def unfinished(host: Host, model: Model) -> Iterator[str]:
     here = listening.installation
     if process.exchanges:
         yield f"{process.exchanges} requests are in progress"
-    consumed, latest = here.engine.host.ingest.segment, here.spool.latest()
+    consumed, latest = here.engine.ingest.segment, here.spool.latest()
     if consumed + 1 < latest:  # the last may be a beat of this moment
         yield f"segments {consumed + 1} to {latest} wait to be consumed"
     stream = model.streams[0]

@@ -110,7 +110,7 @@ class Faults:
             self._model.acknowledged.wait(100)
             if (listening := Listening.current) is not None:
                 here = listening.installation
-                if here.spool.latest() > here.engine.host.ingest.segment:
+                if here.spool.latest() > here.engine.ingest.segment:
                     break
         self._host.crash(self._draw.uniform(0.1, 5), power=False, harm=self._remove_segment)
         time.sleep(60)
@@ -119,7 +119,7 @@ class Faults:
         peeked = data.with_name(f"{data.name}-peeked")
         shutil.copytree(data, peeked)
         with Engine(DataDirectory(peeked).database) as engine:
-            consumed = engine.host.ingest.segment
+            consumed = engine.ingest.segment
         shutil.rmtree(peeked)
         spool = Spool(DataDirectory(data).spool, read_only=True)
         known = {

@@ -82,7 +82,7 @@ class Host:
         data.mkdir(parents=True)
         with (
             Engine(DataDirectory(data).database) as engine,
-            closing(engine.host.connect()) as store,
+            closing(engine.connect()) as store,
         ):
             _, token = Tokens(store, Accounts(store)).create(THE_OPERATOR)
         self._headers = {"authorization": f"Bearer {token}"} if self._names else {}

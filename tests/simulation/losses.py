@@ -65,7 +65,7 @@ def differences(engine: xscl.Engine, batches: int) -> list[str]:
         return ["the subscription is not there"]
     every = [document for number in range(batches) for document in batch(number)]
     kept = "SELECT d.id, t.xml FROM state.document d JOIN state.text t USING (doc)"
-    texts = Counter((name, bytes(xml)) for name, xml in engine.host.transactions.store.fetch(kept))
+    texts = Counter((name, bytes(xml)) for name, xml in engine.transactions.store.fetch(kept))
     if texts != Counter((document.id, document.xml) for document in every):
         return [f"the texts of {sorted(name for name, _ in texts)} are not those of the documents"]
     pairs = Counter(
@@ -93,7 +93,7 @@ def lose(root: Path, code: int, after: int, count: int) -> tuple[int, list[str]]
             left.append((root / f"crashed{len(left)}", batches))
             recorded.crash(left[-1][0], random.Random(f"{code} {after} {count}"))
 
-    with xscl.Engine(path) as engine, closing(engine.host.connect()) as beside:
+    with xscl.Engine(path) as engine, closing(engine.connect()) as beside:
 
         def write() -> None:
             with beside.transaction():

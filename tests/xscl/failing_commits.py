@@ -58,7 +58,7 @@ def unread_after_commit(engine: Engine) -> Iterator[None]:
         patched.setattr(POINTS, fail)
         patched.setattr("xscl.engine.transactions.EngineState", unread)
         yield
-    with engine.host.transactions.committed():
+    with engine.transactions.committed():
         pass  # the state is loaded
 
 

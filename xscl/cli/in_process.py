@@ -97,7 +97,7 @@ class LocalService(RemoteService):
 
     def try_query(self, text: str, since: str | None, *, named: bool) -> TrialOutcome:
         """Return the matches of a query, or of a named subscription, on the kept documents."""
-        queries = self.engine.host.queries
+        queries = self.engine.queries
         trial = queries.trial(text, since)
         diagnosis = None if trial.matches else queries.diagnose(text, since, tried=True)
         return TrialOutcome(trial.matches, diagnosis, trial.late, trial.lateness)
@@ -132,7 +132,7 @@ class LocalService(RemoteService):
         reports them again.
         """
         self.engine.retain(changed_retention(self.engine.retention))
-        self.engine.host.ingest.refuse(refused)
+        self.engine.ingest.refuse(refused)
         spool = self._spool()
         for part in parts(documents):
             spool.append(part, ticks())
@@ -145,7 +145,7 @@ class LocalService(RemoteService):
 
     def _spool(self) -> Spool:
         """Return the spool; raises SpoolError if the engine has consumed another one."""
-        self.app.spool.numbers(self.engine.host.ingest.segment, 1)
+        self.app.spool.numbers(self.engine.ingest.segment, 1)
         return self.app.spool
 
     @contextmanager
@@ -157,7 +157,7 @@ class LocalService(RemoteService):
         Matches that are printed as they come are acknowledged batch by batch, too.
         """
         pushed: list[PushResult] = []
-        log = self.engine.host.log
+        log = self.engine.log
 
         def deliver() -> None:
             report(log.undelivered())
@@ -239,5 +239,5 @@ class LocalService(RemoteService):
 
     def backup(self, file: Path) -> Backup:
         """Write a backup of the data directory to a file."""
-        with closing(self.engine.host.connect()) as store:
+        with closing(self.engine.connect()) as store:
             return back_up(store, file, self.app.home.spool)

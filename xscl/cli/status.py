@@ -34,7 +34,7 @@ def status(call: Call) -> None:
         with (
             at.hold("status"),
             Engine(at.database, owns_process=True) as engine,
-            closing(engine.host.connect()) as store,
+            closing(engine.connect()) as store,
         ):
             found = status_of(store, at, engine)
     process = {

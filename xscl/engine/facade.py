@@ -1,6 +1,6 @@
 """The engine: subscriptions in, documents in, matches out.
 
-Engine          the library interface; it delegates to the components of `EngineHost`
+Engine          the library interface, and the parts that a service uses beside it
 Transactions    store and state, changed together or not at all
 EngineState     the state in memory, built from the store
 Ingest          documents in, matches out
@@ -25,9 +25,13 @@ from xscl.documents.consumed_offsets import BatchKey
 from xscl.documents.results import XSCL, Subscription
 from xscl.documents.retention import Retention
 from xscl.engine.backup import Backup
-from xscl.engine.host import EngineHost
-from xscl.engine.ingest import PushResult
-from xscl.engine.state import Settings
+from xscl.engine.catalog import Catalog
+from xscl.engine.ingest import Ingest, PushResult
+from xscl.engine.match_log import MatchLog
+from xscl.engine.queries import Queries
+from xscl.engine.state import EngineState, Settings
+from xscl.engine.transactions import Transactions
+from xscl.engine.trials import Trials
 from xscl.errors import DocumentError
 from xscl.inspection.diagnosis import Diagnosis
 from xscl.inspection.why import Read, Why
@@ -35,6 +39,7 @@ from xscl.language.names import NAME, NAME_HINT
 from xscl.planning.event_queries import Attributes, names_of
 from xscl.planning.plan_graph import PlanGraph
 from xscl.planning.truncations import Stopped
+from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_pages import LIMIT, Page
 from xscl.subscriptions.match_tables import html_table
@@ -52,6 +57,9 @@ class Engine:
     *ticks*, of microseconds where dates are meant.  Any thread may call any method; one that
     changes something waits for the one before it.  All methods raise StoreError if the store cannot
     be read or written, and after `close`.
+
+    The parts `transactions`, `catalog`, `ingest`, `log`, `queries` and `trials` are for the
+    service; they may change between releases.
     """
 
     def __init__(
@@ -76,13 +84,19 @@ class Engine:
         damaged, of another version, or older than its mark.
         """
         self._path = path or "in memory"
-        self.host = EngineHost(path, Settings(kept_memory, result_bound, owns_process))
-        self.host.catalog.drop_unacknowledged()
-        if retention is not None:
-            with ExitStack() as opened:
-                opened.callback(self.close)
+        self.transactions = Transactions(path, Settings(kept_memory, result_bound, owns_process))
+        with ExitStack() as opened:
+            opened.callback(self.transactions.close)
+            self.log = MatchLog(self.transactions)
+            opened.callback(self.log.close)
+            self.ingest = Ingest(self.transactions, self.log)
+            self.trials = Trials(self.transactions)
+            self.catalog = Catalog(self.transactions)
+            self.queries = Queries(self.transactions, self.trials, self.log)
+            self.catalog.drop_unacknowledged()
+            if retention is not None:
                 self.retain(retention)
-                opened.pop_all()
+            opened.pop_all()
 
     def __repr__(self) -> str:
         count = len(self.subscriptions)
@@ -102,7 +116,20 @@ class Engine:
 
     def close(self) -> None:
         """Close the store; later calls raise StoreError."""
-        self.host.close()
+        with self.transactions.lock:
+            try:
+                self.log.close()
+            finally:
+                self.transactions.close()
+
+    def connect(self) -> Store:
+        """Return the store on a new connection, for tables beside the engine's; close it before."""
+        return self.transactions.connect()
+
+    @property
+    def state(self) -> EngineState:
+        """The state as of the last commit; another object after a failed transaction."""
+        return self.transactions.state
 
     # -- Documents -------------------------------------------------------------------------
 
@@ -130,11 +157,11 @@ class Engine:
         TypeError for what is no Document.
         """
         documents = _checked(documents)
-        return self.host.ingest.push(documents, strict=strict, source=source, listen=listen)
+        return self.ingest.push(documents, strict=strict, source=source, listen=listen)
 
     def consumed(self, query_id: str) -> int | None:
         """Return the last batch id that was pushed with a query id as `source`, None for none."""
-        return self.host.ingest.consumed(query_id)
+        return self.ingest.consumed(query_id)
 
     def flush(self) -> Matches:
         """End the input, and return the matches that waited for time to pass.
@@ -142,12 +169,12 @@ class Engine:
         All epochs are closed and all deadlines have passed; `push` may follow, but older documents
         are late then.
         """
-        return self.host.ingest.flush()
+        return self.ingest.flush()
 
     def advance(self, to: int) -> Matches:
         """Set the clock, in ticks, and return the matches that this completes."""
         _expect("a time", to, int)
-        return self.host.ingest.advance(to)
+        return self.ingest.advance(to)
 
     def document(self, name: str) -> bytes | None:
         """Return the text of a document; None if it is not kept (any more).
@@ -155,12 +182,12 @@ class Engine:
         `name` is its name, such as `orders/17`, or its id if no other document has it.  Raises
         DocumentError for an id of several documents.
         """
-        return self.host.queries.document(name)
+        return self.queries.document(name)
 
     @property
     def retention(self) -> Retention | None:
         """The retention of data that no query needs; None if never set, as `Retention()`."""
-        return self.host.state.eviction.told
+        return self.state.eviction.told
 
     def retain(self, retention: Retention) -> None:
         """Set the retention of data that no query needs any more: texts, matches, identities.
@@ -168,7 +195,7 @@ class Engine:
         It is stored.  It changes no match, only what can be read, tried or explained later.
         """
         _expect("a retention", retention, Retention)
-        self.host.catalog.retain(retention)
+        self.catalog.retain(retention)
 
     # -- Streams ---------------------------------------------------------------------------
 
@@ -198,19 +225,19 @@ class Engine:
         _expect("a lateness", lateness, str, int)
         _expect("attributes", attributes, Mapping, NoneType)
         _expect_stream_name(name)
-        self.host.catalog.declare(name, lateness=lateness, live=live, attributes=attributes)
+        self.catalog.declare(name, lateness=lateness, live=live, attributes=attributes)
 
     def lateness(self, stream: str) -> int:
         """Return a stream's lateness in ticks, 0 if it was not declared."""
-        return self.host.state.streams.lateness(stream)
+        return self.state.streams.lateness(stream)
 
     def is_live(self, stream: str) -> bool:
         """Return True if the documents of a stream arrive as they happen (see `stream`)."""
-        return self.host.state.streams.is_live(stream)
+        return self.state.streams.is_live(stream)
 
     def attributes(self, stream: str) -> dict[str, str] | None:
         """Return the declared attributes of a stream with the names of their types, or None."""
-        return names_of(self.host.state.streams.declared(stream))
+        return names_of(self.state.streams.declared(stream))
 
     # -- Subscriptions ---------------------------------------------------------------------
 
@@ -241,7 +268,7 @@ class Engine:
         _expect("a query", query, str)
         _expect("since", since, str, int, NoneType)
         _expect("history", history, bool)
-        self.host.catalog.subscribe(
+        self.catalog.subscribe(
             name,
             query,
             updates=updates,
@@ -264,7 +291,7 @@ class Engine:
         the first one that is wrong, with its `row` (from 1).
         """
         _expect("history", history, bool)
-        self.host.catalog.subscribe_many(_checked_pairs(pairs), updates=updates, history=history)
+        self.catalog.subscribe_many(_checked_pairs(pairs), updates=updates, history=history)
 
     def edit(
         self,
@@ -290,7 +317,7 @@ class Engine:
         _expect("the name of a subscription", name, str)
         if query is not None:
             _expect("a query", query, str)
-        return self.host.catalog.edit(
+        return self.catalog.edit(
             name, query, updates=updates, language=language, rename=rename, paused=paused
         )
 
@@ -305,23 +332,32 @@ class Engine:
         UnknownSubscription, and StreamInUse if there are such without `cascade`.
         """
         _expect("the name of a subscription", name, str)
-        return self.host.catalog.unsubscribe(name, cascade=cascade, purge=purge)
+        return self.catalog.unsubscribe(name, cascade=cascade, purge=purge)
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
         """All subscriptions, in the order of registration."""
-        return tuple(self.host.state.subscriptions)
+        return tuple(self.state.subscriptions)
 
     def subscription(self, name: str) -> Subscription | None:
         """Return the subscription of a name, None if there is none; does not wait for a push."""
-        return self.host.state.subscriptions.get(name)
+        return self.state.subscriptions.get(name)
+
+    def refused(self, name: str) -> str | None:
+        """Return why this release refuses the stored query of a subscription; None if it does not.
+
+        A subscription that an earlier release took has then no results.  It can be edited,
+        exported and removed.
+        """
+        error = self.state.subscriptions.refusal(self.state.subscriptions[name])
+        return None if error is None else str(error)
 
     def stopped(self, name: str) -> Stopped | None:
         """Return at which documents the bound of results has cut a subscription, None for none.
 
         Does not wait for a push (docs/decisions/bounds.md).
         """
-        state = self.host.state
+        state = self.state
         found = state.subscriptions.get(name)
         return None if found is None else state.dataflow.subscribed.stopped(found)
 
@@ -338,9 +374,9 @@ class Engine:
         _expect("a subscription or a place", name, str, Match, int, NoneType)
         _expect("after", after, Match, int, NoneType)
         if not isinstance(name, str):
-            return self.host.log.after(name if after is None else after)
+            return self.log.after(name if after is None else after)
         start = after.position if isinstance(after, Match) else after or 0
-        return self.host.log.of(name, start)
+        return self.log.of(name, start)
 
     def matches_of(
         self,
@@ -355,7 +391,7 @@ class Engine:
 
         Raises UnknownSubscription.
         """
-        return self.host.log.pages().of(
+        return self.log.pages().of(
             name, after=after, before=before, limit=limit, newest_first=newest_first
         )
 
@@ -367,7 +403,7 @@ class Engine:
         Raises SqlError for anything but one valid SELECT.
         """
         _expect("a query", query, str)
-        return self.host.queries.sql(query)
+        return self.queries.sql(query)
 
     def try_query(
         self, query: str, since: str | int | None = None, seconds: float | None = None
@@ -380,7 +416,7 @@ class Engine:
         """
         _expect("a query", query, str)
         _expect("since", since, str, int, NoneType)
-        return self.host.queries.trial(query, since, seconds).matches
+        return self.queries.trial(query, since, seconds).matches
 
     @overload
     def why(self, query: str, *, since: str | int | None = None) -> Diagnosis: ...
@@ -413,8 +449,8 @@ class Engine:
             _expect("a query or a document's id", one, str)
         _expect("since", since, str, int, NoneType)
         if documents:
-            return self.host.queries.why(query, *documents, read=read)
-        return self.host.queries.diagnose(query, since)
+            return self.queries.why(query, *documents, read=read)
+        return self.queries.diagnose(query, since)
 
     def explain(
         self, query: str, *, sql: bool = False, seen: Callable[[str], bool] | None = None
@@ -426,11 +462,11 @@ class Engine:
         UnknownSubscription.
         """
         _expect("a query", query, str)
-        return self.host.queries.explain(query, sql=sql, seen=seen)
+        return self.queries.explain(query, sql=sql, seen=seen)
 
     def plan(self) -> PlanGraph:
         """Return the plan of all subscriptions as a graph to look at, with rows and rates."""
-        return self.host.queries.plan()
+        return self.queries.plan()
 
     def backup(self, path: str | Path) -> Backup:
         """Write a backup of all state to one file, and return its description.
@@ -438,7 +474,7 @@ class Engine:
         It is the state between two pushes; other threads may continue to push.  `xscl restore`
         restores it.  Raises BackupError if the file cannot be written, or for an engine in memory.
         """
-        return self.host.queries.backup(Path(path))
+        return self.queries.backup(Path(path))
 
 
 def _checked(documents: object) -> Sequence[Document]:

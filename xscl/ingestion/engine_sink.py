@@ -61,11 +61,11 @@ class EngineSink:
     ) -> None:
         """Push a batch; one that was consumed before changes nothing and matches nothing."""
         reached("batch_read")
-        if self.attempts.begin(batch.segment, self.engine.host.ingest.segment):
+        if self.attempts.begin(batch.segment, self.engine.ingest.segment):
             poison = poisonous(documents)
         _warn(documents, poison)
         began = time.perf_counter()
-        pushed = self.engine.host.ingest.push(
+        pushed = self.engine.ingest.push(
             documents, source=batch, evaluated=evaluated, poison=poison, listen=self._heard
         )
         self.on_pushed(pushed)
@@ -87,4 +87,4 @@ class EngineSink:
     @property
     def segment(self) -> int:
         """The segment up to which the spool was consumed."""
-        return self.engine.host.ingest.segment
+        return self.engine.ingest.segment

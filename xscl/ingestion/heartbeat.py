@@ -50,13 +50,13 @@ class Heartbeat:
         Raises SegmentsMissing if a segment is lost.
         """
         time = self._clock() - ON_THE_WAY
-        waiting = self._spool.consecutive(self._engine.host.ingest.segment, self._spool.latest(), 1)
-        if waiting or not self._engine.host.ingest.is_awaited(time):
+        waiting = self._spool.consecutive(self._engine.ingest.segment, self._spool.latest(), 1)
+        if waiting or not self._engine.ingest.is_awaited(time):
             return
         heard = self._heard_until()
         if heard is not None and heard < time:
             time = heard
-            if not self._engine.host.ingest.is_awaited(time):
+            if not self._engine.ingest.is_awaited(time):
                 return
         self._spool.beat(time)
         reached("beat")

@@ -67,7 +67,7 @@ def prepare(engine: Engine) -> None:
     """
     with FeedRepository(engine) as feeds:
         needed = _needed(feeds)
-    engine.host.catalog.raise_lateness(
+    engine.catalog.raise_lateness(
         {**needed, EVERYTHING: max(lateness_of(EVERY), needed.get(EVERYTHING, 0))}, _ATTRIBUTES
     )
 
@@ -77,7 +77,7 @@ def allow_late(engine: Engine, feeds: Iterable[Feed]) -> list[str]:
 
     A stream's lateness is fixed as soon as a subscription reads it.
     """
-    return engine.host.catalog.raise_lateness(_needed(feeds), _ATTRIBUTES)
+    return engine.catalog.raise_lateness(_needed(feeds), _ATTRIBUTES)
 
 
 def late_items(stream: str) -> str:

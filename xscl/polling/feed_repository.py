@@ -95,7 +95,7 @@ class FeedRepository:
     ) -> None:
         self._engine = engine
         self._clock = clock or ticks
-        self.store = engine.host.connect()
+        self.store = engine.connect()
         try:
             self._secrets = _secrets_of(engine, self.store)
             if spool is not None and spool.is_dir():

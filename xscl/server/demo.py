@@ -163,7 +163,7 @@ def demonstrate(
     with (
         home.hold("demo"),
         Engine(home.database, owns_process=True) as engine,
-        closing(engine.host.connect()) as store,
+        closing(engine.connect()) as store,
     ):
         return replace(status(store, home), executors=executors)
 

@@ -113,7 +113,7 @@ def opened(home: DataDirectory, command: str) -> Iterator[Installation]:
                 ServiceSettings(),
                 disk=DiskGuard(home.path, 0),
                 clock=ArrivalClock(),
-                watch=ConsumerWatch(spool.latest, engine.host.ingest.segment),
+                watch=ConsumerWatch(spool.latest, engine.ingest.segment),
                 series=StatusSeries(),
             )
         ) as installation,
@@ -121,5 +121,5 @@ def opened(home: DataDirectory, command: str) -> Iterator[Installation]:
         try:
             yield installation
         finally:
-            engine.host.trials.end()
-            engine.host.catalog.backfills.end()
+            engine.trials.end()
+            engine.catalog.backfills.end()

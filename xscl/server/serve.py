@@ -185,8 +185,8 @@ class Service:
                 finally:
                     self.stop()
                     outbox.begin_shutdown()  # all have their time to end at the same time
-                    engine.host.trials.end()
-                    engine.host.catalog.backfills.end()
+                    engine.trials.end()
+                    engine.catalog.backfills.end()
                     _join(fetch, report, past, seconds=GRACE)
             if self._errors:
                 raise self._errors[0]
@@ -218,10 +218,10 @@ class Service:
                     consumer.run_once()
                     self._heartbeat(engine, spool, store).beat_if_due()
                     # The heartbeat is later than what waited.
-                    if spool.numbers(engine.host.ingest.segment, 1):
+                    if spool.numbers(engine.ingest.segment, 1):
                         consumer.run_once()
-                    for number in list(engine.host.state.subscriptions.backfills):
-                        engine.host.catalog.backfills.complete(number)
+                    for number in list(engine.state.subscriptions.backfills):
+                        engine.catalog.backfills.complete(number)
             outbox.finish(self._stopping)
             self._report(self._looks(store, engine), whole=True)
 
@@ -239,7 +239,7 @@ class Service:
             Engine(home.database, owns_process=True) as engine,
             self._delivering(engine) as outbox,
             Spool(home.spool) as spool,
-            closing(engine.host.connect()) as store,
+            closing(engine.connect()) as store,
         ):
             asked_now = self._serving.history, self._serving.keep_matches
             engine.retain(changed_retention(engine.retention, *asked_now))
@@ -248,7 +248,7 @@ class Service:
 
     def _consume(self, consumer: Consumer, engine: Engine, outbox: Outbox, spool: Spool) -> None:
         """Run the consumer until `stop`; it waits while the disk is full or fails."""
-        with closing(engine.host.connect()) as store:
+        with closing(engine.connect()) as store:
             heartbeat = self._heartbeat(engine, spool, store)
 
             def beat() -> None:
@@ -269,7 +269,7 @@ class Service:
         again, has no matches.
         """
         if self._watch is not None:
-            self._watch.committed(engine.host.ingest.segment)
+            self._watch.committed(engine.ingest.segment)
         outbox.notify_all()
 
     def _repeat_when_full(self, work: Callable[[], None]) -> None:
@@ -313,7 +313,7 @@ class Service:
         printing = Printing(engine, self._on_matches, self._on_skipped)
         outbox = self._outbox = Outbox(engine, secrets_in(self._home.path / NAME), ways, printing)
         with closing(
-            engine.host.connect()
+            engine.connect()
         ) as store:  # while no requests are taken nobody is allowed more
             outbox.mail_limit = Accounts(store).mails_of
         outbox.start()
@@ -336,7 +336,7 @@ class Service:
         from xscl.service.server import Server
 
         prepare(engine)
-        watch = self._watch = ConsumerWatch(spool.latest, engine.host.ingest.segment)
+        watch = self._watch = ConsumerWatch(spool.latest, engine.ingest.segment)
         made = Installation(
             self._home,
             engine,
@@ -367,7 +367,7 @@ class Service:
                 yield
             finally:
                 outbox.begin_shutdown()
-                engine.host.trials.end()
+                engine.trials.end()
                 server.stop()
                 self.address = None
                 self._home.write_token()
@@ -397,7 +397,7 @@ class Service:
 
         def hand_on(matches: Matches) -> None:
             if self._watch is not None:
-                self._watch.committed(engine.host.ingest.segment)
+                self._watch.committed(engine.ingest.segment)
             self._notify(matches)
 
         def note(batch: BatchKey) -> None:
@@ -463,7 +463,7 @@ class Service:
 
     def _read_histories(self, engine: Engine, outbox: Outbox) -> None:
         """Complete the backfills of subscriptions until `stop`, also those of the last process."""
-        catalog = engine.host.catalog
+        catalog = engine.catalog
         while not self._stopping.is_set():
             try:
                 catalog.backfills.serve(

@@ -26,7 +26,7 @@ def witness(engine: Engine, document: str, spool: Path) -> Witness:
 
     The text is the engine's, or where that has dropped it, the spool's.
     """
-    document = engine.host.queries.find_document(document)
+    document = engine.queries.find_document(document)
     text = engine.document(document)
     tree = number_nodes(parse(spooled(engine, document, spool) if text is None else text))
     bound = _bindings(engine, document)
@@ -36,7 +36,7 @@ def witness(engine: Engine, document: str, spool: Path) -> Witness:
 
 def spooled(engine: Engine, document: str, directory: Path) -> bytes:
     """Return the text of an accepted document, by its name, from the spool."""
-    with closing(engine.host.connect()) as store:
+    with closing(engine.connect()) as store:
         known = document_named(store, document)
     if directory.is_dir():
         spool = Spool(directory, read_only=True)
@@ -62,7 +62,7 @@ def _literal(text: str) -> str:
 def _bindings(engine: Engine, document: str) -> dict[int, list[str]]:
     """Return the definitions of the variables that each node is bound to."""
     literal = _literal(document)
-    found = engine.host.queries.sql(
+    found = engine.queries.sql(
         f"SELECT node1 AS node, var1 AS variable FROM R_bin WHERE docid = {literal}"
         f" UNION SELECT node2, var2 FROM R_bin WHERE docid = {literal} ORDER BY ALL",
         document,

@@ -61,7 +61,7 @@ def checked(app: Installation, account: Account, query: str) -> answers.QueryChe
 
 def unseen(app: Installation, account: Account, query: str) -> tuple[answers.UnseenName, ...]:
     """Return the names in a user's query that were never seen in what he may read."""
-    found = app.engine.host.queries.unseen_names(query, account.visible)
+    found = app.engine.queries.unseen_names(query, account.visible)
     return tuple(map(answers.UnseenName.model_validate, found))
 
 
@@ -71,7 +71,7 @@ def absence_warning(app: Installation, account: Account, query: str) -> str | No
     None if it does, or if he may not read a stream.
     """
     try:
-        found = app.engine.host.queries.absence_warning(app.resolver.resolve(account, query).text)
+        found = app.engine.queries.absence_warning(app.resolver.resolve(account, query).text)
     except QueryError:
         return None
     return None if found is None else account.shown(found)

@@ -85,7 +85,7 @@ class StorePool:
     """A pool of store connections for reads and small writes without the engine's lock."""
 
     def __init__(self, engine: Engine) -> None:
-        self._root = engine.host.connect()
+        self._root = engine.connect()
         self._mutex = threading.Lock()
         self._idle: queue.SimpleQueue[Store] = queue.SimpleQueue()
         self._made: list[Store] = []
@@ -128,7 +128,7 @@ class PublicStreams:
         """Return whether a public stream has this name; a negative result is cached for 1 s."""
         if owner(name)[0] != OPERATOR:
             return False
-        streams = self._engine.host.state.streams
+        streams = self._engine.state.streams
         if name == EVERYTHING or name in self._seen or streams.is_known(name):
             return True
         if self._accounts.has_stream(THE_OPERATOR, name):
@@ -150,7 +150,7 @@ class PublicStreams:
         """Return the names of all public streams."""
         with self._reading() as store:
             self._seen = {name for name in self._counts.of(store) if owner(name)[0] == OPERATOR}
-        known = (*self._engine.host.state.streams.known(), *self._accounts.streams(THE_OPERATOR))
+        known = (*self._engine.state.streams.known(), *self._accounts.streams(THE_OPERATOR))
         return {EVERYTHING, *self._seen, *(n for n in known if owner(n)[0] == OPERATOR)}
 
 
@@ -198,7 +198,7 @@ class Installation:
             self.feeds = opened.enter_context(FeedRepository(engine, clock=clock.now))
             self.feeds_lock = threading.Lock()
             self.reading = opened.enter_context(closing(StorePool(engine)))
-            stores = [opened.enter_context(closing(engine.host.connect())) for _ in range(2)]
+            stores = [opened.enter_context(closing(engine.connect())) for _ in range(2)]
             self.accounts = Accounts(stores[0])
             self.tokens = Tokens(stores[1], self.accounts)
             self.counts = StreamCounts()

@@ -118,7 +118,7 @@ class Intake:
         self._commits.close()
 
     def _forget_consumed(self) -> None:
-        segment = self._engine.host.ingest.segment
+        segment = self._engine.ingest.segment
         while self._segments and self._segments[0][0] <= segment:
             _, documents, size = self._segments.popleft()
             self._waiting -= documents

@@ -49,9 +49,7 @@ def match_view(
     before: Place = (position, LAST if number is None else number + 1)
     most = _TOGETHER if number is None else 1
     while True:
-        page = app.engine.host.log.pages().of_all(
-            mine, before=before, limit=most, newest_first=True
-        )
+        page = app.engine.log.pages().of_all(mine, before=before, limit=most, newest_first=True)
         for match in page.matches:
             if match.id == id and match.position == position:
                 return match_views(app, account, [match])[0]

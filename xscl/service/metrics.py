@@ -76,7 +76,7 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        engine.host.ingest.pace.listener = self._stage
+        engine.ingest.pace.listener = self._stage
         self.figures = _StatusCollector(engine, home, limit)
         self.registry.register(self.figures)
 
@@ -109,7 +109,7 @@ class _StatusCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the current metrics."""
-        pace, processor = self._engine.host.ingest.pace, self._engine.host.state.processor
+        pace, processor = self._engine.ingest.pace, self._engine.state.processor
         for name, value, what in (
             ("pushes", pace.pushes, "Batches that were pushed since the start"),
             ("pushed_documents", pace.documents, "Documents that were taken since the start"),
@@ -124,9 +124,7 @@ class _StatusCollector(Collector):
         yield rows
         what = "Bytes of the state that joins meet in memory"
         yield _gauge("kept_bytes", what, processor.bytes_in_memory)
-        places = dict(
-            zip(("executors", "here"), self._engine.host.state.registry.places(), strict=True)
-        )
+        places = dict(zip(("executors", "here"), self._engine.state.registry.places(), strict=True))
         what = "Distinct joins and filters, by where they are evaluated"
         yield _gauges("joins_by_place", what, "place", places)
         for name, (label, what) in _COUNTED.items():

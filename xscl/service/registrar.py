@@ -68,7 +68,7 @@ class Registrar:
 
     def _register_other(self, asked: QueuedQuery) -> bool:
         """Register a query of events, or one that begins with what is kept; False if nothing is."""
-        catalog, how = self._engine.host.catalog, {"updates": asked.updates}
+        catalog, how = self._engine.catalog, {"updates": asked.updates}
         language, since = asked.language, asked.since
         if since is None and language == XSCL and not catalog.has_past(asked.query):
             return False
@@ -90,7 +90,7 @@ class Registrar:
         if not together:
             return
         try:
-            answers = self._engine.host.catalog.subscribe_each(
+            answers = self._engine.catalog.subscribe_each(
                 [(one.name, one.query) for one in together], updates=updates
             )
         except Exception as error:

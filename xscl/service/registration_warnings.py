@@ -33,10 +33,10 @@ class RegistrationWarnings:
 
     @property
     def _arrived(self) -> int:
-        return self._engine.host.state.documents.next
+        return self._engine.state.documents.next
 
     def _found(self, account: Account, query: str) -> list[str]:
-        queries = self._engine.host.queries
+        queries = self._engine.queries
         seen = queries.unseen_names(query, account.visible)
         names = [one for one in seen if one.kind != "comparison"]
         unknown = [f"the stream {one.name!r} yet" for one in names if one.kind == "stream"]

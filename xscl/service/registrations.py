@@ -218,7 +218,7 @@ def register(home: DataDirectory, wanted: Registrations) -> tuple[dict[str, int]
             new["feeds"] = _follow(engine, wanted.rows["feed"])
             prepare(engine)
             new["subscriptions"], refused = _subscribe(engine, wanted.rows["subscription"])
-            with closing(engine.host.connect()) as store:
+            with closing(engine.connect()) as store:
                 new["endpoints"] = _add_endpoints(engine, store, wanted.rows, secrets)
     return new, refused
 
@@ -260,7 +260,7 @@ def _subscribe(engine: Engine, rows: Sequence[StoredRow]) -> tuple[int, list[Ref
         pairs = [(row["name"], row["query"]) for row in alike]
         for start in range(0, len(pairs), _TOGETHER):
             some = pairs[start : start + _TOGETHER]
-            errors = engine.host.catalog.subscribe_each(
+            errors = engine.catalog.subscribe_each(
                 some, updates=bool(updates), language=language or XSCL
             )
             for (name, _), error in zip(some, errors, strict=True):
@@ -281,7 +281,7 @@ def _add_endpoints(
     engine: Engine, store: Store, rows: Mapping[str, list[StoredRow]], secrets: Credentials
 ) -> int:
     """Write endpoints, secret addresses and tags of registered subscriptions; secrets first."""
-    position = engine.host.log.pages().position()
+    position = engine.log.pages().position()
     fresh = {"position": position, "failures": 0, "next_try": 0, "note": ""}
     registered = {one.name for one in engine.subscriptions}
     wanted = [row | fresh for row in rows["endpoint"] if row["subscription"] in registered]

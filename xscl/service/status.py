@@ -83,7 +83,7 @@ class StatusReader:
             self._mark = self._store.seen()
             self._counted = _counted(self._store)
             if self._engine is not None:
-                found = self._engine.host.queries.state_by_window(self._store)
+                found = self._engine.queries.state_by_window(self._store)
                 self._counted["windows"] = tuple(WindowState(*one) for one in found)
             ended = self._clock()
             self._until = ended + min(RATIO * (ended - began), LONGEST)
@@ -95,22 +95,22 @@ class StatusReader:
             position=position,
             waiting=waiting,
             lag=max(0.0, (self._now() - oldest) / 1e6) if waiting else 0.0,
-            rates=None if self._engine is None else self._engine.host.ingest.pace.rates(),
-            refused=0 if self._engine is None else self._engine.host.state.subscriptions.refusals,
+            rates=None if self._engine is None else self._engine.ingest.pace.rates(),
+            refused=0 if self._engine is None else self._engine.state.subscriptions.refusals,
             executors=self._of_executors(),
         )
 
     def _of_executors(self) -> ExecutorsStatus | None:
         if self._executors is None or self._engine is None:
             return None
-        joins, here = self._engine.host.state.registry.places()
+        joins, here = self._engine.state.registry.places()
         return ExecutorsStatus(joins, here, self._executors.away)
 
     def totals(self) -> tuple[int, int]:
         """Return the documents and matches of the running engine since its start."""
         if self._engine is None:
             return 0, 0
-        pace = self._engine.host.ingest.pace
+        pace = self._engine.ingest.pace
         return pace.documents, pace.matches
 
     def _is_due(self, now: float) -> bool:

@@ -42,7 +42,7 @@ class SubscriptionRequest:
 
 def history_of(app: Installation, found: Subscription) -> History:
     """Return the state of a subscription's history."""
-    if found.number in app.engine.host.state.subscriptions.backfills:
+    if found.number in app.engine.state.subscriptions.backfills:
         return "reading"
     if found.backfilled < 0:
         return "failed" if found.backfilled == WITHOUT_PAST else "none"
@@ -64,7 +64,7 @@ async def subscribe(
         found = existing(app, account, wanted.name)
     else:
         # What is in memory may not be committed yet, so only what is committed is acknowledged.
-        there = await run_in_threadpool(app.engine.host.catalog.committed, known)
+        there = await run_in_threadpool(app.engine.catalog.committed, known)
         if there is None:
             return await subscribe(app, account, wanted)
         found = there
@@ -77,7 +77,7 @@ async def subscribe(
         with app.reading() as store:
             set_tags(store, {found.name: tags})
     if history_of(app, found) == "reading":
-        read = app.engine.host.catalog.backfills.completion(found.number)
+        read = app.engine.catalog.backfills.completion(found.number)
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(read)), PATIENCE)
     return existing(app, account, wanted.name), is_new
@@ -140,7 +140,7 @@ def subscribe_all(
             else:
                 there[known] = found
     if there:
-        with app.engine.host.transactions.committed() as state:
+        with app.engine.transactions.committed() as state:
             known_now = {name: state.subscriptions.get(name) for name in there}
         if known_now != there:  # not committed, or changed or removed meanwhile
             return subscribe_all(app, account, rows, history=history)
@@ -150,7 +150,7 @@ def subscribe_all(
         numbered = list(new.values())
         pairs = [(known, resolved.text) for known, (_, resolved) in new.items()]
         try:
-            catalog = app.engine.host.catalog
+            catalog = app.engine.catalog
             if history:
                 catalog.subscribe_many_from(pairs, updates=updates == {True})
             else:
@@ -210,7 +210,7 @@ def unsubscribe(
 
     Its matches stay, unless they are purged, which is also possible afterwards.
     """
-    if purge and app.engine.host.catalog.committed(account.qualify(name)) is None:
+    if purge and app.engine.catalog.committed(account.qualify(name)) is None:
         return app.engine.unsubscribe(versions(app, account, name)[0].name, purge=True)
     found = committed(app, account, name)
     removed = app.outbox.unsubscribe(found.name, cascade=cascade, purge=purge)
@@ -224,7 +224,7 @@ def versions(app: Installation, account: Account, name: str) -> tuple[Subscripti
     Raises Problem 404 for a name without subscription and matches.
     """
     try:
-        return app.engine.host.state.subscriptions.versions(account.qualify(name))
+        return app.engine.state.subscriptions.versions(account.qualify(name))
     except UnknownSubscription:
         raise not_found("subscription", name) from None
 
@@ -243,7 +243,7 @@ def committed(app: Installation, account: Account, name: str) -> Subscription:
     Waits for a change that is under way.  Raises Problem 404 if he has none of that name, and
     StoreError if the store cannot be read.
     """
-    found = app.engine.host.catalog.committed(account.qualify(name))
+    found = app.engine.catalog.committed(account.qualify(name))
     if found is None:
         raise not_found("subscription", name)
     return found

@@ -64,7 +64,7 @@ class UserData:
 
     def names(self) -> list[str]:
         """Return the engine's names of the subscriptions, those removed with matches included."""
-        subscriptions = self._engine.host.state.subscriptions
+        subscriptions = self._engine.state.subscriptions
         known = [*(one.name for one in subscriptions), *subscriptions.removed()]
         return [name for name in known if self._account.own(name) is not None]
 
@@ -85,10 +85,10 @@ class UserData:
                 **{"kind": "feed", "url": feed.shown_url, "title": feed.title},
                 **{"stream": account.visible(feed.stream), "tags": tags},
             }
-        with closing(self._engine.host.connect()) as store:
+        with closing(self._engine.connect()) as store:
             tagged = tags_of(store, self.names())
         for name in self.names():
-            for version in self._engine.host.state.subscriptions.versions(name):
+            for version in self._engine.state.subscriptions.versions(name):
                 yield {"kind": "subscription", **self._version(version), "tags": tagged[name]}
             for endpoint in endpoints.of(name):
                 yield {
@@ -103,7 +103,7 @@ class UserData:
                     "label": address.label,
                 }
                 yield {"kind": "secret_address", **told}
-        with closing(self._engine.host.connect()) as store:
+        with closing(self._engine.connect()) as store:
             yield from self._documents(store)
             yield from self._stars(store)
             for one in saved_statements(store, account):
@@ -160,12 +160,12 @@ class UserData:
             unsubscribe(names[0], cascade=True, purge=True)
         for feed in self._feeds.owned(account.qualify("")):
             self._feeds.remove(feed)
-        with self._engine.host.transactions.between_batches():
+        with self._engine.transactions.between_batches():
             spool.erase(account.qualify(""))
         if is_consumed:
             self._await(spool.latest())
-        self._engine.host.catalog.erase(account.qualify(""))
-        with closing(self._engine.host.connect()) as store:
+        self._engine.catalog.erase(account.qualify(""))
+        with closing(self._engine.connect()) as store:
             store.plan_rewrite()
             self._accounts.erase(account)
             store.rewrite()
@@ -173,7 +173,7 @@ class UserData:
     def _await(self, segment: int) -> None:
         """Wait until a segment is consumed."""
         until = time.monotonic() + _PATIENCE
-        while self._engine.host.ingest.segment < segment:
+        while self._engine.ingest.segment < segment:
             if time.monotonic() > until:
                 raise ErasureWaits(
                     f"documents that were taken before are not consumed after {_PATIENCE:g} s",

@@ -61,14 +61,14 @@ class PlanWriter:
         gone, new = self._known.keys() - same, [key for key in wanted if key not in same]
         if not gone and not new and self._version:
             return
-        each = {key: absence_of(engine.host.state, one) for key, one in wanted.items()}
+        each = {key: absence_of(engine.state, one) for key, one in wanted.items()}
         absences = {key: absence for key, absence in each.items() if absence is not None}
         joined = {one.qid for key, one in wanted.items() if key not in absences}
         rows = joined | {qid for one in absences.values() for qid in (one.left, one.right)}
-        with engine.host.transactions.change() as state:
+        with engine.transactions.change() as state:
             leads = designated(state.registry, sorted(joined - self._rows), self._sample)
             state.registry.designate(leads)
-        registry = engine.host.state.registry
+        registry = engine.state.registry
 
         def change(
             qids: Iterable[int],
@@ -200,8 +200,8 @@ class Catalog:
         """Add subscriptions by name, all or none; raises QueryError."""
         self._engine.subscribe_many(queries.items())
         for name in queries:
-            one = self._engine.host.state.subscriptions[name]
-            reason = reason_against(self._engine.host.state, one, forever=self._forever)
+            one = self._engine.state.subscriptions[name]
+            reason = reason_against(self._engine.state, one, forever=self._forever)
             if reason is not None:
                 for added in queries:
                     self._engine.unsubscribe(added)
@@ -219,7 +219,7 @@ class Catalog:
         No file of the catalog keeps their text: the plan and the store are rewritten, once for all
         names.
         """
-        with closing(self._engine.host.connect()) as store:
+        with closing(self._engine.connect()) as store:
             store.plan_rewrite()
             try:
                 for name in names:
@@ -229,7 +229,7 @@ class Catalog:
                 store.rewrite()
 
     def _write(self) -> None:
-        with self._engine.host.transactions.committed() as state:
+        with self._engine.transactions.committed() as state:
             found = [
                 one
                 for one in state.subscriptions

@@ -101,7 +101,7 @@ class SparkExecutors:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         clear_executors(self._directory)
         self._plan_again()
-        engine.host.transactions.executors = self
+        engine.transactions.executors = self
         # Py4J logs what fails by the root logger, which prints it if nobody has given it a handler.
         if not (root := logging.getLogger()).handlers:
             root.addHandler(logging.NullHandler())
@@ -109,7 +109,7 @@ class SparkExecutors:
     def _plan_again(self) -> None:
         """Begin a plan, for executors that have no documents."""
         self._files = PlanFiles(self._directory / f"plan-{os.urandom(8).hex()}")
-        self._plan = ServicePlan(self._engine.host.transactions, self._files)
+        self._plan = ServicePlan(self._engine.transactions, self._files)
 
     # -- Between two micro-batches ---------------------------------------------------------
 
@@ -162,7 +162,7 @@ class SparkExecutors:
         poison: Collection[int] = frozenset(),
     ) -> Evaluated:
         """Evaluate the documents of segments; raises ExecutorsAway, StoreError."""
-        after, count = self._engine.host.ingest.segment, len(documents)
+        after, count = self._engine.ingest.segment, len(documents)
         known = self._not_taken(segments)
         if known is not None and len(known.numbers) == count:  # no erasure has come between
             return known
@@ -174,7 +174,7 @@ class SparkExecutors:
                 return Evaluated(_NOTHING, (), RESULTS.empty_table(), ())
             if self._reached != after or self._is_due():
                 version = self._begin()
-            clock = self._engine.host.state.documents.clock
+            clock = self._engine.state.documents.clock
             numbers = np.arange(self._next, self._next + count)
             last, places = segments[-1], sorted(poison)
             offer = Offer(0, after, last, self._next, version, clock, poison=places)
@@ -218,11 +218,11 @@ class SparkExecutors:
         version = self._plan.update(is_rebuild=True)
         self._offer(Offer())
         self._start_query()
-        with self._engine.host.transactions.committed() as state:
+        with self._engine.transactions.committed() as state:
             oldest, clock = state.oldest_elsewhere(), state.documents.clock
             docs = documents_from(state.store, oldest)
         for start in range(0, len(docs), PORTION):
-            with self._engine.host.transactions.committed() as state:
+            with self._engine.transactions.committed() as state:
                 rows = kept_rows(state.store, docs[start : start + PORTION]).select(_PAST)
             past = str(self._past)
             self._past.unlink(missing_ok=True)  # a task that lags may have mapped the one before
@@ -230,7 +230,7 @@ class SparkExecutors:
                 writer.write_table(rows)
             self._run(Offer(version=version, clock=clock, past=past))
         self._past.unlink(missing_ok=True)
-        self._reached = self._engine.host.ingest.segment
+        self._reached = self._engine.ingest.segment
         self._began = time.monotonic()
         self._took = self._began - began
         return version
@@ -351,7 +351,7 @@ class SparkExecutors:
 
     def close(self) -> None:
         """End the query and the session, and delete their files."""
-        self._engine.host.transactions.executors = None
+        self._engine.transactions.executors = None
         self._end()
         clear_executors(self._directory)
 

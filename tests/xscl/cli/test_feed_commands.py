@@ -233,7 +233,7 @@ def test_matches_that_nobody_could_read_come_with_the_next_poll(
     place = DataDirectory(Path("xscl-data"))
     with place.hold("test"), Engine(place.database) as engine, Spool(place.spool) as spool:
         engine.subscribe("twice", "S//a->x FOLLOWED BY{x=y, 9} S//a->y")
-        engine.host.log.undelivered()
+        engine.log.undelivered()
         engine.push([Document("S", f"d{n}", n, b"<a>1</a>") for n in (0, 1)])
         spool.append([Document("S", "d2", 2, b"<a>1</a>")], 1)
         spool.append([Document("T", f"t{n}", 3, b"<t/>") for n in range(BATCH)], 1)

@@ -230,7 +230,7 @@ def test_matches_are_brought_to_a_webhook(both: Both) -> None:
         assert "topsecret" not in json.dumps(endpoint)
     with (
         Engine(DataDirectory(both.alone).database) as engine,
-        closing(engine.host.connect()) as store,
+        closing(engine.connect()) as store,
     ):
         found = Endpoints(store, secrets_in(both.alone / NAME)).of("hooked")
         assert [one.state for one in found] == ["active"]
@@ -238,7 +238,7 @@ def test_matches_are_brought_to_a_webhook(both: Both) -> None:
         assert done.exit_code == 0
     with (
         Engine(DataDirectory(both.alone).database) as engine,
-        closing(engine.host.connect()) as store,
+        closing(engine.connect()) as store,
     ):
         assert store.fetch("SELECT id FROM state.endpoint") == []
     refused = both.served_fails(1, "subscribe", "h", "S//a", "--webhook", "http://127.0.0.1:80/x")

@@ -31,7 +31,7 @@ def secrets(tmp_path: Path) -> Credentials:
 
 @pytest.fixture
 def endpoints(engine: xscl.Engine, secrets: Credentials) -> Iterator[Endpoints]:
-    with closing(Endpoints(engine.host.connect(), secrets)) as made:
+    with closing(Endpoints(engine.connect(), secrets)) as made:
         made.add("q", File("one.jsonl"), 0)
         made.add("q", Webhook("http://hook.example/?key=secret"), 0)
         yield made
@@ -66,7 +66,7 @@ def test_a_change_that_cannot_be_stored_changes_nothing(
             raise full_disk()
 
     def stored() -> list[Endpoint]:
-        with closing(Endpoints(engine.host.connect(), secrets)) as others:
+        with closing(Endpoints(engine.connect(), secrets)) as others:
             return others.of("q")
 
     before = endpoints.of("q")

@@ -10,7 +10,7 @@ from xscl.engine.facade import Engine
 
 
 def test_each_generation_knows_up_to_where_it_agrees_with_those_before(tmp_path: Path) -> None:
-    with Engine(tmp_path / "state.sqlite") as engine, closing(engine.host.connect()) as store:
+    with Engine(tmp_path / "state.sqlite") as engine, closing(engine.connect()) as store:
         first = epochs_of(store)
         assert first == epochs_of(store)
         store.set_progress(position=10)
@@ -31,8 +31,8 @@ def test_each_generation_knows_up_to_where_it_agrees_with_those_before(tmp_path:
 def test_a_new_store_is_another_generation_and_an_opened_one_is_the_same(tmp_path: Path) -> None:
     found = []
     for name in ("a.sqlite", "b.sqlite", "a.sqlite"):
-        with Engine(tmp_path / name) as engine, closing(engine.host.connect()) as store:
+        with Engine(tmp_path / name) as engine, closing(engine.connect()) as store:
             found.append(epochs_of(store).now)
     assert found[0] == found[2] != found[1]
-    with Engine() as engine, closing(engine.host.connect()) as store:
+    with Engine() as engine, closing(engine.connect()) as store:
         assert epochs_of(store).now == 0

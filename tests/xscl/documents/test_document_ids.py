@@ -36,8 +36,8 @@ def invoice(id: str, number: str, time: int = 2) -> Document:
 def listed(engine: Engine) -> list[tuple[object, ...]]:
     """The documents: name, version, streams; the database has them all then."""
     query = "SELECT id, version, streams FROM state.document ORDER BY doc"
-    with engine.host.transactions.lock:
-        rows = engine.host.transactions.store.fetch(query)
+    with engine.transactions.lock:
+        rows = engine.transactions.store.fetch(query)
     return [(id, version, *streams) for id, version, streams in rows]
 
 
@@ -117,8 +117,8 @@ def test_ids_whose_hashes_collide_are_different(
 def test_the_database_hashes_ids_as_a_push_does(engine: Engine) -> None:
     given = [order(id, "a") for id in ("17", "ä", "a" * 100)]
     engine.push(given)
-    with engine.host.transactions.lock:
-        docs, hashes = hashes_of_ids(engine.host.transactions.store)
+    with engine.transactions.lock:
+        docs, hashes = hashes_of_ids(engine.transactions.store)
     assert docs.tolist() == [1, 2, 3]
     assert hashes.astype("u4").tolist() == hashes_of([one.id for one in given]).tolist()
 
@@ -177,8 +177,8 @@ def test_a_past_has_the_ids_and_the_bases_of_the_documents(engine: Engine, strea
 
 def test_an_erasure_of_other_streams_changes_no_name(engine: Engine) -> None:
     engine.push([Document(f"_{user}.S", "a", 1, b"<a/>") for user in (1, 2, 3)])
-    engine.host.catalog.erase("_1.")
-    engine.host.catalog.erase("_2.")
+    engine.catalog.erase("_1.")
+    engine.catalog.erase("_2.")
     engine.push(Document("T", "a", 2, b"<a/>"))
     assert [row[0] for row in listed(engine)] == ["_3.S/a", "T/a"]
 

@@ -229,7 +229,7 @@ def test_a_calendar_in_xscl_is_shared_and_left() -> None:
         text = "AT '0 9 * * MON'->{} FOLLOWED BY{{2 d}} invoice//n"
         engine.subscribe("one", text.format("t"))
         engine.subscribe("two", text.format("u"))
-        dataflow = engine.host.transactions.state.dataflow
+        dataflow = engine.transactions.state.dataflow
         assert [one.kind for one in dataflow.core.plan.mops].count("instants") == 1
         assert "2 equal subscriptions" in str(engine.explain("one"))
         engine.unsubscribe("cel")

@@ -170,12 +170,12 @@ def test_a_name_that_is_used_again_begins_a_new_list_of_matches(tmp_path: Path) 
         assert len(ids) == 6
         assert len(found(engine, "q (removed)")) == len(found(engine, "q (removed 2)")) == 2
         removed = ["q (removed)", "q (removed 2)", "q"]
-        assert engine.host.state.subscriptions.removed() == removed
+        assert engine.state.subscriptions.removed() == removed
         rows = engine.sql("SELECT subscription FROM matches").to_pylist()
         assert Counter(one["subscription"] for one in rows) == dict.fromkeys(removed, 2)
         engine.unsubscribe("q (removed)", purge=True)
         engine.subscribe("q", PAIR)
-        assert set(engine.host.state.subscriptions.removed()) == set(removed[:2])
+        assert set(engine.state.subscriptions.removed()) == set(removed[:2])
         assert found(engine, "q") == []
 
 
@@ -188,7 +188,7 @@ def test_a_name_that_is_used_again_is_new_in_every_language(engine: xscl.Engine)
         engine.unsubscribe("c")
         engine.subscribe("c", query, language=language)
         assert found(engine, "c") == []
-    assert engine.host.state.subscriptions.removed() == ["c (removed)", "c (removed 2)"]
+    assert engine.state.subscriptions.removed() == ["c (removed)", "c (removed 2)"]
 
 
 def test_a_rename_to_a_name_of_removed_matches_leaves_them_alone(engine: xscl.Engine) -> None:
@@ -215,7 +215,7 @@ def test_numbers_of_kept_results_are_not_used_again(tmp_path: Path) -> None:
             engine.push([document(at + 10 * len(engine.matches())) for at in (1, 3, 5)])
             engine.unsubscribe("q")
     with xscl.Engine(tmp_path / "state.sqlite") as engine:
-        known = engine.host.state.subscriptions
+        known = engine.state.subscriptions
         kept = [one for name in known.removed() for one in known.versions(name)]
         assert len({one.qid for one in kept}) == len(kept) == 4
 

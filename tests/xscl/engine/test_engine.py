@@ -77,7 +77,7 @@ def test_the_counts_of_a_consumers_batch(engine: xscl.Engine) -> None:
     engine.subscribe("q", TWICE)
     given = [document(1), document(2), document(3), document(2)]
     heard: list[int] = []
-    found = engine.host.ingest.push(
+    found = engine.ingest.push(
         given, source=("q", 1), poison={2}, listen=lambda matches: heard.append(len(matches))
     )
     assert (counts(found), len(found), heard) == ((2, 1, 1, 0), 0, [1])
@@ -216,7 +216,7 @@ def test_published_streams_above_one_another_have_an_end(engine: xscl.Engine) ->
         assert caught.value.code == "streams_too_deep"
     engine.subscribe("last", "p62//a->x FOLLOWED BY{x=y, 1 h} p62//a->y")
     engine.push([document(1), document(2)])
-    with closing(engine.host.connect()) as store:
+    with closing(engine.connect()) as store:
         ranks = store.fetch("SELECT rank, doc FROM state.document ORDER BY rank")
     assert len({rank for rank, _ in ranks}) == len(ranks) == 2 * 64
     assert [match.subscription for match in engine.matches()].count("last") == 1
@@ -325,7 +325,7 @@ def test_an_impossible_document_is_recorded_too(
 ) -> None:
     """As a consumer pushes it: `Engine.push` refuses streams that no query can name."""
     engine.subscribe("q", TWICE)
-    push = engine.host.ingest.push
+    push = engine.ingest.push
     assert len(push([document(1), bad, document(2)])) == 1
     assert push([bad]) == []
     assert [row["reason"] for row in engine.sql("SELECT * FROM rejected").to_pylist()] == [reason]

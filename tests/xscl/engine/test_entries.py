@@ -36,7 +36,7 @@ ACTIONS = st.lists(
 
 def kept(engine: Engine) -> dict[str, list[str]]:
     """Return the state of temporal operators: the entries of an empty log, in no order."""
-    core = engine.host.state.dataflow.core
+    core = engine.state.dataflow.core
     found: dict[str, list[str]] = {"kept": [], "waiting": [], "lanes": []}
     for entry in StateWriter(core.plan, core.codec, lambda operator: operator.number).entries({}):
         for key, data in entry.items():
@@ -76,7 +76,7 @@ def test_the_entries_are_the_whole(actions: list[tuple[str, str, bool]]) -> None
             if again or number == len(actions) - 1:
                 before = kept(engine)
                 most = max(most, *map(len, before.values()))
-                transactions = engine.host.transactions
+                transactions = engine.transactions
                 transactions.state = EngineState(
                     transactions.store, transactions.settings, transactions.compiled
                 )

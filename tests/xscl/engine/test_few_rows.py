@@ -111,7 +111,7 @@ def pushed(*batches: int) -> tuple[list[str], dict[str, int]]:
             ]
             number += size
             found += [match.id for match in engine.push(batch)]
-        return sorted(found), engine.host.state.processor.result_rows
+        return sorted(found), engine.state.processor.result_rows
 
 
 @pytest.mark.parametrize("most", [1, queries.MOST_PLANNED])
@@ -166,7 +166,7 @@ def test_plans_are_kept_up_to_the_limit(most: int, monkeypatch: pytest.MonkeyPat
 
 def lent_rows(engine: xscl.Engine) -> int:
     """Return the number of rows that the plans' database can still read."""
-    of_plans = engine.host.state.processor._queries._planned
+    of_plans = engine.state.processor._queries._planned
     assert of_plans is not None
     names = [f"r_t_{n}" for n, _ in enumerate(of_plans._statements)] + [JOINS]
     counts = (f"(SELECT count(*) FROM {name})" for name in names)
@@ -192,7 +192,7 @@ def test_the_rows_of_a_batch_are_released(monkeypatch: pytest.MonkeyPatch) -> No
         engine.push(batch[:2])
         assert read[0]
         assert lent_rows(engine) == 0
-        processor = engine.host.state.processor
+        processor = engine.state.processor
         with pytest.raises(RuntimeError, match="middle"):
             engine.push(batch[2:])
         assert read[1]
@@ -204,7 +204,7 @@ def test_joins_of_several_pairs_are_computed_only_for_templates_that_read_them()
     views = Views({name: np.zeros(2, np.int64) for name in R_VJ.names})
     with xscl.Engine() as engine:
         engine.subscribe_many([("one", PAIRS[0]), ("two", PAIRS[1])])
-        one, two = engine.host.state.registry.members.values()
+        one, two = engine.state.registry.members.values()
         evaluator = queries.ConjunctiveQueries()
         evaluator.answers(one, one.registered.touched(np.zeros(0, np.int64)), views)
         assert "several" not in vars(views)

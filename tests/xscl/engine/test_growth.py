@@ -43,7 +43,7 @@ def test_status_counts_by_window(home: DataDirectory) -> None:
     with (
         home.hold("test"),
         Engine(home.database) as engine,
-        closing(engine.host.connect()) as store,
+        closing(engine.connect()) as store,
     ):
         found = StatusReader(store, home, engine=engine).now()
     # The fifth and the sixth came in the last day; what has come now is no instance yet.

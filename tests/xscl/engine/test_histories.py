@@ -80,7 +80,7 @@ def found_with_history(
             for one in _chosen(case, names):
                 engine.subscribe(f"{one.name} too", one.query.text(), updates=one.updates)
         engine.push(documents[late // 2 : late])
-        catalog = engine.host.catalog
+        catalog = engine.catalog
         begun = [
             catalog.subscribe_from(one.name, one.query.text(), updates=one.updates, since=LONG)
             for one in _chosen(case, names)
@@ -277,7 +277,7 @@ def test_a_history_of_events_makes_no_difference(query: str, late: int) -> None:
             if begun:
                 engine.subscribe("too", text, language=language)
             engine.push(documents[begun // 2 : begun])
-            catalog = engine.host.catalog
+            catalog = engine.catalog
             number = catalog.subscribe_from("q", text, language=language, since=LONG)
             engine.push(documents[begun : begun + 2])
             if number is not None:
@@ -331,7 +331,7 @@ NEXT = "S//e->a[./k->x] NEXT{x = y} S//e->b[./k->y]"
 
 
 def operators(engine: xscl.Engine) -> int:
-    return len(engine.host.state.dataflow.core.plan.operators)
+    return len(engine.state.dataflow.core.plan.operators)
 
 
 @pytest.mark.parametrize("history", [False, True])
@@ -487,10 +487,10 @@ def test_composites_of_a_twin_are_older_than_what_arrives_after_them() -> None:
     documents = [Document("S", f"d{n}", n, text) for n, text in enumerate(texts)]
     with xscl.Engine(retention=KEPT) as engine:
         engine.push(documents[:2])
-        number = engine.host.catalog.subscribe_from("q", query, since=LONG)
+        number = engine.catalog.subscribe_from("q", query, since=LONG)
         assert number is not None
         engine.push(documents[2:])
-        engine.host.catalog.backfills.complete(number)
+        engine.catalog.backfills.complete(number)
         assert [(one.documents, one.backfilled) for one in engine.matches()] == [
             (("d2", "d0", "d1"), False)
         ]
@@ -499,7 +499,7 @@ def test_composites_of_a_twin_are_older_than_what_arrives_after_them() -> None:
 def test_two_histories_of_one_join_are_read_at_the_same_time() -> None:
     """The results of the earlier one are past for the later one, as far as it had begun."""
     with xscl.Engine(retention=KEPT) as engine:
-        catalog = engine.host.catalog
+        catalog = engine.catalog
         begun = []
         for number in range(6):
             engine.push(item(number, number, "a"))
@@ -537,13 +537,13 @@ def test_histories_one_after_the_other_hold_back_no_eviction(size: int) -> None:
             engine.push(Document("S", f"d{number}", number * SECOND, text))
             if not number % 5:
                 query = "S//a->x FOLLOWED BY{x=y, 3 s} S//a->y"
-                pending.append(engine.host.catalog.subscribe_from(f"q{number}", query))
+                pending.append(engine.catalog.subscribe_from(f"q{number}", query))
             if len(pending) > 2:
                 one = pending.pop(0)
                 assert one is not None
-                engine.host.catalog.backfills.complete(one)
-        assert engine.host.state.subscriptions.backfills
-        assert engine.host.state.eviction.texts_from > size - 50
+                engine.catalog.backfills.complete(one)
+        assert engine.state.subscriptions.backfills
+        assert engine.state.eviction.texts_from > size - 50
         (row,) = engine.sql("SELECT count(*) AS texts FROM state.text").to_pylist()
         assert row["texts"] < 60
 
@@ -555,7 +555,7 @@ def test_a_history_that_is_too_long_is_begun_without_and_told(
     monkeypatch.setattr("xscl.engine.backfills.LONGEST", -1.0)
     with xscl.Engine(retention=KEPT) as engine:
         engine.push([item(number, number, "a") for number in range(9)])
-        catalog = engine.host.catalog
+        catalog = engine.catalog
         number = catalog.subscribe_from("q", NEXT, since=LONG)
         assert number is not None
         engine.push([item(10 + one, 10 + one, "a") for one in range(9)])
@@ -580,7 +580,7 @@ def test_a_history_waits_for_the_disk_as_documents_do(
     """It is begun without only if nothing but the history fails."""
     with xscl.Engine(retention=KEPT) as engine:
         engine.push([item(number, number, "a") for number in range(9)])
-        catalog, tried = engine.host.catalog, 0
+        catalog, tried = engine.catalog, 0
         assert catalog.subscribe_from("q", NEXT, since=LONG) is not None
         run = Backfills._run
 
@@ -609,7 +609,7 @@ def reading_another(
     engine: xscl.Engine, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[threading.Event]:
     """Read histories in a thread, as a service does; the first until the event or the exit."""
-    catalog, run, may_run = engine.host.catalog, Backfills._run, threading.Event()
+    catalog, run, may_run = engine.catalog, Backfills._run, threading.Event()
 
     def run_when_allowed(*arguments: Any) -> None:
         assert may_run.wait(PATIENCE)
@@ -627,7 +627,7 @@ def reading_another(
     try:
         yield may_run
         may_run.set()
-        eventually(lambda: not engine.host.state.subscriptions.backfills)
+        eventually(lambda: not engine.state.subscriptions.backfills)
     finally:
         may_run.set()
         ended.set()
@@ -638,7 +638,7 @@ def reading_another(
 def _commit_and_fail(engine: xscl.Engine, may_run: threading.Event) -> None:
     """Register a query, durably, whose registration raises, while no history is read."""
     may_run.set()
-    eventually(lambda: not engine.host.state.subscriptions.backfills)
+    eventually(lambda: not engine.state.subscriptions.backfills)
 
     def fail(point: str) -> None:
         if point == "after_commit":
@@ -647,19 +647,19 @@ def _commit_and_fail(engine: xscl.Engine, may_run: threading.Event) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(POINTS, fail)
         with pytest.raises(StoreError, match="planted"):
-            engine.host.catalog.subscribe_from("q", NEXT, since=LONG)
+            engine.catalog.subscribe_from("q", NEXT, since=LONG)
 
 
 def _edit(engine: xscl.Engine, _: threading.Event) -> None:
     """Replace a query whose history is not read yet."""
-    engine.host.catalog.subscribe_from("q", "S//a->x FOLLOWED BY{x = y, 1 h} S//b->y", since=LONG)
+    engine.catalog.subscribe_from("q", "S//a->x FOLLOWED BY{x = y, 1 h} S//b->y", since=LONG)
     engine.edit("q", NEXT)
 
 
 def _fail_to_remove(engine: xscl.Engine, _: threading.Event) -> None:
     """Remove it, which fails, while another history ends."""
-    backfills = engine.host.catalog.backfills
-    number = engine.host.catalog.subscribe_from("q", NEXT, since=LONG)
+    backfills = engine.catalog.backfills
+    number = engine.catalog.subscribe_from("q", NEXT, since=LONG)
     assert number is not None
     future = backfills.completion(number)
     ends = threading.Thread(target=backfills._resolve)
@@ -676,8 +676,8 @@ def _fail_to_remove(engine: xscl.Engine, _: threading.Event) -> None:
 
 def _fail_to_remove_and_lose(engine: xscl.Engine, _: threading.Event) -> None:
     """Remove it, after which the state cannot be read, while another history ends."""
-    backfills = engine.host.catalog.backfills
-    number = engine.host.catalog.subscribe_from("q", NEXT, since=LONG)
+    backfills = engine.catalog.backfills
+    number = engine.catalog.subscribe_from("q", NEXT, since=LONG)
     assert number is not None
     future = backfills.completion(number)
     with unread_after_commit(engine):
@@ -728,7 +728,7 @@ def test_slow_slices_catch_up_with_what_arrives(
 
         def beside_pushes(twin: Twin, *arguments: Any) -> None:
             nonlocal slices
-            if arguments[0] is not engine.host.state.store:  # which the cut-over reads, locked
+            if arguments[0] is not engine.state.store:  # which the cut-over reads, locked
                 slices += 1
                 assert slices < 100, "the backfill does not end"
                 engine.push(more(20))
@@ -736,4 +736,4 @@ def test_slow_slices_catch_up_with_what_arrives(
 
         monkeypatch.setattr(Twin, "replay", beside_pushes)
         engine.subscribe("late", query, since=LONG)
-        assert not engine.host.state.subscriptions.backfills
+        assert not engine.state.subscriptions.backfills

@@ -43,7 +43,7 @@ def told(engine: Engine) -> list[tuple[object, ...]]:
 
 def killed(engine: Engine, directory: Path) -> Path:
     """Return the store of an engine as a kill would leave it."""
-    path = engine.host.transactions.store.path
+    path = engine.transactions.store.path
     assert path is not None
     for file in path.parent.glob(f"{path.name}*"):
         shutil.copy(file, directory / file.name)

@@ -63,14 +63,14 @@ def documents(first: int) -> list[Document]:
 
 def test_the_engine_starts_and_the_others_go_on(path: Path) -> None:
     with closing(Engine(path)) as engine:
-        found = {one.name: engine.host.refused(one.name) for one in engine.subscriptions}
+        found = {one.name: engine.refused(one.name) for one in engine.subscriptions}
         assert {name for name, why in found.items() if why} == REFUSED
         for name in REFUSED:
             assert "format-integer() is refused" in str(found[name])
             assert "this release refuses it" in engine.explain(name)
         matches = {match.subscription for match in engine.push(documents(10)).matches}
         assert matches == {"good", "events"}
-        assert engine.host.state.subscriptions.refusals == len(REFUSED)
+        assert engine.state.subscriptions.refusals == len(REFUSED)
         assert engine.sql("SELECT count(*) AS n FROM subscriptions")["n"].to_pylist() == [9]
         engine.plan()
 
@@ -94,7 +94,7 @@ def test_a_refused_query_is_edited_and_goes_on(path: Path) -> None:
         assert {"one", "same", "join", "other side", "publisher", "reader"} <= {*matches}
         assert "over time" not in matches
     with closing(Engine(path)) as engine:
-        assert [one.name for one in engine.subscriptions if engine.host.refused(one.name)] == [
+        assert [one.name for one in engine.subscriptions if engine.refused(one.name)] == [
             "over time"
         ]
         assert "reader" in {match.subscription for match in engine.push(documents(30)).matches}
@@ -107,7 +107,7 @@ def test_refused_queries_are_paused_renamed_and_removed(path: Path, again: bool)
             engine.edit(name, paused=True)
             engine.edit(name, paused=False)
             engine.edit(name, rename=f"{name}!")
-            assert engine.host.refused(f"{name}!")
+            assert engine.refused(f"{name}!")
         assert {m.subscription for m in engine.push(documents(10)).matches} == {"good", "events"}
     if again:
         engine = Engine(path)
@@ -120,7 +120,7 @@ def test_refused_queries_are_paused_renamed_and_removed(path: Path, again: bool)
             engine.unsubscribe(f"{name}!", purge=again)
         assert [one.name for one in engine.subscriptions] == ["good", "events"]
     with closing(Engine(path)) as engine:
-        assert engine.host.state.subscriptions.refusals == 0
+        assert engine.state.subscriptions.refusals == 0
         engine.subscribe("one", BLOCK)
         assert "one" in {m.subscription for m in engine.push(documents(50)).matches}
 
@@ -134,11 +134,11 @@ def test_a_refused_query_of_events(tmp_path: Path) -> None:
     with closing(Store(path)) as store, store.transaction():
         store.fetch("UPDATE state.subscription SET query = replace(query, 'FILTER', 'FOLTER')")
     with closing(Engine(path)) as engine:
-        assert "FOLTER" in str(engine.host.refused("cel"))
+        assert "FOLTER" in str(engine.refused("cel"))
         assert engine.push(documents(0)).matches == []
         engine.unsubscribe("reader")
         engine.edit("cel", "SELECT k FROM S PUBLISH P")
-        assert engine.host.refused("cel") is None
+        assert engine.refused("cel") is None
         assert {m.subscription for m in engine.push(documents(5)).matches} >= {"cel"}
         engine.unsubscribe("cel", cascade=True)
 

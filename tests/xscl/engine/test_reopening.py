@@ -81,7 +81,7 @@ def act(engine: Engine, action: tuple[str, str], number: int) -> None:
 
 
 def state(engine: Engine) -> dict[str, Any]:
-    with closing(engine.host.connect()) as store:
+    with closing(engine.connect()) as store:
         rows = {
             name: sorted(map(str, table.to_pylist()))
             for name, table in stored_tables(store).items()

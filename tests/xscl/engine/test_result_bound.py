@@ -68,7 +68,7 @@ def documents_of(
 
 
 def answers(engine: xscl.Engine) -> list[Answer]:
-    rows = results_since(engine.host.transactions.store, 0).to_pylist()
+    rows = results_since(engine.transactions.store, 0).to_pylist()
     return [(row["qid"], row["doc1"], row["doc2"], tuple(row["nodes"])) for row in rows]
 
 
@@ -113,7 +113,7 @@ def run(
             engine.close()
             engine = xscl.Engine(path, result_bound=most)
     with engine:
-        cut_at = engine.host.transactions.store.fetch("SELECT qid, doc FROM state.cut")
+        cut_at = engine.transactions.store.fetch("SELECT qid, doc FROM state.cut")
         return answers(engine), set(cut_at)
 
 
@@ -260,7 +260,7 @@ def test_of_a_heavy_document_nothing_is_asked_beyond_the_bound() -> None:
                 engine.push(xscl.Document("S", f"d{number}", number, body("a")))
             matches = engine.push(xscl.Document("S", "heavy", 50, body("a", "a", "a")))
             assert len(matches) == (60 if most == MANY else 0)
-            made[most] = engine.host.state.processor.pushed.joins("vj1").num_rows
+            made[most] = engine.state.processor.pushed.joins("vj1").num_rows
     assert made[MANY] == 60
     assert made[7] == 12
 
@@ -354,11 +354,11 @@ def test_an_operator_over_time_takes_no_row_of_a_document_that_was_cut() -> None
 
 def test_a_push_with_very_many_results_is_split_between_documents() -> None:
     engine = xscl.Engine()
-    engine.host.ingest._push_size.size = 3
+    engine.ingest._push_size.size = 3
     engine.subscribe("q", "S//r[./a->x] JOIN{x = y, 1 d} S//r[./a->y]")
     documents = [xscl.Document("S", f"d{n}", n, b"<r><a>v</a></r>") for n in range(10)]
     matches = engine.push(documents, source=("q", 1))
-    assert engine.host.state.pushes == 2  # three, and four times as many from then on
+    assert engine.state.pushes == 2  # three, and four times as many from then on
     assert len(matches) == 90
     assert [match.position for match in matches] == sorted(match.position for match in matches)
     assert len(engine.push(documents, source=("q", 1))) == 0
@@ -371,9 +371,9 @@ def test_a_split_push_that_was_broken_off_is_made_good_when_it_comes_again() -> 
         documents = [xscl.Document("S", f"d{n}", n, b"<r><a>v</a></r>") for n in range(10)]
         with xscl.Engine(path) as engine:
             engine.subscribe("q", "S//r[./a->x] JOIN{x = y, 1 d} S//r[./a->y]")
-            engine.host.ingest._push_size.size = 3
+            engine.ingest._push_size.size = 3
             fails_at = iter((False, True))
-            push = engine.host.ingest._transact
+            push = engine.ingest._transact
 
             def failing(*arguments: object) -> object:
                 if next(fails_at):
@@ -381,7 +381,7 @@ def test_a_split_push_that_was_broken_off_is_made_good_when_it_comes_again() -> 
                 return push(*arguments)  # type: ignore[arg-type]
 
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(engine.host.ingest, "_transact", failing)
+                patch.setattr(engine.ingest, "_transact", failing)
                 with pytest.raises(KeyboardInterrupt):
                     engine.push(documents, source=("q", 1))
             assert engine.consumed("q") is None
@@ -443,8 +443,8 @@ def test_what_was_committed_of_a_push_that_fails_later_is_heard() -> None:
     heard: list[int] = []
     engine = xscl.Engine()
     engine.subscribe("q", "S//r[./a->x] JOIN{x = y, 1 d} S//r[./a->y]")
-    engine.host.ingest._push_size.size = 2
-    push, fails = engine.host.ingest._transact, iter((False, True))
+    engine.ingest._push_size.size = 2
+    push, fails = engine.ingest._transact, iter((False, True))
 
     def failing(*arguments: object) -> object:
         if next(fails):
@@ -453,7 +453,7 @@ def test_what_was_committed_of_a_push_that_fails_later_is_heard() -> None:
 
     documents = [xscl.Document("S", f"d{n}", n, body("a")) for n in range(4)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine.host.ingest, "_transact", failing)
+        patch.setattr(engine.ingest, "_transact", failing)
         with pytest.raises(StoreError, match="the disk is full"):
             engine.push(documents, source=("q", 1), listen=lambda found: heard.append(len(found)))
     assert heard == [2]

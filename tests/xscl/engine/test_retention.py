@@ -68,7 +68,7 @@ def bytes_of_texts(engine: Engine) -> int:
 
 
 def told(engine: Engine) -> RetainedTexts:
-    with closing(engine.host.connect()) as store:
+    with closing(engine.connect()) as store:
         return retained_texts(store)
 
 
@@ -527,7 +527,7 @@ def test_everything_returns_to_a_steady_size(
             batch += [document(start, b"<a", f"bad{start}.{n}") for n in range(3)]
             engine.push(sorted(batch, key=lambda one: one.timestamp))
             if start % 400 == 300:
-                tables = stored_tables(engine.host.state.store)
+                tables = stored_tables(engine.state.store)
                 sizes.append({name: table.num_rows for name, table in tables.items()})
     first, *rest = sizes
     assert first["result"] > 50

@@ -193,7 +193,7 @@ def test_indexes_of_texts_count_against_the_budget_of_the_join_state() -> None:
             engine.subscribe("q", query)
             for first in range(0, 150, 50):
                 engine.push(batch(first))
-        free_state, state = free.host.state.processor, bounded.host.state.processor
+        free_state, state = free.state.processor, bounded.state.processor
         assert free_state.memory.whole
         assert free_state.memory.nbytes < 500_000 < free_state.bytes_in_memory
         assert state.bytes_in_memory > state.memory.nbytes

@@ -44,7 +44,7 @@ class Changes:
         engine.stream(f"T{at}", lateness=at)
         engine.subscribe(f"s{at}", f"T{at}//a[.='{at}']->x FOLLOWED BY{{x=y, 5 s}} S//b->y")
         if at % 3 == 0:
-            with suppress(ZeroDivisionError), engine.host.transactions.change():
+            with suppress(ZeroDivisionError), engine.transactions.change():
                 raise ZeroDivisionError  # the engine reads everything again
         if at % 2:
             engine.unsubscribe(f"s{at}")
@@ -68,14 +68,14 @@ READERS: dict[str, Callable[[Changes], object]] = {
     "received": lambda c: [one.received() for one in c.pushed[-2:]],
     "kept": lambda c: read(c.engine.matches()[:5]),
     "after": lambda c: read(c.engine.matches(after=3)[:5]),
-    "untold": lambda c: read(c.engine.host.log.undelivered()[-3:]),
+    "untold": lambda c: read(c.engine.log.undelivered()[-3:]),
     "page": lambda c: read(c.engine.matches_of("pairs", limit=3).matches),
     "tried": lambda c: read(c.engine.try_query(PAIRS)[:3]),
     "why": _why,
     "explain": lambda c: c.engine.explain("pairs", sql=True),
     "sql": lambda c: c.engine.sql("SELECT count(*) FROM documents").num_rows,
     "plan": lambda c: c.engine.plan(),
-    "names": lambda c: (len(c.engine.subscriptions), c.engine.host.state.streams.known()),
+    "names": lambda c: (len(c.engine.subscriptions), c.engine.state.streams.known()),
     "document": lambda c: c.engine.document("d1"),
 }
 
@@ -95,7 +95,7 @@ def test_all_can_read_while_another_thread_changes(
     path = None if kept == "memory" else tmp_path / "x.sqlite"
     with xscl.Engine(path) as engine:
         engine.subscribe("pairs", query)
-        engine.host.log.undelivered()
+        engine.log.undelivered()
         engine.push([document(1), document(2), document(3)])
         assert len(engine.matches()) > 0
         changes = Changes(engine)
@@ -147,7 +147,7 @@ def test_matches_are_read_while_a_push_holds_the_engine(tmp_path: Path) -> None:
         def reads() -> None:
             read_by.extend(read(pushed))
 
-        with engine.host.transactions.change():
+        with engine.transactions.change():
             thread = threading.Thread(target=reads, daemon=True)
             thread.start()
             thread.join(60)
@@ -160,7 +160,7 @@ def test_matches_after_a_match_are_of_one_state(monkeypatch: pytest.MonkeyPatch)
     with xscl.Engine() as engine:
         engine.subscribe("pairs", PAIRS)
         first, *others = engine.push([document(n) for n in range(1, 4)])
-        lock, count_first = engine.host.transactions.lock, Matches.count_first
+        lock, count_first = engine.transactions.lock, Matches.count_first
         acquired: list[bool] = []
 
         def try_lock() -> None:
@@ -200,7 +200,7 @@ def test_a_store_is_closed_whatever_fails(tmp_path: Path, monkeypatch: pytest.Mo
 
     engine = xscl.Engine(tmp_path / "x.sqlite")
     with monkeypatch.context() as patch:
-        patch.setattr(engine.host.log._pages, "close", fail)
+        patch.setattr(engine.log._pages, "close", fail)
         with pytest.raises(MemoryError):
             engine.close()
     xscl.Engine(tmp_path / "x.sqlite").close()
@@ -248,7 +248,7 @@ def test_a_wrong_query_of_events_does_not_wait_for_the_histories_of_others(langu
     entered, refused = threading.Event(), threading.Event()
 
     with xscl.Engine() as engine:
-        catalog = engine.host.catalog
+        catalog = engine.catalog
 
         def complete() -> None:
             with catalog.backfills._running:  # as a backfill holds it, also while it pauses

@@ -42,14 +42,14 @@ def test_a_push_is_counted_with_its_matches_of_all_subscribers(tmp_path: Path) -
     laps: list[str] = []
     home = DataDirectory(tmp_path / "data")
     with home.hold("test"), Engine(home.database) as engine:
-        engine.host.ingest.pace.listener = lambda stage, seconds: laps.append(stage)
+        engine.ingest.pace.listener = lambda stage, seconds: laps.append(stage)
         for name in ("one", "two"):
             engine.subscribe(name, "S//a->x FOLLOWED BY{x=y, 90 s} S//a->y")
         engine.subscribe("three", "S//a->x FOLLOWED BY{x=y, 7 d} S//b->y")
         engine.push([Document("S", f"d{n}", n, b"<a>hi</a>") for n in range(3)])
-        assert (engine.host.ingest.pace.documents, engine.host.ingest.pace.matches) == (3, 6)
+        assert (engine.ingest.pace.documents, engine.ingest.pace.matches) == (3, 6)
         assert laps == ["wait", "accept", "join", "store", "commit"]
-        store = engine.host.connect()
+        store = engine.connect()
         found = StatusReader(store, home, engine=engine).now()
         store.close()
     assert found.windows == (WindowState(604_800_000_000, 3, last_day=3),)

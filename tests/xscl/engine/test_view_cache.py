@@ -34,7 +34,7 @@ def document(number: int, value: int) -> xscl.Document:
 
 
 def cache(engine: xscl.Engine) -> ViewCache:
-    return engine.host.state.processor.memory
+    return engine.state.processor.memory
 
 
 def batch(first: int, count: int) -> list[xscl.Document]:

@@ -14,7 +14,7 @@ from xscl.errors import TooLong
 
 def test_a_history_that_another_thread_reads_is_not_waited_for_too_long() -> None:
     with xscl.Engine() as engine, ThreadPoolExecutor(1) as others:
-        backfills = engine.host.catalog.backfills
+        backfills = engine.catalog.backfills
         is_running, is_over = threading.Event(), threading.Event()
 
         def run() -> None:

@@ -48,7 +48,7 @@ def test_health_says_so_while_the_engine_is_busy(
         ok(client.put("/v1/streams/S", json={}))  # else its first document waits for the engine
         outbox = running.service._outbox
         assert outbox is not None
-        with outbox._engine.host.transactions.lock:
+        with outbox._engine.transactions.lock:
             ok(client.post("/v1/documents/S", content="<a/>"))
             eventually(lambda: ok(client.get("/v1/health"))["consumer"] == "stalled")
             told = ok(client.get("/v1/health"))

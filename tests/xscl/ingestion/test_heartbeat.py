@@ -183,7 +183,7 @@ def test_feeds_that_were_not_polled_are_waited_for(silence: Place) -> None:
 
 def test_feeds_are_heard_for_half_their_lateness_after_a_poll_is_due(tmp_path: Path) -> None:
     with Engine() as engine, FeedRepository(engine) as feeds:
-        store = engine.host.connect()
+        store = engine.connect()
         assert heard_until(store) is None
         first = feeds.add(FeedRequest("http://a.example/feed", every=3 * 3600))
         assert heard_until(store) == first.next_poll + 3 * 3600 * SECOND
@@ -240,7 +240,7 @@ def test_beats_keep_their_places_when_poison_is_taken_out() -> None:
         engine.subscribe("silence", SILENCE)
         given = [document("p", 1), document("a", 10), document("q", 1), document("b", 11)]
         batch = BatchKey("q", 1, 1, (Beat(3, 12 * SECOND), Beat(4, 13 * SECOND)))
-        found = engine.host.ingest.push(given, source=batch, poison={0, 2})
+        found = engine.ingest.push(given, source=batch, poison={0, 2})
         assert [match.documents for match in found] == [("a",)]
         assert engine.sql("SELECT docid FROM late").to_pylist() == [{"docid": "b"}]
         assert engine.push(given, source=batch) == []

@@ -40,7 +40,7 @@ def test_c20_a_poison_document_is_set_aside_and_the_batch_goes_on(tmp_path: Path
     killed = serve(home, "accepted:1")
     assert killed.returncode == -signal.SIGKILL
     with home.hold("test"), Engine(home.database) as engine:
-        assert engine.host.ingest.segment == 0
+        assert engine.ingest.segment == 0
     second = serve(home, "probed:3")
     assert second.returncode == 0, second.stderr
     assert "the document 'd3' is set aside" in second.stderr
@@ -55,7 +55,7 @@ def test_c20_a_poison_document_is_set_aside_and_the_batch_goes_on(tmp_path: Path
         ]
         ids = {name for match in engine.matches() for name in match.documents}
         assert ids == {"d1", "d2", "d4", "d5"}
-        assert engine.host.ingest.segment == 1
+        assert engine.ingest.segment == 1
 
 
 def serve(home: DataDirectory, fault: str) -> subprocess.CompletedProcess[str]:
@@ -116,7 +116,7 @@ def test_in_order_nothing_is_suspected(tmp_path: Path, monkeypatch: pytest.Monke
             for batch in range(1, 4):
                 number = 3 * run + batch
                 sink.consume(documents(number), BatchKey(SPOOL, number, number))
-        assert engine.host.ingest.segment == 9
+        assert engine.ingest.segment == 9
 
 
 def test_documents_are_read_by_our_program_where_foreign_packages_are(

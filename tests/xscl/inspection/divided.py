@@ -65,7 +65,7 @@ class Divided:
         for engine in self.engines:
             engine.subscribe(name, query)
         if self._elsewhere is None or name in self._elsewhere:
-            with self.divided.host.transactions.change() as state:
+            with self.divided.transactions.change() as state:
                 qid = state.subscriptions[name].qid
                 leads = designated(state.registry, [qid], lambda: ())
                 assert leads
@@ -73,9 +73,9 @@ class Divided:
 
     def push(self, documents: Sequence[Document]) -> None:
         """Push documents to both engines, to one with what executors find in them."""
-        position = self.one.host.state.position
+        position = self.one.state.position
         self.one.push(documents)
-        registry = self.divided.host.state.registry
+        registry = self.divided.state.registry
         here = [row for qid, row in registry.rows().items() if registry.lead(qid) == UNDESIGNATED]
         pairs = registry.pairs.described(sorted({pair for row in here for pair in row.pairs}))
         automaton = Automaton()
@@ -87,7 +87,7 @@ class Divided:
         results = self._results(position, dict(zip(ids, numbers, strict=True)))
         part = BatchPart(portion, 0, len(documents))
         found = Evaluated(np.array(numbers), [part], results, ())
-        self.divided.host.ingest.push(documents, evaluated=found)
+        self.divided.ingest.push(documents, evaluated=found)
 
     def _results(self, position: int, new: dict[str, int]) -> pa.Table:
         """Return the new results of joins in the one engine, as executors number documents.
@@ -112,7 +112,7 @@ class Divided:
         One that has witnesses from before a chain may have made results of results of these.  Then
         the last round of its last push was about these only.
         """
-        elsewhere = self.divided.host.state.registry.elsewhere.rows.tolist()
+        elsewhere = self.divided.state.registry.elsewhere.rows.tolist()
         found, expected = (shown(engine, elsewhere) for engine in self.engines)
         if found["R_docTSW"] and not expected["R_docTSW"]:
             found, expected = ({name: of[name] for name in STATE} for of in (found, expected))
@@ -132,7 +132,7 @@ def shown(engine: Engine, elsewhere: Collection[int]) -> dict[str, Rows]:
     of rows of R_T that are not elsewhere: one engine may find them in witnesses for other rows.
     """
     names = [*STATE, *(f"{name}W" for name in STATE)]
-    for number in engine.host.state.registry.members:
+    for number in engine.state.registry.members:
         names += [f"R_T_{number}", f"R_out_{number}"]
     found = {name: rows_of(engine, f"SELECT * FROM {name}") for name in names}
     alive = {row[:3] for row in found["R_bin"]} & still_joined(engine)
@@ -163,7 +163,7 @@ def still_joined(engine: Engine) -> Rows:
 
     An engine deletes the others when it is worth while.
     """
-    registry, clock = engine.host.state.registry, engine.host.state.store.progress("clock")
+    registry, clock = engine.state.registry, engine.state.store.progress("clock")
     found = Rows()
     for qid, doc, ts in witnessed(engine):
         row = registry.row(qid)
@@ -176,7 +176,7 @@ def still_joined(engine: Engine) -> Rows:
 
 def witnessed(engine: Engine) -> Iterator[tuple[int, str, int]]:
     """Yield the documents with their times that some subscription of each row of R_T sees."""
-    state = engine.host.state
+    state = engine.state
     documents = engine.sql("SELECT doc, id, ts FROM state.document").to_pylist()
     for one in state.subscriptions:
         for qid in state.dataflow.subscribed.qids(one):

@@ -125,7 +125,7 @@ class Version:
 def versions(engine: xscl.Engine, name: str) -> list[Version]:
     """Return the versions of a name, the current one last."""
     matches, made = engine.matches(name), list[Version]()
-    for one in engine.host.state.subscriptions.versions(name):
+    for one in engine.state.subscriptions.versions(name):
         normal = compile_query(one.query).normal
         found = {match.names for match in matches if match.version == one.version}
         made.append(Version(len(normal.blocks), tuple(components(normal.form)), found))
@@ -153,7 +153,7 @@ def check(surface: Surface, history: History, chance: random.Random, said: Count
     engine = surface.engine
     known_documents = engine.sql("SELECT docid, stream FROM documents").to_pylist()
     ids = [one["docid"] for one in known_documents if one["stream"] in history.streams.values()]
-    known = engine.host.state.subscriptions
+    known = engine.state.subscriptions
     named = [*(one.name for one in engine.subscriptions), *known.removed()]
     mine = [name for name in named if name.partition(" (")[0] in history.names]
     rows = engine.sql("SELECT subscription, docids FROM matches").to_pylist()
@@ -179,7 +179,7 @@ def check(surface: Surface, history: History, chance: random.Random, said: Count
                 said[text.rpartition(": ")[2]] += 1
         has, text = surface.has_match(name)
         assert has == bool(each[-1].found), f"{name} {each[-1].found}\n{text}"
-    pages = engine.host.log.pages()
+    pages = engine.log.pages()
     assert total == pages.count(0, LAST, lambda one: one.name in mine)
 
 
@@ -270,7 +270,7 @@ def run_service(numbers: range, home: DataDirectory) -> Counter[object]:
             for name in history.names:
                 if engine.subscription(name) is not None:
                     engine.unsubscribe(name, cascade=True)
-            for name in engine.host.state.subscriptions.removed():
+            for name in engine.state.subscriptions.removed():
                 engine.unsubscribe(name, purge=True)
     return said
 

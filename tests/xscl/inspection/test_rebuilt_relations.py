@@ -87,7 +87,7 @@ def test_the_rows_are_those_of_one_engine() -> None:
                 else:
                     both.push(step)
             found = both.expect_equal()
-            state = both.divided.host.state
+            state = both.divided.state
             elsewhere = state.registry.elsewhere.rows
             stored = rows_of(both.divided, "SELECT doc, pair, node1, node2 FROM state.binding")
         counts["cases"] += 1

@@ -57,7 +57,7 @@ def found(matches: Iterable[Match]) -> Found:
 
 def tables(engine: Engine) -> Mapping[str, list[Any]]:
     """Return the rows of every table, the engine's and those of its stages."""
-    with closing(engine.host.connect()) as store:
+    with closing(engine.connect()) as store:
         found = stored_tables(store)
     assert {"document", "subscription", "text"} <= found.keys()
     return {name: sorted(map(str, rows.to_pylist())) for name, rows in found.items()}
@@ -295,7 +295,7 @@ def test_a_query_in_another_language() -> None:
 
 
 def test_a_trial_ends_when_it_is_told_to(engine: Engine) -> None:
-    engine.host.trials.end()
+    engine.trials.end()
     with pytest.raises(Stopping):
         engine.try_query(PAIR)
 
@@ -338,7 +338,7 @@ def test_a_trial_takes_history_in_its_own_time() -> None:
         assert engine.try_query(PAIR)[0].history
         silent = "S//a->x NOT FOLLOWED BY{x=y, 3 d} S//b->y"
         assert not engine.try_query(silent)
-        engine.advance(engine.host.state.documents.clock + 3 * D + 1)
+        engine.advance(engine.state.documents.clock + 3 * D + 1)
         assert documents(engine.try_query(silent)) == [("post",)]
 
 

@@ -23,7 +23,7 @@ def engine() -> Engine:
 
 
 def unseen(engine: Engine, query: str) -> list[tuple[str, int, str | None]]:
-    found = engine.host.queries.unseen_names(query)
+    found = engine.queries.unseen_names(query)
     return [(one.name, one.column, one.hint) for one in found]
 
 
@@ -57,7 +57,7 @@ def test_names_are_reported_where_they_stand(
 
 def test_an_invalid_query_is_an_error(engine: Engine) -> None:
     with pytest.raises(QueryError, match="not bound"):
-        engine.host.queries.unseen_names("news//item->a JOIN{a=z, 1 d} news//item->b")
+        engine.queries.unseen_names("news//item->a JOIN{a=z, 1 d} news//item->b")
 
 
 def test_nothing_is_unseen_before_anything_was_seen() -> None:
@@ -75,12 +75,12 @@ def test_names_of_new_documents_are_seen_at_once() -> None:
 
 def test_another_users_streams_are_not_suggested(engine: Engine) -> None:
     engine.push(Document("_7.nws", "x", 9, b"<item/>"))
-    hidden = engine.host.queries.unseen_names(
+    hidden = engine.queries.unseen_names(
         "nws//item", lambda name: None if name.startswith("_7.") else name
     )
     (one,) = hidden
     assert [near.name for near in one.nearest] == ["news"]
-    own = engine.host.queries.unseen_names("nws//item[./titel]", lambda n: n.removeprefix("_7."))
+    own = engine.queries.unseen_names("nws//item[./titel]", lambda n: n.removeprefix("_7."))
     message, hint = (
         "'titel' is not in the newest 1 document of 'nws'",
         "did you mean item (1 document)?",

@@ -16,7 +16,7 @@ def engine_with(*documents: str, streams: tuple[str, ...] = ("S",)) -> Engine:
 
 
 def seen(engine: Engine, stream: str = "S") -> dict[str, SeenPath]:
-    return {"/".join(one.path): one for one in vocabulary(engine.host.state.store, stream).paths}
+    return {"/".join(one.path): one for one in vocabulary(engine.state.store, stream).paths}
 
 
 def test_paths_have_their_documents_and_most_frequent_values() -> None:
@@ -50,7 +50,7 @@ def test_only_documents_of_the_stream_are_read() -> None:
 
 def test_documents_are_counted_by_stream_as_they_come_and_leave() -> None:
     engine, counts = engine_with("<i/>", streams=("S", "T")), StreamCounts()
-    store = engine.host.state.store
+    store = engine.state.store
     assert counts.of(store) == {"S": 1, "T": 1}
     engine.push(Document("T", f"t{number}", number, b"<i/>") for number in range(3))
     assert counts.of(store) == counts.of(store) == {"S": 1, "T": 4}
@@ -58,12 +58,12 @@ def test_documents_are_counted_by_stream_as_they_come_and_leave() -> None:
     engine.push(Document("T", "t3", 3, b"<i/>"))
     assert counts.of(store) == {"T": 4}
     assert StreamCounts().of(store) == {"T": 4}
-    assert StreamCounts().of(Engine().host.state.store) == {}
+    assert StreamCounts().of(Engine().state.store) == {}
 
 
 def test_after_the_first_count_only_new_documents_are_read() -> None:
     engine, counts = engine_with("<i/>", "<i/>"), StreamCounts()
-    store = engine.host.state.store
+    store = engine.state.store
     counts.of(store)
     store.fetch("UPDATE state.document SET streams = ?", [["unread"]])
     engine.push(Document("T", "t", 9, b"<i/>"))
@@ -73,8 +73,8 @@ def test_after_the_first_count_only_new_documents_are_read() -> None:
 def test_the_newest_documents_are_read_within_the_bounds() -> None:
     wide = "".join(f"<n{number}/>" for number in range(PATHS + 50))
     engine = engine_with(f"<w>{wide}</w>", *(f"<i><v>{n}</v></i>" for n in range(DOCUMENTS)))
-    found = vocabulary(engine.host.state.store, "S")
+    found = vocabulary(engine.state.store, "S")
     assert found.documents == DOCUMENTS
     assert {one.path[0] for one in found.paths} == {"i"}
     engine.push(Document("S", "wide", 10_000, f"<w>{wide}</w>".encode()))
-    assert len(vocabulary(engine.host.state.store, "S").paths) == PATHS
+    assert len(vocabulary(engine.state.store, "S").paths) == PATHS

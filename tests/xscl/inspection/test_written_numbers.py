@@ -24,7 +24,7 @@ def warned(query: str, lefts: Sequence[str], rights: Sequence[str]) -> list[str]
                 )
                 for n, total in enumerate(totals)
             )
-        found = engine.host.queries.unseen_names(query)
+        found = engine.queries.unseen_names(query)
         explained = [
             line for line in engine.explain(query).splitlines() if "compares texts" in line
         ]
@@ -82,7 +82,7 @@ def test_the_warning_shows_two_values_and_offers_numbers() -> None:
     with Engine(retention=Retention.of(history="30 d")) as engine:
         engine.push([Document("o", "o1", 1, b"<order><total>40</total></order>")])
         engine.push([Document("i", "i1", 2, b"<invoice><total>40.00</total></invoice>")])
-        (one,) = engine.host.queries.unseen_names(QUERY)
+        (one,) = engine.queries.unseen_names(QUERY)
         assert one.message == "t != u compares texts, and values such as '40' and '40.00' were seen"
         assert one.hint == "compare numbers with number(t) != number(u)"
         assert (one.line, one.column) == (1, QUERY.index("t != u") + 1)

@@ -57,12 +57,12 @@ def push(engine: xscl.Engine, first: int = 0) -> None:
 
 
 def shares(engine: xscl.Engine) -> dict[str, float]:
-    return engine.host.queries.cost_shares([one.name for one in engine.subscriptions])
+    return engine.queries.cost_shares([one.name for one in engine.subscriptions])
 
 
 def expect_counted(engine: xscl.Engine) -> None:
     """Compare the counts of users with those of all subscriptions, one by one."""
-    state = engine.host.state
+    state = engine.state
     plan = state.dataflow.subscribed
     operators = [one for each in state.subscriptions for one in plan.operators(each)]
     assert plan.users == Counter(operators)
@@ -105,7 +105,7 @@ def test_users_are_counted_through_every_change(changes: list[tuple[str, str]]) 
             if one.name in [each.name for each in engine.subscriptions]:
                 engine.unsubscribe(one.name, cascade=True)
         expect_counted(engine)
-        assert not engine.host.state.dataflow.subscribed.users
+        assert not engine.state.dataflow.subscribed.users
 
 
 def test_users_are_counted_after_a_restart_and_while_a_history_is_read(tmp_path: Path) -> None:
@@ -119,4 +119,4 @@ def test_users_are_counted_after_a_restart_and_while_a_history_is_read(tmp_path:
         expect_counted(engine)
     with xscl.Engine(path) as engine:
         expect_counted(engine)
-        assert sum(engine.host.state.dataflow.subscribed.users.values()) > len(QUERIES)
+        assert sum(engine.state.dataflow.subscribed.users.values()) > len(QUERIES)

@@ -298,7 +298,7 @@ def test_the_lateness_of_a_published_stream_is_asked_without_its_plans() -> None
             return plan_of(compile_query(query))
 
         streams = Streams(
-            engine.host.transactions.store, engine.host.state.subscriptions, compile_query, prepare
+            engine.transactions.store, engine.state.subscriptions, compile_query, prepare
         )
         found = []
         for n, by in enumerate(forms):

@@ -28,13 +28,13 @@ def item(number: int, **leaves: str | int) -> Document:
 
 def mops(engine: xscl.Engine, kind: str) -> list[dict[str, Any]]:
     """Return the m-ops of one kind."""
-    found: list[dict[str, Any]] = graph(engine.host.state.dataflow.core.plan)["mops"]
+    found: list[dict[str, Any]] = graph(engine.state.dataflow.core.plan)["mops"]
     return [mop for mop in found if mop["kind"] == kind]
 
 
 def sizes(engine: xscl.Engine) -> dict[str, list[int]]:
     """Return the number of operators of the m-ops of each kind."""
-    plan = graph(engine.host.state.dataflow.core.plan)
+    plan = graph(engine.state.dataflow.core.plan)
     found: dict[str, list[int]] = {}
     for mop in plan["mops"]:
         found.setdefault(mop["kind"], []).append(len(mop["operators"]))
@@ -81,11 +81,11 @@ def test_a_thousand_constants_are_one_select_and_one_sequence() -> None:
         )
         assert not found
         assert (
-            engine.host.state.dataflow.core.stats()["waiting"] == 2
+            engine.state.dataflow.core.stats()["waiting"] == 2
         )  # d3, as a left and as a right row
         found = engine.push([item(4, description="http://x/1 and http://x/3"), item(5)])
         assert delivered(found) == {("q17", ("d1", "d4")), ("q400", ("d3", "d4"))}
-        assert engine.host.state.dataflow.core.stats()["instances"] == 0
+        assert engine.state.dataflow.core.stats()["instances"] == 0
 
 
 def test_an_instance_is_kept_once_for_all_whom_it_serves() -> None:
@@ -95,7 +95,7 @@ def test_an_instance_is_kept_once_for_all_whom_it_serves() -> None:
         (sequence,) = mops(engine, "sequence")
         assert len(sequence["operators"]) == SOME
         engine.push([item(1, n=SOME // 2, k="a"), item(2)])
-        assert engine.host.state.dataflow.core.stats()["instances"] == 1
+        assert engine.state.dataflow.core.stats()["instances"] == 1
         (select,) = mops(engine, "select")
         assert {one["indexes"] for one in select["operators"]} == {
             "predicate index: sorted list on an inequality"
@@ -244,7 +244,7 @@ def populate(engine: xscl.Engine) -> list[str]:
 
 def tables(engine: xscl.Engine) -> set[str]:
     """Return the tables of the state that have rows."""
-    found = stored_tables(engine.host.transactions.store)
+    found = stored_tables(engine.transactions.store)
     return {name for name, rows in found.items() if rows.num_rows}
 
 
@@ -254,8 +254,8 @@ def emptied() -> xscl.Engine:
     names = populate(engine)
     found = engine.push([item(n, a="v", title=f"const{n}", link=f"L{n}") for n in range(1, 5)])
     assert found
-    assert engine.host.state.dataflow.core.stats()["instances"]
-    assert engine.host.state.dataflow.core.stats()["waiting"]
+    assert engine.state.dataflow.core.stats()["instances"]
+    assert engine.state.dataflow.core.stats()["waiting"]
     for name in reversed(names):
         engine.unsubscribe(name, purge=True)
     return engine
@@ -281,7 +281,7 @@ def test_after_the_last_one_plan_and_tables_are_empty() -> None:
     with emptied() as engine:
         assert tables(engine) == KEPT
         assert sizes(engine) == {}
-        counts = engine.host.state.dataflow.core.stats()
+        counts = engine.state.dataflow.core.stats()
         for what in ("operators", "mops", "channels", "instances", "index_entries", "waiting"):
             assert counts[what] == 0, what
         assert not engine.flush()
@@ -313,4 +313,4 @@ def test_a_plan_made_again_is_as_small_as_the_first() -> None:
         for engine in (once, twice):
             populate(engine)
         assert sizes(once) == sizes(twice)
-        assert once.host.state.dataflow.core.stats() == twice.host.state.dataflow.core.stats()
+        assert once.state.dataflow.core.stats() == twice.state.dataflow.core.stats()

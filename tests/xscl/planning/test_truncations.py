@@ -29,7 +29,7 @@ def test_the_latest_documents_are_remembered(
                 seen.append(stopped.documents)
         assert max(seen) == 2 * KEPT
         assert min(seen[KEPT:]) >= KEPT
-        with closing(engine.host.connect()) as store:
+        with closing(engine.connect()) as store:
             assert store.fetch("SELECT count(*) FROM state.cut") == [(seen[-1],)]
     with xscl.Engine(path, result_bound=1) as engine:
         again = engine.stopped("q")

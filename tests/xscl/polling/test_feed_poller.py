@@ -222,7 +222,7 @@ def test_many_streams_get_their_lateness_at_once(place: Place) -> None:
 
 def test_a_stream_that_gets_attributes_is_live(place: Place) -> None:
     place.engine.stream("old", attributes={"title": str})
-    assert place.engine.host.catalog.raise_lateness({"new": 0, "old": 0}, {"title": str}) == []
+    assert place.engine.catalog.raise_lateness({"new": 0, "old": 0}, {"title": str}) == []
     assert (place.engine.is_live("new"), place.engine.is_live("old")) == (True, False)
     rows = place.engine.sql("SELECT name, live FROM state.stream").to_pylist()
     assert {row["name"]: row["live"] for row in rows} == {"new": True, "old": False}

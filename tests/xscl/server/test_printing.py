@@ -175,7 +175,7 @@ def pairs() -> Iterator[xscl.Engine]:
     """An engine with one subscription, whose matches are printed from now on."""
     with xscl.Engine() as engine:
         engine.subscribe("pairs", PAIRS)
-        engine.host.log.undelivered()
+        engine.log.undelivered()
         yield engine
 
 
@@ -193,9 +193,9 @@ def test_all_matches_are_heard_once_in_order(tmp_path: Path) -> None:
                 following.finish()
         every = [one.id for one in engine.matches() if not one.subscription.startswith("_1.")]
         assert heard.found == every[2:], "what was there before it began was not asked for"
-        engine.host.log.save_acknowledged()
+        engine.log.save_acknowledged()
         engine.push(documents(30))
-        assert engine.host.log.acknowledged < engine.matches()[-1].position
+        assert engine.log.acknowledged < engine.matches()[-1].position
     with xscl.Engine(path) as engine:
         with tail(engine, heard) as following:
             following.finish()
@@ -256,11 +256,11 @@ def test_the_past_of_a_new_subscription_is_not_printed() -> None:
     with xscl.Engine() as engine:
         engine.retain(Retention(history=None))
         engine.subscribe("pairs", PAIRS)
-        engine.host.log.undelivered()
+        engine.log.undelivered()
         with tail(engine, heard) as following:
             engine.push(documents(1, 2))
             following.finish()
-            eventually(lambda: engine.host.log.acknowledged == engine.matches()[-1].position)
+            eventually(lambda: engine.log.acknowledged == engine.matches()[-1].position)
             engine.subscribe("past", PAIRS.replace("1000", "999"), since="900 s")
             following.finish()
         assert len(engine.matches()) == 2
@@ -277,12 +277,12 @@ def test_a_cut_over_that_fails_hides_no_later_match(
         with tail(engine, heard) as following:
             engine.push(documents(1, 2, 3))
             following.finish()
-            eventually(lambda: engine.host.log.acknowledged == 3)
-            number = engine.host.catalog.subscribe_from("pairs", PAIRS, since="900 s")
+            eventually(lambda: engine.log.acknowledged == 3)
+            number = engine.catalog.subscribe_from("pairs", PAIRS, since="900 s")
             assert number is not None
 
             def fail_beside_the_tail(point: str) -> None:
-                if point == "before_commit" and engine.host.log.acknowledged > 3:
+                if point == "before_commit" and engine.log.acknowledged > 3:
                     following.notify()
                     finishing = threading.Thread(target=following.finish)
                     finishing.start()  # this thread would see what is not committed
@@ -292,12 +292,12 @@ def test_a_cut_over_that_fails_hides_no_later_match(
             with monkeypatch.context() as patched:
                 patched.setattr(POINTS, fail_beside_the_tail)
                 with pytest.raises(OSError, match="Input/output"):
-                    engine.host.catalog.backfills.complete(number)
+                    engine.catalog.backfills.complete(number)
             engine.push(documents(4, 5))
             following.finish()
         assert heard.found == [one.id for one in engine.matches()]
         assert len(heard.found) == 5
-        assert engine.host.log.acknowledged == engine.matches()[-1].position
+        assert engine.log.acknowledged == engine.matches()[-1].position
 
 
 # -- The printer ---------------------------------------------------------------------------
@@ -366,7 +366,7 @@ def test_an_output_that_nobody_reads_stops_nothing(tmp_path: Path, form: str, co
     home = DataDirectory(tmp_path / "data")
     with home.hold("test"), xscl.Engine(home.database) as engine:
         engine.subscribe("pairs", PAIRS)
-        engine.host.log.undelivered()
+        engine.log.undelivered()
     with Spool(home.spool) as spool:
         spool.append(documents(*range(count), text="long " * 30), 1)
     options = ["--json"] if form == "json" else []
@@ -389,7 +389,7 @@ def test_an_output_that_nobody_reads_stops_nothing(tmp_path: Path, form: str, co
             process.kill()
     with xscl.Engine(home.database) as engine:
         assert len(engine.matches()) == count * (count - 1) // 2
-        assert len(engine.host.log.undelivered()) > 0
+        assert len(engine.log.undelivered()) > 0
 
 
 def _status(home: DataDirectory) -> dict[str, Any]:

@@ -242,7 +242,7 @@ def test_one_run_polls_consumes_delivers_and_ends(place: DataDirectory) -> None:
             place.hold("test"),
             Engine(place.database) as engine,
             FeedRepository(engine) as feeds,
-            closing(Endpoints(engine.host.connect(), secrets_in(place.path / NAME))) as endpoints,
+            closing(Endpoints(engine.connect(), secrets_in(place.path / NAME))) as endpoints,
         ):
             follow(engine, feeds, FeedRequest(f"http://127.0.0.1:{server.port}/feed", stream="f"))
             engine.subscribe("items", "f//item->x")
@@ -272,7 +272,7 @@ def test_a_run_without_requests_mails_no_more_than_users_may_have(place: DataDir
     with (
         place.hold("test"),
         Engine(place.database) as engine,
-        closing(engine.host.connect()) as store,
+        closing(engine.connect()) as store,
     ):
         user = Accounts(store).make("dora", Quota(mails_a_day=2))
     service = Service(place, ServeSettings(), lambda matches: None)
@@ -365,7 +365,7 @@ def test_status_counts_matches_as_the_engine_does(place: DataDirectory) -> None:
     with (
         Engine(place.database) as engine,
         Spool(place.spool) as spool,
-        closing(engine.host.connect()) as store,
+        closing(engine.connect()) as store,
     ):
         before = status(store, place)
         assert (before.position, before.waiting, before.matches) == (0, 2, 0)
@@ -408,7 +408,7 @@ def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: DataDirectory) -
     with (
         Engine(place.database) as engine,
         Spool(place.spool) as spool,
-        closing(engine.host.connect()) as store,
+        closing(engine.connect()) as store,
     ):
         looks = StatusReader(store, place, clock)
 
@@ -458,7 +458,7 @@ def test_what_waits_is_read_once(place: DataDirectory, monkeypatch: pytest.Monke
     with (
         Engine(place.database) as engine,
         Spool(place.spool) as spool,
-        closing(engine.host.connect()) as store,
+        closing(engine.connect()) as store,
     ):
         looks = StatusReader(store, place)
         spool.append(documents(2), 2)

@@ -88,7 +88,7 @@ def test_during_a_push_that_takes_minutes(tmp_path: Path) -> None:
         assert "done again at the next start" in ended(process)
     assert home.holder() is None
     with xscl.Engine(home.database) as engine:
-        assert engine.host.ingest.segment == 0
+        assert engine.ingest.segment == 0
         assert engine.sql("SELECT * FROM documents").num_rows < 4_000
     with Spool(home.spool, read_only=True) as spool:
         assert spool.numbers(0) == [1]

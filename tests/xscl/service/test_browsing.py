@@ -30,7 +30,7 @@ def store() -> Iterator[Store]:
                 ),
             ]
         )
-        yield engine.host.state.store
+        yield engine.state.store
 
 
 def ids(store: Store, who: Account, **asked: object) -> list[str]:

@@ -207,7 +207,7 @@ def test_c7_a_log_that_cannot_be_written_ends_nothing() -> None:
     with Path("/dev/full").open("w") as full, logging_to(full, LogFormat.TEXT):
         with Engine() as engine:
             EngineSink(engine).consume([Document("S", "d1", 1, b"<a/>")], BatchKey(SPOOL, 7, 7))
-            assert engine.host.ingest.segment == 7
+            assert engine.ingest.segment == 7
         with suppress(OSError):
             full.close()
 

@@ -174,7 +174,7 @@ def test_what_came_late_is_listed_while_a_push_goes_on(
 
     eventually(lambda: len(late()) == 1)
     assert running.service._outbox is not None
-    with running.service._outbox._engine.host.transactions.lock:
+    with running.service._outbox._engine.transactions.lock:
         (found,) = late()
     assert (found["streams"], found["missed"]) == (["punctual"], ["punctual"])
     assert found["timestamp"] == "1970-01-01T00:00:02Z"

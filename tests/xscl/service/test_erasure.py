@@ -69,7 +69,7 @@ def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
         assert again["user"] == "bob"
     assert Spool(place.spool, read_only=True).numbers(0)
     assert found_in(place, ("alice", "secret-order", "private", "_1.")) == set()
-    with Engine(place.database) as engine, closing(engine.host.connect()) as store:
+    with Engine(place.database) as engine, closing(engine.connect()) as store:
         assert store.fetch("SELECT number FROM state.account") == [(2,)]
 
 
@@ -204,7 +204,7 @@ def files_of_executors(place: DataDirectory) -> set[Path]:
 def test_documents_that_wait_are_erased_before_they_are_consumed(place: DataDirectory) -> None:
     """Without a service, nobody consumes them until then."""
     place.create()
-    with Engine(place.database) as engine, closing(engine.host.connect()) as store:
+    with Engine(place.database) as engine, closing(engine.connect()) as store:
         Accounts(store).make("alice")
     waiting = [
         Document("_1.orders", "secret-order", 1, b"<a>private</a>"),
@@ -227,7 +227,7 @@ def test_files_of_executors_that_were_killed_are_deleted(
     place: DataDirectory, command: str
 ) -> None:
     place.create()
-    with Engine(place.database) as engine, closing(engine.host.connect()) as store:
+    with Engine(place.database) as engine, closing(engine.connect()) as store:
         Accounts(store).make("alice")
     for name in ("plan-1/current", "checkpoint/metadata", "local/blockmgr-1/0c/shuffle_0_0_0.data"):
         (place.spark / name).parent.mkdir(parents=True)

@@ -198,7 +198,7 @@ def test_names_in_a_backup(tmp_path: Path) -> None:
     home = DataDirectory(tmp_path / "home")
     assert called("subscribe", "one", QUERY, "--data", str(home.path)).exit_code == 0
     with Engine(home.database) as engine:
-        with engine.host.transactions.change() as state:
+        with engine.transactions.change() as state:
             state.store.fetch("UPDATE state.subscription SET name = ?", [LONG])
         engine.backup(tmp_path / "b.xsclbackup")
     with pytest.raises(BackupError, match="of a subscription has 20,000 characters"):

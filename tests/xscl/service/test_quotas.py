@@ -69,7 +69,7 @@ def test_nobody_has_the_number_of_a_user_whose_creation_was_stored_and_failed(
         if point == "after_commit":
             raise StoreError("the store failed")
 
-    with Engine() as engine, closing(engine.host.connect()) as store:
+    with Engine() as engine, closing(engine.connect()) as store:
         accounts = Accounts(store)
         with monkeypatch.context() as patch:
             patch.setattr(POINTS, fails)
@@ -99,7 +99,7 @@ def granted(work: Callable[[], object]) -> int:
 
 
 def test_tokens_made_at_the_same_time_do_not_exceed_the_bound() -> None:
-    with Engine() as engine, closing(engine.host.connect()) as store:
+    with Engine() as engine, closing(engine.connect()) as store:
         accounts = Accounts(store)
         kept = Tokens(store, accounts)
         alice = accounts.make("alice")
@@ -136,7 +136,7 @@ def test_a_user_has_so_many_sessions_and_the_oldest_ends(monkeypatch: pytest.Mon
     monkeypatch.setattr(tokens, "SESSIONS", 3)
     clock = Clock(0)
     monkeypatch.setattr(tokens, "ticks", clock)
-    with Engine() as engine, closing(engine.host.connect()) as store:
+    with Engine() as engine, closing(engine.connect()) as store:
         accounts = Accounts(store)
         kept = Tokens(store, accounts)
         alice, bob = (accounts.make(name) for name in ("alice", "bob"))

@@ -46,7 +46,7 @@ def backup(place: DataDirectory, hook: str) -> Path:
         for name in ("plain", "keyed", "filed", "_1.mine"):
             engine.subscribe(name, QUERY)
         secrets = secrets_in(place.path / NAME)
-        with closing(Endpoints(engine.host.connect(), secrets)) as endpoints:
+        with closing(Endpoints(engine.connect(), secrets)) as endpoints:
             endpoints.add("plain", Webhook(hook), 0)
             endpoints.add("keyed", Webhook(f"{hook}?token=secret"), 0)
             endpoints.add("filed", File("matches.jsonl"), 0)
@@ -62,7 +62,7 @@ def backup(place: DataDirectory, hook: str) -> Path:
         lease = HubLease(leased.key, "http://hub.example/", leased.url, "0", 1, 2, until=3)
         with feeds.writing() as store:
             store.insert_rows("state.feed_lease", [asdict(lease)])
-        with closing(engine.host.connect()) as store:
+        with closing(engine.connect()) as store:
             accounts = Accounts(store)
             tokens = Tokens(store, accounts)
             for user in ("alice", "alice", "bob"):
@@ -145,7 +145,7 @@ def test_secrets_that_are_copied_later(place: DataDirectory, backup: Path) -> No
 
 def states(home: DataDirectory) -> dict[str, int]:
     with filling(home) as engine:
-        with closing(Endpoints(engine.host.connect(), secrets_in(home.path / NAME))) as endpoints:
+        with closing(Endpoints(engine.connect(), secrets_in(home.path / NAME))) as endpoints:
             found = [one.state for one in endpoints.all()]
         assert isinstance(engine, Engine)
     return {state: found.count(state) for state in sorted(set(found))}

@@ -193,8 +193,8 @@ def known(client: httpx.Client, ids: str = "d%") -> int:
 def positions(home: DataDirectory) -> tuple[int, int]:
     """Return the position of the newest match, and the endpoint's, of a store at rest."""
     with Engine(home.database) as engine:
-        ((delivered,),) = engine.host.connect().fetch("SELECT position FROM state.endpoint")
-        return engine.host.log.pages().position(), int(delivered)
+        ((delivered,),) = engine.connect().fetch("SELECT position FROM state.endpoint")
+        return engine.log.pages().position(), int(delivered)
 
 
 def of_webhook(done: Drill, client: httpx.Client) -> set[str]:

@@ -68,7 +68,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> tuple[DataDirectory, dic
     home = DataDirectory(tmp_path_factory.mktemp("sql") / "data")
     with (
         filling(home) as engine,
-        closing(engine.host.connect()) as store,
+        closing(engine.connect()) as store,
     ):
         accounts = Accounts(store)
         made = Tokens(store, accounts)

@@ -186,7 +186,7 @@ def test_a_shape_for_which_there_is_no_room_leaves_nothing(monkeypatch: pytest.M
         engine.subscribe("s", 'S//i->a[./k = "x"][./t->t] JOIN{t=u, 2 d} S//i->b[./t->u]')
         for day in range(6):
             engine.push(Document("S", f"d{day}", day, b"<i><k>x</k><t>%d</t></i>" % day))
-        shapes = engine.host.state.dataflow.automaton.shapes
+        shapes = engine.state.dataflow.automaton.shapes
         assert isinstance(shapes, shape.ShapeCache)
         assert (len(shapes._known), shapes._rows) == (0, 0)
 
@@ -201,7 +201,7 @@ def test_the_shape_of_a_large_document_is_not_remembered(monkeypatch: pytest.Mon
             for day in range(4):
                 text = f"<r>{'<i><t>x</t></i>' * items}</r>".encode()
                 engine.push(Document("S", f"d{day}", day, text))
-            shapes = engine.host.state.dataflow.automaton.shapes
+            shapes = engine.state.dataflow.automaton.shapes
             assert isinstance(shapes, shape.ShapeCache)
             sizes[items] = len(shapes._known)
             assert len(engine.matches("s")) > 0

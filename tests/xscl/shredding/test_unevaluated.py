@@ -78,14 +78,14 @@ def test_the_owner_is_shown_what_was_not_evaluated() -> None:
         assert {(one.subscription, one.documents[0]) for one in found} == {
             *(("number", "d2"), ("grown", "d1"), ("grown", "d2"), ("other", "d1")),
         }
-        (number,) = kept.host.queries.unevaluated("number")
+        (number,) = kept.queries.unevaluated("number")
         assert (number.expression, number.documents, number.latest) == (FAILS, 2, "d3")
         assert number.reason.endswith("is no xs:integer")
-        (long_text,) = kept.host.queries.unevaluated("grown")
+        (long_text,) = kept.queries.unevaluated("grown")
         assert (long_text.documents, long_text.latest) == (1, "d3")
         assert "a text of over 1,000,000 characters" in kept.explain("grown")
         assert f"not evaluated in 2 documents, the latest: d3: [{FAILS}]" in kept.explain("number")
-        assert kept.host.queries.unevaluated("other") == []
+        assert kept.queries.unevaluated("other") == []
         assert "not evaluated" not in kept.explain("other")
 
 

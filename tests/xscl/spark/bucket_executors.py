@@ -159,12 +159,12 @@ class EngineWithExecutors(xscl.Engine):
     def push_waiting(self, poison: frozenset[int] = frozenset(), **given: Any) -> PushResult:
         """Push the documents of the spool that are not consumed, as a consumer does."""
         with self.executors.between():
-            segment, last = self.host.ingest.segment, self._spool.latest()
+            segment, last = self.ingest.segment, self._spool.latest()
             segments = self._spool.consecutive(segment, last, last)
             documents, beats = read_all(self._spool, segments)
             found = self.executors.evaluate(segments, documents, poison)
             given |= {"source": BatchKey(SPOOL, last, last, beats), "poison": poison}
-            return self.host.ingest.push(documents, evaluated=found, **given)
+            return self.ingest.push(documents, evaluated=found, **given)
 
     def close(self) -> None:
         self.executors.close()

@@ -263,7 +263,7 @@ class Life:
             case ("retain", retention):
                 engine.retain(retention)
             case ("fail",):
-                with suppress(_Broken), engine.host.transactions.change():
+                with suppress(_Broken), engine.transactions.change():
                     raise _Broken
             case ("restart",):
                 if isinstance(engine, EngineWithExecutors):
@@ -324,7 +324,7 @@ def _sized(engine: xscl.Engine, size: int) -> Iterator[None]:
         patched.setattr(spool_source, "FEW", size)
         patched.setattr(executors, "PORTION", size)
         patched.setattr(bucket, "SMALL_BATCH", processor.SMALL_BATCH)
-        engine.host.ingest._push_size.size = size
+        engine.ingest._push_size.size = size
         yield
 
 

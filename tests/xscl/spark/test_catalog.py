@@ -321,5 +321,5 @@ def test_an_engine_of_a_catalog_keeps_what_was_designated(tmp_path: Path) -> Non
     with Catalog(tmp_path) as catalog:
         catalog.subscribe("one", DIVIDED[2])
     with xscl.Engine(tmp_path / "catalog.sqlite") as engine:
-        registry = engine.host.state.registry
+        registry = engine.state.registry
         assert [registry.lead(qid) for qid in registry.rows()] == [0]

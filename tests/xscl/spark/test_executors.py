@@ -48,7 +48,7 @@ if __name__ == "__main__":
             with executors.between():
                 evaluated = executors.evaluate([segment], DocumentColumns.of(documents))
                 source = BatchKey(SPOOL, segment, segment)
-                pushed = engine.host.ingest.push(documents, evaluated=evaluated, source=source)
+                pushed = engine.ingest.push(documents, evaluated=evaluated, source=source)
             found.append(len(pushed.matches))
         executors.close()
     print(found)

@@ -220,7 +220,7 @@ def test_rows_that_a_release_refuses_are_evaluated_nowhere(tmp_path: Path) -> No
                     engine.subscribe(name, query, language=language)
                 engine.push(documents(0))
             else:
-                first = engine.host.state.documents.clock // 1_000_000 + 1
+                first = engine.state.documents.clock // 1_000_000 + 1
                 found = {one.subscription for one in engine.push(documents(first))}
                 assert found == {"good", "events"}
         refuse(path)

@@ -186,7 +186,7 @@ class Life:
     def fail_to_consume(self) -> None:
         """Consume what waits, which the store cannot take."""
         with pytest.MonkeyPatch.context() as failing:
-            failing.setattr(type(self.engine.host.ingest), "_commit", None)
+            failing.setattr(type(self.engine.ingest), "_commit", None)
             with pytest.raises(TypeError):
                 self.consumer.run_once()
 
@@ -349,7 +349,7 @@ def test_documents_that_end_a_process_are_left_out() -> None:
             one.subscribe("all", "S//a->x")
         poison = frozenset({0, 3, 7})
         engine.push_without(documents, poison)
-        plain.host.ingest.push(documents, poison=poison)
+        plain.ingest.push(documents, poison=poison)
         for one in (engine, plain):
             one.push([xscl.Document("S", "last", 9, b"<a>v1</a>")])
         assert [match.id for match in engine.matches()] == [match.id for match in plain.matches()]

@@ -33,7 +33,7 @@ def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Consumer(spool, EngineSink(engine)).run_once()
         for number in range(2, 4):
             spool.append(batch(number), number)
-        with closing(engine.host.connect()) as store:
+        with closing(engine.connect()) as store:
             made = back_up(store, place / "backup.tar", home.spool)
     assert [Path(name).stem for name in made.segments] == [f"{3:012d}"]
     assert made.position == 2

@@ -78,7 +78,7 @@ def test_segments_that_are_deleted_while_the_store_is_copied(
             return added
 
         monkeypatch.setattr(backup_module, "_add", consumed_meanwhile)
-        with closing(engine.host.connect()) as store:
+        with closing(engine.connect()) as store:
             made = back_up(store, target, home.spool)
     assert [int(Path(name).stem) for name in made.segments] == [1, 2, 3, 4]
     assert made.position == 0
@@ -101,7 +101,7 @@ def test_a_segment_that_comes_while_the_spool_is_looked_at_is_not_in_the_backup(
             return latest
 
         monkeypatch.setattr(Spool, "latest", append_behind)
-        with closing(engine.host.connect()) as store:
+        with closing(engine.connect()) as store:
             made = back_up(store, target, home.spool)
         monkeypatch.undo()
         assert spool.latest() == 2

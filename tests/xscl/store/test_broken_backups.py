@@ -50,7 +50,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
 def whole(home: DataDirectory) -> Path:
     """A backup of it."""
     target = home.path.parent / "whole.tar"
-    with xscl.Engine(home.database) as engine, closing(engine.host.connect()) as store:
+    with xscl.Engine(home.database) as engine, closing(engine.connect()) as store:
         back_up(store, target, home.spool)
     return target
 

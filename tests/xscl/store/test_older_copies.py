@@ -231,7 +231,7 @@ def test_without_the_spool_of_today_nothing_is_taken_until_it_is_accepted(
     assert f"the spool begins anew after segment {last}" in done.stdout
     assert "1 document, 1 of them new" in called(*push).stdout
     assert called("doctor", *data).exit_code == 0
-    with xscl.Engine(today.database) as engine, closing(engine.host.connect()) as store:
+    with xscl.Engine(today.database) as engine, closing(engine.connect()) as store:
         assert store.progress("segment") == last + 1
     assert "begins anew" not in called("restore", "--accept", *data).stdout
 
@@ -240,5 +240,5 @@ def test_the_whole_directory_of_yesterday(yesterday: DataDirectory, tmp_path: Pa
     """It goes on from there: nothing in it says that there was a later state."""
     home = DataDirectory(shutil.copytree(yesterday.path, tmp_path / "again"))
     assert called("serve", "--once", "--no-spark", "--data", str(home.path)).exit_code == 0
-    with xscl.Engine(home.database) as engine, closing(engine.host.connect()) as store:
+    with xscl.Engine(home.database) as engine, closing(engine.connect()) as store:
         assert store.progress("segment") == YESTERDAY

@@ -123,7 +123,7 @@ def test_page_of_several_is_the_filter_of_all(
         return match.subscription in names and (place < start if newest_first else place > start)
 
     after, before = ((0, 0), start) if newest_first else (start, None)
-    page = kept.engine.host.log.pages().of_all(
+    page = kept.engine.log.pages().of_all(
         lambda one: one.name in names,
         after=after,
         before=before,
@@ -170,7 +170,7 @@ def test_end_of_a_page_that_has_all_is_the_last_position(kept: Kept) -> None:
 
 
 def test_page_needs_no_lock_of_the_engine(kept: Kept) -> None:
-    taken = kept.engine.host.transactions.lock
+    taken = kept.engine.transactions.lock
     result: list[int] = []
     with taken:
         reader = threading.Thread(
@@ -189,7 +189,7 @@ def test_unknown_name_raises(kept: Kept) -> None:
 def test_pages_end_with_the_engine() -> None:
     engine = xscl.Engine()
     engine.subscribe("q", PLAIN)
-    pages = engine.host.log.pages()
+    pages = engine.log.pages()
     engine.close()
     with pytest.raises(StoreError, match="closed"):
         pages.of("q")

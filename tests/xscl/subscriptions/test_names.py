@@ -32,5 +32,5 @@ def test_an_unknown_name_is_compared_with_those_of_one_moment(
 
         monkeypatch.setattr(difflib, "get_close_matches", slowly)
         with pytest.raises(UnknownSubscription, match="order") as caught:
-            engine.host.state.subscriptions["order"]
+            engine.state.subscriptions["order"]
         assert caught.value.hint == "did you mean 'orders'?"

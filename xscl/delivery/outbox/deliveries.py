@@ -100,8 +100,8 @@ class Deliveries:
         self._subscription = engine.subscription
         # It waits for the engine's lock, so it is asked before something is removed, and not on the
         # loop.
-        self._committed = engine.host.catalog.committed
-        self._pages = engine.host.log.pages()
+        self._committed = engine.catalog.committed
+        self._pages = engine.log.pages()
         self._endpoints = endpoints
         self._notifier = notifier
         self._sender = sender

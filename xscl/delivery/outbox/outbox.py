@@ -60,11 +60,11 @@ class Outbox:
         self._engine = engine
         self.printing = printing
         self.settings = settings
-        self.pages = engine.host.log.pages()
+        self.pages = engine.log.pages()
         self.notifier = Notifier()
-        own = engine.host.connect()
+        own = engine.connect()
         self.endpoints = Endpoints(own, secrets)
-        self.addresses = SecretAddresses(engine.host.connect())
+        self.addresses = SecretAddresses(engine.connect())
         self.listening = ListenerReader(self.pages, epochs_of(own))
         self.changes = ModificationTimes()
         self.mails = DailyQuota[int]()

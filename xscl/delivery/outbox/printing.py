@@ -47,8 +47,8 @@ class Printing:
         skipped: Callable[[int], None] = _ignore,
         behind: int = BEHIND,
     ) -> None:
-        self._cursor = engine.host.log
-        self._pages = engine.host.log.pages()
+        self._cursor = engine.log
+        self._pages = engine.log.pages()
         self._listen = listen
         self._skipped = skipped
         self._behind = behind

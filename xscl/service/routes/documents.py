@@ -193,7 +193,7 @@ def _accept(
     app.usage.count_document(account, len(xml))
     app.accounts.claim(account, stream)
     if time is None:
-        app.engine.host.catalog.declare_live(known)
+        app.engine.catalog.declare_live(known)
     return _Acceptance(stream, document, is_timed)
 
 
@@ -304,7 +304,7 @@ def _stream(app: Installation, account: Account, stream: str) -> str:
             else NAME_HINT,
         )
     known = account.qualify(stream)
-    if app.engine.host.state.subscriptions.publishers(known):
+    if app.engine.state.subscriptions.publishers(known):
         raise Problem(
             "stream_published",
             f"the stream {stream!r} has what a subscription publishes",

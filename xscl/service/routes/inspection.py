@@ -103,7 +103,7 @@ def try_(asked: TryAsked, app: TheApp, account: TheAccount) -> answers.Trial:
     refuse_bare(asked.since)
     query, resolved = _query(app, account, asked)
     with app.questions.hold(account.number), resolved.as_written():
-        queries = app.engine.host.queries
+        queries = app.engine.queries
         trial = queries.trial(query, asked.since, SECONDS)
         found = trial.matches
         reasons = None if found else queries.diagnose(query, asked.since, tried=True)
@@ -122,7 +122,7 @@ def why(asked: WhyAsked, app: TheApp, account: TheAccount) -> answers.Why:
     query, resolved = _query(app, account, asked)
     read = partial(spooled, app.engine, directory=app.home.spool)
     with app.questions.hold(account.number), resolved.as_written():
-        why = app.engine.host.queries.why
+        why = app.engine.queries.why
         found = why(query, *asked.documents, read=read, visible=account.called)
         return why_shown(account, found)
 

@@ -106,7 +106,7 @@ def _rejected(account: Account, row: dict[str, Any]) -> answers.RejectedDocument
 def late(app: TheApp, account: TheAccount, limit: Limit = 100) -> list[answers.LateDocument]:
     """Lists documents that some of your subscriptions missed, the last one to arrive first."""
     with app.reading() as store:
-        with read_snapshot(app.engine.host.transactions, store) as look:
+        with read_snapshot(app.engine.transactions, store) as look:
             readings = look.readings
         names = readings["subscription"]
         if account.is_operator:

@@ -107,7 +107,7 @@ def put(
     known = account.qualify(name)
     check_name(name)
     lateness = _lateness(declared.lateness)
-    is_known = app.engine.host.state.streams.is_known(known)
+    is_known = app.engine.state.streams.is_known(known)
     is_new = not app.accounts.has_stream(account, name) and not is_known
     if is_new:
         app.accounts.claim(account, name)

@@ -226,7 +226,7 @@ def removed(app: TheApp, account: TheAccount) -> list[answers.Version]:
 
 def removed_names(app: Installation, account: Account) -> list[str]:
     """Return the names of a user's removed subscriptions whose matches are kept."""
-    names = map(account.own, app.engine.host.state.subscriptions.removed())
+    names = map(account.own, app.engine.state.subscriptions.removed())
     return sorted(filter(None, names))
 
 
@@ -302,7 +302,7 @@ def written(app: Installation, account: Account, found: Subscription) -> str:
 def cost_shares(app: Installation, account: Account, names: Sequence[str]) -> dict[str, float]:
     """Return the shares of subscriptions in the time of the user's own, for the operator of all."""
     mine = None if account.is_operator else lambda name: account.own(name) is not None
-    return app.engine.host.queries.cost_shares(names, mine)
+    return app.engine.queries.cost_shares(names, mine)
 
 
 def shown(
@@ -339,8 +339,8 @@ def shown(
         stopped=None if stopped is None else answers.Stopped.model_validate(stopped),
         unevaluated=tuple(
             answers.NotEvaluatedIn.model_validate(one)
-            for one in app.engine.host.queries.unevaluated(found.name)
+            for one in app.engine.queries.unevaluated(found.name)
         ),
-        refused=app.engine.host.refused(found.name),
+        refused=app.engine.refused(found.name),
         cost_share=round(shares.get(found.name, 0.0), 6),
     )

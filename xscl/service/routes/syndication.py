@@ -245,7 +245,7 @@ class _Feed:
 
 def _of_one(app: Installation, known: str) -> _Feed:
     """Return the feed of a subscription by its engine name."""
-    name, pages = owner_name(known), app.engine.host.log.pages()
+    name, pages = owner_name(known), app.engine.log.pages()
 
     def read(before: int | None, limit: int) -> Page:
         return pages.of(known, before=before, limit=limit, newest_first=True)
@@ -255,7 +255,7 @@ def _of_one(app: Installation, known: str) -> _Feed:
 
 def _of_all(app: Installation, account: Account) -> _Feed:
     """Return the feed of all matches of a user."""
-    prefix, pages = account.qualify(""), app.engine.host.log.pages()
+    prefix, pages = account.qualify(""), app.engine.log.pages()
 
     def read(before: int | None, limit: int) -> Page:
         place = None if before is None else (before, 0)

@@ -91,7 +91,7 @@ def publish(
     without one.
     """
     began = time.monotonic()
-    with read_snapshot(engine.host.transactions, store) as look:
+    with read_snapshot(engine.transactions, store) as look:
         if not designated_rows(look.store):
             parts |= Parts.JOINS
         tables = _tables(look, viewer, parts)
@@ -137,7 +137,7 @@ def _tables(look: ReadSnapshot, viewer: Viewer, parts: Parts) -> Tables:
 def _values(engine: Engine, viewer: Viewer) -> pa.Table:
     """Return the values of the viewer's newest matches, with his names of subscriptions."""
     prefix = "" if viewer.everything else viewer.prefix
-    page = engine.host.log.pages().of_all(
+    page = engine.log.pages().of_all(
         lambda one: one.name.startswith(prefix), limit=VALUED, newest_first=True, prefix=prefix
     )
     found = values_table(page.matches)

@@ -63,7 +63,7 @@ class UserSql:
         self.limits = limits or Limits()
         self._engine = engine
         # The root of further connections, which are made without the engine's lock.
-        self._root = engine.host.connect()
+        self._root = engine.connect()
         self._directory = directory
         self._mutex = threading.Lock()
         # Earlier queries of the same user hold a slot for a bounded time, so they are awaited.
@@ -162,7 +162,7 @@ class UserSql:
             os.close(descriptor)
 
     def _is_stale(self, snapshot: Snapshot) -> bool:
-        if self._engine.host.state.pushed is snapshot.pushed:
+        if self._engine.state.pushed is snapshot.pushed:
             return False
         age = (_now() - snapshot.as_of.taken) / 1e6
         return age > min(max(SOONEST, 10 * snapshot.seconds), LATEST)

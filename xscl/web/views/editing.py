@@ -177,7 +177,7 @@ def _tried(
     resolved = app.resolver.resolve(account, query)
     subject, begin = f"{resolved.text} ", since or None
     with app.questions.hold(account.number), resolved.as_written():
-        queries = app.engine.host.queries
+        queries = app.engine.queries
         trial = queries.trial(subject, begin, SECONDS)
         late = late_note(trial.late, trial.lateness)
         if trial.matches:
@@ -195,7 +195,7 @@ def _counted(asked: PageRequest, query: str, dropped: threading.Event) -> HTMLRe
         refuse_bare_windows(query)
         resolved = app.resolver.resolve(account, query)
         with app.questions.hold(account.number):
-            queries = app.engine.host.queries
+            queries = app.engine.queries
             found = queries.trial(f"{resolved.text} ", "30d", COUNTING, dropped).matches
     except (TooLong, TooManyConcurrent):
         is_long = True

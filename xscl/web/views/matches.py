@@ -191,7 +191,7 @@ def _page(
             return False
         return account.own(one.name) is not None and (not read or not read.isdisjoint(one.reads))
 
-    return app.engine.host.log.pages().of_all(
+    return app.engine.log.pages().of_all(
         wanted,
         after=after or (0, 0),
         before=before,

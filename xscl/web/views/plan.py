@@ -53,7 +53,7 @@ def plan(
         caption = f"The {MOST} largest of {len(graph.nodes):,} nodes."
     nodes = sorted(largest(graph).nodes, key=lambda node: (-node.rate, -node.rows, -node.operators))
     drawn = draw_plan(graph, path, address_of)
-    used = None if chosen is None else engine.host.queries.plan_users(chosen[0], SHOWN)
+    used = None if chosen is None else engine.queries.plan_users(chosen[0], SHOWN)
     return asked.page(
         "plan.html",
         graph=graph,

@@ -168,20 +168,20 @@ def test_a_look_does_not_wait_for_a_long_push(tmp_path: Path) -> None:
 def look_during_a_push(engine: Engine) -> None:
     engine.subscribe("echo", ECHO)
     engine.push(documents(1, 2))
-    store = engine.host.connect()
-    with read_snapshot(engine.host.transactions, store) as look:
+    store = engine.connect()
+    with read_snapshot(engine.transactions, store) as look:
         assert look.streams.num_rows == 1  # which is at hand from now on
     inside, leave = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with engine.host.transactions.change() as state:
+        with engine.transactions.change() as state:
             found = state.documents.accept(documents(3, 1))
             state.arrived.append(found.arrivals)
             state.dataflow.shred(found.arrivals)
             state.dataflow.join()
             inside.set()
             leave.wait(PATIENCE)
-            engine.host.ingest._commit(state)
+            engine.ingest._commit(state)
 
     holding = threading.Thread(target=hold)
     holding.start()
@@ -302,7 +302,7 @@ def test_l3_a_million_witnesses_are_published(tmp_path: Path) -> None:
             owner = f"_{number % 10}." if number % 10 else ""
             engine.subscribe(f"{owner}s{number}", ECHO.replace("1000", str(1000 + number)))
         engine.push(documents(1, 2))
-        store = engine.host.connect()
+        store = engine.connect()
         with store.transaction(), duckdb.connect() as made:
             for table, rows in MANY.items():
                 found = made.sql(rows).to_arrow_table()

@@ -27,7 +27,7 @@ from xscl.store.store import Store
 def test_what_a_query_reads_is_a_table_or_relation_or_a_part_of_it() -> None:
     with Engine() as engine:
         engine.subscribe("q", "S//a[./x->x] FOLLOWED BY{x = y, 1 d} S//b[./y->y]")
-        graph = engine.host.state.registry.members[1].template.graph
+        graph = engine.state.registry.members[1].template.graph
     known = {*LENT, "out_1"}
     for one in (*RELATIONS, *relations_of_template(1, graph)):
         parts = set(re.findall(r"(\w+) AS \(", one.query))
@@ -62,7 +62,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Callable[[str], pa.
     monkeypatch.setattr(Store, "mirror", noted)
     with Engine() as engine, closing(Store(None)) as store:
         engine.subscribe("q", "S//a[./x->x] FOLLOWED BY{x = y, 1 d} S//b[./y->y]")
-        state = engine.host.state
+        state = engine.state
         graphs = {1: state.registry.members[1].template.graph}
         yield (
             lambda query: answer(store, query, state.relations.lent, graphs),
