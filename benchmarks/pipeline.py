@@ -158,8 +158,7 @@ def _sides(folder: Path, plan: Plan) -> Iterator[tuple[Side, Side]]:
             return Side(name, spool, engine)
 
         direct, spark = side("direct"), side("spark")
-        scratch = folder / "executors"
-        executors = SparkExecutors(MASTER, spark.engine, spark.spool.directory, scratch)
+        executors = SparkExecutors(MASTER, spark.engine, folder / "executors")
         stack.callback(executors.close)
         spark.executors = executors
         yield direct, spark

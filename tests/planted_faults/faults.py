@@ -955,27 +955,27 @@ TABLE = r"""
 + if one.key == self._writer.keys
 ? xscl/cli/test_catalog_commands.py::test_a_window_without_end_needs_consent_once
 
-@ xscl/spark/spool_source.py
+@ xscl/spark/offers.py
 = shares of a micro-batch differ in size
-- room -= end - begin
-+ room -= 1
-? xscl/spark/test_spool_source.py::test_shares_are_equal_and_in_order
+- range(0, max(1, offer.rows), share)
++ range(0, max(1, offer.rows), FEW)
+? xscl/spark/test_offers.py::test_an_offer_is_cut_into_a_share_for_each_task
 
 @ xscl/engine/executors.py
 = results of executors ignore the clock of an arrival
 - <= keeps[place]
 + <= keeps[place] + 100
-? xscl/spark/test_spool_source.py::test_results_of_executors_are_those_of_an_engine
+? xscl/spark/test_offers.py::test_results_of_executors_are_those_of_an_engine
 = executors join versions of one document
 - stays[stays] = ~_are_versions(
 + stays[stays] = True | _are_versions(
-? xscl/spark/test_spool_source.py::test_results_of_executors_are_those_of_an_engine
+? xscl/spark/test_offers.py::test_results_of_executors_are_those_of_an_engine
 
 @ xscl/engine/eviction.py
 = texts that executors get at a start are not kept
 - if not self._everything and self._oldest_elsewhere >= INFINITE:
 + if not self._everything:
-? xscl/spark/test_spool_source.py::test_c12_what_executors_have_left_decides_nothing
+? xscl/spark/test_offers.py::test_c12_what_executors_have_left_decides_nothing
 """
 
 FAULTS = tuple(read(TABLE))

@@ -37,7 +37,7 @@ from xscl.documents.document_validation import (
 )
 from xscl.documents.tree_cache import TreeCache
 from xscl.errors import StoreError
-from xscl.shredding.arrivals import Arrival, Arrivals, BatchPart, RemoteWitnesses
+from xscl.shredding.arrivals import Arrival, Arrivals, RemoteWitnesses
 from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 from xscl.shredding.remote_bindings import Numbers
@@ -118,18 +118,18 @@ class DocumentLog:
         documents: Sequence[Document],
         origins: Sequence[DocumentOrigin] = (),
         *,
-        parts: Sequence[BatchPart] = (),
+        elsewhere: RemoteWitnesses | None = None,
         beats: Sequence[Beat] = (),
         arrived: int | None = None,
     ) -> AcceptedDocuments:
         """Return the new documents, in order; record the rejected ones.
 
-        Documents with origins are published ones; without they arrive now.  `parts` say where
-        to find what was shredded elsewhere; `beats` set the clock between documents.  `arrived` is
-        the time of their arrival, by default the clock after each.
+        Documents with origins are published ones; without they arrive now.  `elsewhere` says
+        where to find what other processes have shredded; `beats` set the clock between documents.
+        `arrived` is the time of their arrival, by default the clock after each.
         """
         given, refused = separate_invalid(documents)
-        elsewhere = RemoteWitnesses.of(parts, len(given))
+        elsewhere = elsewhere or RemoteWitnesses.nowhere(len(given))
         batch = _Batch(given, origins, elsewhere, refused)
         self._identify(batch)
         rows = np.flatnonzero(batch.taken)

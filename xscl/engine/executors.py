@@ -22,7 +22,7 @@ from xscl.engine.state import EngineState
 from xscl.errors import XsclError
 from xscl.inspection.backfill import witnesses
 from xscl.planning.planned_subscriptions import is_leaf
-from xscl.shredding.arrivals import Arrivals, BatchPart
+from xscl.shredding.arrivals import Arrivals, RemoteWitnesses
 from xscl.store.queries.documents import documents_from
 from xscl.store.queries.tables import LEVELS
 
@@ -36,12 +36,12 @@ RESULTS = FOUND.append(pa.field("ts", pa.int64()))
 class Evaluated(NamedTuple):
     """The outcome of documents on executors, which have the `numbers` there, in order.
 
-    `parts` are their witnesses, `results` what they complete (`RESULTS`), `cuts` rows of R_T and
-    documents with too many results.  Those at the places in `poison` were not read.
+    `elsewhere` has their witnesses, `results` what they complete (`RESULTS`), `cuts` rows of R_T
+    and documents with too many results.  Those at the places in `poison` were not read.
     """
 
     numbers: Column
-    parts: Sequence[BatchPart]
+    elsewhere: RemoteWitnesses
     results: pa.Table
     cuts: Sequence[tuple[int, int]]
     poison: frozenset[int] = frozenset()

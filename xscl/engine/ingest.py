@@ -25,7 +25,7 @@ from xscl.engine.state import EngineState
 from xscl.engine.throughput import Laps, Pace
 from xscl.engine.transactions import Transactions
 from xscl.errors import DocumentError
-from xscl.shredding.arrivals import Arrivals, BatchPart, cut_parts
+from xscl.shredding.arrivals import Arrivals, RemoteWitnesses
 from xscl.store.queries.lateness import count_late
 from xscl.store.queries.rejected import insert_late
 from xscl.store.queries.results import insert_results
@@ -98,7 +98,7 @@ class PushSlice:
     """
 
     documents: Sequence[Document]
-    parts: Sequence[BatchPart]
+    elsewhere: RemoteWitnesses | None
     beats: Sequence[Beat]
     arrived: int | None = None
     numbers: Column | None = None
@@ -113,9 +113,9 @@ class PushSlice:
             for at, time in self.beats
             if start <= at < end or (at == last <= end)
         )
-        parts = cut_parts(self.parts, start, end)
+        elsewhere = self.elsewhere and self.elsewhere.chosen(slice(start, end))
         numbers = None if self.numbers is None else self.numbers[start:end]
-        return PushSlice(self.documents[start:end], parts, beats, self.arrived, numbers)
+        return PushSlice(self.documents[start:end], elsewhere, beats, self.arrived, numbers)
 
     def without(self, places: Collection[int]) -> PushSlice:
         """Return the documents at all other places, to be shredded here."""
@@ -124,7 +124,7 @@ class PushSlice:
         documents = tuple(one for at, one in enumerate(self.documents) if at not in places)
         beats = (Beat(at - sum(p < at for p in places), time) for at, time in self.beats)
         numbers = None if self.numbers is None else np.delete(self.numbers, sorted(places))
-        return PushSlice(documents, (), tuple(beats), self.arrived, numbers)
+        return PushSlice(documents, None, tuple(beats), self.arrived, numbers)
 
 
 @dataclass(slots=True)
@@ -171,8 +171,9 @@ class Ingest:
             documents = tuple(documents)
         batch = None if source is None else BatchKey(*source)
         beats, arrived = ((), None) if batch is None else (tuple(batch.beats), batch.arrived)
-        parts, numbers = ((), None) if evaluated is None else (evaluated.parts, evaluated.numbers)
-        whole = PushSlice(documents, parts, beats, arrived, numbers).without(poison)
+        elsewhere = None if evaluated is None else evaluated.elsewhere
+        numbers = None if evaluated is None else evaluated.numbers
+        whole = PushSlice(documents, elsewhere, beats, arrived, numbers).without(poison)
         if strict:
             expect_valid(whole.documents)
         outcome = _Outcome([])
@@ -233,7 +234,7 @@ class Ingest:
                 recall(state, state.registry.elsewhere.rows.tolist())
             accepted = state.documents.accept(
                 portion.documents,
-                parts=portion.parts,
+                elsewhere=portion.elsewhere,
                 beats=portion.beats,
                 arrived=portion.arrived,
             )

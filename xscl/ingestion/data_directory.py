@@ -4,8 +4,8 @@
     secrets.json   headers and secret addresses of feeds (`xscl.polling.credentials`)
     spool/         the queue of documents (`feeds.spool`), and in `attempt` the batch that is
                    being pushed (`xscl.ingestion.quarantine`)
-    spark/         what Spark's executors read and write while it runs: the plan, documents of the
-                   past, a checkpoint (`xscl.spark.executors`); its log and the launcher of Java
+    spark/         what Spark's executors read and write while it runs: the plan, the documents
+                   under way, a checkpoint (`xscl.spark.executors`); its log, its launcher of Java
     backups/       a backup in progress for a request (`xscl.service.backups`)
     files/         matches that are delivered to files (`xscl.delivery.channels.file`)
     status.json    the last status of the running service
@@ -260,7 +260,7 @@ class DataDirectory:
         return written.get("pid") != holder.pid or written.get("address") == ""
 
 
-_OF_EXECUTORS = ("plan-*", "checkpoint", "local", "offer*", "past.arrow")
+_OF_EXECUTORS = ("plan-*", "checkpoint", "local", "offer*", "documents.arrow")
 
 
 def clear_executors(directory: Path) -> None:

@@ -419,7 +419,7 @@ class Service:
         from xscl.spark.executors import SparkExecutors
 
         with _own_interrupts():
-            executors = SparkExecutors(master, engine, self._home.spool, self._home.spark)
+            executors = SparkExecutors(master, engine, self._home.spark)
             try:
                 executors.start()
             except PipelineError as error:

@@ -24,26 +24,6 @@ from xscl.shredding.batch.shred import WitnessColumns
 from xscl.shredding.remote_bindings import Numbers, RemoteBindings, merge_bindings
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BatchPart:
-    """Consecutive documents of a batch, the first of which is at `place` in a portion."""
-
-    portion: RemoteBindings
-    place: int
-    count: int
-
-
-def cut_parts(parts: Sequence[BatchPart], start: int, end: int) -> list[BatchPart]:
-    """Return the parts of the documents from one place to another of a batch."""
-    found, at = [], 0
-    for part in parts:
-        first, last = max(start, at), min(end, at + part.count)
-        if first < last:
-            found.append(BatchPart(part.portion, part.place + first - at, last - first))
-        at += part.count
-    return found
-
-
 @dataclass(frozen=True, eq=False)
 class RemoteWitnesses:
     """The places of the witnesses of a batch's documents, if other processes found them.
@@ -56,17 +36,17 @@ class RemoteWitnesses:
     places: Numbers
 
     @classmethod
-    def of(cls, parts: Sequence[BatchPart], count: int) -> RemoteWitnesses:
-        """Return the content of parts for so many documents; empty without parts."""
-        if not parts:
-            return cls((), np.full(count, -1), np.zeros(count, np.int64))
-        portions = list({id(part.portion): part.portion for part in parts}.values())
-        numbers = {id(portion): number for number, portion in enumerate(portions)}
-        each = [numbers[id(part.portion)] for part in parts]
-        counts = [part.count for part in parts]
-        assert sum(counts) == count
-        places = [np.arange(part.place, part.place + part.count) for part in parts]
-        return cls(portions, np.repeat(each, counts), np.concatenate(places))
+    def nowhere(cls, count: int) -> RemoteWitnesses:
+        """Return those of so many documents that no other process has shredded."""
+        return cls((), np.full(count, -1), np.zeros(count, np.int64))
+
+    @classmethod
+    def of(cls, portions: Sequence[tuple[RemoteBindings, int]]) -> RemoteWitnesses:
+        """Return those of a batch of whole portions, each with the number of its documents."""
+        counts = np.array([count for _, count in portions], np.int64)
+        which = np.repeat(np.arange(len(counts)), counts)
+        places = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return cls([portion for portion, _ in portions], which, places)
 
     @cached_property
     def fine(self) -> npt.NDArray[np.bool_]:
@@ -78,7 +58,7 @@ class RemoteWitnesses:
                 found &= (self.which != number) | ~refused
         return found
 
-    def chosen(self, rows: Numbers) -> RemoteWitnesses:
+    def chosen(self, rows: Numbers | slice) -> RemoteWitnesses:
         """Return the entries of some of the documents."""
         return RemoteWitnesses(self.portions, self.which[rows], self.places[rows])
 
@@ -125,7 +105,7 @@ class Arrivals:
             numbers("base"),
             numbers("first"),
             numbers("version"),
-            RemoteWitnesses.of((), len(rows)),
+            RemoteWitnesses.nowhere(len(rows)),
         )
 
     def __len__(self) -> int:

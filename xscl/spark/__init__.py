@@ -20,8 +20,8 @@ of `_rejected` with the reason.
     parts            stage 1 on executors: documents to a part for each bucket
     bucket           stage 2 in a bucket; match_rows: its results as matches, the bound over all
     matching         `match`; streaming: `stream`
-    executors        those of a service: their plan (service_plan), the spool as a source of Spark
-                     (spool_source), its documents in the buckets (spool_parts)
+    executors        those of a service: their plan (service_plan), documents as a source of Spark
+                     (offers), and in the buckets (offered_parts)
     job              `xscl spark run`, with job_source, job_sink, and the probe of executors
     hadoop_files     directories on any file system of Spark
 

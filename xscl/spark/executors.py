@@ -1,7 +1,7 @@
 """The executors of a service: stage 1 of all its documents, and the joins that they evaluate.
 
 A streaming query runs while the service does.  The service offers it one micro-batch after the
-other (`spool_source`), and takes what it finds.  The store alone says what was consumed: each query
+other (`offers`), and takes what it finds.  The store alone says what was consumed: each query
 begins with an empty checkpoint, and gets the kept documents of the longest window first.  So a
 failure, wherever it is, ends in the same way as a restart.
 """
@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -28,12 +28,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from feeds.documents import DocumentColumns
+from xscl.documents.document_validation import separate_invalid
 from xscl.engine.executors import FIRST, RESULTS, DocumentsUnderWay, Evaluated
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import clear_executors
 from xscl.ingestion.pipeline import ExecutorsAway, PipelineError
+from xscl.shredding.arrivals import RemoteWitnesses
 from xscl.spark.bound import SHARES_TYPE
 from xscl.spark.error_report import reason_of
+from xscl.spark.offered_parts import OfferJoin, found_in
+from xscl.spark.offers import NAME, OFFERED, Offer, OfferSource
 from xscl.spark.parts import PORTION
 from xscl.spark.plan_files import PlanFiles
 from xscl.spark.probe import probe
@@ -45,8 +49,6 @@ from xscl.spark.session import (
     java_has_ended,
     start_session,
 )
-from xscl.spark.spool_parts import SpoolJoin, found_in
-from xscl.spark.spool_source import NAME, Offer, SpoolSource
 from xscl.spark.streaming import StreamSettings
 from xscl.store.queries.documents import documents_from
 from xscl.store.queries.past import kept_rows
@@ -57,7 +59,6 @@ _TICK = 0.1  # seconds between two looks at whether the query has ended
 _ALONE = 60.0
 """Seconds without executors after which a micro-batch is given up, so that registrations go on."""
 
-_PAST = ("doc", "clock", "ts", "streams", "given", "xml")
 _NO_QUERY = -1
 _TURN = 0.5
 """Seconds for which the next batch lets registrations pass that wait for the one before."""
@@ -73,19 +74,15 @@ A subscription with a history is evaluated by the engine until then."""
 
 
 class SparkExecutors:
-    """The executors of a Spark master for an engine and its spool; used by the consumer's thread.
+    """The executors of a Spark master for an engine; used by the consumer's thread.
 
-    `directory` is their own; executors on other machines see it, and the spool, under the same
-    path.
+    `directory` is their own; executors on other machines see it under the same path.
     """
 
-    def __init__(
-        self, master: str, engine: Engine, spool: Path, directory: Path, buckets: int = 0
-    ) -> None:
+    def __init__(self, master: str, engine: Engine, directory: Path, buckets: int = 0) -> None:
         self._master = master
         self._engine = engine
         self._buckets = buckets
-        self._spool = spool.absolute()
         self._directory = directory.absolute()
         self._stopping = threading.Event()
         self._turn = threading.RLock()
@@ -171,18 +168,23 @@ class SparkExecutors:
             if not count:  # beats
                 if self._reached == after:
                     self._reached = segments[-1]
-                return Evaluated(_NOTHING, (), RESULTS.empty_table(), ())
+                return Evaluated(_NOTHING, RemoteWitnesses.of(()), RESULTS.empty_table(), ())
             if self._reached != after or self._is_due():
                 version = self._begin()
-            clock = self._engine.state.documents.clock
             numbers = np.arange(self._next, self._next + count)
-            last, places = segments[-1], sorted(poison)
-            offer = Offer(0, after, last, self._next, version, clock, poison=places)
-            found = found_in(self._run(offer), numbers)
+            found = found_in(self._run(self._new_rows(documents, poison), version), numbers)
             evaluated = found._replace(poison=frozenset(poison))
         self._next += count
-        self._reached, self._last = last, (segments, evaluated)
+        self._reached, self._last = segments[-1], (segments, evaluated)
         return evaluated
+
+    def _new_rows(self, documents: DocumentColumns, poison: Collection[int]) -> pa.Table:
+        """Return documents as offered, without those at the places in `poison`."""
+        places = np.setdiff1d(np.arange(len(documents)), sorted(poison))
+        valid, _ = separate_invalid(documents.chosen(places.tolist()))
+        clock = self._engine.state.documents.clock
+        columns = places + self._next, np.full(len(places), clock), valid.timestamps
+        return pa.table([*columns, valid.streams, valid.ids, valid.xml], OFFERED)
 
     def _not_taken(self, segments: Sequence[int]) -> Evaluated | None:
         """Return the outcome of segments if it is there: the store could not take it."""
@@ -219,27 +221,20 @@ class SparkExecutors:
         self._offer(Offer())
         self._start_query()
         with self._engine.transactions.committed() as state:
-            oldest, clock = state.oldest_elsewhere(), state.documents.clock
-            docs = documents_from(state.store, oldest)
+            docs = documents_from(state.store, state.oldest_elsewhere())
         for start in range(0, len(docs), PORTION):
             with self._engine.transactions.committed() as state:
-                rows = kept_rows(state.store, docs[start : start + PORTION]).select(_PAST)
-            past = str(self._past)
-            self._past.unlink(missing_ok=True)  # a task that lags may have mapped the one before
-            with pa.OSFile(past, "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
-                writer.write_table(rows)
-            self._run(Offer(version=version, clock=clock, past=past))
-        self._past.unlink(missing_ok=True)
+                rows = kept_rows(state.store, docs[start : start + PORTION]).select(OFFERED)
+            self._run(rows, version)
         self._reached = self._engine.ingest.segment
         self._began = time.monotonic()
         self._took = self._began - began
         return version
 
     def _options(self, tasks: int) -> dict[str, str | int]:
-        """Return the options of the source of a query (`SpoolSource`)."""
+        """Return the options of the source of a query (`OfferSource`)."""
         return {
             "offer": str(self._directory / "offer"),
-            "spool": str(self._spool),
             "plan": str(self._files.directory),
             "buckets": self._buckets,
             "tasks": tasks,
@@ -252,14 +247,14 @@ class SparkExecutors:
         """
         if self._session is None:
             session = start_session(self._master, scratch=self._directory, settings=REPEATABLE)
-            session.dataSource.register(SpoolSource)
+            session.dataSource.register(OfferSource)
             # It prints a traceback when Java ends, which `_failing` reports.
             server = session.sparkContext._accumulatorServer
             server.handle_error = lambda *of: None  # type: ignore[method-assign]  # of this one
             self._session = session
             with self._turn:
                 self._plan.update()
-            probe(session, self._files, (self._spool,))
+            probe(session, self._files)
 
     def _start_query(self) -> None:
         """Start a query without documents."""
@@ -282,19 +277,15 @@ class SparkExecutors:
         # Spark begins with a micro-batch of the offer that it finds: later ones are documents.
         self._take()
 
-    def _joining(self) -> SpoolJoin:
+    def _joining(self) -> OfferJoin:
         """Return the processor of a query's buckets."""
         settings = StreamSettings(self._buckets, 0, "time", content=False)
         # All queries of a plan have its name: workers replace the join states of the one before.
-        return SpoolJoin(self._files, self._files.directory.name, settings)
+        return OfferJoin(self._files, self._files.directory.name, settings)
 
     @property
     def _checkpoint(self) -> Path:
         return self._directory / "checkpoint"
-
-    @property
-    def _past(self) -> Path:
-        return self._directory / "past.arrow"
 
     def _offer(self, offer: Offer) -> None:
         """Write the file of an offer."""
@@ -304,10 +295,16 @@ class SparkExecutors:
         temporary.replace(path)
         self._offered = offer
 
-    def _run(self, offer: Offer) -> pa.Table:
-        """Offer a micro-batch, and return its rows of `SHARES`."""
-        self._offer(replace(offer, number=self._offered.number + 1))
-        return self._take()
+    def _run(self, rows: pa.Table, version: int) -> pa.Table:
+        """Offer documents as a micro-batch, and return its rows of `SHARES`."""
+        path = self._directory / "documents.arrow"
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+            writer.write_table(rows)
+        try:
+            self._offer(Offer(self._offered.number + 1, str(path), rows.num_rows, version))
+            return self._take()
+        finally:
+            path.unlink(missing_ok=True)  # a task that lags has mapped it still
 
     def _take(self) -> pa.Table:
         """Return the rows of `SHARES` of the next micro-batch, of which each offer has one."""
@@ -362,7 +359,6 @@ class SparkExecutors:
             with suppress(PySparkException, Py4JError, OSError):  # Java may have ended
                 query.stop()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
-        self._past.unlink(missing_ok=True)
 
     def _end(self) -> None:
         self._end_query()

@@ -22,7 +22,7 @@ PARTS = pa.schema(
 in the part.
 
 The bucket `REJECTED_ROWS` has rows that are no documents instead (`rejected_rows.REJECTED`), the
-bucket `WITNESSES` what an engine reads itself (`spool_parts`)."""
+bucket `WITNESSES` what an engine reads itself (`offered_parts`)."""
 
 REJECTED_ROWS, WITNESSES = -1, -2
 BATCH = "batch"

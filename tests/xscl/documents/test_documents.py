@@ -13,7 +13,7 @@ from xscl.documents.consumed_offsets import Beat
 from xscl.documents.document_log import DocumentLog
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError
-from xscl.shredding.arrivals import BatchPart
+from xscl.shredding.arrivals import RemoteWitnesses
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.nodes.tree import string_value
 from xscl.shredding.remote_bindings import compute_bindings, texts_of
@@ -46,21 +46,22 @@ def _accept(store: Store, cuts: Sequence[int], shares: Sequence[int]) -> object:
             last = end == len(GIVEN)
             beats = [Beat(at - begin, BEATS[at]) for at in BEATS if begin <= at < end + last]
             given = DocumentColumns.of(batch) if shares else batch
-            documents.accept(given, parts=_parts(batch, shares), beats=beats)
+            documents.accept(given, elsewhere=_shredded(batch, shares), beats=beats)
             documents.finish()
     taken = store.fetch("SELECT * FROM state.document ORDER BY doc")
     rejected = store.fetch("SELECT * FROM state.rejected ORDER BY clock, id")
     return taken, rejected, documents.clock, documents.next
 
 
-def _parts(documents: Sequence[Document], shares: Sequence[int]) -> list[BatchPart]:
-    parts: list[BatchPart] = []
+def _shredded(documents: Sequence[Document], shares: Sequence[int]) -> RemoteWitnesses | None:
+    """Return the witnesses of documents that were shredded in shares; None without shares."""
+    portions = []
     begin = 0
-    for share in [*shares, len(documents)] if shares else ():
+    for share in [*shares, len(documents)]:
         some = documents[begin : begin + share]
-        parts.append(BatchPart(compute_bindings(Automaton(), texts_of(some)), 0, len(some)))
+        portions.append((compute_bindings(Automaton(), texts_of(some)), len(some)))
         begin += len(some)
-    return parts
+    return RemoteWitnesses.of(portions) if shares else None
 
 
 @pytest.fixture(scope="module")

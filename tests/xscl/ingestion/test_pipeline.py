@@ -17,6 +17,7 @@ from xscl.documents.consumed_offsets import BatchKey
 from xscl.engine.executors import RESULTS, Evaluated
 from xscl.ingestion import pipeline
 from xscl.ingestion.pipeline import Consumer, ExecutorsAway
+from xscl.shredding.arrivals import RemoteWitnesses
 
 
 @dataclass
@@ -274,7 +275,8 @@ class Remote:
         self.asked.append(segments)
         if len(self.asked) <= self.times:
             raise ExecutorsAway(f"no Java {len(self.asked)}")
-        return Evaluated(np.arange(len(documents)), (), RESULTS.empty_table(), (), poison)
+        nowhere = RemoteWitnesses.nowhere(len(documents))
+        return Evaluated(np.arange(len(documents)), nowhere, RESULTS.empty_table(), (), poison)
 
     def stop(self) -> None:
         self.stopped = True

@@ -14,7 +14,7 @@ from xscl.documents.retention import Retention
 from xscl.engine.executors import FIRST, RESULTS, Evaluated
 from xscl.engine.facade import Engine
 from xscl.planning.planned_subscriptions import is_leaf
-from xscl.shredding.arrivals import BatchPart
+from xscl.shredding.arrivals import RemoteWitnesses
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import install_pairs
 from xscl.shredding.remote_bindings import compute_bindings, texts_of
@@ -85,8 +85,8 @@ class Divided:
         self._numbers += len(documents)
         ids = (str(one.id) for one in documents)
         results = self._results(position, dict(zip(ids, numbers, strict=True)))
-        part = BatchPart(portion, 0, len(documents))
-        found = Evaluated(np.array(numbers), [part], results, ())
+        elsewhere = RemoteWitnesses.of([(portion, len(documents))])
+        found = Evaluated(np.array(numbers), elsewhere, results, ())
         self.divided.ingest.push(documents, evaluated=found)
 
     def _results(self, position: int, new: dict[str, int]) -> pa.Table:

@@ -52,8 +52,7 @@ def directly(place: Place, sink: EngineSink) -> Consumer:
 def through_executors(place: Place, sink: EngineSink) -> Consumer:
     from tests.xscl.spark.bucket_executors import BucketExecutors
 
-    spool = place.spool.directory
-    executors = BucketExecutors(place.engine, spool, spool.parent / "spark", buckets=2)
+    executors = BucketExecutors(place.engine, place.spool.directory.parent / "spark", buckets=2)
     return Consumer(place.spool, sink, executors=executors)
 
 

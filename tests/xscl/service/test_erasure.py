@@ -232,7 +232,7 @@ def test_files_of_executors_that_were_killed_are_deleted(
     for name in ("plan-1/current", "checkpoint/metadata", "local/blockmgr-1/0c/shuffle_0_0_0.data"):
         (place.spark / name).parent.mkdir(parents=True)
         (place.spark / name).touch()
-    for name in ("past.arrow", "offer", "offer.tmp", "spark.log"):
+    for name in ("documents.arrow", "offer", "offer.tmp", "spark.log"):
         (place.spark / name).touch()
     assert called(*command.split(), "--data", str(place.path)).exit_code == 0
     assert [path.name for path in place.spark.iterdir()] == ["spark.log"]

@@ -7,7 +7,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,8 +21,8 @@ from xscl.ingestion.pipeline import PipelineError, read_all
 from xscl.spark import streaming
 from xscl.spark.bound import SHARES
 from xscl.spark.executors import SparkExecutors
-from xscl.spark.spool_parts import SpoolJoin
-from xscl.spark.spool_source import Offer, SpoolReader
+from xscl.spark.offered_parts import OfferJoin
+from xscl.spark.offers import OfferReader
 
 
 class MapState:
@@ -81,10 +81,10 @@ class BucketExecutors(SparkExecutors):
     """Executors in this process, that lose what a worker keeps in memory now and then."""
 
     def __init__(
-        self, engine: xscl.Engine, spool: Path, directory: Path, *, buckets: int, seed: int = 0
+        self, engine: xscl.Engine, directory: Path, *, buckets: int, seed: int = 0
     ) -> None:
         self._random = random.Random(seed)
-        super().__init__("local", engine, spool, directory, buckets)
+        super().__init__("local", engine, directory, buckets)
 
     def _start_session(self) -> None:
         """There is none in this process."""
@@ -93,18 +93,18 @@ class BucketExecutors(SparkExecutors):
         options = {
             name: str(value) for name, value in self._options(self._random.choice([1, 3])).items()
         }
-        self._reader = SpoolReader(options)
-        self._joins: dict[int, SpoolJoin] = {}
+        self._reader = OfferReader(options)
+        self._joins: dict[int, OfferJoin] = {}
         self._query = object()  # type: ignore[assignment]  # of which nothing is asked
+        self._taken = asdict(self._offered)
 
     def _end_query(self) -> None:
         self._query = None
         super()._end_query()
 
-    def _run(self, offer: Offer) -> pa.Table:
-        start = asdict(self._offered)
-        self._offer(replace(offer, number=self._offered.number + 1))
-        end = self._reader.latestOffset(start, None)  # type: ignore[arg-type]  # not read
+    def _take(self) -> pa.Table:
+        start = self._taken
+        end = self._taken = self._reader.latestOffset(start, None)  # type: ignore[arg-type]  # not read
         parts = defaultdict(list)
         for partition in self._reader.partitions(start, end):
             for batch in self._reader.read(partition):
@@ -137,7 +137,7 @@ class EngineWithExecutors(xscl.Engine):
         folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory()))
         spool = folder / "spool" if path is None else Path(path).with_suffix(".spool")
         self._spool = self._opened.enter_context(Spool(spool))
-        self.executors = BucketExecutors(self, spool, folder / "spark", buckets=buckets, seed=seed)
+        self.executors = BucketExecutors(self, folder / "spark", buckets=buckets, seed=seed)
 
     def push(self, documents: Iterable[xscl.Document] | xscl.Document, **given: Any) -> PushResult:
         documents = [documents] if isinstance(documents, xscl.Document) else list(documents)
@@ -177,8 +177,8 @@ class ServiceExecutors(BucketExecutors):
 
     failure: ClassVar[PipelineError | None] = None
 
-    def __init__(self, master: str, engine: xscl.Engine, spool: Path, directory: Path) -> None:
-        super().__init__(engine, spool, directory, buckets=4)
+    def __init__(self, master: str, engine: xscl.Engine, directory: Path) -> None:
+        super().__init__(engine, directory, buckets=4)
 
     def _start_session(self) -> None:
         if self.failure is not None:

@@ -26,7 +26,7 @@ from xscl.documents.retention import Retention
 from xscl.engine import ingest
 from xscl.engine.ingest import PushResult
 from xscl.errors import XsclError
-from xscl.spark import bucket, executors, spool_source
+from xscl.spark import bucket, executors, offers
 
 Step: TypeAlias = tuple[Any, ...]
 
@@ -321,7 +321,7 @@ def _sized(engine: xscl.Engine, size: int) -> Iterator[None]:
     """Split pushes into transactions of so many documents, and what executors read, too."""
     with pytest.MonkeyPatch.context() as patched, in_database(size == 2):
         patched.setattr(ingest, "MOST", size)
-        patched.setattr(spool_source, "FEW", size)
+        patched.setattr(offers, "FEW", size)
         patched.setattr(executors, "PORTION", size)
         patched.setattr(bucket, "SMALL_BATCH", processor.SMALL_BATCH)
         engine.ingest._push_size.size = size

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
+import pyarrow as pa
 import pytest
 
 import xscl
@@ -23,8 +24,8 @@ from xscl.engine.executors import DocumentsUnderWay
 from xscl.ingestion.pipeline import ExecutorsAway
 from xscl.spark import executors
 from xscl.spark.executors import SparkExecutors
-from xscl.spark.spool_source import Offer
 
+OFFERED = pa.table({"doc": [1]})
 _PROGRAM = """
 import sys, time
 from pathlib import Path
@@ -38,7 +39,7 @@ from xscl.spark.executors import SparkExecutors
 if __name__ == "__main__":
     folder, found = Path(sys.argv[1]), []
     with xscl.Engine(folder / "x.sqlite") as engine, Spool(folder / "spool") as spool:
-        executors = SparkExecutors("local[2]", engine, folder / "spool", folder / "spark")
+        executors = SparkExecutors("local[2]", engine, folder / "spark")
         executors.start()
         time.sleep(5)
         engine.subscribe("again", "S//a->x FOLLOWED BY{x = y, 7 d} S//a->y")
@@ -76,12 +77,12 @@ def test_the_first_micro_batch_has_no_documents(
 
     joined.writeStream.foreachBatch.side_effect = write
     with xscl.Engine() as engine:
-        executors = SparkExecutors("local", engine, tmp_path / "spool", tmp_path / "spark")
+        executors = SparkExecutors("local", engine, tmp_path / "spark")
         executors._session = session
         executors._start_query()
         documents = MagicMock()
         monkeypatch.setattr(executors, "_offer", lambda offer: taking[0](documents, 1))
-        assert executors._run(Offer()) is documents.toArrow()
+        assert executors._run(OFFERED, 1) is documents.toArrow()
         executors.close()
 
 
@@ -91,7 +92,7 @@ def test_a_micro_batch_waits_for_executors_no_longer_than_there_are_some(
 ) -> None:
     monkeypatch.setattr("xscl.spark.executors._ALONE", 0.0)
     with xscl.Engine() as engine:
-        executors = SparkExecutors("spark://head", engine, tmp_path / "spool", tmp_path / "spark")
+        executors = SparkExecutors("spark://head", engine, tmp_path / "spark")
         executors._query, executors._session = MagicMock(), MagicMock()
         java = executors._session.sparkContext._jsc.sc()
         java.isLocal.return_value = False
@@ -99,7 +100,7 @@ def test_a_micro_batch_waits_for_executors_no_longer_than_there_are_some(
         threading.Timer(0.5, executors.stop).start()
         expected = "the service ends" if left else "Spark's master spark://head has no executors"
         with pytest.raises(ExecutorsAway, match=expected):
-            executors._run(Offer())
+            executors._run(OFFERED, 1)
         executors.close()
 
 

@@ -1,4 +1,4 @@
-"""Documents of a service on executors: from the spool to parts, and in the buckets.
+"""Documents of a service on executors: from offers to parts, and in the buckets.
 
 An engine evaluates the other rows of R_T, so it gets the witnesses of their pairs of variables.
 Parts have neither texts nor names of documents: the engine has them.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ from pyspark.sql import Row
 from templates.columns.columns import Column
 from templates.model.relations import BINDINGS, VALUES
 from xscl.engine.executors import FIRST, RESULTS, Evaluated
-from xscl.shredding.arrivals import BatchPart
+from xscl.shredding.arrivals import RemoteWitnesses
 from xscl.shredding.remote_bindings import RemoteBindings, compute_bindings
 from xscl.spark.absences import ROWS
 from xscl.spark.bucket import Found, Read
@@ -35,55 +34,41 @@ _PORTION = pa.schema(
 )
 
 
-class Arrived(NamedTuple):
-    """Documents with their numbers, as columns."""
-
-    numbers: Column
-    clocks: Column
-    ts: Column
-    streams: Sequence[tuple[str, ...]]
-    ids: Sequence[str]
-    xml: Sequence[bytes]
-
-
-def parts_of(
-    documents: Arrived, replica: PlanReplica, buckets: int, version: int
-) -> pa.RecordBatch:
-    """Shred documents, and return rows of `PARTS`."""
-    count = len(documents.xml)
-    found = compute_bindings(replica.automaton, zip(documents.streams, documents.xml, strict=True))
+def parts_of(rows: pa.Table, replica: PlanReplica, buckets: int, version: int) -> pa.RecordBatch:
+    """Shred documents (`offers.OFFERED`), and return rows of `PARTS`."""
+    count = rows.num_rows
+    numbers, clocks = (rows[name].to_numpy() for name in ("doc", "clock"))
+    streams, ids, xml = (rows[name].to_pylist() for name in ("streams", "given", "xml"))
+    found = compute_bindings(replica.automaton, zip(map(tuple, streams), xml, strict=True))
     every = keyed(found.bindings, found.values["strVal"].to_pylist())
     # One that the engine has not accepted may not stand for one on other streams.
-    named = zip(documents.streams, documents.ids, strict=True)
-    names = ["\n".join((*streams, one)) for streams, one in named]
+    names = ["\n".join((*of, one)) for of, one in zip(streams, ids, strict=True)]
     table = pa.table(
         {
-            "number": documents.numbers,
-            "clock": documents.clocks,
-            "ts": documents.ts,
+            "number": numbers,
+            "clock": clocks,
+            "ts": rows["ts"],
             **dict.fromkeys(("stream", "id"), pa.array([""] * count)),
             "xml": pa.nulls(count, pa.binary()),
             "version": np.full(count, version),
-            **identities(names, documents.xml),
-            "base": documents.numbers,  # only the engine knows the versions of a document
+            **identities(names, xml),
+            "base": numbers,  # only the engine knows the versions of a document
         },
         schema=DOCUMENTS,
     )
     parts = divided(replica, buckets, table, every, ROWS.empty_table())
-    if count and documents.numbers[0] >= FIRST:
+    if count and numbers[0] >= FIRST:
         own = found.chosen(np.fromiter(replica.own.pairs, np.int64))
-        portion = pa.table(
-            [[documents.numbers[0]], [count], [sorted(found.refused)]], schema=_PORTION
-        )
+        portion = pa.table([[numbers[0]], [count], [sorted(found.refused)]], schema=_PORTION)
         data = packed(portion), packed(own.bindings), packed(own.values)
         parts.append(Part(WITNESSES, *data))
-    return part_rows(parts, version, int(documents.clocks.max(initial=_BEFORE)))
+    return part_rows(parts, version, int(clocks.max(initial=_BEFORE)))
 
 
 _BEFORE = np.iinfo(np.int64).min
 
 
-class SpoolJoin(BucketJoin):
+class OfferJoin(BucketJoin):
     """Joins the parts of one bucket for an engine, and passes witnesses on."""
 
     def _beside(self, parts: Sequence[PartData]) -> Iterator[Row]:
@@ -124,7 +109,7 @@ def found_in(shares: pa.Table, numbers: Column) -> Evaluated:
     """Return what executors found in the documents of some numbers: rows of `SHARES`."""
     results = [RESULTS.empty_table()]
     cuts: list[tuple[int, int]] = []
-    portions: list[tuple[int, BatchPart]] = []
+    portions: list[tuple[int, RemoteBindings, int]] = []
     for kind, data in zip(*(shares[name].to_pylist() for name in ("share", "found")), strict=True):
         table = unpacked(data)
         if kind == FOUND_RESULTS:
@@ -133,16 +118,16 @@ def found_in(shares: pa.Table, numbers: Column) -> Evaluated:
             cuts += zip(table["qid"].to_pylist(), table["doc"].to_pylist(), strict=True)
         else:
             portions += map(_portion, table.to_pylist())
-    parts = [part for _, part in sorted(portions, key=itemgetter(0))]
-    return Evaluated(numbers, parts, pa.concat_tables(results), cuts)
+    in_order = [(one, count) for _, one, count in sorted(portions, key=itemgetter(0))]
+    return Evaluated(numbers, RemoteWitnesses.of(in_order), pa.concat_tables(results), cuts)
 
 
-def _portion(data: Mapping[str, bytes]) -> tuple[int, BatchPart]:
-    """Return witnesses, and the number of the first of their documents."""
+def _portion(data: Mapping[str, bytes]) -> tuple[int, RemoteBindings, int]:
+    """Return the number of the first of some documents, their witnesses, and their count."""
     (portion,) = unpacked(data["portion"]).to_pylist()
     bindings, values = (
         unpacked(data[name]) if data[name] else schema.empty_table()
         for name, schema in (("bindings", BINDINGS), ("values", VALUES))
     )
     found = RemoteBindings(bindings, values, frozenset(portion["refused"]))
-    return portion["first"], BatchPart(found, 0, portion["count"])
+    return portion["first"], found, portion["count"]

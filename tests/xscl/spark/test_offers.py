@@ -1,4 +1,4 @@
-"""The spool as Spark reads it, and what an engine makes of results of executors; without Spark."""
+"""Offers as Spark reads them, and what an engine makes of results of executors; without Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from feeds.documents import Document
-from feeds.spool import Segment, SegmentDamaged, SegmentsMissing, Spool
+from feeds.spool import Spool
 
 pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
 
@@ -28,8 +28,8 @@ from tests.xscl.spark.bucket_executors import BucketExecutors, EngineWithExecuto
 from xscl.errors import StoreError
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import SUSPICIOUS, Consumer
-from xscl.spark import spool_source, streaming
-from xscl.spark.spool_source import Offer, Slice, SpoolReader, SpoolSource, shares
+from xscl.spark import offers, streaming
+from xscl.spark.offers import Offer, OfferSource
 from xscl.store.store import Store
 from xscl.time_format import LATEST
 
@@ -50,88 +50,33 @@ def fill(spool: Spool, *counts: int) -> None:
         spool.append([document(number) for number in range(count)], 0)
 
 
-class Reading:
-    """A reader as Spark makes it, in another process and from a pickle."""
-
-    def __init__(self, spool: Spool, folder: Path, tasks: int = 2) -> None:
-        self._offer = folder / "offer"
-        options = {"offer": self._offer, "spool": spool.directory, "plan": folder / "plan"}
-        numbers = {"buckets": 4, "tasks": tasks}
-        source = SpoolSource({name: str(one) for name, one in {**options, **numbers}.items()})
-        made = pickle.loads(pickle.dumps(source)).streamReader(StructType())
-        copy = pickle.loads(pickle.dumps(made))
-        assert isinstance(copy, SpoolReader)
-        self.reader = copy
-
-    def partitions(self, offer: Offer) -> list[tuple[int, list[Slice]]]:
-        """Return the places of the shares of an offer, and their slices."""
-        self._offer.write_text(json.dumps(asdict(offer)), "utf-8")
-        start = self.reader.initialOffset()
-        end = self.reader.latestOffset(start, ReadAllAvailable())
-        assert end == asdict(offer)
-        assert self.reader.latestOffset(end, ReadAllAvailable()) == end
-        assert self.reader.partitions(end, end) == []
-        parts = pickle.loads(pickle.dumps(self.reader.partitions(start, end)))
-        assert all(part.value[0] == offer for part in parts)
-        return [part.value[1:] for part in parts]
-
-
-@pytest.fixture
-def reading(spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reading:
-    monkeypatch.setattr(spool_source, "FEW", 3)
-    monkeypatch.setattr(spool_source, "WAIT", 0.0)
-    return Reading(spool, tmp_path)
-
-
-def test_shares_are_equal_and_in_order() -> None:
-    segments = [
-        Segment(number, Path(), rows, 0, 0) for number, rows in ((1, 3), (4, 7), (5, 0), (6, 1))
-    ]
-    assert shares(segments, 5) == [
-        [Slice(1, 0, 3), Slice(4, 0, 2)],
-        [Slice(4, 2, 7)],
-        [Slice(6, 0, 1)],
-    ]
-    assert shares([], 5) == [[]]
-
-
-def test_an_offer_is_cut_into_a_share_for_each_task(spool: Spool, reading: Reading) -> None:
-    fill(spool, 2, 3, 4, 3)
-    assert reading.partitions(Offer(1, after=1, last=4)) == [
-        (0, [Slice(2, 0, 3), Slice(3, 0, 2)]),
-        (5, [Slice(3, 2, 4), Slice(4, 0, 3)]),
-    ]
-    assert reading.partitions(Offer(2, after=1, last=2)) == [(0, [Slice(2, 0, 3)])]
-
-
-def test_a_file_of_the_past_is_cut_into_shares(reading: Reading, tmp_path: Path) -> None:
-    past = tmp_path / "past.arrow"
-    rows = pa.table({"doc": range(7)})
-    with pa.OSFile(str(past), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
-        writer.write_table(rows)
-    found = reading.partitions(Offer(1, past=str(past)))
-    assert found == [(0, [Slice(0, 0, 4)]), (4, [Slice(0, 4, 8)])]
-
-
-@pytest.mark.usefixtures("apart")
-def test_segments_that_are_lost_or_damaged_are_named(spool: Spool, reading: Reading) -> None:
-    fill(spool, 1, 1, 1, 1)
-    spool.forget(1)
-    spool.segment(3).path.unlink()
-    with pytest.raises(SegmentsMissing, match=r"003\.arrows is missing \(segment 3\): .*skip 3 "):
-        reading.partitions(Offer(1, after=1, last=4))
-    spool.skip(3, 3)
-    assert reading.partitions(Offer(1, after=1, last=4)) == [(0, [Slice(2, 0, 1), Slice(4, 0, 1)])]
-    path = spool.segment(4).path
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(SegmentDamaged, match=f"segment 4 in {path} is damaged"):
-        reading.partitions(Offer(1, after=1, last=4))
+@pytest.mark.parametrize(
+    ("rows", "shares"), [(0, [(0, 3)]), (3, [(0, 3)]), (7, [(0, 4), (4, 4)]), (8, [(0, 4), (4, 4)])]
+)
+def test_an_offer_is_cut_into_a_share_for_each_task(
+    rows: int, shares: list[tuple[int, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader comes from a pickle, as in another process of Spark."""
+    monkeypatch.setattr(offers, "FEW", 3)
+    monkeypatch.setattr(offers, "WAIT", 0.0)
+    options = {"offer": tmp_path / "offer", "plan": tmp_path / "plan", "buckets": 4, "tasks": 2}
+    source = OfferSource({name: str(one) for name, one in options.items()})
+    made = pickle.loads(pickle.dumps(source)).streamReader(StructType())
+    reader = pickle.loads(pickle.dumps(made))
+    offer = Offer(1, "documents.arrow", rows)
+    (tmp_path / "offer").write_text(json.dumps(asdict(offer)), "utf-8")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert end == asdict(offer) == reader.latestOffset(end, ReadAllAvailable())
+    assert reader.partitions(end, end) == []
+    parts = pickle.loads(pickle.dumps(reader.partitions(start, end)))
+    assert [part.value for part in parts] == [(offer, *share) for share in shares]
 
 
 def test_what_plans_loads_neither_the_engine_nor_stage_1() -> None:
     """Spark starts three such processes for each query, each from nothing."""
     code = (
-        "import sys, xscl.spark.spool_source\n"
+        "import sys, xscl.spark.offers\n"
         "print({'lxml', 'lark', 'xscl.engine.facade', 'xscl.shredding.automaton.nfa'}"
         " & set(sys.modules))"
     )
@@ -171,7 +116,7 @@ class Life:
 
     def __init__(self, folder: Path, spool: Spool) -> None:
         self.engine = xscl.Engine(folder / "state.sqlite")
-        self.executors = BucketExecutors(self.engine, spool.directory, folder / "spark", buckets=4)
+        self.executors = BucketExecutors(self.engine, folder / "spark", buckets=4)
         sink = EngineSink(self.engine)
         self.consumer = Consumer(spool, sink, executors=self.executors, batch=2)
 
@@ -205,7 +150,7 @@ def test_c12_what_executors_have_left_decides_nothing(spool: Spool, tmp_path: Pa
     life.consumer.run_once()
     left = shutil.copytree(tmp_path / "spark", tmp_path / "left")
     (left / "checkpoint" / "offsets").mkdir(parents=True)
-    for name in ("checkpoint/metadata", "checkpoint/offsets/0", "past.arrow"):
+    for name in ("checkpoint/metadata", "checkpoint/offsets/0", "documents.arrow"):
         (left / name).touch()
     for path in left.rglob("*"):
         path.is_dir() or path.write_bytes(b"")
@@ -223,19 +168,19 @@ def test_c12_what_executors_have_left_decides_nothing(spool: Spool, tmp_path: Pa
 def test_what_the_store_could_not_take_is_not_evaluated_again(
     spool: Spool, life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offered: list[Offer] = []
+    offered: list[int] = []
     run = life.executors._run
 
-    def noted(offer: Offer) -> pa.Table:
-        offered.append(offer)
-        return run(offer)
+    def noted(rows: pa.Table, version: int) -> pa.Table:
+        offered.append(rows.num_rows)
+        return run(rows, version)
 
     monkeypatch.setattr(life.executors, "_run", noted)
     fill(spool, 2)
     life.fail_to_consume()
     fill(spool, 3)
     life.consumer.run_once()
-    assert [(offer.after, offer.last) for offer in offered] == [(0, 1), (1, 2)]
+    assert offered == [2, 3]
     assert life.found == [("d0", "d1"), ("d0", "d2"), ("d1", "d2")]
 
 
