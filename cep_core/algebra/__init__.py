@@ -75,7 +75,14 @@ from cep_core.algebra.schemas import (
     require_window,
     schema_of,
 )
-from cep_core.algebra.untyped import WHITE_SPACE, comparands, instant_of, integer_of, number_of
+from cep_core.algebra.untyped import (
+    WHITE_SPACE,
+    comparands,
+    instant_of,
+    integer_of,
+    number_of,
+    text_of,
+)
 
 __all__ = [
     "AGGREGATES",
@@ -127,6 +134,7 @@ __all__ = [
     "sources_of",
     "stream",
     "streams_of",
+    "text_of",
     "timer",
     "union",
     "window_aggregate",

@@ -404,12 +404,8 @@ def _call(node: Call, types: Types, functions: Mapping[str, Function]) -> type:
             span=node.span,
             kind=UnknownName,
         )
-    most = len(function.arguments)
-    if not most - function.optional <= len(arguments) <= most:
-        count = f"{most - function.optional} to {most}" if function.optional else str(most)
-        raise _mistyped(
-            node, f"{name} takes {count} argument{'s' * (most != 1)}, not {len(arguments)}"
-        )
+    if not function.takes(len(arguments)):
+        raise _mistyped(node, f"{name} takes {function.arity}, not {len(arguments)}")
     for argument, wanted in zip(arguments, function.arguments, strict=False):
         kind = type_of(argument, types, functions)
         if wanted is not object and kind not in (wanted, None, *_NARROWER.get(wanted, ())):

@@ -1,8 +1,10 @@
-"""The functions that expressions may call, in all event languages.
+"""Functions: what CEL, SASE, EQL and XSCL may call, with their types.
 
-Names and meanings are those of XPath 2.0, with _ for -, where XPath has the function; `like` is
-SQL's predicate.  A call of null is null, and so is one that fails, or that makes too much
-(`function_bounds`).
+A declaration holds for all four languages.  The event languages check the types of the arguments;
+XSCL's values have none, so each is read as what its argument is (`Function.apply`).  Names and
+meanings are those of XPath 2.0, with _ for -, where XPath has the function; `like` is SQL's
+predicate.  A call of null is null, and so is one that fails, or that makes too much
+(`function_bounds`).  XSCL adds functions of its own (`xscl.language.functions`).
 """
 
 from __future__ import annotations
@@ -10,23 +12,58 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from cep_core.algebra.function_bounds import current_budget, read
+from cep_core.algebra.untyped import integer_of, number_of, text_of
+
+
+def number_value(value: Any) -> float | None:
+    """Return the number that a value is or that its text is, None for NaN and other texts."""
+    found = number_of(value) if isinstance(value, str) else value
+    return None if found is None or found != found else found
+
+
+_READERS: Mapping[type, Callable[[Any], Any]] = {
+    **{str: text_of, object: text_of, float: number_value},
+    int: lambda value: integer_of(value) if isinstance(value, str) else value,
+}
 
 
 class Function(NamedTuple):
     """A function that queries may call: its types are checked when a query is registered.
 
     An argument of type object may be of any type; the last ``optional`` arguments may be left out.
+    In XSCL the last ``constants`` arguments are literals.
     """
 
     call: Callable[..., Any]
     arguments: tuple[type, ...]
     result: type
     optional: int = 0
+    constants: int = 0
+
+    def apply(self, *values: Any) -> Any:
+        """Call the function with values without types; None if one is not what its argument is."""
+        arguments = [_READERS[kind](one) for kind, one in zip(self.arguments, values, strict=False)]
+        return None if None in arguments else self.call(*arguments)
+
+    def takes(self, count: int) -> bool:
+        """Return True if the function may be called with so many arguments."""
+        return len(self.arguments) - self.optional <= count <= len(self.arguments)
+
+    @property
+    def arity(self) -> str:
+        """The number of arguments in words."""
+        most = len(self.arguments)
+        count = f"{most - self.optional} to {most}" if self.optional else str(most)
+        return f"{count} argument{'s' * (most != 1)}"
+
+    def defaults(self, count: int) -> tuple[Any, ...]:
+        """Return the values of the arguments that a call with so many leaves out."""
+        left = len(self.arguments) - count
+        return (self.call.__defaults__ or ())[-left:] if self.takes(count) and left else ()
 
 
 def _contains(text: str, part: str) -> bool:
@@ -34,16 +71,17 @@ def _contains(text: str, part: str) -> bool:
 
 
 def _string(value: object) -> str | None:
-    """Return a value as XPath writes it: a whole float has no fraction."""
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if not isinstance(value, float):
-        return str(value)
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "INF" if value > 0 else "-INF"
-    return str(int(value)) if value.is_integer() else f"{Decimal(repr(value)):f}"
+    return "NaN" if value != value else text_of(value)
+
+
+def _whole(apply: Callable[[float], int]) -> Callable[[float], float]:
+    """Return a function to whole numbers that leaves infinities as they are."""
+    return lambda value: value if math.isinf(value) else apply(value)
+
+
+def nearest(value: float) -> int:
+    """Return the nearest whole number, the upper of two, as fn:round does."""
+    return math.floor(value + 0.5)
 
 
 _COMPARED = 256
@@ -100,7 +138,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "string_length": Function(len, (str,), int),
     "string": Function(_string, (object,), str),
     "abs": Function(abs, (float,), float),
-    "floor": Function(lambda x: int(x // 1), (float,), int),
-    "ceiling": Function(math.ceil, (float,), int),
-    "round": Function(lambda x: math.floor(x + 0.5), (float,), int),
+    "floor": Function(_whole(math.floor), (float,), int),
+    "ceiling": Function(_whole(math.ceil), (float,), int),
+    "round": Function(_whole(nearest), (float,), int),
 }
+"""The functions of the core by name."""

@@ -59,6 +59,24 @@ def number_of(text: str) -> float | None:
     return float(text)  # reads INF and NaN, too
 
 
+def text_of(value: object) -> str | None:
+    """Return the text of a value as XPath writes it; None for null and NaN.
+
+    Numbers have no exponent, and no fraction without need; they are read again as the same ones.
+    """
+    match value:
+        case None | str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case float() if isfinite(value):
+            return str(int(value)) if value.is_integer() else f"{Decimal(repr(value)):f}"
+        case float():
+            return None if value != value else "INF" if value > 0 else "-INF"
+        case _:
+            return str(value)
+
+
 def integer_of(text: str) -> int | None:
     """Return the whole number that a text is, in any form and exactly; None if it is none."""
     text = text.strip(WHITE_SPACE)

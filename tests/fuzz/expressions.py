@@ -9,8 +9,7 @@ from typing import NamedTuple
 from elementpath.xpath31 import XPath31Parser
 
 from cep_core.algebra.functions import FUNCTIONS as TYPED
-from xscl.language.functions import OPERANDS
-from xscl.planning.event_functions import EVENT_FUNCTIONS
+from xscl.language.functions import EVENT_FUNCTIONS, OPERANDS
 
 LANGUAGES = ("xscl", "cel", "sase", "eql")
 _XPATH = sorted(
@@ -152,16 +151,14 @@ def _operand(random: Random, depth: int, variables: Sequence[str]) -> str:
             (*variables, _number(random), _quoted(_text(random)), f"{random.choice(variables)}/*")
         )
     name = random.choice(_OWN)
-    count = len(OPERANDS[name].arguments)
+    function = OPERANDS[name]
+    fixed = len(function.arguments) - function.constants
     arguments = [_operand(random, depth - 1, variables)]
-    for kind in OPERANDS[name].arguments[1:count]:
-        arguments.append(
-            {
-                "value": lambda: _operand(random, depth - 1, variables),
-                "constant": lambda: _quoted(_text(random)),
-                "number": lambda: _number(random),
-            }[kind]()
-        )
+    for at, kind in enumerate(function.arguments[1:3], 1):
+        if at < fixed:
+            arguments.append(_operand(random, depth - 1, variables))
+        else:
+            arguments.append(_quoted(_text(random)) if kind is str else _number(random))
     if random.random() < 0.3:
         arguments = arguments[: random.randrange(len(arguments) + 1)]
     if random.random() < 0.1:

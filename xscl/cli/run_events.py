@@ -38,7 +38,7 @@ from xscl.cli.event_types import (
 )
 from xscl.cli.output import UsageError, echo, echo_json, judge, one_line, warn
 from xscl.cli.query_options import refuse_unknown_language
-from xscl.planning.event_functions import EVENT_FUNCTIONS
+from xscl.language.functions import EVENT_FUNCTIONS
 from xscl.plurals import counted
 from xscl.time_format import moment
 

@@ -10,10 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import product
 
-from cep_core.algebra import number_of
+from cep_core.algebra import number_of, text_of
 from xscl.inspection.names_seen import is_name_of
 from xscl.inspection.vocabulary import Vocabulary
-from xscl.language.functions import text_of
 from xscl.language.scope import walk
 from xscl.language.syntax import (
     And,

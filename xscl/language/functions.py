@@ -1,4 +1,4 @@
-"""The functions that a join predicate applies to the string values of nodes.
+"""The functions of XSCL: one table for blocks, joins, operators over time and the event languages.
 
 `f(x)` in a join predicate is a derived node: its string value is `text_of` of
 what `f` makes of the string value of x, and it joins like any other leaf.
@@ -7,7 +7,8 @@ not there.
 
 Most functions are those of XPath 1.0 and 2.0 of the same name.  Differs from
 XPath 2.0: the date functions read dates as feeds write them, too.
-`canonical-url` and `plain-text` are our own.
+`canonical-url` and `plain-text` are our own.  CEL, SASE and EQL call them with _ for - and :
+(`EVENT_FUNCTIONS`).
 
 Those that make texts raise BeyondBounds where `cep_core.algebra.function_bounds` says so.
 """
@@ -18,17 +19,15 @@ import html
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias, assert_never
 from urllib.parse import urlsplit, urlunsplit
 
 from url_normalize import url_normalize
 
-from cep_core.algebra import WHITE_SPACE, instant_of, number_of
+from cep_core.algebra import WHITE_SPACE, instant_of, number_of, text_of
 from cep_core.algebra.function_bounds import (
     Budget,
     current_budget,
@@ -36,58 +35,19 @@ from cep_core.algebra.function_bounds import (
     read,
     spending,
 )
+from cep_core.algebra.functions import FUNCTIONS as CORE
+from cep_core.algebra.functions import Function, nearest, number_value
 from feeds.formats.times import parse_clock, parse_time
 from xscl.language.syntax import Call, Constant, Operand, Through, VariablePath
 
 Value: TypeAlias = "str | float | None"
 """What a function returns; None is no value, which every comparison treats as NaN."""
-Kind: TypeAlias = Literal["value", "constant", "number"]
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A function from strings to a value; it is not called where an argument has none.
-
-    `arguments` says of each what may stand there: any operand, or only a
-    string in quotes, or only a number.  The last ones have `defaults`.  One of `several` returns a
-    tuple of values.
-    """
-
-    name: str
-    arguments: tuple[Kind, ...]
-    result: Literal["string", "number"]
-    apply: Callable[..., Value]
-    defaults: tuple[str | float, ...] = ()
-    several: bool = False
-
-    def missing(self, count: int) -> tuple[str | float, ...] | None:
-        """Return the defaults of the arguments after so many; None if these are too few or many."""
-        left = len(self.arguments) - count
-        if not 0 <= left <= len(self.defaults):
-            return None
-        return self.defaults[len(self.defaults) - left :]
 
 
 def number(text: str) -> float:
     """Return the XPath number of a string, NaN where it is none."""
     found = number_of(text)
     return math.nan if found is None else found
-
-
-def text_of(value: Value) -> str | None:
-    """Return the string value of a derived node; None where the node is not there.
-
-    Numbers have no exponent, and no fraction without need; they are read again as the same ones.
-    """
-    if not isinstance(value, float):
-        return value
-    if math.isnan(value):
-        return None
-    if math.isinf(value):
-        return "INF" if value > 0 else "-INF"
-    if value.is_integer():
-        return str(int(value))
-    return f"{Decimal(repr(value)):f}"
 
 
 # -- Strings -------------------------------------------------------------------------------
@@ -128,16 +88,12 @@ def _jaccard(one: str, other: str) -> float:
     return len(mine & others) / (len(mine | others) or 1)
 
 
-def _length(text: str) -> float:
-    return float(len(text))
-
-
 _END = 1e9
 
 
-def _substring(text: str, start: str, length: str) -> str:
+def _substring(text: str, start: float, length: float = _END) -> str:
     """Return the characters whose positions, from 1, round to a place in the range."""
-    first, last = (_nearest(max(-_END, min(float(one), _END))) for one in (start, length))
+    first, last = (nearest(max(-_END, min(one, _END))) for one in (start, length))
     end = first + last
     return text[max(0, first - 1) : max(0, end - 1)]
 
@@ -149,7 +105,7 @@ def _translate(text: str, old: str, new: str) -> str:
     return text.translate(table)
 
 
-def _replace(text: str, pattern: str, replacement: str, flags: str) -> str:
+def _replace(text: str, pattern: str, replacement: str, flags: str = "") -> str:
     from xscl.language.regex import replacer  # loads RE2
 
     return replacer(pattern, replacement, flags)(text)
@@ -169,26 +125,6 @@ def _plain_text(text: str) -> str:
     return " ".join(html.unescape(text).split())
 
 
-def _whole(apply: Callable[[float], float]) -> Callable[[float], float]:
-    """Return a function to whole numbers that leaves infinities as they are."""
-    return lambda value: value if math.isinf(value) else apply(value)
-
-
-def _nearest(value: float) -> int:
-    """Return the nearest whole number, the upper of two, as fn:round does."""
-    return math.floor(value + 0.5)
-
-
-def _of_number(apply: Callable[[float], float]) -> Callable[[str], float | None]:
-    """Return a function of a number as one of its text."""
-
-    def applied(text: str) -> float | None:
-        value = number(text)
-        return None if math.isnan(value) else float(apply(value))
-
-    return applied
-
-
 # -- Numbers and dates ---------------------------------------------------------------------
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -199,29 +135,27 @@ _DATE = re.compile(
 )
 
 
-def _number(text: str) -> float | None:
-    value = number(text)
-    return None if math.isnan(value) else value
-
-
-def _part(name: Literal["year", "month", "day", "hour"]) -> Callable[[str], float | None]:
+def _part(name: Literal["year", "month", "day", "hour"]) -> Callable[[str], int | None]:
     """Return the function to a part of a date as it is written, None if a text is none.
 
     Dates are those of XPath, and those of feeds.  A day without a clock has no hour.
     """
 
-    def part(text: str) -> float | None:
+    def part(text: str) -> int | None:
         found = _DATE.fullmatch(text.strip(WHITE_SPACE))
         if found is not None and instant_of(text) is not None and found["hour"] != "24":
             written = found[name]
-            return None if written is None else float(written)
+            return None if written is None else int(written)
         clock = parse_clock(text)
         if clock is None or (name == "hour" and not _CLOCK.search(text)):
             return None
         try:
-            return float(getattr(_EPOCH + timedelta(microseconds=clock), name))
+            moment = _EPOCH + timedelta(microseconds=clock)
         except OverflowError:  # the year 10,000 begins where it is written
             return None
+        return {"year": moment.year, "month": moment.month, "day": moment.day, "hour": moment.hour}[
+            name
+        ]
 
     return part
 
@@ -274,51 +208,16 @@ def _is_content(parameter: str) -> bool:
     return bool(parameter) and name not in _TRACKING and not name.startswith(_CAMPAIGNS)
 
 
-# -- The table -----------------------------------------------------------------------------
-
-FUNCTIONS: Mapping[str, Function] = MappingProxyType(
-    {
-        function.name: function
-        for function in (
-            Function("string", ("value",), "string", str),
-            Function("lower-case", ("value",), "string", str.lower),
-            Function("upper-case", ("value",), "string", str.upper),
-            Function("normalize-space", ("value",), "string", _normalize_space),
-            Function("substring-before", ("value", "constant"), "string", _before),
-            Function("substring-after", ("value", "constant"), "string", _after),
-            Function("substring", ("value", "number", "number"), "string", _substring, (_END,)),
-            Function("translate", ("value", "constant", "constant"), "string", _translate),
-            Function(
-                "replace", ("value", "constant", "constant", "constant"), "string", _replace, ("",)
-            ),
-            Function("plain-text", ("value",), "string", _plain_text),
-            Function("tokens", ("value",), "string", _tokens),
-            Function("jaccard", ("value", "value"), "number", _jaccard),
-            Function("string-length", ("value",), "number", _length),
-            Function("number", ("value",), "number", _number),
-            Function("abs", ("value",), "number", _of_number(abs)),
-            Function("round", ("value",), "number", _of_number(_whole(_nearest))),
-            Function("floor", ("value",), "number", _of_number(_whole(math.floor))),
-            Function("ceiling", ("value",), "number", _of_number(_whole(math.ceil))),
-            Function("year-from-date", ("value",), "number", _part("year")),
-            Function("month-from-date", ("value",), "number", _part("month")),
-            Function("day-from-date", ("value",), "number", _part("day")),
-            Function("hours-from-dateTime", ("value",), "number", _part("hour")),
-            Function("canonical-url", ("value",), "string", canonical_url),
-        )
-    }
-)
-"""The functions by name."""
-
 # -- Between documents ---------------------------------------------------------------------
 
 
-def _concat(one: str, other: str) -> str:
-    expect_length(len(one) + len(other), max(len(one), len(other)))
-    return one + other
+def _concat(*texts: str) -> str:
+    sizes = [*map(len, texts)]
+    expect_length(sum(sizes), max(sizes))
+    return "".join(texts)
 
 
-def _tokenize(text: str, pattern: str, flags: str) -> Any:
+def _tokenize(text: str, pattern: str = "", flags: str = "") -> tuple[str, ...]:
     """Return the parts of a text; without an expression those between white space."""
     from xscl.language.regex import pieces  # loads RE2
 
@@ -360,54 +259,6 @@ def duration(text: str) -> float | None:
 
 DATE_TIME, DURATION = "xs:dateTime", "xs:dayTimeDuration"
 
-OPERANDS: Mapping[str, Function] = MappingProxyType(
-    {
-        **FUNCTIONS,
-        **{
-            function.name: function
-            for function in (
-                Function("concat", ("value", "value"), "string", _concat),
-                Function(
-                    "tokenize",
-                    ("value", "constant", "constant"),
-                    "string",
-                    _tokenize,
-                    ("", ""),
-                    several=True,
-                ),
-                Function(DATE_TIME, ("value",), "number", _seconds),
-                Function("xs:date", ("value",), "number", _day),
-                Function(DURATION, ("constant",), "number", duration),
-            )
-        },
-    }
-)
-"""The functions between documents, over time and in constructors; XPath has more in blocks."""
-
-COMPARED_BY = "compared-by"
-"""The function of a derived node whose text is compared by the operator of the second argument.
-
-It returns the text.  It stands in definitions of variables only, so that a text that is compared
-otherwise than by equality is a variable of its own.
-"""
-DEFINING: Mapping[str, Function] = MappingProxyType(
-    {
-        **OPERANDS,
-        COMPARED_BY: Function(COMPARED_BY, ("value", "constant"), "string", lambda text, _: text),
-    }
-)
-"""The functions of derived nodes in definitions of variables."""
-
-TESTS: Mapping[str, tuple[Kind, ...]] = MappingProxyType(
-    {
-        "contains": ("value", "value"),
-        "starts-with": ("value", "value"),
-        "ends-with": ("value", "value"),
-        "matches": ("value", "constant", "constant"),
-    }
-)
-"""The arguments of the functions that are predicates; the flags of `matches` are optional."""
-
 
 def matches(text: str, pattern: str, flags: str = "") -> bool:
     """Return True if a part of a text matches a regular expression."""
@@ -415,6 +266,76 @@ def matches(text: str, pattern: str, flags: str = "") -> bool:
 
     return expression(pattern, flags).within(text)
 
+
+# -- The table -----------------------------------------------------------------------------
+
+MOST_JOINED = 16
+"""Arguments of `concat`."""
+COMPARED_BY = "compared-by"
+"""The function of a derived node whose text is compared by the operator of the second argument.
+
+It returns the text.  It stands in definitions of variables only, so that a text that is compared
+otherwise than by equality is a variable of its own.
+"""
+
+
+def _of_core(*names: str) -> dict[str, Function]:
+    """Return functions of the core by their names in XPath."""
+    return {name: CORE[name.replace("-", "_")] for name in names}
+
+
+_OF_ONE: dict[str, Function] = {
+    **_of_core("string", "lower-case", "upper-case"),
+    "normalize-space": Function(_normalize_space, (str,), str),
+    "substring-before": Function(_before, (str, str), str, constants=1),
+    "substring-after": Function(_after, (str, str), str, constants=1),
+    "substring": Function(_substring, (str, float, float), str, optional=1, constants=2),
+    "translate": Function(_translate, (str, str, str), str, constants=2),
+    "replace": Function(_replace, (str, str, str, str), str, optional=1, constants=3),
+    "plain-text": Function(_plain_text, (str,), str),
+    "tokens": Function(_tokens, (str,), str),
+    "jaccard": Function(_jaccard, (str, str), float),
+    **_of_core("string-length"),
+    "number": Function(number_value, (str,), float),
+    **_of_core("abs", "round", "floor", "ceiling"),
+    "year-from-date": Function(_part("year"), (str,), int),
+    "month-from-date": Function(_part("month"), (str,), int),
+    "day-from-date": Function(_part("day"), (str,), int),
+    "hours-from-dateTime": Function(_part("hour"), (str,), int),
+    "canonical-url": Function(canonical_url, (str,), str),
+}
+FUNCTIONS: Mapping[str, Function] = MappingProxyType(_OF_ONE)
+"""The functions of conditions by name: of a path, and constants."""
+OPERANDS: Mapping[str, Function] = MappingProxyType(
+    {
+        **FUNCTIONS,
+        "concat": Function(_concat, (str,) * MOST_JOINED, str, optional=MOST_JOINED - 2),
+        "tokenize": Function(_tokenize, (str, str, str), tuple, optional=2, constants=2),
+        DATE_TIME: Function(_seconds, (str,), float),
+        "xs:date": Function(_day, (str,), float),
+        DURATION: Function(duration, (str,), float, constants=1),
+    }
+)
+"""The functions between documents, over time and in constructors; XPath has more in blocks."""
+TESTS: Mapping[str, Function] = MappingProxyType(
+    {
+        **_of_core("contains", "starts-with", "ends-with"),
+        "matches": Function(matches, (str, str, str), bool, optional=1, constants=2),
+    }
+)
+"""The functions that are predicates."""
+DEFINING: Mapping[str, Function] = MappingProxyType(
+    {**OPERANDS, COMPARED_BY: Function(lambda text, _: text, (str, str), str, constants=1)}
+)
+"""The functions of derived nodes in definitions of variables."""
+EVENT_FUNCTIONS: Mapping[str, Function] = MappingProxyType(
+    {
+        written: function
+        for name, function in (*OPERANDS.items(), *TESTS.items())
+        if (written := name.replace("-", "_").replace(":", "_")) not in CORE
+    }
+)
+"""The functions that CEL, SASE and EQL have beside those of the core."""
 
 # -- On the values of a path ---------------------------------------------------------------
 
@@ -448,18 +369,13 @@ def _of_text(operand: Operand) -> Callable[[str], Value]:
         case VariablePath():
             return str
         case Constant(constant):
-            return lambda text: constant if isinstance(constant, str) else float(constant)
+            return lambda text: constant
         case Call(function, (VariablePath(),)):
-            apply = FUNCTIONS[function].apply
-            return lambda text: apply(text)
+            called = FUNCTIONS[function]
+            return called.call if called.arguments == (str,) else called.apply
         case Call(function, (inner, *constants)):
             apply, value = FUNCTIONS[function].apply, _of_text(inner)
-            rest = [text_of(_of_text(constant)("")) for constant in constants]
-
-            def applied(text: str) -> Value:
-                argument = text_of(value(text))
-                return None if argument is None else apply(argument, *rest)
-
-            return applied
+            rest = [_of_text(constant)("") for constant in constants]
+            return lambda text: apply(value(text), *rest)
         case _:
             raise AssertionError("a condition applies functions to the values of a path")

@@ -17,7 +17,7 @@ from lark import Token, Tree
 from xscl.errors import NotSupported, QueryError
 from xscl.language.calendars import calendar_block
 from xscl.language.faults import fault, near_miss, unsupported
-from xscl.language.functions import FUNCTIONS, TESTS, Kind
+from xscl.language.functions import FUNCTIONS, TESTS
 from xscl.language.names import PREDECLARED
 from xscl.language.scope import walk
 from xscl.language.syntax import (
@@ -104,14 +104,14 @@ def _is_number(operand: Operand) -> bool:
 
     Its text is XPath's in a residual; an index has that of a derived node, which is none for NaN.
     """
-    return isinstance(operand, Call) and FUNCTIONS[operand.function].result == "number"
+    return isinstance(operand, Call) and FUNCTIONS[operand.function].result in (int, float)
 
 
 def _may_be_absent(operand: Operand) -> bool:
     """Return True if a function may have no value, which XPath calls NaN and unequal to all."""
     return (
         isinstance(operand, Call)
-        and FUNCTIONS[operand.function].result == "number"
+        and FUNCTIONS[operand.function].result in (int, float)
         and (operand.function != "string-length")
     )
 
@@ -338,23 +338,22 @@ class Paths:
                 near_miss(name, known) or f"functions are {', '.join(known)}",
             )
         first, *rest = formulas(call)
-        missing = function.missing(1 + len(rest))
-        if missing is None or first.data != "path":
+        if not function.takes(1 + len(rest)) or first.data != "path":
             raise self.unsupported(call, f"{name}() of these arguments")
         given = tuple(map(self._constant, rest, function.arguments[1:]))
-        constants = (*given, *map(Constant, missing))
+        constants = (*given, *map(Constant, function.defaults(1 + len(rest))))
         self.check_expression(name, rest, constants)
         path, operand = self._applied(first)
-        if function.arguments[0] == "value" and name != "number" and _is_number(operand):
+        if name != "number" and _is_number(operand):
             raise self.unsupported(call, "the text of a number")
         return path, Call(name, (operand, *constants))
 
-    def _constant(self, tree: Tree[Token], kind: Kind) -> Constant:
+    def _constant(self, tree: Tree[Token], kind: type) -> Constant:
         if tree.data not in ("string", "number", "minus"):
             raise self.unsupported(tree, "a computed argument of a function")
         value = self.literal(tree)
-        if isinstance(value, str) == (kind == "number"):
-            raise self.beyond(tree, f"a {'number' if kind == 'number' else 'string'} stands here")
+        if isinstance(value, str) == (kind is float):
+            raise self.beyond(tree, f"a {'number' if kind is float else 'string'} stands here")
         return Constant(value)
 
     def check_expression(
@@ -402,14 +401,14 @@ class Paths:
         if name not in TESTS:
             self._applied(Tree("path", [call]))  # raises for what is no function
             raise self.unsupported(call, f"{name}() as a condition", "compare its value")
-        if not 2 <= len(arguments) <= len(TESTS[name]) or arguments[1].data != "string":
+        if not TESTS[name].takes(len(arguments)) or arguments[1].data != "string":
             raise self.beyond(call, f"{name}() takes a path and a string")
         if arguments[0].data != "path":
             raise self.unsupported(arguments[0], f"{name}() of anything but a path")
         path, through = self._tested(arguments[0])
         if through is not None and (through.mode == "count" or _is_number(through.operand)):
             raise self.unsupported(arguments[0], "the text of a number")
-        constants = tuple(map(self._constant, arguments[1:], TESTS[name][1:]))
+        constants = tuple(map(self._constant, arguments[1:], TESTS[name].arguments[1:]))
         self.check_expression(name, arguments[1:], constants)
         text, flags = (*(str(constant.value) for constant in constants), "")[:2]
         return TextMatch(cast(TextFunction, name), path, text, through, flags)

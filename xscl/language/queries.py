@@ -305,22 +305,18 @@ class Queries(Paths):
         arguments = tuple(map(self.operand, formulas(tree)))
         while name == "concat" and len(arguments) > 2:  # from the right, two at a time
             arguments = (*arguments[:-2], Call("concat", arguments[-2:], span))
-        wanted = functions[name].arguments if name in functions else TESTS[name]
-        missing = functions[name].missing(len(arguments)) if name in functions else None
-        if name == "matches" and len(arguments) == 2:
-            missing = ("",)
-        arguments += tuple(map(Constant, missing or ()))
-        if len(arguments) != len(wanted):
-            several = "" if len(wanted) == 1 else "s"
-            message = f"{name}() takes {len(wanted)} argument{several}, not {len(arguments)}"
-            raise self.fault(span, message)
-        for argument, kind in zip(arguments, wanted, strict=True):
+        function = {**functions, **TESTS}[name]
+        if not function.takes(len(arguments)):
+            raise self.fault(span, f"{name}() takes {function.arity}, not {len(arguments)}")
+        arguments += tuple(map(Constant, function.defaults(len(arguments))))
+        fixed = len(function.arguments) - function.constants
+        for at, (argument, kind) in enumerate(zip(arguments, function.arguments, strict=False)):
             if isinstance(argument, Call) and argument.function in TESTS:
                 message = f"{argument.function}() is a predicate, not a value"
                 raise self.fault(argument.span, message)
             value = argument.value if isinstance(argument, Constant) else None
-            if kind != "value" and not isinstance(value, str if kind == "constant" else float):
-                what = "a string in quotes" if kind == "constant" else "a number"
+            if at >= fixed and not isinstance(value, kind):
+                what = "a string in quotes" if kind is str else "a number"
                 message = f"the second argument of {name}() is {what}"
                 raise self.fault(argument.span, message)
         self.check_expression(name, formulas(tree)[1:], arguments[1:])

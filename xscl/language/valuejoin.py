@@ -403,8 +403,7 @@ class _Conjunction:
             case Call("canonical-url"):
                 return False
             case Call(function, arguments):
-                of_text = OPERANDS[function].result == "string" and not OPERANDS[function].several
-                return of_text and all(
+                return OPERANDS[function].result is str and all(
                     isinstance(one, Constant) or self._is_one_text(one) for one in arguments
                 )
             case _:
@@ -522,7 +521,7 @@ def is_numeric(operand: Operand) -> bool:
         case Arithmetic():
             return True
         case Call(function):
-            return OPERANDS[function].result == "number"
+            return OPERANDS[function].result in (int, float)
         case VariablePath() | Decorated():
             return False
         case _:

@@ -36,7 +36,7 @@ from templates.registry.registry import Registry
 from xscl.documents.composite_events import Composite, CompositeEvents
 from xscl.documents.document_log import DocumentLog
 from xscl.documents.results import Subscription
-from xscl.planning.event_functions import EVENT_FUNCTIONS
+from xscl.language.functions import EVENT_FUNCTIONS
 from xscl.planning.event_queries import Relational
 from xscl.planning.operators.attributes import Attributes
 from xscl.planning.operators.collect import Collect

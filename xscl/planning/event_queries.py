@@ -18,11 +18,11 @@ from typing import Any, TypeAlias
 
 import cep_core
 from cep_core import CepError, Query, Schema
+from cep_core.algebra import text_of
 from cep_core.plan import VALUES, Operator, Row, Wanted
 from xscl.documents.composite_events import Composite
 from xscl.documents.results import Subscription
 from xscl.errors import NameTaken, QueryError, StreamInUse, XsclError
-from xscl.language.functions import text_of
 from xscl.language.syntax import Element, Embedded
 from xscl.planning.compile import CompiledQuery
 from xscl.planning.operators.record import READERS, Records

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from cep_core import Schema
-from cep_core.algebra import Absence, Iterate, Node, Select, Stream
+from cep_core.algebra import Absence, Iterate, Node, Select, Stream, text_of
 from cep_core.algebra import Sequence as SequenceNode
 from cep_core.algebra.expressions import (
     TRUE,
@@ -33,7 +33,7 @@ from cep_core.algebra.expressions import Not as Negated
 from cep_core.algebra.expressions import Or as Either
 from xscl.documents.composite_events import Composite
 from xscl.language import syntax
-from xscl.language.functions import OPERANDS, matches, text_of
+from xscl.language.functions import OPERANDS, matches
 from xscl.language.normalform import Absent, Folded, Following, J, OverTime
 from xscl.language.syntax import Decorated, Operand, Predicate, VariablePath
 from xscl.language.valuejoin import is_numeric, is_untyped
@@ -341,11 +341,9 @@ _ORDER_NAMES: dict[syntax.Operator, str] = {
 
 FUNCTIONS_OVER_TIME: dict[str, Function] = {
     **{
-        _name(one.name): Function(
-            one.apply, (str,) * len(one.arguments), float if one.result == "number" else str
-        )
-        for one in OPERANDS.values()
-        if not one.several
+        _name(name): Function(one.apply, (str,) * len(one.arguments), one.result, one.optional)
+        for name, one in OPERANDS.items()
+        if one.result is not tuple
     },
     _name("matches"): Function(matches, (str, str, str), bool),
     _name("text"): Function(text_of, (float,), str),

@@ -14,8 +14,7 @@ from tests.xscl.web.browser import Browser
 from tests.xscl.web.shown import Shop
 from xscl.language import xpath_analysis
 from xscl.language.faults import KEYWORDS
-from xscl.language.functions import OPERANDS, TESTS
-from xscl.planning.event_functions import EVENT_FUNCTIONS
+from xscl.language.functions import EVENT_FUNCTIONS, OPERANDS, TESTS
 from xscl.time_format import UNITS
 from xscl.web.query_words import query_words
 from xscl.web.views.state import file

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, cast
 
+from cep_core.algebra import text_of
 from cep_core.plan import VALUES, Members, Row, SlotWiseMOp, Wanted, members_of, slots_of
 from xscl.documents.composite_events import Composite, absent, over_time
-from xscl.language.functions import text_of
 
 
 class Collected(NamedTuple):

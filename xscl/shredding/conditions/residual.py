@@ -26,13 +26,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
-from operator import add, contains, mul, sub
+from operator import add, mul, sub
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, assert_never, cast
+from typing import Any, Literal, TypeAlias, assert_never
 
-from cep_core.algebra import comparands
+from cep_core.algebra import comparands, text_of
 from cep_core.algebra.function_bounds import BeyondBounds, current_budget, report, spending
-from xscl.language.functions import DEFINING, Value, matches, number, text_of
+from xscl.language.functions import DEFINING, TESTS, Value, number
 from xscl.language.syntax import (
     And,
     Arithmetic,
@@ -136,7 +136,7 @@ def _compiled(predicate: Predicate, counted: OneSidedNumbers) -> Test:
         case Comparison(operator, left, right):
             return _comparison(operator, left, right, counted)
         case Call(function, operands):
-            return _text_test(TEXT_TESTS[function], *map(_first, operands))
+            return _text_test(TESTS[function].call, *map(_first, operands))
         case _:
             assert_never(predicate)
 
@@ -266,19 +266,16 @@ def _nodes(name: str, path: Path) -> Values:
 
 
 def _call(function: str, arguments: tuple[Operand, ...]) -> Values:
-    apply, several = DEFINING[function].apply, DEFINING[function].several
-    assert len(arguments) == len(DEFINING[function].arguments)
+    apply, several = DEFINING[function].apply, DEFINING[function].result is tuple
     operands = [_values(argument) for argument in arguments]
 
     def values(row: Row) -> Iterable[Value]:
         for choice in _choices(*(operand(row) for operand in operands)):
-            texts = [text_of(value) for value in choice]
-            if None in texts:
-                yield None
-            elif several:
-                yield from cast(tuple[Value, ...], apply(*texts))
+            made = apply(*choice)
+            if several and made is not None:
+                yield from made
             else:
-                yield apply(*texts)
+                yield made
 
     return values
 
@@ -293,12 +290,12 @@ def _numbers(operand: Operand) -> Callable[[Row], Iterable[float]]:
 
 def _number_of(value: Value) -> float:
     match value:
-        case float():
-            return value
         case str():
             return number(value)
         case None:
             return math.nan
+        case _:
+            return value
 
 
 def _arithmetic(
@@ -334,13 +331,3 @@ ORDERS: Mapping[Operator, Callable[[str, str, OneSidedNumbers], bool]] = Mapping
     {sign: _ordered(holds) for sign, holds in COMPARISONS.items() if sign not in ("=", "!=")}
 )
 """The order of two values without a type, by its sign; it counts numbers on one side only."""
-
-TEXT_TESTS: Mapping[str, Callable[..., bool]] = MappingProxyType(
-    {
-        "contains": contains,
-        "starts-with": str.startswith,
-        "ends-with": str.endswith,
-        "matches": matches,
-    }
-)
-"""The predicates on texts, `xscl.language.functions.TESTS`."""

@@ -163,9 +163,8 @@ def _of_table(name: str) -> Callable[..., Any]:
 
     def called(work: Work, *texts: str) -> Any:
         work.spend(sum(map(len, texts)) // 20)
-        rest = map(str, function.missing(len(texts)) or ())
         with spending(work.functions):
-            return function.apply(*texts, *rest)
+            return function.apply(*texts)
 
     return called
 
@@ -407,8 +406,8 @@ def _component(name: str) -> Callable[[Work, Any], Any]:
             return None
         if isinstance(value, str):
             if name in FUNCTIONS:  # of dates as feeds write them
-                found = FUNCTIONS[name].apply(value)
-                return math.nan if found is None else int(found)
+                found = FUNCTIONS[name].call(value)
+                return math.nan if found is None else found
             value = cast(kind, value)
         elif kind_of(value) != f"xs:{kind}" and not isinstance(value, Duration):
             raise Failure(f"{kind_of(value)} is no xs:{kind}")

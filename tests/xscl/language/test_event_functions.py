@@ -11,7 +11,7 @@ import pytest
 import cep_core
 from feeds.documents import Document
 from xscl.engine.facade import Engine
-from xscl.planning.event_functions import EVENT_FUNCTIONS
+from xscl.language.functions import EVENT_FUNCTIONS
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "languages" / "expressions.md").read_text("utf-8")
 
