@@ -22,6 +22,7 @@ K = TypeVar("K", bound=Hashable)
 
 _MINUTE = 60.0
 _DAY = 86_400
+_REMEMBERED = 10_000  # keys of token buckets
 
 
 class TooManyConcurrent(XsclError):
@@ -219,7 +220,9 @@ class TokenBuckets(Generic[K]):
             return
         now = self._clock()
         with self._lock:
-            level, at = self._levels.get(key, (float(per_minute), now))
+            level, at = self._levels.pop(key, (float(per_minute), now))
+            if len(self._levels) >= _REMEMBERED:  # keys may be the addresses of strangers
+                del self._levels[next(iter(self._levels))]
             level = min(float(per_minute), level + (now - at) * per_minute / _MINUTE)
             is_allowed = level >= 1.0
             self._levels[key] = level - is_allowed, now

@@ -18,8 +18,7 @@ from xscl.delivery.endpoint import Endpoint, Outcome
 from xscl.delivery.outbox.deliveries import Deliveries
 from xscl.documents.document_ids import DocumentIds, Hashes, Numbers
 from xscl.engine.transactions import Transactions
-from xscl.service.group_commit import GroupCommit
-from xscl.service.intake import Intake
+from xscl.service.intake import Intake, QueuedDocuments
 from xscl.store.database import Database
 
 
@@ -74,21 +73,15 @@ def early_base() -> None:
 
 
 def lost_wake_up() -> None:
-    """The processor of a batch looks for the next one before it locks the queue."""
+    """A thread appends one batch of documents, although its own may be in a later one."""
 
-    def _process_next(self: GroupCommit[Any]) -> None:
-        with self._mutex:
-            batch = list(self._queue)
-            self._queue.clear()
-        self._process([item for item, _ in batch])
-        waiting, is_over = [*batch[1:], *list(self._queue)[:1]], not self._queue
-        with self._mutex:  # what came in between is nobody's
-            if is_over:
-                self._idle.set()
-        for _, woken in waiting:
-            woken.release()
+    def _complete(self: Intake, brought: QueuedDocuments) -> None:
+        with self._appending:
+            if not brought.done.done():
+                self._append(self._next_batch())
 
-    GroupCommit._process_next = _process_next  # type: ignore[method-assign]  # the planted defect
+    Intake._complete = _complete  # type: ignore[method-assign]  # the planted defect
+    QueuedDocuments.share = lambda self: 1.0  # type: ignore[method-assign]  # each is a batch
 
 
 def cursor_before_answer() -> None:

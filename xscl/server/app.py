@@ -7,7 +7,7 @@ import time
 from fastapi import APIRouter, Depends, FastAPI
 
 from xscl.service import problems
-from xscl.service.dependencies import WrongTokens, declared_parameters_only
+from xscl.service.dependencies import declared_parameters_only
 from xscl.service.description import describe
 from xscl.service.guard import Guard
 from xscl.service.installation import Installation
@@ -72,7 +72,6 @@ def create_app(installation: Installation) -> FastAPI:
         routes=_ALL.routes,
     )
     app.state.installation = installation
-    app.state.guesses = WrongTokens()
     problems.install(app)
     install_error_pages(app)
     describe(app)

@@ -26,7 +26,6 @@ from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import NAME, secrets_in
 from xscl.service import problems
-from xscl.service.dependencies import WrongTokens
 from xscl.service.installation import Installation, ServiceSettings
 from xscl.service.status_series import StatusSeries
 
@@ -68,7 +67,6 @@ class InProcess(httpx.BaseTransport):
         app = FastAPI(openapi_url=None, redirect_slashes=False)
         app.include_router(import_module(f"xscl.service.routes.{module}").router, prefix="/v1")
         app.state.installation = self._installation
-        app.state.guesses = WrongTokens()
         problems.install(app)
         return httpx.ASGITransport(app, raise_app_exceptions=True)
 

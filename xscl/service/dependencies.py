@@ -14,9 +14,6 @@ Annotations are objects here, not texts: FastAPI would evaluate those of each de
 the 146 routes, a fifth of the time that a service takes to start.
 """
 
-import threading
-import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Annotated, TypeAlias
 
@@ -28,6 +25,7 @@ from pydantic import BaseModel
 from starlette.requests import HTTPConnection
 
 from xscl.language.faults import near_miss
+from xscl.limiter import RateExceeded
 from xscl.service.accounts import THE_OPERATOR, Account
 from xscl.service.client_address import client_of, is_forwarded, is_trusted, peer_of
 from xscl.service.installation import Installation
@@ -46,35 +44,13 @@ _SEND = (
     " on the machine of the service"
 )
 _BEARER = {"WWW-Authenticate": "Bearer"}
-_MINUTE = 60.0
 _EXTRA = "unknown parameter"
-_REMEMBERED = 10_000  # addresses whose wrong tokens are counted
 
 _ADDED = frozenset({"lastEventId", "_"})
 """Parameters that libraries add by themselves: EventSource for old browsers, which has no headers,
 and those that want no cached answer."""
 _declared: dict[object, frozenset[str]] = {}
 """Query parameters of routes by their functions."""
-
-
-class WrongTokens:
-    """Counts wrong tokens by client address, in windows of a minute."""
-
-    def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()
-
-    def count(self, address: str) -> int:
-        """Count a wrong token; return the count of the address."""
-        now = time.monotonic()
-        with self._mutex:
-            began, before = self._wrong.pop(address, (now, 0))
-            if now - began > _MINUTE:
-                began, before = now, 0
-            self._wrong[address] = began, before + 1
-            while len(self._wrong) > _REMEMBERED:
-                self._wrong.popitem(last=False)
-            return before + 1
 
 
 async def app(request: Request) -> Installation:
@@ -120,6 +96,19 @@ def owner_of(request: HTTPConnection, app: Installation) -> Account | None:
 def client_address(request: HTTPConnection, app: Installation) -> str:
     """Return the client address, from the peer or a trusted proxy."""
     return client_of(request.scope, app.settings.trusted_proxies)
+
+
+def count_guess(request: HTTPConnection, app: Installation) -> None:
+    """Count a wrong token by the client's address; raises Problem for too many in a minute."""
+    try:
+        app.guesses.consume(client_address(request, app), app.settings.guesses)
+    except RateExceeded:
+        raise Problem(
+            "too_many_guesses",
+            "too many wrong tokens came from your address",
+            hint="wait a minute",
+            headers={"Retry-After": "60"},
+        ) from None
 
 
 def is_valid(request: Request, app: TheApp) -> Callable[[], bool]:
@@ -205,14 +194,7 @@ def _account(request: Request, app: Installation) -> Account:
         return account
     if not _given(request):
         raise _token_needed(app)
-    guesses: WrongTokens = request.app.state.guesses
-    if guesses.count(client_address(request, app)) > app.settings.guesses:
-        raise Problem(
-            "too_many_guesses",
-            "too many wrong tokens came from your address",
-            hint="wait a minute",
-            headers={"Retry-After": "60"},
-        )
+    count_guess(request, app)
     raise _unauthorized("the token is wrong, revoked or expired")
 
 

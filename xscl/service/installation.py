@@ -30,7 +30,6 @@ from xscl.service.connection_limit import CONNECTIONS, ConnectionLimit
 from xscl.service.intake import DOCUMENTS, Intake
 from xscl.service.metrics import Metrics
 from xscl.service.names import owner
-from xscl.service.registrar import Registrar
 from xscl.service.registration_warnings import RegistrationWarnings
 from xscl.service.resolving import Resolver
 from xscl.service.sql import UserSql
@@ -168,8 +167,8 @@ class Installation:
     """The components that routes use, over an engine, a spool and an outbox of the caller.
 
     `feeds` has one connection: hold `feeds_lock` to use it.  `reading` lends a store connection.
-    `registrar` and `intake` batch registrations and documents of concurrent requests.  `clock`
-    assigns arrival times.  `resolver` maps stream names in queries to the engine's.
+    `intake` batches documents of concurrent requests.  `clock` assigns arrival times.
+    `resolver` maps stream names in queries to the engine's.
     `connections` counts connections by client; `watch` detects a stalled consumer,
     and `series` has the figures of the last day.  `counts` are the documents by stream, `warnings`
     those of queries.  `pushes` are those of hubs, None without a public address; `executors` those
@@ -207,7 +206,6 @@ class Installation:
             self.warnings = RegistrationWarnings(engine, self.resolver)
             names = (one.name for one in engine.subscriptions)
             self.usage = Usage(names, (feed.key for feed in self.feeds))
-            self.registrar = opened.enter_context(closing(Registrar(engine)))
             self.intake = Intake(spool, engine, disk, clock, settings.waiting)
             opened.enter_context(closing(self.intake))
             self.sql = opened.enter_context(UserSql(engine, home.path))
@@ -218,8 +216,11 @@ class Installation:
         outbox.mail_limit = self.accounts.mails_of
         # The rate of requests by account, and of requests to each callback of hubs.
         self.requests, self.callbacks = TokenBuckets[int](), TokenBuckets[str]()
+        self.guesses = TokenBuckets[str]()  # of tokens, by address
         # Event streams by account, and deliveries of hubs at a time.
         self.listeners, self.deliveries = KeyedLimiter[int](), KeyedLimiter[None]()
+        # Registrations at a time, of those that take long or not.
+        self.registering = KeyedLimiter[bool]()
         self.endpoints_lock = threading.Lock()  # to count endpoints and make one
         self.questions = FairLimiter(QUESTIONS)
         self.imports = FairLimiter(IMPORTS, 0, 0.0)

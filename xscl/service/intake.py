@@ -20,9 +20,8 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from xscl.engine.disk_guard import DiskFull, DiskGuard
 from xscl.engine.facade import Engine
-from xscl.errors import XsclError
+from xscl.errors import Stopping, XsclError
 from xscl.polling.arrival_clock import ArrivalClock
-from xscl.service.group_commit import GroupCommit
 
 DOCUMENTS = 50_000
 BYTES = 256_000_000
@@ -85,7 +84,9 @@ class Intake:
         self._segments: deque[tuple[int, int, int]] = deque()  # number, documents, bytes
         self._waiting = 0
         self._bytes = 0
-        self._commits = GroupCommit[QueuedDocuments](self._append)
+        self._queue: deque[QueuedDocuments] = deque()
+        self._appending = threading.Lock()
+        self._is_closed = False
 
     def append(
         self, documents: Sequence[Document], timed: Sequence[bool] = ()
@@ -99,6 +100,8 @@ class Intake:
         size = sum(len(one.xml) for one in documents)
         brought = QueuedDocuments(documents, size, timed or [True] * len(documents))
         with self._mutex:
+            if self._is_closed:
+                raise Stopping()
             self._forget_consumed()
             if self._waiting and (
                 self._waiting + len(brought.documents) > self._most
@@ -110,12 +113,35 @@ class Intake:
                 )
             self._waiting += len(brought.documents)
             self._bytes += brought.size
-        self._commits.commit(brought)
+            self._queue.append(brought)
+        self._complete(brought)
         return brought.done.result()
 
     def close(self) -> None:
         """Append queued documents, and take no more."""
-        self._commits.close()
+        with self._mutex:
+            self._is_closed = True
+        with self._appending:
+            while batch := self._next_batch():
+                self._append(batch)
+
+    def _complete(self, brought: QueuedDocuments) -> None:
+        """Append batches of the queue until one of them has the documents of a request.
+
+        Threads wait for the lock meanwhile, and mostly find theirs appended by the one before.
+        """
+        with self._appending:
+            while not brought.done.done():
+                self._append(self._next_batch())
+
+    def _next_batch(self) -> list[QueuedDocuments]:
+        """Take what fills a segment from the queue, in its order."""
+        batch, filled = list[QueuedDocuments](), 0.0
+        with self._mutex:
+            while self._queue and filled < 1.0:
+                batch.append(self._queue.popleft())
+                filled += batch[-1].share()
+        return batch
 
     def _forget_consumed(self) -> None:
         segment = self._engine.ingest.segment

@@ -16,9 +16,14 @@ from xscl.service.accounts import Account
 from xscl.service.installation import Installation
 from xscl.service.names import ReservedName, refuse_unaddressable
 from xscl.service.problems import Problem, not_found
-from xscl.service.registrar import QueuedQuery
 from xscl.service.resolving import SUSPECT, ResolvedQuery
 from xscl.service.tags import checked_tags, set_tags
+
+AT_ONCE, SLOW_ONES = 16, 2
+"""Concurrent registrations: of plain queries, of queries of events and of what is kept.
+
+Each blocks a thread until it is committed.
+"""
 
 PATIENCE = 2.0
 """Seconds that the answer to a registration waits for its history to be read."""
@@ -89,15 +94,31 @@ async def _register(
     """Register a query under a name that seems to be free, and wait until it is committed."""
     app.usage.refuse_many_matches(account)
     known = account.qualify(wanted.name)
-    how = wanted.updates, wanted.language, wanted.since, wanted.history
+    is_slow = wanted.since is not None or wanted.history or wanted.language != XSCL
+    most = SLOW_ONES if is_slow else AT_ONCE
     try:
         with app.usage.adding(account, "subscriptions"), resolved.as_written():
-            await run_in_threadpool(claim, app, account, resolved)
-            await app.registrar.register(QueuedQuery(known, resolved.text, *how))
+            async with app.registering.hold_async(is_slow, most):
+                await run_in_threadpool(claim, app, account, resolved)
+                await run_in_threadpool(_register_in_engine, app, known, resolved.text, wanted)
     except NameTaken:  # unless another request has registered the same
         found = app.engine.subscription(known)
         if found is None or not _is_same(app, account, found, wanted, resolved):
             raise
+
+
+def _register_in_engine(
+    app: Installation, known: str, query: str, wanted: SubscriptionRequest
+) -> None:
+    """Register a query durably; without kept documents there is no past to begin with."""
+    catalog, language, since = app.engine.catalog, wanted.language, wanted.since
+    begins_with_past = since is not None or (
+        wanted.history and (language != XSCL or catalog.has_past(query))
+    )
+    if begins_with_past:
+        catalog.subscribe_from(known, query, updates=wanted.updates, language=language, since=since)
+    else:
+        app.engine.subscribe(known, query, updates=wanted.updates, language=language)
 
 
 def subscribe_all(

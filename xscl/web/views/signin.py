@@ -9,8 +9,9 @@ from fastapi import Form, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.service.client_address import is_https
-from xscl.service.dependencies import COOKIE, NO_TOKEN, TheApp, client_address
+from xscl.service.dependencies import COOKIE, NO_TOKEN, TheApp, count_guess
 from xscl.service.installation import Installation
+from xscl.service.problems import Problem
 from xscl.service.tokens import SESSION
 from xscl.web.links import on_site
 from xscl.web.page_request import router
@@ -78,7 +79,9 @@ def _none_exists(app: Installation) -> PageProblem | None:
 
 def _refused(request: Request, app: Installation) -> tuple[HTTPStatus, PageProblem]:
     """Return the status and text for a wrong token, or 429 after too many."""
-    if request.app.state.guesses.count(client_address(request, app)) > app.settings.guesses:
+    try:
+        count_guess(request, app)
+    except Problem:
         words = "Too many wrong tokens came from your address"
         return HTTPStatus.TOO_MANY_REQUESTS, PageProblem("Wait", words, "wait a minute")
     if (none := _none_exists(app)) is not None:
