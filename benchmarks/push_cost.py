@@ -64,7 +64,7 @@ def serve(place: Path, subscriptions: int) -> None:
         def act() -> None:
             engine.push(batches.pop())
             if read:
-                engine.log.pages().of_all(lambda _: True, newest_first=True)
+                engine.log.page_of_all(lambda _: True, newest_first=True)
 
         return act
 

@@ -38,7 +38,6 @@ import xscl.delivery.syndication.syndicated_feed as atom
 import xscl.documents.consumed_offsets as consumed_offsets
 import xscl.documents.document_validation as document_validation
 import xscl.documents.retention as retention
-import xscl.documents.tree_cache as tree_cache
 import xscl.engine.backfills as backfills
 import xscl.engine.disk_guard as disk_guard
 import xscl.engine.histories as histories
@@ -82,6 +81,7 @@ import xscl.shredding.batch.shape as shape
 import xscl.shredding.conditions.residual as residual
 import xscl.shredding.conditions.unevaluated as unevaluated
 import xscl.shredding.conditions.xpath_values as xpath_values
+import xscl.shredding.nodes.tree as tree_cache
 import xscl.store.database as database
 import xscl.store.queries.mirrors as mirrors
 import xscl.subscriptions.construct as construct

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from xscl.documents.retention import Retention
     from xscl.engine.facade import Engine
     from xscl.engine.ingest import PushResult
+    from xscl.engine.match_log import Page
     from xscl.errors import (
         DocumentError,
         NameTaken,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from xscl.inspection.why import Why
     from xscl.store.store_errors import BackupError, StoreInUse
     from xscl.subscriptions.match import Match, Node
-    from xscl.subscriptions.match_pages import Page
 
 __all__ = [
     "BackupError",
@@ -70,7 +70,7 @@ _MODULES = {
     "feeds.errors": ("MalformedDocument",),
     "xscl.engine.facade": ("Engine",),
     "xscl.subscriptions.match": ("Match", "Node"),
-    "xscl.subscriptions.match_pages": ("Page",),
+    "xscl.engine.match_log": ("Page",),
     "xscl.engine.ingest": ("PushResult",),
     "xscl.documents.retention": ("Retention",),
     "xscl.store.store_errors": ("BackupError", "StoreInUse"),

@@ -18,7 +18,7 @@ from xscl.delivery.message import Message, message_of
 from xscl.delivery.message_reader import following
 from xscl.delivery.store_epochs import StoreEpochs
 from xscl.documents.results import Subscription
-from xscl.subscriptions.match_pages import LAST, MatchPages, Place, PositionRange
+from xscl.engine.match_log import LAST, MatchLog, Place, PositionRange
 
 PAGE = 100
 """Maximum number of matches in a page."""
@@ -54,7 +54,7 @@ _Key: TypeAlias = tuple[object, ...]
 class ListenerReader:
     """Reads pages for listeners, one at a time, in a thread of its own."""
 
-    def __init__(self, pages: MatchPages, generations: StoreEpochs) -> None:
+    def __init__(self, pages: MatchLog, generations: StoreEpochs) -> None:
         self._pages = pages
         self.generations = generations
         self._reading = ThreadPoolExecutor(1, "live-reading")
@@ -117,7 +117,7 @@ class ListenerReader:
 
     def _of_all(self, query: ListenerQuery, place: Place) -> EventPage:
         assert query.mine is not None
-        page = self._pages.of_all(query.mine, after=place, limit=PAGE, prefix=query.prefix)
+        page = self._pages.page_of_all(query.mine, after=place, limit=PAGE, prefix=query.prefix)
         made = [message_of([match]) for match in page.matches]
         events = _events(made, lambda message: self.id_of((message.position, message.number)))
         if page.more and len(made) == PAGE:

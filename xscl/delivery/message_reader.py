@@ -12,8 +12,8 @@ from itertools import groupby
 from typing import Protocol
 
 from xscl.delivery.message import Message, in_messages, messages_of, whole_groups
+from xscl.engine.match_log import MatchLog, Page
 from xscl.subscriptions.match import Match
-from xscl.subscriptions.match_pages import MatchPages, Page
 
 PAGE = 200
 """Matches read in one query."""
@@ -46,11 +46,11 @@ class NewestFirst(Protocol):
 
 
 def following(
-    pages: MatchPages, subscription: str, after: int, *, grouped: bool = True, limit: int = PAGE
+    pages: MatchLog, subscription: str, after: int, *, grouped: bool = True, limit: int = PAGE
 ) -> MessagePage:
     """Return the messages of a subscription after a position."""
     while True:
-        page = pages.of(subscription, after=after, limit=limit)
+        page = pages.page(subscription, after=after, limit=limit)
         whole = whole_groups(page.matches) if grouped and page.more else page.matches
         if whole or not page.matches:
             break

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from xscl.documents.document_log import DocumentLog, StoredDocument
+from xscl.documents.document_ids import StoredDocument
+from xscl.documents.document_log import DocumentLog
 from xscl.shredding.nodes.tree import DocumentTree, Item
 from xscl.store.queries.composites import relational_results
 from xscl.store.queries.rows import rows_of
@@ -22,7 +23,8 @@ from xscl.store.store import Store
 ABSENT = 0
 """In place of a document that there is none of, as after ELSE; its nodes are -1."""
 _NODE_BITS = 24
-_NODE = (1 << _NODE_BITS) - 1
+NODE = (1 << _NODE_BITS) - 1
+"""The bits of a node of a composite that are its number in its document."""
 
 
 class Composite(NamedTuple):
@@ -146,7 +148,7 @@ def joined(
 
 def qualified(node: int) -> tuple[int, int]:
     """Return the component of a node of a composite, and its number in that document."""
-    return node >> _NODE_BITS, node & _NODE
+    return node >> _NODE_BITS, node & NODE
 
 
 def item_at(

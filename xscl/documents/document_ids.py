@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
@@ -58,6 +59,32 @@ def number_in(name: str) -> int:
 def posted_name(id: str, number: int) -> str:
     """Return the id that was posted, followed by the version from the second one on."""
     return id if number == 1 else f"{id}@{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """The part of a stored document that matches need.
+
+    `id` is its name, which no other document has; `given` the id that it was posted with, on the
+    `stream`, or the first one of several.
+    """
+
+    doc: int
+    id: str
+    ts: int
+    first: int
+    version: int
+    history: bool
+    clock: int
+    rank: int
+    base: int
+    given: str
+    stream: str
+
+    @property
+    def posted(self) -> str:
+        """The id that it was posted with, followed by `@n` if it is the n-th version."""
+        return posted_name(self.given, number_in(self.id))
 
 
 class Versions:

@@ -11,7 +11,6 @@ import hashlib
 from bisect import bisect
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,11 +22,10 @@ from feeds.xml.xmlparse import parse
 from xscl.documents.consumed_offsets import Beat
 from xscl.documents.document_ids import (
     DocumentIds,
+    StoredDocument,
     Versions,
     document_name,
     hashes_of,
-    number_in,
-    posted_name,
 )
 from xscl.documents.document_validation import (
     Reason,
@@ -35,11 +33,10 @@ from xscl.documents.document_validation import (
     rejection_row,
     separate_invalid,
 )
-from xscl.documents.tree_cache import TreeCache
 from xscl.errors import StoreError
 from xscl.shredding.arrivals import Arrival, Arrivals, RemoteWitnesses
 from xscl.shredding.batch.known_markup import MarkupCache, ReadDocument
-from xscl.shredding.nodes.tree import DocumentTree, number_nodes
+from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
 from xscl.shredding.remote_bindings import Numbers
 from xscl.store.queries.documents import insert_documents, latest_arrival, stored_documents
 from xscl.store.queries.rejected import known_rejected
@@ -57,32 +54,6 @@ class DocumentOrigin(NamedTuple):
     rank: int
     first: int
     version: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class StoredDocument:
-    """The part of a stored document that matches need.
-
-    `id` is its name, which no other document has; `given` the id that it was posted with, on the
-    `stream`, or the first one of several.
-    """
-
-    doc: int
-    id: str
-    ts: int
-    first: int
-    version: int
-    history: bool
-    clock: int
-    rank: int
-    base: int
-    given: str
-    stream: str
-
-    @property
-    def posted(self) -> str:
-        """The id that it was posted with, followed by `@n` if it is the n-th version."""
-        return posted_name(self.given, number_in(self.id))
 
 
 class AcceptedDocuments(NamedTuple):

@@ -27,7 +27,7 @@ from xscl.documents.retention import Retention
 from xscl.engine.backup import Backup
 from xscl.engine.catalog import Catalog
 from xscl.engine.ingest import Ingest, PushResult
-from xscl.engine.match_log import MatchLog
+from xscl.engine.match_log import LIMIT, MatchLog, Page
 from xscl.engine.queries import Queries
 from xscl.engine.state import EngineState, Settings
 from xscl.engine.transactions import Transactions
@@ -41,7 +41,6 @@ from xscl.planning.plan_graph import PlanGraph
 from xscl.planning.truncations import Stopped
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
-from xscl.subscriptions.match_pages import LIMIT, Page
 from xscl.subscriptions.match_tables import html_table
 from xscl.subscriptions.matches import Matches, MatchSequence
 from xscl.subscriptions.streams import refuse_long_stream
@@ -391,7 +390,7 @@ class Engine:
 
         Raises UnknownSubscription.
         """
-        return self.log.pages().of(
+        return self.log.page(
             name, after=after, before=before, limit=limit, newest_first=newest_first
         )
 

@@ -141,7 +141,7 @@ class Ingest:
     """Pushes documents, and advances the clock."""
 
     def __init__(self, transactions: Transactions, log: MatchLog) -> None:
-        self.pace = Pace(lambda after, up_to: log.pages().count(after, up_to))
+        self.pace = Pace(lambda after, up_to: log.count(after, up_to))
         self._transactions = transactions
         self._log = log
         self._push_size = PushSize()

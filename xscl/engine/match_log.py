@@ -1,45 +1,122 @@
-"""The log of matches: the results of all pushes in the order of their positions, and a cursor.
+"""The log of matches: the results of all pushes in the order of positions, and a cursor.
 
-A result is expanded to the matches of its subscribers on reading, on a connection beside the
-engine's.  The cursor is the position up to which matches were delivered; it is stored
-with the next push, or at once.
+A match is read beside the engine, on a connection of its own: a result is expanded to the matches
+of its subscribers, whose documents are read when they are used.  The engine's lock is not taken, so
+that neither waits for the other; on the engine's connection a reader would see what is not
+committed.
+
+A page holds the matches after a position, or before one.  New results never move older ones, so
+consecutive pages neither overlap nor leave a gap.  It costs its own rows, and one scan of the
+result streams' column.  SQL skips rows that a subscription cannot see as far as numbers tell:
+documents and composites are numbered in the order of arrival, so visible ones have no smaller
+number than `since`.  `Matches` decides the rest.
+
+The cursor is the position up to which matches were delivered; it is stored with the next push, or
+at once.
 """
 
 from __future__ import annotations
 
-import pyarrow as pa
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TypeAlias
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from feeds.xml.xmlparse import parse
+from xscl.documents.composite_events import Composite, of_document, stored_composite
+from xscl.documents.document_ids import StoredDocument
+from xscl.documents.document_log import evicted, stored_in
+from xscl.documents.results import RESULTS_UP_TO, Subscription
 from xscl.engine.transactions import Transactions
-from xscl.store.queries.results import results_since
-from xscl.subscriptions.match import Match
-from xscl.subscriptions.match_pages import MatchPages
+from xscl.errors import UnknownSubscription
+from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
+from xscl.store.queries.kept_matches import count_kept
+from xscl.store.queries.results import (
+    ResultRange,
+    last_positions,
+    results_between,
+    results_of_pair,
+    results_since,
+)
+from xscl.store.queries.rows import rows_of
+from xscl.store.queries.texts import small_texts, text_of
+from xscl.store.store import Store
+from xscl.subscriptions.match import Match, MatchSource
 from xscl.subscriptions.matches import Matches, MatchList, MatchSequence
+
+LIMIT = 100
+"""Matches on a page where nobody says how many."""
+SCANNED = 20_000
+"""Results that are looked at for one page of several subscriptions."""
+LAST = (1 << 63) - 1
+AHEAD, SMALL = 64, 16_384
+"""Documents that are read at once for the next matches, and the bytes that each has at most."""
+
+Place: TypeAlias = tuple[int, int]
+"""Where a match stands among all: its position, and the number of its subscription."""
+
+
+class UnknownVersion(UnknownSubscription):
+    """A subscription has no matches of a version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Matches in the requested order; `more` is True if others follow.
+
+    All results up to position `end` were read, or down to it with `newest_first`: the next page
+    begins there.  `clock` is the engine's as of then.
+    """
+
+    matches: tuple[Match, ...]
+    more: bool
+    end: int
+    clock: int
+
+
+@dataclass(frozen=True, slots=True)
+class PositionRange:
+    """Positions of results: those up to `forgotten` were evicted, `newest` is the last one."""
+
+    forgotten: int
+    newest: int
 
 
 class MatchLog:
-    """Reads the results of an engine as matches, and stores the delivery cursor."""
+    """Reads the results of an engine as matches, and stores the delivery cursor.
+
+    Any thread may call it, and use matches that were read; one reads at a time.
+    """
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
-        self._pages = self.new_pages()
+        self._store = transactions.connect()
+        self._lock = threading.RLock()
+        self._trees = TreeCache()
+        self._expected: Sequence[int] = ()  # documents of the matches that were read last
+        self._ahead: dict[int, bytes] = {}  # texts of some of these
 
     def close(self) -> None:
-        """Close the connection.  The caller holds the engine's lock."""
-        self._pages.close()
+        """Close the connection when no other thread reads."""
+        with self._lock:
+            self._store.close()
 
-    # -- Reading ---------------------------------------------------------------------------
+    def again(self) -> MatchLog:
+        """Return the log on another connection; close it before the engine."""
+        return MatchLog(self._transactions)
+
+    # -- All matches after a place ---------------------------------------------------------
 
     def expand(self, rows: pa.Table) -> Matches:
         """Return rows of `state.result` as matches.  The caller holds the engine's lock."""
-        subscriptions = self._transactions.state.subscriptions
-        by_qid, earlier = subscriptions.by_qid, subscriptions.retired.by_qid
-        qids = set(rows["qid"].to_numpy().tolist()) if rows.num_rows else set()
-        if earlier.keys().isdisjoint(qids):
-            subscribers = {qid: by_qid[qid] for qid in qids if qid in by_qid}
-        else:
-            found = {qid: [*by_qid.get(qid, ()), *earlier.get(qid, ())] for qid in qids}
-            subscribers = {qid: sharers for qid, sharers in found.items() if sharers}
-        return self._pages.matches(rows, subscribers)
+        return self._matches(rows, self._subscribers(rows))
 
     def since(self, position: int = 1) -> Matches:
         """Return the kept matches from a position on."""
@@ -61,24 +138,216 @@ class MatchLog:
         """Return a subscription's kept matches after a position; raises UnknownSubscription."""
         found, more = list[Match](), True
         while more:
-            page = self.pages().of(name, after=after)
+            page = self.page(name, after=after)
             found += page.matches
             after, more = page.end, page.more
         return MatchList(found)
 
-    def pages(self) -> MatchPages:
-        """Return the reader of pages of kept matches, which is closed with the engine."""
-        return self._pages
+    # -- Pages -----------------------------------------------------------------------------
 
-    def new_pages(self) -> MatchPages:
-        """Return a reader of pages on a new connection; close it before the engine."""
-        transactions = self._transactions
-        return MatchPages(
-            transactions.connect(),
-            lambda: transactions.state.subscriptions,
-            transactions.compiled,
-            lambda doc: transactions.state.documents.recent(doc),
-        )
+    def page(
+        self,
+        name: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int = LIMIT,
+        newest_first: bool = False,
+        version: int | None = None,
+    ) -> Page:
+        """Return matches of a subscription between two positions, neither of them included.
+
+        They are those of all versions, or of one.  Raises UnknownSubscription.
+        """
+        places = (after, LAST), (LAST if before is None else before, 0)
+        while True:
+            versions = self._transactions.state.subscriptions.versions(name)
+            asked = tuple(one for one in versions if version in (None, one.version))
+            if not asked:
+                last = versions[-1].version
+                raise UnknownVersion(
+                    f"{name!r} has no matches of version {version}", hint=f"the last one is {last}"
+                )
+            page = self._page(asked.__contains__, *places, limit, newest_first, versions=asked)
+            # Else a version that began meanwhile may have matches before the end of the page.  A
+            # change is in memory before its commit, so that no page shows more than is compared.
+            if self._transactions.state.subscriptions.versions(name) == versions:
+                return page
+
+    def page_of_all(
+        self,
+        mine: Callable[[Subscription], bool],
+        *,
+        after: Place = (0, 0),
+        before: Place | None = None,
+        limit: int = LIMIT,
+        newest_first: bool = False,
+        prefix: str = "",
+    ) -> Page:
+        """Return matches of all subscriptions that are `mine` between two places.
+
+        Their names all begin with `prefix`.  Matches of one result are in the order of
+        registration.  A page may hold fewer matches than exist, even none, if many results of
+        others lie between: continue from `end`.
+        """
+        return self._page(mine, after, before or (LAST, 0), limit, newest_first, prefix=prefix)
+
+    def _page(
+        self,
+        mine: Callable[[Subscription], bool],
+        after: Place,
+        before: Place,
+        limit: int,
+        newest_first: bool,
+        *,
+        versions: Sequence[Subscription] = (),
+        prefix: str = "",
+    ) -> Page:
+        """Read results, in growing batches, until they fill a page."""
+        ranges = [
+            ResultRange(one.qid, one.since, one.after, LAST if one.until is None else one.until)
+            for one in versions
+        ]
+        read = partial(results_between, self._store, ranges=ranges, prefix=prefix)
+        low, high = after[0], before[0]
+        chunk = limit + 4  # those at both ends may belong to the pages beside this one
+        while True:
+            with self._snapshot():
+                rows = read(low, high, newest_first=newest_first, limit=chunk).sort_by("position")
+                whole = rows.num_rows < chunk
+                position, clock = self._store.numbers("position", "clock")
+                subscribers = self._subscribers(rows, mine)
+                is_grouped = any(
+                    one.distinct for sharers in subscribers.values() for one in sharers
+                )
+                if is_grouped:  # results outside may be of the group of the first or the last one
+                    _, qid, doc1, doc2, _ = (column[-1].as_py() for column in rows.columns)
+                    lead = read(0, low - 1, newest_first=True, limit=1)
+                    trail = results_of_pair(self._store, qid, doc1, doc2, after=high)
+                    rows = pa.concat_tables([lead, rows, trail])
+                first, last = (0, LAST) if whole else _ends(rows)
+                own = pc.is_in(rows["qid"], pa.array(list(subscribers), pa.int32()))
+                matches = self._matches(rows.filter(own), subscribers)
+                if is_grouped:
+                    first, last = _sure(matches, newest_first, first, last)
+                inside = (
+                    match
+                    for match in (reversed(matches) if newest_first else matches)
+                    if after < (match.position, match.number) < before
+                    and first <= match.position <= last
+                )
+                found = tuple(islice(inside, limit + 1))  # one more says that others follow
+            if len(found) > limit:
+                return Page(found[:limit], True, found[limit - 1].position, clock)
+            if whole:
+                return Page(found, False, 0 if newest_first else position, clock)
+            if not versions and chunk >= SCANNED and first <= last:
+                return Page(found, True, first if newest_first else last, clock)
+            chunk *= 4
+
+    def _subscribers(
+        self, rows: pa.Table, mine: Callable[[Subscription], bool] | None = None
+    ) -> dict[int, Sequence[Subscription]]:
+        """Return the subscriptions, of all or of `mine`, that read the streams of results."""
+        if not rows.num_rows:
+            return {}
+        receivers = self._transactions.state.subscriptions.receivers
+        of_qid = {qid: receivers(qid) for qid in set(rows["qid"].to_numpy().tolist())}
+        if mine is not None:
+            of_qid = {qid: [*filter(mine, sharers)] for qid, sharers in of_qid.items()}
+        return {qid: sharers for qid, sharers in of_qid.items() if sharers}
+
+    # -- Parts of matches ------------------------------------------------------------------
+
+    def _matches(
+        self, rows: pa.Table, subscribers: Mapping[int, Sequence[Subscription]]
+    ) -> Matches:
+        # A source of their own: the engine of a trial ends with that of its matches.
+        source = MatchSource(self._transactions.compiled, self.tree)
+        return Matches(rows, subscribers, self._parts, source)
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Store]:
+        """Hold the connection, within a transaction that sees one commit, while the block runs."""
+        with self._lock, self._store.reading():
+            yield self._store
+
+    def _parts(
+        self, numbers: set[int]
+    ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
+        """Return the kept ones of composites by number and their documents, of one commit."""
+        recent = self._transactions.state.documents.recent
+        known = {n: document for n in numbers if (document := recent(n)) is not None}
+        if len(known) == len(numbers):
+            return {n: of_document(document) for n, document in known.items()}, known
+        with self._snapshot():
+            documents = stored_in(self._store, numbers, recent)
+            composites = {n: of_document(document) for n, document in documents.items()}
+            missing = sorted(numbers - composites.keys())
+            if missing:
+                rows = rows_of(self._store, "composite", order="doc", doc=missing)
+                composites.update((row["doc"], stored_composite(row)) for row in rows)
+            sources = {doc for one in composites.values() for doc in one.sources}
+            documents.update(stored_in(self._store, sources - documents.keys(), recent))
+            self._expected = sorted(documents)
+            return composites, documents
+
+    def tree(self, doc: int) -> DocumentTree:
+        """Return a document's nodes. Raises StoreError if its text is no longer kept."""
+        with self._lock:
+            tree = self._trees.get(doc)
+            if tree is None:
+                text = self._text(doc)
+                if text is None:
+                    raise evicted()
+                tree = self._trees.put(doc, number_nodes(parse(text)))
+            return tree
+
+    def _text(self, doc: int) -> bytes | None:
+        """Return the text of a document, and read those of the next matches with it."""
+        if doc not in self._ahead:
+            at = bisect_left(self._expected, doc)
+            soon = [one for one in self._expected[at : at + AHEAD] if one not in self._trees]
+            self._ahead = small_texts(self._store, soon, SMALL)
+        found = self._ahead.pop(doc, None)
+        return text_of(self._store, doc) if found is None else found
+
+    # -- Positions -------------------------------------------------------------------------
+
+    def is_backfilling(self, name: str) -> bool:
+        """Return whether the history of a subscription is not read yet."""
+        known = self._transactions.state.subscriptions
+        one = known.get(name)
+        return one is not None and one.number in known.backfills
+
+    def position(self) -> int:
+        """Return the position of the last result."""
+        return self.progress()[1]
+
+    def progress(self) -> tuple[int, int]:
+        """Return the delivery cursor and the position of the last result, both of one commit."""
+        with self._lock:
+            delivered, position = self._store.numbers("told", "position")
+        return delivered, position
+
+    def span(self) -> PositionRange:
+        """Return the range of kept positions."""
+        with self._lock:
+            return PositionRange(self._store.meta(RESULTS_UP_TO), self._store.progress("position"))
+
+    def count(
+        self, after: int, up_to: int, mine: Callable[[Subscription], bool] = lambda _: True
+    ) -> int:
+        """Return the number of kept matches between two positions, of subscriptions `mine`."""
+        with self._lock:
+            counts = count_kept(self._store, after, up_to)
+        of_name = self._transactions.state.subscriptions.of_name
+        return sum(n for name, n in counts.items() if any(map(mine, of_name(name))))
+
+    def last_positions(self) -> dict[int, int]:
+        """Return the position of the last result of each stream of results."""
+        with self._lock:
+            return last_positions(self._store)
 
     # -- Delivery --------------------------------------------------------------------------
 
@@ -125,3 +394,19 @@ class MatchLog:
             if self.acknowledged != self._transactions.store.progress("told"):
                 with self._transactions.change() as state:
                     state.store.set_progress(told=state.acknowledged)
+
+
+def _ends(rows: pa.Table) -> tuple[int, int]:
+    """Return the first and the last position of results."""
+    return rows["position"][0].as_py(), rows["position"][-1].as_py()
+
+
+def _sure(matches: Matches, newest_first: bool, first: int, last: int) -> tuple[int, int]:
+    """Return the range of positions in which no group is cut, by the ends of the read results."""
+    positions = matches.positions
+    begins = [at for at, repeats in enumerate(matches.repeats) if not repeats]
+    if not positions or positions[0 if newest_first else -1] != (first if newest_first else last):
+        return first, last
+    if newest_first:
+        return (positions[begins[1]] if len(begins) > 1 else LAST), last
+    return first, (positions[begins[-1] - 1] if begins[-1] else -1)

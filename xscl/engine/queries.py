@@ -80,8 +80,8 @@ class Queries:
 
     def _values(self) -> pa.Table:
         """Return the values of the newest matches, which are read beside the engine."""
-        with closing(self._log.new_pages()) as pages:
-            page = pages.of_all(lambda _: True, limit=VALUED, newest_first=True)
+        with closing(self._log.again()) as log:
+            page = log.page_of_all(lambda _: True, limit=VALUED, newest_first=True)
             return values_table(page.matches)
 
     def find_document(self, name: str) -> str:
@@ -216,7 +216,7 @@ class Queries:
 
     def _newest(self, one: Subscription) -> Why | None:
         """Explain the newest match of a subscription that is kept; None without one."""
-        page = self._log.pages().of(one.name, newest_first=True, limit=1, version=one.version)
+        page = self._log.page(one.name, newest_first=True, limit=1, version=one.version)
         with suppress(DocumentError):  # else its texts are not kept
             return next((self.why(one.name, *found.names) for found in page.matches), None)
         return None

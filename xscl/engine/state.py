@@ -24,7 +24,7 @@ from xscl.engine.eviction import Forgetting
 from xscl.engine.throughput import Flow
 from xscl.inspection.relations import Relations
 from xscl.inspection.witness_reach import documents_seen
-from xscl.planning.compile import CompiledQuery, compile_query
+from xscl.planning.compile import CompiledQuery
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.query_plan import Shapes
 from xscl.planning.result_sinks import Published
@@ -94,7 +94,7 @@ class EngineState:
         self.arrived: list[Arrivals] = []
         self.pushes = 0
         self.flow = Flow()
-        shapes = Shapes(compile_query)
+        shapes = Shapes(compiled)
         self.composite_ids = CompositeIds(store)
         self.streams = Streams(store, self.subscriptions, compiled, shapes.prepare)
         self._matches = MatchSource(compiled, self.documents.tree)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from cep_core import is_calendar
 from cep_core.plan import Operator
-from xscl.documents.document_log import StoredDocument
+from xscl.documents.document_ids import StoredDocument
 from xscl.documents.results import Subscription
 from xscl.engine.ingest import Ingest
 from xscl.engine.match_log import MatchLog

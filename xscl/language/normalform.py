@@ -109,25 +109,20 @@ class NormalQuery:
     """A query in normal form.
 
     `blocks` are the components as the user wrote them; `places` says in which
-    one each variable is bound, in order of appearance.  `outputs` are the
-    variables that occur in a predicate.
+    one each variable is bound, in order of appearance.  `variables` are those of a
+    match; `outputs` are the variables that occur in a predicate.
     `made` are the constructors of sub-queries, each with its first and last component.
     """
 
     form: Form
     blocks: tuple[Block, ...]
     places: Mapping[str, int]
+    variables: tuple[str, ...]
     outputs: tuple[str, ...]
     select: Element | None
     distinct: bool
     publish: str | None
     made: tuple[tuple[int, int, Element], ...]
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """The variables of a match, in order of appearance."""
-        covered = components(self.form)
-        return tuple(name for name, place in self.places.items() if place in covered)
 
 
 def normalise(query: Query, source: str) -> NormalQuery:
@@ -143,10 +138,12 @@ def normalise(query: Query, source: str) -> NormalQuery:
                 f"the query publishes {query.publish!r}, the stream that it reads: a cycle",
                 "publish under another name",
             )
+    covered = components(form)
     return NormalQuery(
         form,
         tuple(reader.blocks),
         reader.places,
+        tuple(name for name, place in reader.places.items() if place in covered),
         tuple(name for name in dict.fromkeys(reader.mentioned) if name in reader.places),
         query.select,
         query.distinct,

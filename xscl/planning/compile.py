@@ -14,7 +14,6 @@ from itertools import combinations
 from typing import TypeAlias
 
 from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node, minor
-from xscl.documents.lazy import lazy
 from xscl.errors import TooComplex
 from xscl.language.faults import fault
 from xscl.language.normalform import (
@@ -177,12 +176,17 @@ Part: TypeAlias = "FormOf[CompiledJoin]"
 
 @dataclass(frozen=True)
 class CompiledQuery:
-    """A query: its components' tree patterns, and its operators with their join graphs."""
+    """A query: its components' tree patterns, and its operators with their join graphs.
+
+    A match has documents of `components`, and `values`: instants and aggregates, in their order.
+    """
 
     source: str
     normal: NormalQuery
     patterns: tuple[Pattern, ...]
     root: Part
+    components: tuple[int, ...]
+    values: tuple[str, ...]
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -199,16 +203,6 @@ class CompiledQuery:
             elif isinstance(part, Joined):
                 found.extend(part.disjuncts)
         return tuple(found)
-
-    @lazy
-    def components(self) -> tuple[int, ...]:
-        """The components that a match has documents of."""
-        return components(self.normal.form)
-
-    @lazy
-    def values(self) -> tuple[str, ...]:
-        """The instants and aggregates that a match has, in the order of its values."""
-        return aggregates(self.normal.form)
 
     @property
     def calendars(self) -> tuple[str, ...]:
@@ -237,7 +231,8 @@ def _compiled(query: Query, source: str) -> CompiledQuery:
     patterns = tuple(pattern(block) for block in normal.blocks)
     compiler = _Compiler(normal, source)
     root = with_joins(normal.form, compiler.scan, compiler.join)
-    return CompiledQuery(source, normal, patterns, root)
+    covered = components(normal.form)
+    return CompiledQuery(source, normal, patterns, root, covered, aggregates(normal.form))
 
 
 class _Compiler:

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from xscl.delivery.cards import MatchView, shown
 from xscl.documents.results import Subscription
+from xscl.engine.match_log import Place
 from xscl.service.accounts import Account
 from xscl.service.browsing import SEARCHED
 from xscl.service.installation import Installation
 from xscl.service.problems import not_found
 from xscl.store.queries.browsing import times_of_arrival
 from xscl.subscriptions.match import Match
-from xscl.subscriptions.match_pages import Place
 
 LAST = 1 << 31
 """An upper bound of subscription numbers."""
@@ -49,7 +49,7 @@ def match_view(
     before: Place = (position, LAST if number is None else number + 1)
     most = _TOGETHER if number is None else 1
     while True:
-        page = app.engine.log.pages().of_all(mine, before=before, limit=most, newest_first=True)
+        page = app.engine.log.page_of_all(mine, before=before, limit=most, newest_first=True)
         for match in page.matches:
             if match.id == id and match.position == position:
                 return match_views(app, account, [match])[0]

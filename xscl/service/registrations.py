@@ -281,7 +281,7 @@ def _add_endpoints(
     engine: Engine, store: Store, rows: Mapping[str, list[StoredRow]], secrets: Credentials
 ) -> int:
     """Write endpoints, secret addresses and tags of registered subscriptions; secrets first."""
-    position = engine.log.pages().position()
+    position = engine.log.position()
     fresh = {"position": position, "failures": 0, "next_try": 0, "note": ""}
     registered = {one.name for one in engine.subscriptions}
     wanted = [row | fresh for row in rows["endpoint"] if row["subscription"] in registered]

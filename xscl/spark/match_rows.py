@@ -21,12 +21,10 @@ from templates.columns.columns import (
 )
 from templates.model.result_bound import RESULTS
 from xscl.documents.composite_events import joined, of_document
-from xscl.documents.document_ids import document_name
-from xscl.documents.document_log import StoredDocument
+from xscl.documents.document_ids import StoredDocument, document_name
 from xscl.documents.results import Subscription
-from xscl.documents.tree_cache import TreeCache
 from xscl.planning.compile import CompiledQuery, compile_query
-from xscl.shredding.nodes.tree import DocumentTree, number_nodes
+from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
 from xscl.spark.bucket import Bucket, Found
 from xscl.spark.plan_replica import PlanReplica
 from xscl.spark.rejected_rows import REJECTED_COLUMN

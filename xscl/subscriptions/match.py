@@ -8,17 +8,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, overload
 
 from lxml import etree
 
 from cep_core import is_calendar
 from cep_core.algebra.function_bounds import Budget, spending
 from feeds.documents import Document
-from xscl.documents.composite_events import Composite, qualified
-from xscl.documents.document_ids import number_in
-from xscl.documents.document_log import StoredDocument
-from xscl.documents.lazy import lazy
+from xscl.documents.composite_events import NODE, Composite
+from xscl.documents.document_ids import StoredDocument, number_in
 from xscl.documents.results import Subscription
 from xscl.errors import QueryError
 from xscl.language.normalform import instants
@@ -37,8 +37,36 @@ from xscl.subscriptions.construct import (
 )
 from xscl.subscriptions.match_tables import html_of
 
+T = TypeVar("T")
 VALUES = 4_000_000
 """Characters of the values of a match after which no further value is shown."""
+
+
+class lazy(Generic[T]):
+    """Decorator: an attribute whose method is called on first use, without a lock.
+
+    `functools.cached_property` of Python 3.11 holds one lock for all objects of a class while it
+    computes.  Two threads that read two matches would wait for each other, and could deadlock with
+    the lock of a connection.  Here two threads may both compute a value, which must be immutable.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> lazy[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> T | lazy[T]:
+        if instance is None:
+            return self
+        value = self._compute(instance)
+        instance.__dict__[self._name] = value  # found before this descriptor from now on
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +243,7 @@ class Match:
     def _outputs(self) -> tuple[tuple[int, ...], ...]:
         """The nodes of each output, ascending."""
         columns = zip(*(one.nodes for one in self._composites), strict=True)
-        numbers = ({n if n < 0 else qualified(n)[1] for n in column} for column in columns)
+        numbers = ({n if n < 0 else n & NODE for n in column} for column in columns)
         return tuple(tuple(sorted(column)) for column in numbers)
 
     @lazy
@@ -296,12 +324,11 @@ class Match:
             refused = etree.Element("refused")
             refused.text = self.refusal.message
             return etree.tostring(refused)
-        room = Room(self._items, most)
-        with spending(Budget()):
-            constructor = self._compiled.normal.select
-            if constructor is None:
+        room, normal = Room(self._items, most), self._compiled.normal
+        with spending(Budget()) if normal.select or normal.made else nullcontext():
+            if normal.select is None:
                 return default_document(list(self._selected(room)), room)
-            return constructed_document(constructor, room)
+            return constructed_document(normal.select, room)
 
     @property
     def _compiled(self) -> CompiledQuery:
@@ -310,15 +337,11 @@ class Match:
     @lazy
     def instants(self) -> list[tuple[str, str | None]]:
         """The instants of calendars in order, each behind its variable; None after ELSE."""
-        if not self._reads_calendar or self.refusal is not None:
-            return []
         values = self._composite.values
+        if not values or self.refusal is not None:
+            return []
         places = instants(self._compiled.normal.form)
         return [(self._compiled.values[at], values[at]) for at in places]
-
-    @property
-    def _reads_calendar(self) -> bool:
-        return any(map(is_calendar, self._subscription.reads))
 
     def _tree(self, document: StoredDocument) -> DocumentTree:
         return self._source.tree(document.doc)
@@ -379,7 +402,7 @@ class Match:
         done = -1
         for place, (component, pattern) in enumerate(zip(components, self._patterns, strict=True)):
             document = self._documents[place]
-            at = next(times)[1] if blocks[component].is_calendar else None
+            at = next(times)[1] if self.instants and blocks[component].is_calendar else None
             if component <= done:
                 continue
             if component in made:
@@ -505,6 +528,10 @@ class EventMatch(Match):
         first = () if self._reads_calendar else super().names
         parts = [row.start, row.ts, *(json.dumps(value) for value in row.values)]
         return _hash([self._subscription.key, *first, *map(str, parts)])
+
+    @property
+    def _reads_calendar(self) -> bool:
+        return any(map(is_calendar, self._subscription.reads))
 
     @property
     def values(self) -> dict[str, str | None]:

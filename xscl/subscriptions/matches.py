@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 
 from templates.model.relations import INFINITE
 from xscl.documents.composite_events import Composite, joined
-from xscl.documents.document_log import StoredDocument, evicted
-from xscl.documents.lazy import lazy
+from xscl.documents.document_ids import StoredDocument
+from xscl.documents.document_log import evicted
 from xscl.documents.results import Subscription
-from xscl.subscriptions.match import Match, MatchSource, match_of
+from xscl.subscriptions.match import Match, MatchSource, lazy, match_of
 from xscl.subscriptions.match_tables import html_of, table_of, text_of
 
 if TYPE_CHECKING:

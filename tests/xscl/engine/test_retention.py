@@ -24,7 +24,6 @@ from tests.xscl.engine.test_language_properties import interrupted
 from tests.xscl.planning.test_event_queries import FLAT, flat
 from tests.xscl.stored_tables import stored_tables
 from xscl import Document, Engine, Match, QueryError, XsclError
-from xscl.documents import tree_cache
 from xscl.documents.consumed_offsets import SPOOL, BatchKey
 from xscl.documents.retention import (
     DAY,
@@ -37,6 +36,7 @@ from xscl.documents.retention import (
 from xscl.engine import eviction, ingest
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.server.serve import ServeSettings, Service
+from xscl.shredding.nodes import tree as tree_cache
 
 PAIR = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
 FILTER = "S//b->b"

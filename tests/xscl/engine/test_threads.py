@@ -200,7 +200,7 @@ def test_a_store_is_closed_whatever_fails(tmp_path: Path, monkeypatch: pytest.Mo
 
     engine = xscl.Engine(tmp_path / "x.sqlite")
     with monkeypatch.context() as patch:
-        patch.setattr(engine.log._pages, "close", fail)
+        patch.setattr(engine.log, "close", fail)
         with pytest.raises(MemoryError):
             engine.close()
     xscl.Engine(tmp_path / "x.sqlite").close()

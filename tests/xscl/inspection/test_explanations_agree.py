@@ -25,6 +25,7 @@ from tests.xscl.inspection.drawn_histories import History
 from tests.xscl.service.conftest import ok
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.engine.disk_guard import DiskGuard
+from xscl.engine.match_log import LAST
 from xscl.errors import XsclError
 from xscl.ingestion.consumer_watch import ConsumerWatch
 from xscl.ingestion.data_directory import DataDirectory
@@ -37,7 +38,6 @@ from xscl.server.app import create_app
 from xscl.service.installation import Installation, ServiceSettings
 from xscl.service.server import Server
 from xscl.service.status_series import StatusSeries
-from xscl.subscriptions.match_pages import LAST
 
 KEPT = xscl.Retention.of(history="30000 d")
 HISTORIES = 250 * MORE if MORE > 1 else 16
@@ -179,7 +179,7 @@ def check(surface: Surface, history: History, chance: random.Random, said: Count
                 said[text.rpartition(": ")[2]] += 1
         has, text = surface.has_match(name)
         assert has == bool(each[-1].found), f"{name} {each[-1].found}\n{text}"
-    pages = engine.log.pages()
+    pages = engine.log
     assert total == pages.count(0, LAST, lambda one: one.name in mine)
 
 

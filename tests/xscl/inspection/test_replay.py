@@ -21,10 +21,10 @@ from tests.xscl.engine.player import Player
 from tests.xscl.engine.player import pushed as document_of
 from tests.xscl.stored_tables import stored_tables
 from xscl import Document, Engine, Match, QueryError, XsclError
+from xscl.engine.match_log import MatchLog
 from xscl.errors import Stopping, UnknownSubscription
 from xscl.inspection import replay
 from xscl.store.store_errors import StoreClosed
-from xscl.subscriptions.match_pages import MatchPages
 from xscl.subscriptions.matches import Matches
 
 D = 86_400_000_000
@@ -39,11 +39,11 @@ def keep(engine: Engine, *streams: str) -> None:
         engine.subscribe(f"keeper of {stream}", query, updates=True)
 
 
-def reader(matches: Sequence[Match]) -> MatchPages:
+def reader(matches: Sequence[Match]) -> MatchLog:
     """Return a reader of the documents of matches in the store."""
     assert isinstance(matches, Matches)
     found = getattr(matches.source.tree, "__self__", None)
-    assert isinstance(found, MatchPages)
+    assert isinstance(found, MatchLog)
     return found
 
 

@@ -403,14 +403,14 @@ def test_a_read_that_fails_is_repeated_without_another_ring(
     heard = Heard()
     with tail(pairs, heard) as following:
         pages = following.outbox.pages
-        read, fails = pages.of_all, iter((True, False))
+        read, fails = pages.page_of_all, iter((True, False))
 
         def failing(*asked: Any, **options: Any) -> Any:
             if next(fails, False):
                 raise StoreError("the disk does not answer")
             return read(*asked, **options)
 
-        monkeypatch.setattr(pages, "of_all", failing)
+        monkeypatch.setattr(pages, "page_of_all", failing)
         pairs.push(documents(1, 2))
         following.finish()
     assert heard.found == [one.id for one in pairs.matches()]

@@ -24,13 +24,13 @@ from tests.xscl.service.listening import Event, listening
 from xscl.delivery.listeners import ListenerQuery
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.engine.facade import Engine
+from xscl.engine.match_log import LAST
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import Credentials
 from xscl.service.problems import PROBLEM
 from xscl.service.restore import restore
 from xscl.service.routes.events import EventStream, Patience, StartPoint
-from xscl.subscriptions.match_pages import LAST
 
 QUERY = "S//item->i"
 

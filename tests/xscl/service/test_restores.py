@@ -194,7 +194,7 @@ def positions(home: DataDirectory) -> tuple[int, int]:
     """Return the position of the newest match, and the endpoint's, of a store at rest."""
     with Engine(home.database) as engine:
         ((delivered,),) = engine.connect().fetch("SELECT position FROM state.endpoint")
-        return engine.log.pages().position(), int(delivered)
+        return engine.log.position(), int(delivered)
 
 
 def of_webhook(done: Drill, client: httpx.Client) -> set[str]:

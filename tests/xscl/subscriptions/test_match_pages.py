@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import xscl
 from tests.examples import examples
+from xscl.engine.match_log import LAST
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.subscriptions.match import Match
-from xscl.subscriptions.match_pages import LAST
 
 PLAIN = "S//item->i[./tag->t] FOLLOWED BY{t=u, 30} S//item->j[./tag->u]"
 QUERIES = {
@@ -123,7 +123,7 @@ def test_page_of_several_is_the_filter_of_all(
         return match.subscription in names and (place < start if newest_first else place > start)
 
     after, before = ((0, 0), start) if newest_first else (start, None)
-    page = kept.engine.log.pages().of_all(
+    page = kept.engine.log.page_of_all(
         lambda one: one.name in names,
         after=after,
         before=before,
@@ -189,7 +189,7 @@ def test_unknown_name_raises(kept: Kept) -> None:
 def test_pages_end_with_the_engine() -> None:
     engine = xscl.Engine()
     engine.subscribe("q", PLAIN)
-    pages = engine.log.pages()
+    pages = engine.log
     engine.close()
     with pytest.raises(StoreError, match="closed"):
-        pages.of("q")
+        pages.page("q")

@@ -101,7 +101,7 @@ class Deliveries:
         # It waits for the engine's lock, so it is asked before something is removed, and not on the
         # loop.
         self._committed = engine.catalog.committed
-        self._pages = engine.log.pages()
+        self._pages = engine.log
         self._endpoints = endpoints
         self._notifier = notifier
         self._sender = sender
@@ -458,7 +458,7 @@ class Deliveries:
 
     def _message(self, endpoint: Endpoint, letter: Letter) -> Message | None:
         """Return the message of a letter; None if its documents were evicted."""
-        page = self._pages.of(
+        page = self._pages.page(
             endpoint.subscription,
             after=letter.position - 1,
             before=letter.last + 1,

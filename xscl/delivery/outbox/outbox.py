@@ -60,7 +60,7 @@ class Outbox:
         self._engine = engine
         self.printing = printing
         self.settings = settings
-        self.pages = engine.log.pages()
+        self.pages = engine.log
         self.notifier = Notifier()
         own = engine.connect()
         self.endpoints = Endpoints(own, secrets)

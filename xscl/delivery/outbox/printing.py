@@ -14,10 +14,10 @@ from feeds.daemons import DaemonPool
 from xscl.delivery.message import owner_of
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
+from xscl.engine.match_log import LAST, LIMIT, Place
 from xscl.errors import StoreError
 from xscl.store.store_errors import StoreUnavailable
 from xscl.subscriptions.match import Match
-from xscl.subscriptions.match_pages import LAST, LIMIT, Place
 
 BEHIND = 100_000
 """Maximum number of results that a listener may be behind before it skips.
@@ -48,7 +48,7 @@ class Printing:
         behind: int = BEHIND,
     ) -> None:
         self._cursor = engine.log
-        self._pages = engine.log.pages()
+        self._pages = engine.log
         self._listen = listen
         self._skipped = skipped
         self._behind = behind
@@ -105,7 +105,7 @@ class Printing:
                 return
             if newest - self._place[0] > self._behind:
                 self._skip(newest - self._behind // 10)
-            page = self._pages.of_all(_is_operators, after=self._place, limit=LIMIT)
+            page = self._pages.page_of_all(_is_operators, after=self._place, limit=LIMIT)
             live = [match for match in page.matches if not match.backfilled]
             if live and not self._listened(live):
                 return

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from xscl.documents.document_log import StoredDocument
+from xscl.documents.document_ids import StoredDocument
 from xscl.inspection.why.choices import Conjunct
 from xscl.inspection.why.question import Edge
 from xscl.store.queries.tables import EARLIEST

@@ -8,7 +8,7 @@ from itertools import islice, zip_longest
 from typing import Any, Literal, TypeAlias
 
 from feeds.xml.xmlparse import parse
-from xscl.documents.document_log import StoredDocument
+from xscl.documents.document_ids import StoredDocument
 from xscl.documents.document_names import find_document
 from xscl.documents.results import Subscription
 from xscl.errors import DocumentError, XsclError

@@ -32,6 +32,7 @@ from starlette.types import Receive, Scope, Send
 from xscl.delivery.listeners import ListenerQuery, event
 from xscl.delivery.outbox.outbox import Outbox
 from xscl.documents.results import Subscription
+from xscl.engine.match_log import LAST, Place
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.plurals import counted
 from xscl.service.accounts import Account, QuotaExceeded
@@ -42,7 +43,6 @@ from xscl.service.installation import Installation
 from xscl.service.problems import PROBLEM, Problem
 from xscl.service.routes.subscriptions import Name
 from xscl.service.subscribing import existing
-from xscl.subscriptions.match_pages import LAST, Place
 
 _log = logging.getLogger(__name__)
 

@@ -44,7 +44,7 @@ def of_one(
     Those of earlier versions are among them, and those of a removed subscription stay.
     """
     newest_first = after is None
-    page = app.engine.log.pages().of(
+    page = app.engine.log.page(
         versions(app, account, name)[-1].name,
         after=after or 0,
         before=before,
@@ -77,7 +77,7 @@ def of_all(
 
     position, _, number = (before or "").partition("-")
     place = (int(position), int(number or 0)) if before else None
-    page = app.engine.log.pages().of_all(
+    page = app.engine.log.page_of_all(
         mine, before=place, limit=limit, newest_first=True, prefix=account.qualify("")
     )
     following = None

@@ -31,6 +31,7 @@ from xscl.delivery.syndication.syndicated_feed import (
     http_date,
     is_unchanged,
 )
+from xscl.engine.match_log import Page
 from xscl.service.accounts import Account
 from xscl.service.bodies import DeliveryTime, RequestBody, raw_response
 from xscl.service.dependencies import TheAccount, TheApp
@@ -40,7 +41,6 @@ from xscl.service.problems import Problem, not_found
 from xscl.service.routes.matches import POSITION
 from xscl.service.routes.subscriptions import Name
 from xscl.service.subscribing import existing
-from xscl.subscriptions.match_pages import Page
 
 router = APIRouter(prefix="/subscriptions/{name}", tags=["feeds of matches"])
 all_router = APIRouter(tags=["feeds of matches"])
@@ -245,21 +245,21 @@ class _Feed:
 
 def _of_one(app: Installation, known: str) -> _Feed:
     """Return the feed of a subscription by its engine name."""
-    name, pages = owner_name(known), app.engine.log.pages()
+    name, pages = owner_name(known), app.engine.log
 
     def read(before: int | None, limit: int) -> Page:
-        return pages.of(known, before=before, limit=limit, newest_first=True)
+        return pages.page(known, before=before, limit=limit, newest_first=True)
 
     return _Feed(app, known, name, f"?{urlencode({'subscription': name})}", read)
 
 
 def _of_all(app: Installation, account: Account) -> _Feed:
     """Return the feed of all matches of a user."""
-    prefix, pages = account.qualify(""), app.engine.log.pages()
+    prefix, pages = account.qualify(""), app.engine.log
 
     def read(before: int | None, limit: int) -> Page:
         place = None if before is None else (before, 0)
-        return pages.of_all(
+        return pages.page_of_all(
             lambda one: account.own(one.name) is not None,
             before=place,
             limit=limit,

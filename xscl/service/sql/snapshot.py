@@ -137,7 +137,7 @@ def _tables(look: ReadSnapshot, viewer: Viewer, parts: Parts) -> Tables:
 def _values(engine: Engine, viewer: Viewer) -> pa.Table:
     """Return the values of the viewer's newest matches, with his names of subscriptions."""
     prefix = "" if viewer.everything else viewer.prefix
-    page = engine.log.pages().of_all(
+    page = engine.log.page_of_all(
         lambda one: one.name.startswith(prefix), limit=VALUED, newest_first=True, prefix=prefix
     )
     found = values_table(page.matches)

@@ -10,7 +10,7 @@ or a text node (a plain string).  Items have values as XPath 1.0 defines them.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import eq, ge, gt, le, lt, ne
@@ -122,3 +122,39 @@ def compares(text: str, comparison: Operator, constant: str | float) -> bool:
     """
     holds = COMPARISONS[comparison]
     return holds(text if isinstance(constant, str) else number(text), constant)
+
+
+TREES = 256
+"""Documents at most."""
+NODES = 500_000
+"""Nodes at most, except of a single document; each takes some 300 bytes."""
+
+
+class TreeCache:
+    """The trees of documents by number, the most recently used ones; for one thread at a time."""
+
+    def __init__(self) -> None:
+        self._trees: OrderedDict[int, DocumentTree] = OrderedDict()
+        self._nodes = 0
+
+    def __contains__(self, doc: int) -> bool:
+        return doc in self._trees
+
+    def get(self, doc: int) -> DocumentTree | None:
+        """Return a document's tree, None if it is not cached; mark it as used."""
+        tree = self._trees.get(doc)
+        if tree is not None:
+            self._trees.move_to_end(doc)
+        return tree
+
+    def put(self, doc: int, tree: DocumentTree) -> DocumentTree:
+        """Add a document, and evict the least recently used ones; return its tree."""
+        replaced = self._trees.pop(doc, None)
+        if replaced is not None:
+            self._nodes -= len(replaced.items)
+        self._trees[doc] = tree
+        self._nodes += len(tree.items)
+        while len(self._trees) > 1 and (len(self._trees) > TREES or self._nodes > NODES):
+            _, evicted = self._trees.popitem(last=False)
+            self._nodes -= len(evicted.items)
+        return tree

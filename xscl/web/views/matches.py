@@ -13,13 +13,13 @@ from pydantic import StringConstraints
 
 from xscl.delivery.cards import MatchView
 from xscl.documents.results import XSCL, Subscription
+from xscl.engine.match_log import Page, Place
 from xscl.service.match_views import LAST, match_view, match_views
 from xscl.service.routes.subscriptions import tags_
 from xscl.service.stars import starred_among
 from xscl.service.subscribing import versions
 from xscl.service.tags import LONGEST
 from xscl.store.queries.subscriptions import names_of, streams_read
-from xscl.subscriptions.match_pages import Page, Place
 from xscl.time_format import moment
 from xscl.web.gallery import cases
 from xscl.web.page_request import Asked, PageRequest, router
@@ -191,7 +191,7 @@ def _page(
             return False
         return account.own(one.name) is not None and (not read or not read.isdisjoint(one.reads))
 
-    return app.engine.log.pages().of_all(
+    return app.engine.log.page_of_all(
         wanted,
         after=after or (0, 0),
         before=before,

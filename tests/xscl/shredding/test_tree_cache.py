@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from lxml import etree
 
-from xscl.documents import tree_cache
-from xscl.documents.tree_cache import TreeCache
-from xscl.shredding.nodes.tree import DocumentTree, number_nodes
+from xscl.shredding.nodes import tree as tree_cache
+from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
 
 
 def tree(elements: int) -> DocumentTree:
