@@ -5,10 +5,10 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 VERSION = import sys; print(sys.version_info[:2])
 
 .NOTPARALLEL:
-.PHONY: help setup demo test test-slow fmt bench golden reliability soak build docs dist
+.PHONY: help setup demo test test-slow fmt bench golden reliability soak build reference docs dist
 
 help:
-	@echo "make demo | test | test-slow | fmt | golden | reliability | soak HOURS=... | bench NAME=... ARGS=... | docs | build | dist | setup   (ONCE=1 make demo ends by itself)"
+	@echo "make demo | test | test-slow | fmt | golden | reliability | soak HOURS=... | bench NAME=... ARGS=... | reference | docs | build | dist | setup   (ONCE=1 make demo ends by itself)"
 
 setup: .venv/.installed
 
@@ -74,6 +74,9 @@ soak: setup
 
 build: setup
 	@echo "build: a wheel in dist/" && rm -rf build && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
+reference: setup
+	@echo "reference: the parts of docs/ that are made from the program" && $(BIN)/python -m tools.site.generated
 
 docs: setup .venv/.publishing
 	@echo "docs: the site in build/site" && NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

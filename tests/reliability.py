@@ -5,7 +5,7 @@ name: `test_s9_rows_are_capped`, or `test_x1_x2_...` for two of them.  A row who
 before the table has one of them in `ELSEWHERE`.  Golden files and the tests of the grammar have
 numbers of other tables (`OTHER_TABLES`).
 
-Group H has the findings of attacks on the first release (SECURITY.md, "Bounds").
+Group H has the findings of attacks on the first release (docs/reference/limits.md).
 """
 
 from __future__ import annotations

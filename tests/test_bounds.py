@@ -1,4 +1,4 @@
-"""The tables of bounds in SECURITY.md: each has a test, and each number is that of the code."""
+"""The tables of docs/reference/limits.md: each bound has a test, and its number is the code's."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ from xscl.service.sql.limits import Limits
 from xscl.store.queries.tables import LEVELS
 from xscl.time_format import LATEST
 
-PAGE = Path(__file__).parents[1] / "SECURITY.md"
+PAGE = Path(__file__).parents[1] / "docs/reference/limits.md"
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SECOND = 1_000_000
 HOUR, DAY = 3_600 * SECOND, 86_400 * SECOND
@@ -288,7 +288,7 @@ class Bound(NamedTuple):
 
 
 def rows() -> Iterator[Bound]:
-    text = PAGE.read_text("utf-8").partition("\n## Bounds\n")[2]
+    text = PAGE.read_text("utf-8")
     for line in text.splitlines():
         if line.startswith("| ") and not line.startswith("| resource "):
             resource, bound, beyond, tests = line.strip("| ").split(" | ")
@@ -327,6 +327,6 @@ def test_every_number_has_a_row() -> None:
 
 def test_every_quota_has_a_row() -> None:
     """A quota without a row in the table of users would be a bound that nobody tests."""
-    page = PAGE.read_text("utf-8").partition("\n### One user\n")[2].partition("\n### ")[0]
+    page = PAGE.read_text("utf-8").partition("\n## One user\n")[2].partition("\n## ")[0]
     quotas = page.count("| 403 `quota_exceeded`") + page.count("| wait for the next day")
     assert quotas + page.count("| 429 ") - 1 == len(fields(Quota)), "and one row of tokens"

@@ -21,8 +21,7 @@ def commands() -> str:
     """Return the help of each command under a heading of its own."""
     parts = []
     for name, command in leaves():
-        context = typer.Context(command, info_name=f"xscl {name}", max_content_width=WIDTH)
-        context.terminal_width = WIDTH
+        context = typer.Context(command, info_name=f"xscl {name}", terminal_width=WIDTH)
         parts.append(f"## xscl {name}\n\n```text\n{command.get_help(context).rstrip()}\n```\n")
     return "\n".join(parts)
 

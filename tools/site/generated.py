@@ -1,4 +1,9 @@
-"""Parts of pages that are made from the program: `<!-- generated: NAME -->`."""
+"""Parts of pages that are made from the program.
+
+A part stands between `<!-- generated: NAME -->` and `<!-- end: NAME -->`.  The pages are committed
+with their parts, so that readers of the repository see them; `make reference` writes them again,
+and a test compares them with the program.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +17,13 @@ from tools.site.relations import relations
 from tools.site.service_api import errors, http
 
 ROOT = Path(__file__).resolve().parents[2]
-_MARK = re.compile(r"<!-- generated: (\w+) -->")
+DOCS = ROOT / "docs"
+PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
 
 
 def grammar() -> str:
     """Return the grammar of XSCL."""
     return f"```text\n{(ROOT / 'xscl/language/xscl.lark').read_text('utf-8').rstrip()}\n```\n"
-
-
-def limits() -> str:
-    """Return the bounds of SECURITY.md without the names of their tests."""
-    text = (ROOT / "SECURITY.md").read_text("utf-8")
-    text = text[text.index("### Connections and requests") :]
-    text = re.sub(r"^### ", "## ", text, flags=re.MULTILINE)
-    return re.sub(r"^(\|.*)\|[^|]*\|$", r"\1|", text, flags=re.MULTILINE)
 
 
 PARTS: Mapping[str, Callable[[], str]] = {
@@ -35,7 +33,6 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "exceptions": exceptions,
     "grammar": grammar,
     "http": http,
-    "limits": limits,
     "python": python,
     "relations": relations,
     "settings": settings,
@@ -43,10 +40,10 @@ PARTS: Mapping[str, Callable[[], str]] = {
 
 
 def completed(markdown: str) -> str:
-    """Return a page with its generated parts."""
-    return _MARK.sub(lambda found: PARTS[found[1]](), markdown)
+    """Return a page with its generated parts as the program is now."""
+    return PART.sub(lambda part: f"{part[1]}\n{PARTS[part[2]]().strip()}\n\n{part[3]}", markdown)
 
 
-def marks(markdown: str) -> list[str]:
-    """Return the names of the parts that a page asks for."""
-    return _MARK.findall(markdown)
+if __name__ == "__main__":
+    for page in DOCS.rglob("*.md"):
+        page.write_text(completed(page.read_text("utf-8")), "utf-8")

@@ -17,7 +17,6 @@ from mkdocs.config.defaults import MkDocsConfig  # noqa: E402
 from mkdocs.structure.files import File, Files  # noqa: E402
 from mkdocs.structure.pages import Page  # noqa: E402
 
-from tools.site.generated import completed  # noqa: E402
 from tools.site.links import PROJECT, rewritten  # noqa: E402
 
 _SOURCES = {place: name for name, place in PROJECT.items()}
@@ -62,12 +61,11 @@ def _listed(entry: Any, named: Container[str]) -> Any:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages at the top of the project."""
     for place, name in _SOURCES.items():
-        text = (ROOT / name).read_text("utf-8")
-        files.append(File.generated(config, place, content=text))
+        files.append(File.generated(config, place, content=(ROOT / name).read_text("utf-8")))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Add generated parts, and lead links out of docs/ to where these pages are in the site."""
+    """Lead links out of docs/ to where these pages are in the site."""
     place = page.file.src_uri
-    return rewritten(completed(markdown), place, _SOURCES.get(place, f"docs/{place}"))
+    return rewritten(markdown, place, _SOURCES.get(place, f"docs/{place}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import ChainMap
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -59,11 +60,19 @@ def _is_described(member: object) -> bool:
 
 
 def _signature(found: Any) -> str:
+    """Return a signature with annotations as they are written, without long defaults."""
     try:
-        written = str(inspect.signature(found)).replace("self, ", "").replace("(self)", "()")
-        return re.sub(r"(: |-> )'([^']*)'", r"\1\2", written)  # annotations are texts
+        signature = inspect.signature(found)
     except (TypeError, ValueError):
         return "()"
+    kinds = ChainMap(
+        *(vars(one).get("__annotations__", {}) for one in getattr(found, "__mro__", ()))
+    )
+    given = [one for one in signature.parameters.values() if one.name != "self"]
+    given = [one.replace(annotation=kinds.get(one.name, one.annotation)) for one in given]
+    given = [one.replace(default=...) if len(repr(one.default)) > 60 else one for one in given]
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(signature.replace(parameters=given)))
+    return text.replace("= Ellipsis", "= ...")
 
 
 def _document(found: object) -> str:
