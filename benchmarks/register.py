@@ -39,7 +39,7 @@ from templates.columns.values import Values
 from templates.processor import Processor
 from templates.registry.registry import Registry
 from xscl.engine import transactions
-from xscl.engine.eviction import Forgetting
+from xscl.engine.eviction import Eviction
 from xscl.engine.facade import Engine
 from xscl.planning.operators import scan
 from xscl.planning.planned_subscriptions import InstalledPairs, PlannedSubscriptions
@@ -73,7 +73,7 @@ REMOVAL: dict[str, tuple[Any, str]] = {
     "detach": (PlannedSubscriptions, "detach"),
     "join state": (Processor, "forget_pairs"),
     "values": (Values, "sweep"),
-    "documents": (Forgetting, "sweep"),
+    "documents": (Eviction, "sweep"),
     "prompt": (Registration, "set_prompt"),
     "operators' state": (Registration, "save_plan_state"),
     "commit": (Database, "_commit"),

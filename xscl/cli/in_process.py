@@ -22,7 +22,7 @@ from xscl.cli.match_report import MatchReport
 from xscl.cli.progress import working
 from xscl.cli.remote_service import RemoteService
 from xscl.cli.trial_outcome import TrialOutcome
-from xscl.documents.document_validation import Refusal
+from xscl.documents.document_validation import Rejection
 from xscl.documents.retention import changed_retention
 from xscl.engine.backup import Backup, back_up
 from xscl.engine.ingest import PushResult
@@ -124,7 +124,7 @@ class LocalService(RemoteService):
 
     @contextmanager
     def push(
-        self, documents: Sequence[Document], refused: Sequence[Refusal], report: MatchReport
+        self, documents: Sequence[Document], refused: Sequence[Rejection], report: MatchReport
     ) -> Iterator[dict[str, int | None]]:
         """Take documents in; yield their counts.
 

@@ -18,7 +18,7 @@ from xscl.cli.options import At, Call, Native, Verbose, option
 from xscl.cli.output import UsageError, echo, echo_json, warn, warn_not_read
 from xscl.cli.progress import Quiet
 from xscl.cli.service import opened
-from xscl.documents.document_validation import Refusal, error_of, expect_valid
+from xscl.documents.document_validation import Rejection, error_of, expect_valid
 from xscl.documents.retention import DAY
 from xscl.errors import DocumentError
 from xscl.plurals import counted
@@ -93,11 +93,11 @@ def _echo(counts: Mapping[str, int | None], report: MatchReport) -> None:
         )
 
 
-def _validated(documents: Sequence[Document]) -> tuple[list[Document], list[Refusal]]:
+def _validated(documents: Sequence[Document]) -> tuple[list[Document], list[Rejection]]:
     """Return the valid documents, and the others with their errors; report these."""
     latest = ticks() + DAY
     fine: list[Document] = []
-    wrong: list[Refusal] = []
+    wrong: list[Rejection] = []
     for document in documents:
         try:
             expect_valid([document])
@@ -116,6 +116,6 @@ def _validated(documents: Sequence[Document]) -> tuple[list[Document], list[Refu
     return fine, wrong
 
 
-def _refused(found: RejectedFile) -> Refusal:
+def _refused(found: RejectedFile) -> Rejection:
     """Convert an unreadable input to a refused document."""
     return Document(found.stream, found.id, 0, found.body or b""), error_of(found)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # a request is sent without the engine: what reads an answer 
     from feeds.formats.opml import FeedOutline
     from xscl.cli.match_report import MatchReport
     from xscl.cli.trial_outcome import TrialOutcome
-    from xscl.documents.document_validation import Refusal
+    from xscl.documents.document_validation import Rejection
     from xscl.engine.backup import Backup
     from xscl.inspection.diagnosis import Diagnosis
     from xscl.inspection.unseen_names import UnseenName
@@ -352,7 +352,7 @@ class RemoteService:
 
     @contextmanager
     def push(
-        self, documents: Sequence[Document], refused: Sequence[Refusal], report: MatchReport
+        self, documents: Sequence[Document], refused: Sequence[Rejection], report: MatchReport
     ) -> Iterator[dict[str, int | None]]:
         """Send documents; yield their counts once the matches found since then are reported.
 

@@ -18,7 +18,7 @@ from xscl.delivery.message import Message, message_of
 from xscl.delivery.message_reader import following
 from xscl.delivery.store_epochs import StoreEpochs
 from xscl.documents.results import Subscription
-from xscl.engine.match_log import LAST, MatchLog, Place, PositionRange
+from xscl.engine.match_log import LAST, MatchLog, MatchPlace, PositionRange
 
 PAGE = 100
 """Maximum number of matches in a page."""
@@ -31,7 +31,7 @@ class EventPage:
     """Encoded events after a cursor, and the cursor to continue from."""
 
     events: tuple[bytes, ...]
-    place: Place
+    place: MatchPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,13 @@ class ListenerReader:
         """Record that there are results up to a position."""
         self.position = max(self.position, position)
 
-    def id_of(self, place: Place) -> str:
+    def id_of(self, place: MatchPlace) -> str:
         """Return the event id that encodes a cursor."""
         position, number = place
         within = "" if number == LAST else f"-{number}"
         return f"{self.generations.prefix}{position}{within}"
 
-    def place_of(self, generation: int, place: Place) -> Place:
+    def place_of(self, generation: int, place: MatchPlace) -> MatchPlace:
         """Translate a cursor of some store generation so that no match is missed.
 
         Positions that the current generation does not share are cut to the last shared one, or to
@@ -90,7 +90,7 @@ class ListenerReader:
         """Stop after the page that is being read."""
         self._reading.shutdown(cancel_futures=True)
 
-    async def after(self, query: ListenerQuery, place: Place) -> EventPage:
+    async def after(self, query: ListenerQuery, place: MatchPlace) -> EventPage:
         """Return the events after a cursor, possibly none.  Raises UnknownSubscription."""
         # what was read when there were fewer results says nothing of those that are there now
         key = (*query.key, place, self.position)
@@ -100,7 +100,7 @@ class ListenerReader:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._reading, self._read, query, place, key)
 
-    def _read(self, query: ListenerQuery, place: Place, key: _Key) -> EventPage:
+    def _read(self, query: ListenerQuery, place: MatchPlace, key: _Key) -> EventPage:
         known = self._cached.get(key)
         if known is not None:
             return known
@@ -110,12 +110,12 @@ class ListenerReader:
             self._cached.popitem(last=False)
         return page
 
-    def _of_one(self, query: ListenerQuery, one: Subscription, place: Place) -> EventPage:
+    def _of_one(self, query: ListenerQuery, one: Subscription, place: MatchPlace) -> EventPage:
         read = following(self._pages, one.name, place[0], grouped=query.grouped, limit=PAGE)
         events = _events(read.messages, lambda message: self.id_of((message.last, LAST)))
         return EventPage(events, (max(read.end, place[0]), LAST))
 
-    def _of_all(self, query: ListenerQuery, place: Place) -> EventPage:
+    def _of_all(self, query: ListenerQuery, place: MatchPlace) -> EventPage:
         assert query.mine is not None
         page = self._pages.page_of_all(query.mine, after=place, limit=PAGE, prefix=query.prefix)
         made = [message_of([match]) for match in page.matches]

@@ -16,7 +16,7 @@ from itertools import groupby, islice
 from typing import Any, Protocol
 
 from xscl.delivery.wording import CUT, bound_lines
-from xscl.subscriptions.construct import TooLarge
+from xscl.subscriptions.construct import OutputTooLarge
 from xscl.subscriptions.match import DocumentSource, Match, Node
 from xscl.time_format import written
 
@@ -247,7 +247,7 @@ def message_of(matches: Sequence[Match]) -> Message:
     for match in matches:
         try:
             xml = None if cut else match.output(max(0, left)).decode()
-        except TooLarge:
+        except OutputTooLarge:
             xml = None
         row = _row(match, owner_name, xml)
         left -= size_of(row)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from xscl.documents.document_ids import (
 )
 from xscl.documents.document_validation import (
     Reason,
-    Refusal,
+    Rejection,
     rejection_row,
     separate_invalid,
 )
@@ -91,15 +91,17 @@ class DocumentLog:
         *,
         elsewhere: RemoteWitnesses | None = None,
         beats: Sequence[Beat] = (),
+        poison: Collection[int] = (),
         arrived: int | None = None,
     ) -> AcceptedDocuments:
         """Return the new documents, in order; record the rejected ones.
 
         Documents with origins are published ones; without they arrive now.  `elsewhere` says
         where to find what other processes have shredded; `beats` set the clock between documents.
-        `arrived` is the time of their arrival, by default the clock after each.
+        Those at the places in `poison` are not read, but rejected.  `arrived` is the time of
+        arrival, by default the clock after each.
         """
-        given, refused = separate_invalid(documents)
+        given, refused = separate_invalid(documents, poison)
         elsewhere = elsewhere or RemoteWitnesses.nowhere(len(given))
         batch = _Batch(given, origins, elsewhere, refused)
         self._identify(batch)
@@ -133,7 +135,7 @@ class DocumentLog:
         self._arrived_from.append(int(arrivals.docs[0]))
         insert_documents(self._store, rows.to_pydict())
 
-    def refuse(self, refused: Iterable[Refusal]) -> None:
+    def refuse(self, refused: Iterable[Rejection]) -> None:
         """Record rejected documents, each with the reason."""
         self._record_rejected(
             rejection_row(document, error, self.clock) for document, error in refused

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from feeds.documents import Document, DocumentColumns
@@ -18,7 +18,7 @@ LONGEST_ID = 4_000
 """Characters of the id of a document."""
 
 Reason: TypeAlias = MalformedDocument | DocumentError
-Refusal: TypeAlias = tuple[Document, Reason]
+Rejection: TypeAlias = tuple[Document, Reason]
 """A document that cannot be taken, and why."""
 
 _NOTHING = Document("-", "", 0, b"")
@@ -31,17 +31,23 @@ def expect_valid(documents: Iterable[Document]) -> None:
         parse(document.xml)
 
 
-def separate_invalid(documents: Sequence[Document]) -> tuple[DocumentColumns, dict[int, Reason]]:
+def separate_invalid(
+    documents: Sequence[Document], poison: Collection[int] = ()
+) -> tuple[DocumentColumns, dict[int, Reason]]:
     """Return documents as columns, and the faults of invalid ones by their places.
 
-    An empty document replaces each invalid one.  None was parsed.
+    Those at the places in `poison` have crashed a process that read them.  An empty document
+    replaces each invalid one.  None was parsed.
     """
-    if isinstance(documents, DocumentColumns) and _is_plain(documents):
+    if not poison and isinstance(documents, DocumentColumns) and _is_plain(documents):
         return documents, {}
     found: list[Document] = []
     refused: dict[int, Reason] = {}
     for at, document in enumerate(documents):
         try:
+            if at in poison:
+                fault = "a process ended while it read the document"
+                raise DocumentError(fault, reason_code="poison")
             _check(document)
             found.append(document)
         except DocumentError as error:

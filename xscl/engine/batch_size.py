@@ -16,7 +16,7 @@ _NEWER = 0.5  # the weight of the newest batch
 
 
 @dataclass(slots=True)
-class Sizing:
+class BatchSize:
     """The size of the next batch: `seconds` is the target time, `most` the largest size.
 
     The first batch has the largest size, as nothing was measured yet.

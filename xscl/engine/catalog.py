@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from xscl.engine.backfills import Backfills
 
 
-class Catalog:
+class EngineCatalog:
     """Changes definitions in transactions, and looks them up.
 
     What a change finds in memory is that of the last commit: a request that is repeated after a

@@ -83,7 +83,7 @@ class _Horizon:
         return age is not None and clock >= self.looked + max(1, age // PART)
 
 
-class Forgetting:
+class Eviction:
     """Retention and eviction of past data in a store, within the engine's transaction."""
 
     def __init__(

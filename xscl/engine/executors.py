@@ -33,7 +33,7 @@ RESULTS = FOUND.append(pa.field("ts", pa.int64()))
 """Results of executors: doc1 and doc2 are their numbers, `ts` is the time of the older document."""
 
 
-class Evaluated(NamedTuple):
+class ExecutorResults(NamedTuple):
     """The outcome of documents on executors, which have the `numbers` there, in order.
 
     `elsewhere` has their witnesses, `results` what they complete (`RESULTS`), `cuts` rows of R_T
@@ -76,7 +76,7 @@ class Executors(Protocol):
         segments: Sequence[int],
         documents: DocumentColumns,
         poison: Collection[int] = frozenset(),
-    ) -> Evaluated:
+    ) -> ExecutorResults:
         """Evaluate the documents of segments of the spool; the caller is in `between`.
 
         Those at the places in `poison` are not read.  Segments that were evaluated and then not
@@ -93,7 +93,7 @@ class Executors(Protocol):
         """End what is under way; from any thread or signal handler."""
 
 
-class Numbered(NamedTuple):
+class NumberedDocuments(NamedTuple):
     """Accepted documents by their numbers on executors, which are in order, and their times."""
 
     numbers: Column
@@ -101,13 +101,13 @@ class Numbered(NamedTuple):
     ts: Column
 
     @classmethod
-    def of(cls, numbers: Column, accepted: AcceptedDocuments) -> Numbered:
+    def of(cls, numbers: Column, accepted: AcceptedDocuments) -> NumberedDocuments:
         """Return the accepted ones of documents."""
         return cls(numbers[accepted.places], accepted.arrivals.docs, accepted.arrivals.ts)
 
-    def chosen(self, mask: Column) -> Numbered:
+    def chosen(self, mask: Column) -> NumberedDocuments:
         """Return the documents of a mask."""
-        return Numbered(self.numbers[mask], self.docs[mask], self.ts[mask])
+        return NumberedDocuments(self.numbers[mask], self.docs[mask], self.ts[mask])
 
     def documents(self, numbers: Column) -> Column:
         """Return the documents of numbers; -1 for those that are not among these."""
@@ -124,22 +124,26 @@ class Numbering:
     """The documents of an engine by their numbers on executors; guarded by the engine's lock."""
 
     def __init__(self) -> None:
-        self._known = Numbered(_NONE, _NONE, _NONE)
+        self._known = NumberedDocuments(_NONE, _NONE, _NONE)
 
-    def add(self, accepted: Numbered, oldest: int) -> None:
+    def add(self, accepted: NumberedDocuments, oldest: int) -> None:
         """Add the documents of a transaction that ends, and forget those from before a time.
 
         They are added before the commit, which may succeed although it is reported as failed.
         """
         known = self._known.chosen(self._known.ts >= oldest)
-        self._known = Numbered(*map(np.concatenate, zip(known, accepted, strict=True)))
+        self._known = NumberedDocuments(*map(np.concatenate, zip(known, accepted, strict=True)))
 
     def documents(self, numbers: Column) -> Column:
         """Return the documents of numbers; -1 for those that the engine has not."""
         return np.where(numbers < FIRST, numbers, self._known.documents(numbers))
 
     def results(
-        self, state: EngineState, evaluated: Evaluated, newcomers: Numbered, arrivals: Arrivals
+        self,
+        state: EngineState,
+        evaluated: ExecutorResults,
+        newcomers: NumberedDocuments,
+        arrivals: Arrivals,
     ) -> tuple[pa.Table, list[Cut]]:
         """Return results of executors (`FOUND`) that arrivals complete, and cuts.
 

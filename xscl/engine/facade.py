@@ -4,9 +4,9 @@ Engine          the library interface, and the parts that a service uses beside 
 Transactions    store and state, changed together or not at all
 EngineState     the state in memory, built from the store
 Ingest          documents in, matches out
-Catalog         streams, subscriptions, retention
+EngineCatalog   streams, subscriptions, retention
 MatchLog        matches by position
-Queries         relations in SQL, trials, explanations, the plan
+EngineQueries   relations in SQL, trials, explanations, the plan
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from xscl.documents.consumed_offsets import BatchKey
 from xscl.documents.results import XSCL, Subscription
 from xscl.documents.retention import Retention
 from xscl.engine.backup import Backup
-from xscl.engine.catalog import Catalog
+from xscl.engine.catalog import EngineCatalog
 from xscl.engine.ingest import Ingest, PushResult
 from xscl.engine.match_log import LIMIT, MatchLog, Page
-from xscl.engine.queries import Queries
+from xscl.engine.queries import EngineQueries
 from xscl.engine.state import EngineState, Settings
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import Trials
@@ -90,8 +90,8 @@ class Engine:
             opened.callback(self.log.close)
             self.ingest = Ingest(self.transactions, self.log)
             self.trials = Trials(self.transactions)
-            self.catalog = Catalog(self.transactions)
-            self.queries = Queries(self.transactions, self.trials, self.log)
+            self.catalog = EngineCatalog(self.transactions)
+            self.queries = EngineQueries(self.transactions, self.trials, self.log)
             self.catalog.drop_unacknowledged()
             if retention is not None:
                 self.retain(retention)

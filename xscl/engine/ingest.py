@@ -6,26 +6,24 @@ input is cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from feeds.documents import Document, DocumentColumns
+from feeds.documents import Document
 from feeds.faultpoints import reached
-from templates.columns.columns import Column
 from templates.model.relations import INFINITE
 from xscl.documents.consumed_offsets import BatchKey, Beat
-from xscl.documents.document_validation import Refusal, expect_valid
-from xscl.engine.executors import Evaluated, Numbered, Numbering, recall
+from xscl.documents.document_validation import Rejection, expect_valid
+from xscl.engine.executors import ExecutorResults, NumberedDocuments, Numbering, recall
 from xscl.engine.heap_trim import LARGE, MANY, trim_heap
 from xscl.engine.match_log import MatchLog
 from xscl.engine.state import EngineState
-from xscl.engine.throughput import Laps, Pace
+from xscl.engine.throughput import PushThroughput, StageTimer
 from xscl.engine.transactions import Transactions
-from xscl.errors import DocumentError
-from xscl.shredding.arrivals import Arrivals, RemoteWitnesses
+from xscl.shredding.arrivals import Arrivals
 from xscl.store.queries.lateness import count_late
 from xscl.store.queries.rejected import insert_late
 from xscl.store.queries.results import insert_results
@@ -89,59 +87,38 @@ class PushResult(MatchSequence):
         return self.matches
 
 
-@dataclass(frozen=True, slots=True)
-class PushSlice:
-    """Documents, what executors found in them, and the beats between them.
+@dataclass(slots=True)
+class _Push:
+    """The documents of a push, and the outcome of its transactions so far.
 
-    `numbers` are those of the documents on executors; None: they were not there.  `arrived` is the
-    time at which the documents came in, None for the engine's clock.
+    `evaluated` is what executors found in the documents; None: they were not there.  Those at the
+    places in `poison` are not read.
     """
 
     documents: Sequence[Document]
-    elsewhere: RemoteWitnesses | None
-    beats: Sequence[Beat]
-    arrived: int | None = None
-    numbers: Column | None = None
-
-    def cut(self, start: int, end: int) -> PushSlice:
-        """Return some of the documents; a beat belongs to the document that it comes before."""
-        if start == 0 and end >= len(self.documents):
-            return self
-        last = len(self.documents)
-        beats = tuple(
-            Beat(min(at, end) - start, time)
-            for at, time in self.beats
-            if start <= at < end or (at == last <= end)
-        )
-        elsewhere = self.elsewhere and self.elsewhere.chosen(slice(start, end))
-        numbers = None if self.numbers is None else self.numbers[start:end]
-        return PushSlice(self.documents[start:end], elsewhere, beats, self.arrived, numbers)
-
-    def without(self, places: Collection[int]) -> PushSlice:
-        """Return the documents at all other places, to be shredded here."""
-        if not places:
-            return self
-        documents = tuple(one for at, one in enumerate(self.documents) if at not in places)
-        beats = (Beat(at - sum(p < at for p in places), time) for at, time in self.beats)
-        numbers = None if self.numbers is None else np.delete(self.numbers, sorted(places))
-        return PushSlice(documents, None, tuple(beats), self.arrived, numbers)
-
-
-@dataclass(slots=True)
-class _Outcome:
-    """The accumulated results and counts of a push's transactions."""
-
-    results: list[pa.Table]
+    key: BatchKey | None
+    evaluated: ExecutorResults | None
+    poison: Collection[int]
+    results: list[pa.Table] = field(default_factory=list)
     accepted: int = 0
     rejected: int = 0
     behind: list[int] = field(default_factory=list)  # documents before the clock
+
+    def beats(self, start: int, end: int) -> list[Beat]:
+        """Return the beats of some documents, each of which comes before one, or after the last."""
+        beats, last = () if self.key is None else self.key.beats, len(self.documents)
+        return [
+            Beat(min(at, end) - start, time)
+            for at, time in beats
+            if start <= at < end or (at == last <= end)
+        ]
 
 
 class Ingest:
     """Pushes documents, and advances the clock."""
 
     def __init__(self, transactions: Transactions, log: MatchLog) -> None:
-        self.pace = Pace(lambda after, up_to: log.count(after, up_to))
+        self.pace = PushThroughput(lambda after, up_to: log.count(after, up_to))
         self._transactions = transactions
         self._log = log
         self._push_size = PushSize()
@@ -151,11 +128,11 @@ class Ingest:
 
     def push(
         self,
-        documents: Iterable[Document] | Document,
+        documents: Sequence[Document],
         *,
         strict: bool = False,
         source: BatchKey | tuple[str, int] | None = None,
-        evaluated: Evaluated | None = None,
+        evaluated: ExecutorResults | None = None,
         poison: Collection[int] = (),
         listen: Callable[[Matches], None] | None = None,
     ) -> PushResult:
@@ -165,85 +142,74 @@ class Ingest:
         not read, but recorded as rejected.  A `source` may carry beats, which set the clock between
         documents.
         """
-        if isinstance(documents, Document):
-            documents = (documents,)
-        elif not isinstance(documents, DocumentColumns):
-            documents = tuple(documents)
-        batch = None if source is None else BatchKey(*source)
-        beats, arrived = ((), None) if batch is None else (tuple(batch.beats), batch.arrived)
-        elsewhere = None if evaluated is None else evaluated.elsewhere
-        numbers = None if evaluated is None else evaluated.numbers
-        whole = PushSlice(documents, elsewhere, beats, arrived, numbers).without(poison)
+        push = _Push(documents, BatchKey(*source) if source else None, evaluated, poison)
         if strict:
-            expect_valid(whole.documents)
-        outcome = _Outcome([])
+            expect_valid(documents)
         with self._transactions.lock:
-            if batch is not None and self._transactions.state.ledger.has(batch):
-                return self._result(outcome, len(documents))
-            if poison:
-                self.reject_poison([documents[at] for at in sorted(poison)])
-        start, end = 0, len(whole.documents)
+            if push.key is not None and self._transactions.state.ledger.has(push.key):
+                return self._result(push)
+        start = 0
         while True:
-            some = whole.cut(start, start + self._push_size.size)
-            last = start + len(some.documents) == end
-            results = self._transact(some, batch if last else None, outcome, evaluated)
+            end = min(start + self._push_size.size, len(documents))
+            results = self._transact(push, start, end)
             if listen is None:
-                outcome.results.append(results)
+                push.results.append(results)
             else:
                 with self._transactions.lock:
                     matches = self._log.expand(results)
                 listen(matches)
-            if last:
-                outcome.rejected += len(poison)
-                return self._result(outcome, len(documents))
-            start += len(some.documents)
+            if end == len(documents):
+                return self._result(push)
+            start = end
 
-    def _result(self, outcome: _Outcome, given: int) -> PushResult:
+    def _result(self, push: _Push) -> PushResult:
         def late() -> int:
             with self._transactions.lock:
                 state = self._transactions.state
-                return count_late(state.store, state.readings.table(), outcome.behind)
+                return count_late(state.store, state.readings.table(), push.behind)
 
-        first, *others = outcome.results or [_NO_RESULTS]
+        first, *others = push.results or [_NO_RESULTS]
         with self._transactions.lock:
             return PushResult(
                 self._log.expand(pa.concat_tables((first, *others)) if others else first),
-                outcome.accepted,
-                given - outcome.accepted - outcome.rejected,
-                outcome.rejected,
+                push.accepted,
+                len(push.documents) - push.accepted - push.rejected,
+                push.rejected,
                 late,
             )
 
-    def _transact(
-        self,
-        portion: PushSlice,
-        batch: BatchKey | None,
-        outcome: _Outcome,
-        evaluated: Evaluated | None,
-    ) -> pa.Table:
-        """Push documents in one transaction, with the batch that they end; return the results."""
-        laps = Laps(self.pace)
+    def _transact(self, push: _Push, start: int, end: int) -> pa.Table:
+        """Push some documents in one transaction; return the results.
+
+        The transaction of the last ones ends the batch.
+        """
+        laps, key, evaluated = StageTimer(self.pace), push.key, push.evaluated
+        documents = push.documents[start:end]
         with self._transactions.change() as state, self._transactions.paused():
             laps.end("wait")
             dataflow = state.dataflow
             state.flow.look(dataflow.passed)
-            if batch is not None and not state.ledger.enter(batch):
+            if key is not None and end == len(push.documents) and not state.ledger.enter(key):
                 return _NO_RESULTS
             dataflow.begin()
-            if portion.numbers is None and len(state.registry.elsewhere.rows):
+            if evaluated is None and len(state.registry.elsewhere.rows):
                 recall(state, state.registry.elsewhere.rows.tolist())
+            elsewhere = None
+            if evaluated is not None and not push.poison:  # else stage 1 runs here
+                elsewhere = evaluated.elsewhere.chosen(slice(start, end))
             accepted = state.documents.accept(
-                portion.documents,
-                elsewhere=portion.elsewhere,
-                beats=portion.beats,
-                arrived=portion.arrived,
+                documents,
+                elsewhere=elsewhere,
+                beats=push.beats(start, end),
+                poison=[at - start for at in push.poison if start <= at < end],
+                arrived=None if key is None else key.arrived,
             )
             reached("accepted")
             state.arrived.append(accepted.arrivals)
             laps.end("accept")
             newcomers = None
-            if evaluated is not None and portion.numbers is not None:
-                newcomers = Numbered.of(portion.numbers, accepted)
+            if evaluated is not None:
+                newcomers = NumberedDocuments.of(evaluated.numbers[start:end], accepted)
                 found, cuts = self._numbering.results(
                     state, evaluated, newcomers, accepted.arrivals
                 )
@@ -255,16 +221,16 @@ class Ingest:
             laps.end("join")
             results = self._commit(state)
             position, joined = state.position, dataflow.joined
-            self._push_size.learn(len(portion.documents), joined)
+            self._push_size.learn(len(documents), joined)
             if newcomers is not None:
                 self._numbering.add(newcomers, state.oldest_elsewhere())
             laps.end("store")
         laps.end("commit")
-        if joined > MANY or sum(len(one.xml) for one in portion.documents) > LARGE:
+        if joined > MANY or sum(len(one.xml) for one in documents) > LARGE:
             trim_heap()
-        outcome.accepted += len(accepted.arrivals)
-        outcome.rejected += accepted.rejected
-        outcome.behind += accepted.arrivals.behind()
+        push.accepted += len(accepted.arrivals)
+        push.rejected += accepted.rejected
+        push.behind += accepted.arrivals.behind()
         self.pace.count(len(accepted.arrivals), position, results.num_rows)
         return results
 
@@ -324,12 +290,7 @@ class Ingest:
                 state.dataflow.advance_time(arrivals)
             self._commit(state)
 
-    def reject_poison(self, documents: Sequence[Document]) -> None:
-        """Record documents as rejected that crashed a process that read them."""
-        error = DocumentError("a process ended while it read the document", reason_code="poison")
-        self.refuse([(document, error) for document in documents])
-
-    def refuse(self, refused: Sequence[Refusal]) -> None:
+    def refuse(self, refused: Sequence[Rejection]) -> None:
         """Record documents as rejected that other processes have read, each with the reason."""
         if refused:
             with self._transactions.change() as state:

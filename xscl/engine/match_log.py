@@ -59,7 +59,7 @@ LAST = (1 << 63) - 1
 AHEAD, SMALL = 64, 16_384
 """Documents that are read at once for the next matches, and the bytes that each has at most."""
 
-Place: TypeAlias = tuple[int, int]
+MatchPlace: TypeAlias = tuple[int, int]
 """Where a match stands among all: its position, and the number of its subscription."""
 
 
@@ -178,8 +178,8 @@ class MatchLog:
         self,
         mine: Callable[[Subscription], bool],
         *,
-        after: Place = (0, 0),
-        before: Place | None = None,
+        after: MatchPlace = (0, 0),
+        before: MatchPlace | None = None,
         limit: int = LIMIT,
         newest_first: bool = False,
         prefix: str = "",
@@ -195,8 +195,8 @@ class MatchLog:
     def _page(
         self,
         mine: Callable[[Subscription], bool],
-        after: Place,
-        before: Place,
+        after: MatchPlace,
+        before: MatchPlace,
         limit: int,
         newest_first: bool,
         *,

@@ -46,7 +46,7 @@ from xscl.store.store import Store
 from xscl.subscriptions.match_tables import values_table
 
 
-class Queries:
+class EngineQueries:
     """Answers questions about one engine; none changes it."""
 
     def __init__(self, transactions: Transactions, trials: Trials, log: MatchLog) -> None:

@@ -20,24 +20,24 @@ from xscl.documents.composite_events import Composite, CompositeEvents
 from xscl.documents.composite_ids import CompositeIds
 from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.documents.document_log import DocumentLog, DocumentOrigin
-from xscl.engine.eviction import Forgetting
-from xscl.engine.throughput import Flow
+from xscl.engine.eviction import Eviction
+from xscl.engine.throughput import PlanThroughput
 from xscl.inspection.relations import Relations
 from xscl.inspection.witness_reach import documents_seen
 from xscl.planning.compile import CompiledQuery
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.query_plan import Shapes
-from xscl.planning.result_sinks import Published
+from xscl.planning.result_sinks import PublishedMatches
 from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.consumed_note import expect_consumed
 from xscl.store.queries.join_storage import JoinStorage
 from xscl.store.store import Store
-from xscl.subscriptions.construct import TooLarge
+from xscl.subscriptions.construct import OutputTooLarge
 from xscl.subscriptions.lateness import LatenessBounds
 from xscl.subscriptions.match import MatchSource, groups_of, output_of
 from xscl.subscriptions.registration import Registration
-from xscl.subscriptions.streams import Streams
+from xscl.subscriptions.streams import StreamDefinitions
 from xscl.subscriptions.subscriptions import Subscriptions
 
 _log = logging.getLogger(__name__)
@@ -93,10 +93,10 @@ class EngineState:
         expect_consumed(store.path, self.ledger.segment)
         self.arrived: list[Arrivals] = []
         self.pushes = 0
-        self.flow = Flow()
+        self.flow = PlanThroughput()
         shapes = Shapes(compiled)
         self.composite_ids = CompositeIds(store)
-        self.streams = Streams(store, self.subscriptions, compiled, shapes.prepare)
+        self.streams = StreamDefinitions(store, self.subscriptions, compiled, shapes.prepare)
         self._matches = MatchSource(compiled, self.documents.tree)
         self.dataflow = Dataflow(
             self.registry,
@@ -119,7 +119,7 @@ class EngineState:
             self.dataflow,
             shapes,
         )
-        self.eviction = Forgetting(
+        self.eviction = Eviction(
             store,
             self.documents,
             self.dataflow.core.plan,
@@ -145,7 +145,7 @@ class EngineState:
         """Return the time from which on documents may be joined elsewhere; INFINITE if none is."""
         return self.registry.elsewhere.oldest(self.documents.clock)
 
-    def _publish(self, found: Sequence[Published]) -> None:
+    def _publish(self, found: Sequence[PublishedMatches]) -> None:
         """Accept the output documents of matches, and let them pass the plan."""
         outputs = _outputs(found, self.documents, self._matches)
         if outputs:
@@ -155,7 +155,7 @@ class EngineState:
 
 
 def _outputs(
-    found: Sequence[Published], documents: DocumentLog, reader: MatchSource
+    found: Sequence[PublishedMatches], documents: DocumentLog, reader: MatchSource
 ) -> list[tuple[Document, DocumentOrigin]]:
     """Return the output documents of matches, each with its place right after its composite.
 
@@ -168,7 +168,7 @@ def _outputs(
         for group in groups_of(subscription, composites):
             try:
                 made = output_of(subscription, group, stored, reader)
-            except TooLarge as error:
+            except OutputTooLarge as error:
                 _log.warning("a match of %s is not published: %s", subscription.name, error)
             else:
                 outputs.append((made, _place(group[0])))

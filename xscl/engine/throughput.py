@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:  # commands read figures without the engine
     from xscl.planning.plan_graph import Passed, PlanGraph
 
-Stage: TypeAlias = Literal["wait", "accept", "join", "store", "commit"]
+PushStage: TypeAlias = Literal["wait", "accept", "join", "store", "commit"]
 
 KEPT = 300
 """Seconds of which counts are kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class PushRates:
     """Documents and matches a second, on average over one minute and over five."""
 
     documents_1m: float = 0.0
@@ -38,7 +38,7 @@ class Rates:
     matches_5m: float = 0.0
 
 
-class Pace:
+class PushThroughput:
     """Counts of pushes by the second; `clock` returns seconds.  Thread-safe.
 
     `matches_between` counts the matches between two positions of the log of results: they are
@@ -60,7 +60,7 @@ class Pace:
         self._matches, self._counted_to = 0, 0
         self.documents = 0
         self.pushes = 0
-        self.listener: Callable[[Stage, float], None] | None = None
+        self.listener: Callable[[PushStage, float], None] | None = None
 
     def count(self, documents: int, position: int, results: int) -> None:
         """Count one push, whose results end at a position."""
@@ -89,7 +89,7 @@ class Pace:
                 self._counted_to = position
             return self._matches
 
-    def rates(self) -> Rates:
+    def rates(self) -> PushRates:
         """Return the recent rates; for a younger engine, since its start."""
         now = self._clock()
         with self._mutex:
@@ -102,17 +102,17 @@ class Pace:
             before = among[0][2] if among else position
             found = self._matches_between(before, position) if before < position else 0
             matches.append(found / over)
-        return Rates(documents[0], documents[1], matches[0], matches[1])
+        return PushRates(documents[0], documents[1], matches[0], matches[1])
 
 
-class Laps:
+class StageTimer:
     """A stopwatch for the stages of one push."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: PushThroughput) -> None:
         self._pace = pace
         self._last = time.perf_counter()
 
-    def end(self, stage: Stage) -> None:
+    def end(self, stage: PushStage) -> None:
         """End a stage, and begin the next one."""
         now = time.perf_counter()
         if self._pace.listener is not None:
@@ -124,7 +124,7 @@ LOOK, OVER = 10.0, 60.0
 """Seconds between two looks at what has passed, and over which it is averaged."""
 
 
-class Flow:
+class PlanThroughput:
     """Rates of rows at the nodes of a plan; `clock` returns seconds.
 
     A push samples the counters before it (`look`).  Samples of the last minute are kept, so

@@ -15,7 +15,7 @@ from weakref import finalize
 import numpy as np
 
 from cep_core import is_calendar
-from xscl.engine.batch_size import FEWEST, Sizing
+from xscl.engine.batch_size import FEWEST, BatchSize
 from xscl.engine.transactions import Transactions
 from xscl.engine.twin import Twin
 from xscl.errors import Stopping, TooLong
@@ -74,7 +74,7 @@ class Trials:
                 watermark = self._transactions.state.dataflow.watermark(clock, latest)
             twin.register(trial, lateness)
             behind: list[int] = []
-            size = Sizing(SLICE, replay.BATCH, SLICE / FEWEST)
+            size = BatchSize(SLICE, replay.BATCH, SLICE / FEWEST)
             with closing(store):
                 if any(map(is_calendar, trial.streams)) and (begin := replay.first(store, trial)):
                     twin.occur(begin, min(trial.end, clock))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from feeds.documents import Document
 from feeds.faultpoints import reached
 from xscl.documents.consumed_offsets import BatchKey
-from xscl.engine.executors import Evaluated
+from xscl.engine.executors import ExecutorResults
 from xscl.engine.facade import Engine
 from xscl.engine.ingest import PushResult
 from xscl.ingestion.quarantine import BatchAttempts, poisonous
@@ -56,7 +56,7 @@ class EngineSink:
         self,
         documents: Sequence[Document],
         batch: BatchKey,
-        evaluated: Evaluated | None = None,
+        evaluated: ExecutorResults | None = None,
         poison: frozenset[int] = frozenset(),
     ) -> None:
         """Push a batch; one that was consumed before changes nothing and matches nothing."""

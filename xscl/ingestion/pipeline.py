@@ -20,8 +20,8 @@ from feeds.faultpoints import reached
 from feeds.spool import Spool
 from feeds.spool_note import note_consumed
 from xscl.documents.consumed_offsets import SPOOL, BatchKey, Beat
-from xscl.engine.batch_size import Sizing
-from xscl.engine.executors import Evaluated, Executors
+from xscl.engine.batch_size import BatchSize
+from xscl.engine.executors import ExecutorResults, Executors
 from xscl.errors import XsclError
 from xscl.ingestion.executors_watch import AGAIN
 from xscl.ingestion.quarantine import poisonous
@@ -72,7 +72,7 @@ class BatchSink(Protocol):
         self,
         documents: Sequence[Document],
         batch: BatchKey,
-        evaluated: Evaluated | None = None,
+        evaluated: ExecutorResults | None = None,
         poison: frozenset[int] = frozenset(),
     ) -> None:
         """Consume a batch, which may be empty, and record its key: all or nothing.
@@ -116,7 +116,7 @@ class Consumer:
         self._sink = sink
         self._executors = executors
         self._on_away = on_away
-        self._sizing = Sizing(seconds, batch)
+        self._sizing = BatchSize(seconds, batch)
         self._clock = clock
         self._most_bytes = most_bytes
         self._stopping = threading.Event()

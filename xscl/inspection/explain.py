@@ -49,7 +49,7 @@ from xscl.store.queries.documents import has_documents
 from xscl.store.queries.rows import rows_of
 from xscl.store.queries.witnesses import kept_witnesses
 from xscl.store.store import Store
-from xscl.subscriptions.streams import Streams
+from xscl.subscriptions.streams import StreamDefinitions
 from xscl.subscriptions.subscriptions import Subscriptions
 from xscl.time_format import duration
 
@@ -59,7 +59,7 @@ def explain(
     registry: Registry,
     subscriptions: Subscriptions,
     dataflow: Dataflow,
-    streams: Streams,
+    streams: StreamDefinitions,
     query: str,
     *,
     sql: bool = False,
@@ -330,7 +330,7 @@ def _warnings(store: Store, subscriptions: Subscriptions, compiled: CompiledQuer
             yield f"warning: nothing has come on the stream {stream!r} yet"
 
 
-def absence_warning(streams: Streams, compiled: CompiledQuery) -> str | None:
+def absence_warning(streams: StreamDefinitions, compiled: CompiledQuery) -> str | None:
     """Return why the wall clock does not report the absences of a query, None if it does."""
     not_live = [repr(one) for one in streams.not_live(compiled.streams)]
     if not not_live or not any(isinstance(one, Absent) for one in forms(compiled.normal.form)):

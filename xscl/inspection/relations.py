@@ -23,7 +23,7 @@ from xscl.store.queries import relations
 from xscl.store.store import Store
 from xscl.subscriptions.lateness import LatenessBounds
 from xscl.subscriptions.match_tables import VALUES
-from xscl.subscriptions.streams import Streams
+from xscl.subscriptions.streams import StreamDefinitions
 
 VALUED = 1_000
 """Number of the newest matches that have `values` in the relation `matches`: they are read from the
@@ -45,7 +45,7 @@ class Relations:
     _registry: Registry
     _processor: Processor
     _readings: LatenessBounds
-    _streams: Streams
+    _streams: StreamDefinitions
     _firsts: Callable[[], Mapping[int, int]]
 
     def answer(

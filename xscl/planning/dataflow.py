@@ -55,7 +55,7 @@ from xscl.planning.planned_subscriptions import (
 )
 from xscl.planning.planner import RULES, Planner
 from xscl.planning.result_collector import ResultCollector
-from xscl.planning.result_sinks import Published, PublishQueue
+from xscl.planning.result_sinks import PublishedMatches, PublishQueue
 from xscl.planning.temporal_lowering import FUNCTIONS_OVER_TIME
 from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrival, Arrivals
@@ -87,7 +87,7 @@ class Dataflow:
         composites: CompositeEvents,
         number: Callable[[str], int],
         lateness: Callable[[str], int],
-        publish: Callable[[Sequence[Published]], None],
+        publish: Callable[[Sequence[PublishedMatches]], None],
         schema: Callable[[str], Schema | None],
         cuts: Cuts,
     ) -> None:

@@ -16,7 +16,7 @@ def composite_in(row: Row) -> Composite:
     return cast(Composite, row[VALUES])
 
 
-Published: TypeAlias = "tuple[Subscription, list[Composite]]"
+PublishedMatches: TypeAlias = "tuple[Subscription, list[Composite]]"
 
 
 class PublishQueue:
@@ -27,7 +27,7 @@ class PublishQueue:
 
     depth = 4
 
-    def __init__(self, batch: Batch, publish: Callable[[Sequence[Published]], None]) -> None:
+    def __init__(self, batch: Batch, publish: Callable[[Sequence[PublishedMatches]], None]) -> None:
         self.streams: dict[str, str] = {}
         self.seconds = 0.0
         self._batch = batch
@@ -35,7 +35,7 @@ class PublishQueue:
         self._readers: dict[str, Reader] = {}
         self._reads: dict[str, Sequence[str]] = {}
         self._levels: dict[str, int] = {}
-        self._queue: dict[str, Published] = {}
+        self._queue: dict[str, PublishedMatches] = {}
 
     def add(
         self, root: Operator, subscription: Subscription, composite: Callable[[Row], Composite]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from xscl.engine.throughput import Rates
+from xscl.engine.throughput import PushRates
 from xscl.ingestion.executors_watch import AGAIN, Away
 from xscl.plurals import counted
 from xscl.time_format import moment, ticks_of_time, written
@@ -124,7 +124,7 @@ class ServiceStatus:
     position: int = gauge("The last segment that was consumed")
     waiting: int = gauge("Documents in the spool that wait to be consumed")
     lag: float = gauge("Seconds that the oldest of them has waited")
-    rates: Rates | None = None
+    rates: PushRates | None = None
     windows: tuple[WindowState, ...] | None = None
     refused: int = 0
     executors: ExecutorsStatus | None = None
@@ -139,7 +139,7 @@ class ServiceStatus:
         for name in _TIMES:
             found[name] = None if found[name] is None else ticks_of_time(found[name])
         if (rates := found["rates"]) is not None:
-            found["rates"] = Rates(**rates)
+            found["rates"] = PushRates(**rates)
         if (windows := found["windows"]) is not None:
             found["windows"] = tuple(WindowState(**window) for window in windows)
         if (executors := found["executors"]) is not None:

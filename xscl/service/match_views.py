@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from xscl.delivery.cards import MatchView, shown
 from xscl.documents.results import Subscription
-from xscl.engine.match_log import Place
+from xscl.engine.match_log import MatchPlace
 from xscl.service.accounts import Account
 from xscl.service.browsing import SEARCHED
 from xscl.service.installation import Installation
@@ -46,7 +46,7 @@ def match_view(
     def mine(one: Subscription) -> bool:
         return account.own(one.name) is not None
 
-    before: Place = (position, LAST if number is None else number + 1)
+    before: MatchPlace = (position, LAST if number is None else number + 1)
     most = _TOGETHER if number is None else 1
     while True:
         page = app.engine.log.page_of_all(mine, before=before, limit=most, newest_first=True)

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from xscl.engine.facade import Engine
-from xscl.engine.throughput import Stage
+from xscl.engine.throughput import PushStage
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.connection_limit import ConnectionLimit
 from xscl.service.figures import ServiceStatus
@@ -80,7 +80,7 @@ class Metrics:
         self.figures = _StatusCollector(engine, home, limit)
         self.registry.register(self.figures)
 
-    def _stage(self, stage: Stage, seconds: float) -> None:
+    def _stage(self, stage: PushStage, seconds: float) -> None:
         self._stages.labels(stage).observe(seconds)
 
     def answered(

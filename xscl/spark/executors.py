@@ -29,7 +29,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from feeds.documents import DocumentColumns
 from xscl.documents.document_validation import separate_invalid
-from xscl.engine.executors import FIRST, RESULTS, DocumentsUnderWay, Evaluated
+from xscl.engine.executors import FIRST, RESULTS, DocumentsUnderWay, ExecutorResults
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import clear_executors
 from xscl.ingestion.pipeline import ExecutorsAway, PipelineError
@@ -94,7 +94,7 @@ class SparkExecutors:
         self._next = FIRST  # the number of the next document
         self._began = self._took = 0.0  # the query: when, and after how many seconds
         self._reached = _NO_QUERY  # the segment up to which the query has all documents
-        self._last: tuple[Sequence[int], Evaluated] | None = None  # what it evaluated
+        self._last: tuple[Sequence[int], ExecutorResults] | None = None  # what it evaluated
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         clear_executors(self._directory)
         self._plan_again()
@@ -157,7 +157,7 @@ class SparkExecutors:
         segments: Sequence[int],
         documents: DocumentColumns,
         poison: Collection[int] = frozenset(),
-    ) -> Evaluated:
+    ) -> ExecutorResults:
         """Evaluate the documents of segments; raises ExecutorsAway, StoreError."""
         after, count = self._engine.ingest.segment, len(documents)
         known = self._not_taken(segments)
@@ -168,7 +168,7 @@ class SparkExecutors:
             if not count:  # beats
                 if self._reached == after:
                     self._reached = segments[-1]
-                return Evaluated(_NOTHING, RemoteWitnesses.of(()), RESULTS.empty_table(), ())
+                return ExecutorResults(_NOTHING, RemoteWitnesses.of(()), RESULTS.empty_table(), ())
             if self._reached != after or self._is_due():
                 version = self._begin()
             numbers = np.arange(self._next, self._next + count)
@@ -186,7 +186,7 @@ class SparkExecutors:
         columns = places + self._next, np.full(len(places), clock), valid.timestamps
         return pa.table([*columns, valid.streams, valid.ids, valid.xml], OFFERED)
 
-    def _not_taken(self, segments: Sequence[int]) -> Evaluated | None:
+    def _not_taken(self, segments: Sequence[int]) -> ExecutorResults | None:
         """Return the outcome of segments if it is there: the store could not take it."""
         if self._last is None or self._last[0] != segments or not self._plan.is_current():
             return None

@@ -15,7 +15,7 @@ from pyspark.sql import Row
 
 from templates.columns.columns import Column
 from templates.model.relations import BINDINGS, VALUES
-from xscl.engine.executors import FIRST, RESULTS, Evaluated
+from xscl.engine.executors import FIRST, RESULTS, ExecutorResults
 from xscl.shredding.arrivals import RemoteWitnesses
 from xscl.shredding.remote_bindings import RemoteBindings, compute_bindings
 from xscl.spark.absences import ROWS
@@ -105,7 +105,7 @@ def _numbered(found: Found, documents: pa.Table, first: int) -> Iterator[tuple[i
     yield FOUND_CUTS, pa.table([qids, numbers[np.array(docs, np.int64) - first]], schema=_CUTS)
 
 
-def found_in(shares: pa.Table, numbers: Column) -> Evaluated:
+def found_in(shares: pa.Table, numbers: Column) -> ExecutorResults:
     """Return what executors found in the documents of some numbers: rows of `SHARES`."""
     results = [RESULTS.empty_table()]
     cuts: list[tuple[int, int]] = []
@@ -119,7 +119,7 @@ def found_in(shares: pa.Table, numbers: Column) -> Evaluated:
         else:
             portions += map(_portion, table.to_pylist())
     in_order = [(one, count) for _, one, count in sorted(portions, key=itemgetter(0))]
-    return Evaluated(numbers, RemoteWitnesses.of(in_order), pa.concat_tables(results), cuts)
+    return ExecutorResults(numbers, RemoteWitnesses.of(in_order), pa.concat_tables(results), cuts)
 
 
 def _portion(data: Mapping[str, bytes]) -> tuple[int, RemoteBindings, int]:

@@ -23,7 +23,7 @@ LARGEST = 16_000_000
 """Bytes of the output document of a match."""
 
 
-class TooLarge(Exception):
+class OutputTooLarge(Exception):
     """An output document would have more bytes than it may."""
 
     def __init__(self, size: int) -> None:
@@ -42,10 +42,10 @@ class Room:
         self._found: dict[tuple[str, Path], list[Item]] = {}
 
     def take(self, size: int) -> None:
-        """Count bytes; raise TooLarge if there are too many."""
+        """Count bytes; raise OutputTooLarge if there are too many."""
         self._taken += size
         if self._taken > self.most:
-            raise TooLarge(self._taken)
+            raise OutputTooLarge(self._taken)
 
     def items(self, embedded: Embedded) -> list[Item]:
         """Return the items of an embedded expression."""
@@ -85,7 +85,7 @@ def _written(text: str) -> int:
 
 
 def default_document(items: Sequence[Item], room: Room) -> bytes:
-    """Return `<result>` with a copy of each item; raises TooLarge."""
+    """Return `<result>` with a copy of each item; raises OutputTooLarge."""
     room.take(sum(map(room.size, items)))
     root = etree.Element("result")
     for item in items:
@@ -94,13 +94,13 @@ def default_document(items: Sequence[Item], room: Room) -> bytes:
 
 
 def constructed_document(constructor: Element, room: Room) -> bytes:
-    """Return the constructor's document; raises TooLarge."""
+    """Return the constructor's document; raises OutputTooLarge."""
     made = constructed(constructor, room)
     return etree.tostring(made, encoding="UTF-8", xml_declaration=False)
 
 
 def constructed(constructor: Element, room: Room) -> etree._Element:
-    """Return the constructor's element; raises TooLarge."""
+    """Return the constructor's element; raises OutputTooLarge."""
     room.take(_fixed_size(constructor, room))
     element = _constructed(constructor, room)
     room.count_as(element, 0)
@@ -149,7 +149,7 @@ def _constructed(constructor: Element, room: Room) -> etree._Element:
 
 
 def row_document(name: str, values: Mapping[str, str | None], room: Room) -> bytes:
-    """Return the document of a row: a leaf for each value that is not null; raises TooLarge."""
+    """Return the document of a row, a leaf for each value but null; raises OutputTooLarge."""
     room.take(sum(_written(value or "") + 2 * len(name) + 5 for name, value in values.items()))
     root = etree.Element(name)
     for attribute, value in values.items():

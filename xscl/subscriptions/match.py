@@ -28,8 +28,8 @@ from xscl.shredding.batch.bind import bind
 from xscl.shredding.nodes.tree import DocumentTree, Item, string_value
 from xscl.subscriptions.construct import (
     LARGEST,
+    OutputTooLarge,
     Room,
-    TooLarge,
     constructed,
     constructed_document,
     default_document,
@@ -315,11 +315,11 @@ class Match:
         """
         try:
             return self.output(most)
-        except TooLarge as error:
+        except OutputTooLarge as error:
             return f'<too-large bytes="{error.size}" limit="{most}"/>'.encode()
 
     def output(self, most: int = LARGEST) -> bytes:
-        """Return the output document; raises TooLarge."""
+        """Return the output document; raises OutputTooLarge."""
         if self.refusal is not None:
             refused = etree.Element("refused")
             refused.text = self.refusal.message
@@ -487,7 +487,7 @@ def output_of(
     stored: Mapping[int, StoredDocument],
     source: MatchSource,
 ) -> Document:
-    """Return the document that a subscription publishes for a match; raises TooLarge."""
+    """Return the document that a subscription publishes for a match; raises OutputTooLarge."""
     assert subscription.publish is not None
     match = match_of(subscription, group, stored, source)
     return Document(subscription.publish, match.id, match.t1, match.output(), match.history)

@@ -24,7 +24,7 @@ from xscl.planning.planner import Planned
 from xscl.planning.query_plan import PlannedJoin, QueryPlan, Shapes, Variable
 from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
-from xscl.subscriptions.streams import Streams, refuse_long_stream
+from xscl.subscriptions.streams import StreamDefinitions, refuse_long_stream
 from xscl.subscriptions.subscriptions import Subscriptions
 
 
@@ -36,7 +36,7 @@ class Registration:
     _registry: Registry
     _processor: Processor
     _subscriptions: Subscriptions
-    _streams: Streams
+    _streams: StreamDefinitions
     _numbers: CompositeIds
     _dataflow: Dataflow
     _shapes: Shapes

@@ -62,7 +62,7 @@ class StreamDeclaration:
     schema: Schema | None
 
 
-class Streams:
+class StreamDefinitions:
     """The declarations of streams, and the derived ones of published streams."""
 
     def __init__(

@@ -9,7 +9,7 @@ from lxml import etree
 import xscl
 from xscl.drawing.plans import MOST, draw_plan, largest, shares
 from xscl.drawing.svg import NAMESPACE
-from xscl.engine.throughput import LOOK, OVER, Flow
+from xscl.engine.throughput import LOOK, OVER, PlanThroughput
 from xscl.planning.plan_graph import Passed, PlanGraph, PlanNode
 from xscl.web.samples import subscriptions
 
@@ -66,7 +66,7 @@ def test_nodes_say_what_has_passed_them() -> None:
 
 def test_rates_are_those_of_the_last_minute() -> None:
     now, rows = 1_000.0, 0
-    flow = Flow(lambda: now)
+    flow = PlanThroughput(lambda: now)
     graph = PlanGraph((PlanNode("S", "stream"),), ())
 
     def passed() -> Passed:

@@ -129,7 +129,7 @@ def run(
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget whatever can be forgotten, with every push."""
     monkeypatch.setattr(eviction._Horizon, "due", lambda horizon, clock, age: age is not None)
-    monkeypatch.setattr(eviction.Forgetting, "_pays", lambda forgetting: True)
+    monkeypatch.setattr(eviction.Eviction, "_pays", lambda forgetting: True)
     monkeypatch.setattr(eviction, "BOUNDED", 1)
     monkeypatch.setattr(ingest, "EVICTED_AFTER", 1)
     monkeypatch.setattr(tree_cache, "TREES", 1)  # what is read is read from its text

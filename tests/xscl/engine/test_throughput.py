@@ -7,7 +7,7 @@ from pathlib import Path
 
 from feeds.documents import Document
 from xscl.engine.facade import Engine
-from xscl.engine.throughput import Pace, Rates
+from xscl.engine.throughput import PushRates, PushThroughput
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.figures import ServiceStatus, WindowState
 from xscl.service.status import StatusReader
@@ -15,22 +15,22 @@ from xscl.service.status import StatusReader
 
 def test_rates_are_averages_of_the_last_minutes() -> None:
     now = 1000.0
-    pace = Pace(lambda after, up_to: up_to - after, lambda: now)
+    pace = PushThroughput(lambda after, up_to: up_to - after, lambda: now)
     pace.count(30, 13, 3)
-    assert pace.rates() == Rates(30, 30, 3, 3)  # it has just begun
+    assert pace.rates() == PushRates(30, 30, 3, 3)  # it has just begun
     now += 30
     pace.count(30, 13, 0)
-    assert pace.rates() == Rates(2, 2, 0.1, 0.1)
+    assert pace.rates() == PushRates(2, 2, 0.1, 0.1)
     now += 60
-    assert pace.rates() == Rates(0, 60 / 90, 0, 3 / 90)
+    assert pace.rates() == PushRates(0, 60 / 90, 0, 3 / 90)
     now += 1000
-    assert pace.rates() == Rates()
+    assert pace.rates() == PushRates()
     assert (pace.pushes, pace.documents, pace.matches) == (2, 60, 3)
 
 
 def test_counts_of_old_seconds_are_forgotten() -> None:
     now = 0.0
-    pace = Pace(lambda after, up_to: up_to - after, lambda: now)
+    pace = PushThroughput(lambda after, up_to: up_to - after, lambda: now)
     for number in range(2_000):
         pace.count(1, number + 1, 1)
         now += 1

@@ -14,7 +14,7 @@ import pytest
 from feeds.documents import Document, DocumentColumns
 from feeds.spool import SegmentDamaged, Spool, SpoolError
 from xscl.documents.consumed_offsets import BatchKey
-from xscl.engine.executors import RESULTS, Evaluated
+from xscl.engine.executors import RESULTS, ExecutorResults
 from xscl.ingestion import pipeline
 from xscl.ingestion.pipeline import Consumer, ExecutorsAway
 from xscl.shredding.arrivals import RemoteWitnesses
@@ -29,7 +29,7 @@ class Store:
     refused: list[tuple[str, int]] = field(default_factory=list)
     beats: list[tuple[int, int]] = field(default_factory=list)
     threads: set[int] = field(default_factory=set)
-    evaluated: list[Evaluated | None] = field(default_factory=list)
+    evaluated: list[ExecutorResults | None] = field(default_factory=list)
     fail_before: str | None = None
     fail_after: str | None = None
     on_consume: Callable[[], None] = lambda: None
@@ -40,7 +40,7 @@ class Store:
         self,
         documents: Sequence[Document],
         batch: BatchKey,
-        evaluated: Evaluated | None = None,
+        evaluated: ExecutorResults | None = None,
         poison: frozenset[int] = frozenset(),
     ) -> None:
         documents = [one for place, one in enumerate(documents) if place not in poison]
@@ -269,14 +269,16 @@ class Remote:
         segments: Sequence[int],
         documents: DocumentColumns,
         poison: frozenset[int] = frozenset(),
-    ) -> Evaluated:
+    ) -> ExecutorResults:
         if self.ended_by in set(documents.ids) - {documents.ids[at] for at in poison}:
             raise ExecutorsAway("a worker has ended")
         self.asked.append(segments)
         if len(self.asked) <= self.times:
             raise ExecutorsAway(f"no Java {len(self.asked)}")
         nowhere = RemoteWitnesses.nowhere(len(documents))
-        return Evaluated(np.arange(len(documents)), nowhere, RESULTS.empty_table(), (), poison)
+        return ExecutorResults(
+            np.arange(len(documents)), nowhere, RESULTS.empty_table(), (), poison
+        )
 
     def stop(self) -> None:
         self.stopped = True

@@ -11,7 +11,7 @@ import pyarrow as pa
 from feeds.documents import Document
 from templates.registry.registry import UNDESIGNATED
 from xscl.documents.retention import Retention
-from xscl.engine.executors import FIRST, RESULTS, Evaluated
+from xscl.engine.executors import FIRST, RESULTS, ExecutorResults
 from xscl.engine.facade import Engine
 from xscl.planning.planned_subscriptions import is_leaf
 from xscl.shredding.arrivals import RemoteWitnesses
@@ -86,7 +86,7 @@ class Divided:
         ids = (str(one.id) for one in documents)
         results = self._results(position, dict(zip(ids, numbers, strict=True)))
         elsewhere = RemoteWitnesses.of([(portion, len(documents))])
-        found = Evaluated(np.array(numbers), elsewhere, results, ())
+        found = ExecutorResults(np.array(numbers), elsewhere, results, ())
         self.divided.ingest.push(documents, evaluated=found)
 
     def _results(self, position: int, new: dict[str, int]) -> pa.Table:

@@ -27,7 +27,7 @@ from xscl.language.shortest import shortest
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledQuery, compile_query
 from xscl.planning.query_plan import QueryPlan, Shapes, plan_of
-from xscl.subscriptions.streams import Streams
+from xscl.subscriptions.streams import StreamDefinitions
 
 FORMS = (
     'S//a->v[./b = "{0}"][contains(./c, "{1}")]',
@@ -297,7 +297,7 @@ def test_the_lateness_of_a_published_stream_is_asked_without_its_plans() -> None
             prepared.append(query)
             return plan_of(compile_query(query))
 
-        streams = Streams(
+        streams = StreamDefinitions(
             engine.transactions.store, engine.state.subscriptions, compile_query, prepare
         )
         found = []
@@ -307,5 +307,5 @@ def test_the_lateness_of_a_published_stream_is_asked_without_its_plans() -> None
         assert found == [(5, 1), (12, 2), (12, 3)]
 
 
-def streams_lateness(streams: Streams) -> int:
+def streams_lateness(streams: StreamDefinitions) -> int:
     return max(streams.lateness("P") for _ in range(3))

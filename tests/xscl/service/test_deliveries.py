@@ -16,7 +16,7 @@ from tests.xscl.delivery.receiver import Receiver, status, verify
 from tests.xscl.service.conftest import Running, eventually, serving, token_of
 from tests.xscl.service.test_events import kept, send, subscribed
 from xscl.delivery.channels.mail import MailServer
-from xscl.engine.queries import Queries
+from xscl.engine.queries import EngineQueries
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
 from xscl.service.installation import ServiceSettings
@@ -252,7 +252,7 @@ def test_c4_what_is_cut_at_the_end_is_told_so(
         began.set()
         over.wait(PATIENCE)
 
-    monkeypatch.setattr(Queries, "trial", hang)
+    monkeypatch.setattr(EngineQueries, "trial", hang)
     with running_to_be_cut(place, found):
         assert began.wait(PATIENCE)
     over.set()

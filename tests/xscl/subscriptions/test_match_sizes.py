@@ -44,7 +44,7 @@ def test_a_document_that_would_be_too_large_is_not_made() -> None:
     (one,) = found(MANY, f"<r><k>{LONG}</k></r>")
     assert sizes(one.xml()) == (2_000 * (len(LONG) + 7) + 7, construct.LARGEST)
     assert row_of(one)["xml"] == one.xml().decode()
-    with pytest.raises(construct.TooLarge):
+    with pytest.raises(construct.OutputTooLarge):
         one.output()
 
 

@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import Running, eventually, ok, serving
 from tests.xscl.web.shown import TRICKS, TRICKY, Shop, parsed
-from xscl.engine.batch_size import Sizing
+from xscl.engine.batch_size import BatchSize
 from xscl.engine.twin import Twin
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.language.topics import PAGES as HELP
@@ -549,7 +549,7 @@ def test_a_count_ends_when_its_reader_leaves_or_after_a_second(
 
     monkeypatch.setattr(Twin, "replay", slowly)
     monkeypatch.setattr(Twin, "close", closing)
-    monkeypatch.setattr(Sizing, "documents", 1)
+    monkeypatch.setattr(BatchSize, "documents", 1)
     form = {"query": "tricks//item->a"}
     monkeypatch.setattr(editing, "COUNTING", PATIENCE)
     with pytest.raises(httpx.ReadTimeout):

@@ -14,7 +14,7 @@ from feeds.daemons import DaemonPool
 from xscl.delivery.message import owner_of
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
-from xscl.engine.match_log import LAST, LIMIT, Place
+from xscl.engine.match_log import LAST, LIMIT, MatchPlace
 from xscl.errors import StoreError
 from xscl.store.store_errors import StoreUnavailable
 from xscl.subscriptions.match import Match
@@ -52,7 +52,7 @@ class Printing:
         self._listen = listen
         self._skipped = skipped
         self._behind = behind
-        self._place: Place = (self._cursor.begin_delivery(), LAST)
+        self._place: MatchPlace = (self._cursor.begin_delivery(), LAST)
         # The end of the process does not wait for a listener that does not return.
         self._thread = DaemonPool("printing", 1)
         self._is_ending = False

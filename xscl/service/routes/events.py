@@ -32,7 +32,7 @@ from starlette.types import Receive, Scope, Send
 from xscl.delivery.listeners import ListenerQuery, event
 from xscl.delivery.outbox.outbox import Outbox
 from xscl.documents.results import Subscription
-from xscl.engine.match_log import LAST, Place
+from xscl.engine.match_log import LAST, MatchPlace
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.plurals import counted
 from xscl.service.accounts import Account, QuotaExceeded
@@ -150,7 +150,7 @@ async def _stream(
 class StartPoint:
     """The first cursor of a listener, and events to send before it."""
 
-    place: Place
+    place: MatchPlace
     told: tuple[bytes, ...] = ()
 
 
@@ -192,7 +192,7 @@ _NOTICES = {
 """Reasons by event: the cursor predates a restore, or the matches after it were evicted."""
 
 
-def _notice(outbox: Outbox, place: Place, name: str) -> bytes:
+def _notice(outbox: Outbox, place: MatchPlace, name: str) -> bytes:
     """Return an event of `_NOTICES`, after which the listener continues at a cursor."""
     data = {"code": name, "reason": _NOTICES[name], "position": place[0]}
     return event(name, json.dumps(data).encode(), outbox.listening.id_of(place))

@@ -13,7 +13,7 @@ from pydantic import StringConstraints
 
 from xscl.delivery.cards import MatchView
 from xscl.documents.results import XSCL, Subscription
-from xscl.engine.match_log import Page, Place
+from xscl.engine.match_log import MatchPlace, Page
 from xscl.service.match_views import LAST, match_view, match_views
 from xscl.service.routes.subscriptions import tags_
 from xscl.service.stars import starred_among
@@ -100,8 +100,8 @@ def matches(
 
 
 def _filtered(
-    asked: PageRequest, wanted: MatchFilter, before: Place | None
-) -> tuple[list[MatchView], Place | None]:
+    asked: PageRequest, wanted: MatchFilter, before: MatchPlace | None
+) -> tuple[list[MatchView], MatchPlace | None]:
     """Return the matches of a page, and the place before which the next one begins."""
     listed: list[MatchView] = []
     for _ in range(PAGES):
@@ -166,8 +166,8 @@ def _page(
     asked: PageRequest,
     subscription: str,
     *,
-    before: Place | None = None,
-    after: Place | None = None,
+    before: MatchPlace | None = None,
+    after: MatchPlace | None = None,
     stream: str = "",
     tag: str = "",
 ) -> Page:
@@ -206,12 +206,12 @@ def _tagged(asked: PageRequest, tag: str) -> set[str]:
         return set(names_of(store, asked.account.number, tag=tag))
 
 
-def _place(written: str) -> Place:
+def _place(written: str) -> MatchPlace:
     position, _, number = written.partition(".")
     return int(position), int(number)
 
 
-def _written(place: Place) -> str:
+def _written(place: MatchPlace) -> str:
     return f"{place[0]}.{place[1]}"
 
 
