@@ -26,6 +26,7 @@ from templates import Edge, JoinGraph, Node, Processor, Witnesses, minor
 from templates.batch_join import BatchJoin
 from templates.columns.columns import table_of
 from templates.columns.values import Values
+from templates.model.join_graph import UNBOUNDED
 from templates.model.relations import BINDINGS, TIMES, VALUES, Pair
 from templates.registry.registry import Registry
 from templates.smallbatch.evaluator import SmallBatch
@@ -151,7 +152,7 @@ class Shared:
         self.subscribers: dict[int, list[int]] = defaultdict(list)
         for number, query in enumerate(queries):
             graph, definitions = reduced_graph(schema, query)
-            qid = self.registry.add(graph, definitions, "FOLLOWED BY", None).qid
+            qid = self.registry.add(graph, definitions, UNBOUNDED).qid
             self.qids.append(qid)
             self.subscribers[qid].append(number)
         self.registry.save()

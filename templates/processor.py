@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from templates.batch_join import Apart, BatchJoin, Pushed
 from templates.columns.columns import Column, among
-from templates.model.relations import BINDINGS, INFINITE, TIMES, VALUES, Witnesses
+from templates.model.join_graph import INFINITE
+from templates.model.relations import BINDINGS, TIMES, VALUES, Witnesses
 from templates.model.result_bound import RESULTS, Cut, bounded
 from templates.registry.registry import UNDESIGNATED, Registry
 from templates.smallbatch.evaluator import SmallBatch

@@ -42,6 +42,7 @@ RELATIONS: Mapping[str, pa.Schema] = {
             ("qid", pa.int32()),
             ("pairs", pa.list_(pa.int32())),
             ("op", pa.int8()),
+            ("lower", pa.int64()),
             ("wl", pa.int64()),
             ("keep", pa.int64()),
             ("apart", pa.bool_()),

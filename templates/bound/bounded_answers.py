@@ -35,15 +35,15 @@ from templates.model.conjunctive_query import (
     JOINS,
     SIDES,
     ConjunctiveQuery,
+    Views,
+    in_time,
     node,
     over_sides,
 )
-from templates.model.join_graph import JoinGraph
+from templates.model.join_graph import MEASURES, JoinGraph
 from templates.model.result_bound import GROUP, Cut, newcomers
 from templates.registry.members import Members
-from templates.smallbatch.evaluator import in_time
 from templates.sql.queries import Evaluator
-from templates.sql.views import Views
 from templates.state.batch_documents import BatchDocuments
 
 WAVE = 100_000
@@ -275,7 +275,7 @@ class _MostAnswers:
     def _times(self) -> Columns:
         """Gap, lead and age of each of these."""
         _, first = np.unique(self.views.joins["docs"], return_index=True)
-        return {name: self.views.joins[name][first] for name in ("gap", "lead", "age")}
+        return {name: self.views.joins[name][first] for name in MEASURES}
 
     def may_exceed(self, graph: JoinGraph, most: int) -> bool:
         """Return True if a newcomer may exceed the bound with some row of R_T.

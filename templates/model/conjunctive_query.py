@@ -6,22 +6,70 @@ The body has an atom for each value join or pair of adjacent pattern nodes.  A v
 atoms joins them; the column of R_T that an atom names says which pairs of variables a registered
 query puts there.  `sql.conjunctive` writes the query as SQL, `smallbatch.evaluator` evaluates it
 over columns.  Atoms are in the order of evaluation: each can only take rows away.
+
+They read the materialised views of section 6.5.  R_vj joins the bindings of either side on their
+value, once for all templates (`templates.state.value_joins` makes it).
+
+Differs from section 6.5: there R_vj has the nodes only and each template's query joins R_L and R_R
+again.  Sharing that join leaves a template's query one relation for each value join instead of two,
+which is most of its cost.
+
+A batch is joined in two passes.  In the first the right side is the batch and the left side the
+whole state, the batch included; in the second the left side is the batch and the right side the
+state before it.  For input in order of time only JOIN has results in the second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from templates.model.join_graph import UNEQUAL, JoinGraph
+import numpy as np
+import pyarrow as pa
+
+from templates.columns.columns import Column, Columns, chosen, numbered, steps
+from templates.model.join_graph import (
+    FOLLOWED_BY,
+    JOIN,
+    MEASURES,
+    OPERATORS,
+    UNEQUAL,
+    JoinGraph,
+)
+
+R_VJ = pa.schema(
+    [
+        ("doc1", pa.int64()),
+        ("doc2", pa.int64()),
+        ("key", pa.uint64()),
+        ("pair1", pa.int32()),
+        ("above1", pa.int32()),
+        ("node1", pa.int32()),
+        ("pair2", pa.int32()),
+        ("above2", pa.int32()),
+        ("docs", pa.int64()),
+        ("pairs", pa.int64()),
+        ("node2", pa.int32()),
+        ("gap", pa.int64()),
+        ("lead", pa.int64()),
+        ("age", pa.int64()),
+    ]
+)
+"""R_vj.
+
+`docs` and `pairs` are both documents and both pairs of variables as one number
+each, which is what queries join by (`columns.pack`); `gap`, `lead` and `age` are the
+measures of `join_graph`.
+"""
 
 JOINS, SEVERAL, BINDINGS, BATCH = "vj1", "several1", "others1", "batch_binding"
 SIDES = ("left_binding", "right_binding")
 """Names of relations: R_vj, what it has of documents with several value joins, all bindings of the
 documents that it joins, the bindings of a batch, and those of a left and a right document."""
 
-TIMES = ("gap", "lead", "age")
-"""Variables of a value join that say how its documents lie in time; see `sql.views.JOINS`."""
+FORWARD, BACKWARD = "vj1", "vj2"
+"""The names of R_vj of the first and of the second pass, to be read after a push."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +91,7 @@ class Atom:
 class ConjunctiveQuery:
     """The body of a template's query, and its comparisons of variables (operator, left, right).
 
-    `timed`: order, window and arrival are conditions, on the variables `TIMES`.
+    `timed`: the temporal relation is a condition on the variables `MEASURES`.
     """
 
     nodes: int
@@ -121,7 +169,7 @@ def _value_joins(graph: JoinGraph, relation: str) -> Iterator[Atom]:
         for side, child in ((1, edge.left), (2, edge.right)):
             binds += [(f"above{side}", node(parents[child])), (f"node{side}", node(child))]
         if not number:
-            binds += [(name, name) for name in ("doc1", "doc2", *TIMES)]
+            binds += [(name, name) for name in ("doc1", "doc2", *MEASURES)]
         binds += [("key", key(end)) for end in (edge.left, edge.right) if end not in valued]
         valued |= {edge.left, edge.right}
         yield Atom(f"v{number}", relation, tuple(binds), ("pairs", f"e{number}"))
@@ -146,3 +194,60 @@ def binding(
     if valued:
         binds.append(("key", key(child)))
     return Atom(f"b{place}", relation, tuple(binds), ("pair", f"p{place}"), valued)
+
+
+# -- Time ----------------------------------------------------------------------------------
+
+
+def in_time(rows: Columns, measures: Columns) -> Column:
+    """Return a mask of rows of R_T: order, window and retention hold for the sides of each."""
+    joined = rows["op"] == JOIN.number
+    low = np.where(joined, measures[JOIN.lowest], measures[FOLLOWED_BY.lowest])
+    holds = (low >= rows["lower"]) & (measures["gap"] <= rows["wl"])
+    found: Column = holds & (measures["age"] <= rows["keep"])
+    return found
+
+
+def in_time_sql(measures: Mapping[str, str], row: str) -> str:
+    """Return `in_time` in SQL: `measures` are their expressions, `row` is the alias of R_T."""
+    low = " ".join(f"WHEN {one.number} THEN {measures[one.lowest]}" for one in OPERATORS)
+    return (
+        f"(CASE {row}.op {low} END >= {row}.lower AND {measures['gap']} <= {row}.wl"
+        f" AND {measures['age']} <= {row}.keep)"
+    )
+
+
+# -- Views ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """The views of one part of a batch: R_vj, and all bindings of the documents that it joins.
+
+    `bindings` is None where no template reads it: all its nodes have an equality.
+    """
+
+    joins: Columns
+    bindings: Columns | None = None
+
+    @cached_property
+    def several(self) -> Columns:
+        """R_vj of the documents that have joins between at least two pairs of nodes.
+
+        A template with several joins reads no others, unless one of its rows of R_T may bind two
+        of its variables to the same node.
+        """
+        joins = self.joins
+        order = np.argsort(joins["docs"], kind="stable")
+        starts = steps(joins["docs"][order])
+        if not len(starts):
+            return joins
+        differ = np.zeros(len(starts), dtype=np.bool_)
+        for nodes in (joins["node1"][order], joins["node2"][order]):
+            differ |= np.minimum.reduceat(nodes, starts) < np.maximum.reduceat(nodes, starts)
+        rows = order[differ[numbered(starts, len(order))]]
+        return chosen(joins, np.sort(rows))
+
+    def of(self, docs: Column) -> Views:
+        """Return the views of some pairs of documents."""
+        return Views(chosen(self.joins, np.isin(self.joins["docs"], docs)), self.bindings)

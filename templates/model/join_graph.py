@@ -1,20 +1,33 @@
-"""Join graphs and their minors (Hong 2009, sections 6.4.1 and 6.4.2).
+"""Joins of two sides: join graphs with their minors, and temporal relations.
 
-A join graph has one tree of pattern nodes for each side of a join (structural
-edges) and an edge between the sides for each comparison.  Its *minor* keeps
-only what stage 2 has to check: stage 1 has already evaluated the rest of the
-tree patterns.  Queries whose minors are isomorphic share one template.
+A join graph (Hong 2009, sections 6.4.1 and 6.4.2) has one tree of pattern nodes for each side of a
+join (structural edges) and an edge between the sides for each comparison.  Its *minor* keeps only
+what stage 2 has to check: stage 1 has already evaluated the rest of the tree patterns.  Queries
+whose minors are isomorphic share one template.
 
 Extends section 6.4.2, which joins leaves by equality only: an inner node may
 be compared too, comparisons other than `=` are edges as well, and a node
 whose binding belongs to the match is kept although nothing joins it.
+
+Temporal relations are what JOIN and FOLLOWED BY say about time, declared here only.  Two sides lie
+in time by three measures, in ticks; a side is an interval, of a document a point:
+
+    gap    from the end of the left side to the end of the right side
+    lead   from the end of the left side to the beginning of the right side
+    age    the clock when the newcomer of the two came, minus the end of the earlier arrival; of two
+           that arrived together the larger one counts
+
+SQL and NumPy (`conjunctive_query.in_time`), `why`, retention, lateness, sentence and drawing follow
+from `OPERATORS` and from the bounds of a `TemporalRelation`.  Times are whole ticks, so each bound
+is inclusive: "after" is a lead of at least 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Literal, TypeAlias
 
 LEFT, RIGHT = 0, 1
 UNEQUAL = "!="
@@ -160,3 +173,81 @@ def _kept_parent(graph: JoinGraph, number: int, kept: dict[int, int]) -> int | N
     while parent is not None and parent not in kept:
         parent = graph.nodes[parent].parent
     return None if parent is None else kept[parent]
+
+
+# -- Time ------------------------------------------------------------------------------------
+
+INFINITE = 1 << 62
+"""The window INF, in ticks."""
+
+Measure: TypeAlias = Literal["gap", "lead", "age"]
+MEASURES: tuple[Measure, ...] = ("gap", "lead", "age")
+
+OperatorName: TypeAlias = Literal["FOLLOWED BY", "JOIN"]
+
+
+@dataclass(frozen=True, slots=True)
+class TemporalOperator:
+    """An operator between two sides, with its number in R_T.
+
+    `lowest` is the measure that the lower bound is one of.  Without a lower bound in the query it
+    is 1 if the right side `follows` the left one, else the upper bound in the other direction.
+    """
+
+    name: OperatorName
+    number: int
+    lowest: Measure
+    follows: bool
+
+    def within(self, upper: int | None) -> TemporalRelation:
+        """Return the relation with a window: its upper bound in ticks, None for INF."""
+        upper = INFINITE if upper is None else upper
+        return TemporalRelation(self, 1 if self.follows else -upper, upper)
+
+
+FOLLOWED_BY = TemporalOperator("FOLLOWED BY", number=0, lowest="lead", follows=True)
+JOIN = TemporalOperator("JOIN", number=1, lowest="gap", follows=False)
+OPERATORS = (FOLLOWED_BY, JOIN)
+"""The operators, by their numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemporalRelation:
+    """An operator with the bounds of its measures in a query, in ticks; INFINITE is none."""
+
+    operator: TemporalOperator
+    lower: int
+    upper: int
+
+    @property
+    def window(self) -> int | None:
+        """The upper bound, None for INF."""
+        return None if self.upper >= INFINITE else self.upper
+
+    @property
+    def looks_back(self) -> bool:
+        """True if the right side may end before the left one, or with it."""
+        return self.lower < 1
+
+    def keep(self, lateness: int) -> int:
+        """Return the largest age of two sides that are joined."""
+        reach = max(self.upper, -self.lower)
+        return INFINITE if reach >= INFINITE else reach + lateness
+
+    def delays(self, keep: int) -> tuple[int, int]:
+        """Return by how much a left and a right side may be late for each possible partner.
+
+        A newcomer n meets a partner o of age M(n) - o.ts <= keep.  The earliest o of a left n is at
+        n.ts + lower, that of a right one at n.ts - upper.
+        """
+        return keep + self.lower, keep - self.upper
+
+
+@lru_cache(maxsize=65_536)
+def relation_of(operator: int, lower: int, upper: int) -> TemporalRelation:
+    """Return the relation with an operator's number and bounds: equal ones are one object."""
+    return TemporalRelation(OPERATORS[operator], lower, upper)
+
+
+UNBOUNDED = FOLLOWED_BY.within(None)
+"""The relation of rows of R_T that join nothing."""

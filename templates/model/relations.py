@@ -22,9 +22,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-INFINITE = 1 << 62  # the window INF, in ticks
-OPERATORS = {"FOLLOWED BY": 0, "JOIN": 1}
-"""The numbers that operators have in R_T."""
+from templates.model.join_graph import INFINITE
 
 BINDINGS = pa.schema(
     [
@@ -68,8 +66,8 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """The window and retention, in ticks, that no registered join exceeds, and the direction."""
+    """The bounds of the gap and of the age, in ticks, that no registered join exceeds."""
 
-    window: int = INFINITE
+    lower: int = -INFINITE
+    upper: int = INFINITE
     keep: int = INFINITE
-    forward_only: bool = False

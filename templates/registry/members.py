@@ -27,8 +27,7 @@ from templates.columns.columns import (
     pack,
 )
 from templates.model.conjunctive_query import ConjunctiveQuery, over_batch, over_views
-from templates.model.join_graph import JoinGraph
-from templates.model.relations import OPERATORS
+from templates.model.join_graph import JoinGraph, TemporalRelation
 from templates.model.template import Template
 
 
@@ -46,7 +45,7 @@ class Registered:
             "qid",
             *(f"p{i}" for i, _ in enumerate(graph.pairs)),
             *(f"e{i}" for i, _ in enumerate(graph.equalities)),
-            *("op", "wl", "keep"),
+            *("op", "lower", "wl", "keep"),
         )
         self._rows = GrowingColumns(dict.fromkeys((*self.names, "alive"), np.int64))
         self._found = 0  # rows that are indexed
@@ -127,8 +126,7 @@ class Row(NamedTuple):
 
     template: int
     pairs: tuple[int, ...]
-    operator: int
-    window: int
+    relation: TemporalRelation
     keep: int
     apart: bool
 
@@ -145,7 +143,6 @@ class Members:
     registered: Registered
     sides: tuple[Drives, Drives]  # the right and the left one
     equal: tuple[int, ...]  # the places of pairs that end in a node with an equality
-    joins: int = 0  # rows with the operator JOIN
     together: int = 0  # rows that are not `apart`
     seconds: float = 0.0
 
@@ -202,7 +199,6 @@ class Members:
 
     def add(self, rows: Rows) -> None:
         """Add rows; `count` has their pairs."""
-        self.joins += rows["op"].count(OPERATORS["JOIN"])
         self.together += rows["apart"].count(False)
         self.registered.add(rows)
         joins = self.template.graph.value_joins
@@ -213,7 +209,6 @@ class Members:
 
     def remove(self, qid: int, row: Row) -> None:
         """Remove a row."""
-        self.joins -= row.operator == OPERATORS["JOIN"]
         self.together -= not row.apart
         ends = [
             (row.pairs[left], row.pairs[right]) for left, right in self.template.graph.value_joins

@@ -14,15 +14,21 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from templates.columns.columns import Column, pack, table_of
-from templates.model.join_graph import Edge, JoinGraph, Node
-from templates.model.relations import INFINITE, OPERATORS, Pair
+from templates.model.join_graph import (
+    INFINITE,
+    Edge,
+    JoinGraph,
+    Node,
+    TemporalRelation,
+    relation_of,
+)
+from templates.model.relations import Pair
 from templates.model.template import Template, Templates, embedding
 from templates.registry.members import Firing, Members, Row, Rows
 from templates.registry.variable_pairs import VariablePairs, WitnessRetention
@@ -81,8 +87,7 @@ class Registry:
         self,
         reduced: JoinGraph,
         variables: Sequence[str],
-        operator: str,
-        window: int | None,
+        relation: TemporalRelation,
         lateness: int = 0,
         *,
         apart: bool = False,
@@ -92,7 +97,7 @@ class Registry:
         Reads of pairs and rows may omit it until `take_changed` or `save`.
 
         `reduced` is the join graph's minor, `variables` are the canonical
-        definitions of its nodes; `window` and `lateness` are in ticks, None is INF;
+        definitions of its nodes; `lateness` is in ticks;
         `apart` is guaranteed by the caller, see `Row`.
         """
         numbers = [self.pairs.variable(one) for one in variables]
@@ -101,9 +106,7 @@ class Registry:
         assert order is not None, "a minor always embeds into its own template"
         ends = [(numbers[order[a]], numbers[order[b]]) for a, b in template.graph.pairs]
         numbered = tuple([self.pairs.pair(one) for one in ends])
-        length = INFINITE if window is None else window
-        keep = INFINITE if window is None else window + lateness
-        row = Row(template.number, numbered, OPERATORS[operator], length, keep, apart)
+        row = Row(template.number, numbered, relation, relation.keep(lateness), apart)
         placed_at = self._qids.get(row) or self._insert(row)
         self._uses[placed_at] += 1
         return Placed(template.number, placed_at, order)
@@ -125,7 +128,7 @@ class Registry:
         self._storage.discard("r_t", pa.table({"qid": [qid]}))
         members = self.members[row.template]
         members.remove(qid, row)
-        self._count(members, self._columns(members, [qid], [row]), -1)
+        self._count(members, _columns(members, [_stored(qid, row)]), -1)
         if not any(members.columns):
             self._drop_template(row.template)
         return self.pairs.drop_unused(row.pairs)
@@ -219,26 +222,10 @@ class Registry:
         """Count and index the rows added since the last call, which `save` writes."""
         for number, qids in self._fresh.items():
             members = self.members[number]
-            rows = [self._rows[qid] for qid in qids]
-            added = zip(qids, *_fields(rows), strict=True)
-            self._new["r_t"] += ((number, *row, UNDESIGNATED) for row in added)
-            self._know_rows(members, self._columns(members, qids, rows))
+            rows = [_stored(qid, self._rows[qid]) for qid in qids]
+            self._new["r_t"] += rows
+            self._know_rows(members, _columns(members, rows))
         self._fresh.clear()
-
-    def _columns(self, members: Members, qids: Sequence[int], rows: Sequence[Row]) -> Rows:
-        """Return rows of R_T as columns."""
-        pairs, *others = _fields(rows)
-        places = list(zip(*pairs, strict=True))
-        edges = [
-            list(map(pack, places[left], places[right]))
-            for left, right in members.template.graph.value_joins
-        ]
-        return {
-            "qid": qids,
-            **{f"p{place}": column for place, column in enumerate(places)},
-            **{f"e{place}": column for place, column in enumerate(edges)},
-            **dict(zip(("op", "wl", "keep", "apart"), others, strict=True)),
-        }
 
     def _know_rows(self, members: Members, rows: Rows) -> None:
         """Count and index rows of R_T."""
@@ -290,10 +277,7 @@ class Registry:
             "variable": list(variables.items()),
             "pair": [(number, one, other) for number, (one, _), (other, _) in pairs],
             "template": [(n, text_of(self.members[n].template.graph)) for n in templates],
-            "r_t": [
-                (row.template, qid, *row[1:], self.lead(qid))
-                for qid, row in zip(qids, rows, strict=True)
-            ],
+            "r_t": [_stored(qid, row, self.lead(qid)) for qid, row in zip(qids, rows, strict=True)],
         }
         return {name: table_of(of, RELATIONS[name]) for name, of in found.items()}
 
@@ -321,22 +305,38 @@ class Registry:
     def _add_rows(self, members: Members, stored: pa.Table) -> None:
         pairs = stored["pairs"].combine_chunks().flatten().to_numpy()
         places = pairs.reshape(stored.num_rows, -1).T.tolist()
-        names = ("qid", "op", "wl", "keep", "apart")
-        qids, *others = (stored[name].to_pylist() for name in names)
+        columns = stored.select(("qid", "op", "lower", "wl", "keep", "apart")).to_pydict()
+        qids = columns["qid"]
+        relations = map(relation_of, columns["op"], columns["lower"], columns["wl"])
+        fields = (zip(*places, strict=True), relations, columns["keep"], columns["apart"])
         number = members.template.number
-        rows = [Row(number, *row) for row in zip(zip(*places, strict=True), *others, strict=True)]
+        rows = [Row(number, *row) for row in zip(*fields, strict=True)]
         self._rows.update(zip(qids, rows, strict=True))
         self._qids.update(zip(rows, qids, strict=True))
         designated = stored.filter(pa.array(stored["lead"].to_numpy() != UNDESIGNATED))
         leads = (designated[name].to_pylist() for name in ("qid", "lead"))
         self._leads.update(zip(*leads, strict=True))
         self._elsewhere = None
-        self._know_rows(members, self._columns(members, qids, rows))
+        self._know_rows(members, _columns(members, list(map(_stored, qids, rows))))
 
 
-def _fields(rows: Sequence[Row]) -> Iterable[Sequence[Any]]:
-    """Return the pairs of some rows of a template, and their further fields, as columns."""
-    return islice(zip(*rows, strict=True), 1, None)
+def _stored(qid: int, row: Row, lead: int = UNDESIGNATED) -> tuple[object, ...]:
+    """Return a row of R_T with the columns of `RELATIONS`."""
+    relation = row.relation
+    bounds = relation.operator.number, relation.lower, relation.upper
+    return row.template, qid, row.pairs, *bounds, row.keep, row.apart, lead
+
+
+def _columns(members: Members, stored: Iterable[tuple[object, ...]]) -> Rows:
+    """Return stored rows of R_T of one template as its columns, with their value joins."""
+    names = RELATIONS["r_t"].names
+    columns: dict[str, Any] = dict(zip(names, zip(*stored, strict=True), strict=True))
+    places = list(zip(*columns["pairs"], strict=True))
+    for place, column in enumerate(places):
+        columns[f"p{place}"] = column
+    for edge, (left, right) in enumerate(members.template.graph.value_joins):
+        columns[f"e{edge}"] = list(map(pack, places[left], places[right]))
+    return columns
 
 
 def text_of(graph: JoinGraph) -> str:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from templates.columns.columns import Column, columns_of, grown
 from templates.model.join_graph import LEFT, RIGHT, JoinGraph
-from templates.model.relations import OPERATORS, Horizon, Pair
+from templates.model.relations import Horizon, Pair
 from templates.registry.members import Rows, add
 from templates.storage import Storage
 
@@ -210,18 +210,18 @@ class WitnessRetention:
         self._rows: Counter[int] = Counter()  # of two sides, by how long they keep
         self._lengths: dict[int, int] = {}  # each with its place
         self._rows_of: dict[int, int] = {}  # by place of the length, and pair: `NUMBERS`
-        self._symmetric = 0  # rows with the operator JOIN
+        self._backward = 0  # rows whose relation looks back
         self._changed = False
 
     def horizon(self) -> Horizon:
         """Return the smallest horizon that covers the windows of all registered two-sided joins."""
         keep = max(self._rows, default=0)
-        return Horizon(keep, keep, not self._symmetric)
+        return Horizon(-keep if self.looks_back else 1, keep, keep)
 
     @property
     def looks_back(self) -> bool:
-        """True if some join has results in both orders of its documents."""
-        return self._symmetric > 0
+        """True if a right side may end before the left one of some join, or with it."""
+        return self._backward > 0
 
     def take_changed(self) -> bool:
         """Return True if the retention of some pair has changed since the last call."""
@@ -242,7 +242,7 @@ class WitnessRetention:
 
         `places` are the columns of pair numbers, one for each place of the template.
         """
-        self._symmetric += by * rows["op"].count(OPERATORS["JOIN"])
+        self._backward += by * sum(lower < 1 for lower in rows["lower"])
         last = max(map(max, places))
         self.keeps = grown(self.keeps, last, -1)
         self._joined = [grown(counts, last, 0) for counts in self._joined]

@@ -16,25 +16,11 @@ from templates.model.conjunctive_query import (
     BINDINGS,
     JOINS,
     ConjunctiveQuery,
+    Views,
+    in_time,
 )
-from templates.model.relations import OPERATORS
 from templates.registry.members import Members
 from templates.sql.queries import Evaluator
-from templates.sql.views import Views
-
-FOLLOWED_BY = OPERATORS["FOLLOWED BY"]
-
-
-def in_time(rows: Columns, times: Columns) -> Column:
-    """Return a mask: order, window and arrival hold (see `conjunctive._in_time`).
-
-    `rows` are of R_T, `times` have the gap, the lead and the age of two documents for each.
-    """
-    gap, lead, window = times["gap"], times["lead"], rows["wl"]
-    followed = (lead > 0) & (gap <= window)
-    holds = np.where(rows["op"] == FOLLOWED_BY, followed, abs(gap) <= window)
-    found: Column = holds & (times["age"] <= rows["keep"])
-    return found
 
 
 class SmallBatch:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from templates.model.conjunctive_query import TIMES, ConjunctiveQuery
+from templates.model.conjunctive_query import ConjunctiveQuery, in_time_sql
 
 
 def select(query: ConjunctiveQuery, r_t: str, times: Mapping[str, str] | None = None) -> str:
     """Return a query as SQL; `r_t` is the table of R_T.
 
-    `times` are expressions in place of the variables `TIMES`.
+    `times` are expressions in place of the variables `MEASURES`.
     """
     held: dict[str, str] = {}  # the column that binds each variable: the first one
     conditions = []
@@ -27,23 +27,10 @@ def select(query: ConjunctiveQuery, r_t: str, times: Mapping[str, str] | None = 
                 conditions.append(f"{named} = {held[variable]}")
     conditions += [f"{held[left]} {sign} {held[right]}" for sign, left, right in query.compared]
     if query.timed:
-        conditions.append(_in_time(*((times or held)[name] for name in TIMES)))
+        conditions.append(in_time_sql(times or held, "t"))
     head = ", ".join(f"{held[variable]} AS {variable}" for variable in query.head)
     tables = " CROSS JOIN ".join(f"{atom.relation} AS {atom.alias}" for atom in query.atoms)
     return (
         f"SELECT t.qid, {head}, t.wl FROM {r_t} AS t CROSS JOIN {tables}"
         f" WHERE {' AND '.join(conditions)}"
     )
-
-
-def _in_time(gap: str, lead: str, age: str) -> str:
-    """Return the order, window and arrival condition between two documents.
-
-    FOLLOWED BY requires the right one to begin after the left one has ended.  The
-    last part says what is "still kept": the newcomer of the two meets the
-    earlier arrival iff no more than window plus lateness had passed on the
-    stream clock when it came.
-    """
-    followed = f"{lead} > 0 AND {gap} <= t.wl"
-    joined = f"ABS({gap}) <= t.wl"
-    return f"(CASE WHEN t.op = 0 THEN {followed} ELSE {joined} END AND {age} <= t.keep)"

@@ -24,15 +24,15 @@ from templates.model.conjunctive_query import (
     BATCH,
     BINDINGS,
     JOINS,
+    R_VJ,
     SEVERAL,
+    Views,
     over_batch,
     over_views,
 )
 from templates.model.join_graph import JoinGraph
 from templates.registry.members import Members
 from templates.sql.conjunctive import select
-from templates.sql.views import JOINS as R_VJ
-from templates.sql.views import Views
 
 MOST_PLANNED = 1024
 """Plans that are kept; the least recently used one is evicted.  One takes 45 kB."""

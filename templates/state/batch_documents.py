@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from templates.columns.columns import Column, Columns, among, chosen, distinct
 from templates.state.join_state import JoinState
-from templates.state.value_joins import times_of
+from templates.state.value_joins import measures_of
 
 
 class KeptState(Protocol):
@@ -50,12 +50,11 @@ class BatchDocuments:
         return memory.rows(memory.of_documents(distinct(docs)), names)
 
     def distance(self, left: int, right: int) -> Columns | None:
-        """Return gap, lead and age of two documents; None: they are versions of one."""
+        """Return the measures of two documents; None: they are versions of one."""
         memory = self.state.memory
         rows = memory.of_documents(distinct(np.array([left, right])))
         known = memory.rows(rows, ("doc", "start", "ts", "clock", "rank", "base"))
         one, other = (chosen(known, np.flatnonzero(known["doc"] == d)[:1]) for d in (left, right))
         if one["base"][0] == other["base"][0]:
             return None
-        gap, lead, age = times_of(one, other)
-        return {"gap": gap, "lead": lead, "age": age}
+        return measures_of(one, other)

@@ -45,7 +45,7 @@ from templates.columns.columns import (
     together,
     with_valued,
 )
-from templates.model.relations import INFINITE
+from templates.model.join_graph import INFINITE
 from templates.storage import Mask, Storage, scan
 
 ROW: Mapping[str, npt.DTypeLike] = {"pair": np.int32, "link": np.int32}

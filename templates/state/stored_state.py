@@ -22,7 +22,8 @@ from templates.columns.columns import (
     with_valued,
 )
 from templates.columns.values import Values
-from templates.model.relations import INFINITE, Witnesses
+from templates.model.join_graph import INFINITE
+from templates.model.relations import Witnesses
 from templates.registry.registry import Registry
 from templates.state.join_state import Expiry, ViewCache
 from templates.storage import Storage, scan

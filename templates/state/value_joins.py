@@ -39,8 +39,8 @@ from templates.columns.columns import (
     together,
     unpack,
 )
+from templates.model.conjunctive_query import R_VJ
 from templates.model.relations import Horizon
-from templates.sql.views import JOINS
 from templates.state.join_state import JoinState
 
 FEW = 4096
@@ -296,11 +296,10 @@ class Pass:
         at = np.searchsorted(self.times["doc"], batch["doc"][which])
         near, far = chosen({n: self.times[n] for n in TIMES}, at), self.kept.rows(rows, TIMES)
         one, other = (near, far) if self.back else (far, near)
-        gap, lead, age = times_of(one, other)
-        wanted = (one["base"] != other["base"]) & (abs(gap) <= self.bounds.window)
-        wanted &= age <= self.bounds.keep
-        if self.bounds.forward_only:
-            wanted &= lead > 0
+        measures = measures_of(one, other)
+        gap, bounds = measures["gap"], self.bounds
+        wanted = (one["base"] != other["base"]) & (gap >= bounds.lower) & (gap <= bounds.upper)
+        wanted &= measures["age"] <= bounds.keep
         if self.back or self.older:
             wanted &= self._precedes(self.kept.rows(rows, ("doc",))["doc"])
         which, rows = which[wanted], rows[wanted]
@@ -319,19 +318,19 @@ class Pass:
             "pairs": pack(one["pair"].astype(np.int64), other["pair"].astype(np.int64)),
             "node2": other["node2"],
             "gap": gap[wanted],
-            "lead": lead[wanted],
-            "age": age[wanted],
+            "lead": measures["lead"][wanted],
+            "age": measures["age"][wanted],
         }
-        assert list(joins) == JOINS.names
+        assert list(joins) == R_VJ.names
         return joins
 
 
-def times_of(one: Columns, other: Columns) -> tuple[Column, Column, Column]:
-    """Return gap, lead and age of documents: see `views.JOINS`."""
+def measures_of(one: Columns, other: Columns) -> dict[str, Column]:
+    """Return gap, lead and age of left and right sides, given by their rows of R_docTS."""
     forth, back = other["clock"] - one["ts"], one["clock"] - other["ts"]
     before, after = one["rank"] < other["rank"], one["rank"] > other["rank"]
     age = np.where(before, forth, np.where(after, back, np.maximum(forth, back)))
-    return other["ts"] - one["ts"], other["start"] - one["ts"], age
+    return {"gap": other["ts"] - one["ts"], "lead": other["start"] - one["ts"], "age": age}
 
 
 def _code(ones: Column, one: Column, others: Column, other: Column) -> Column:

@@ -9,7 +9,6 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from templates.columns.columns import pack
-from templates.model.relations import OPERATORS
 from templates.registry.members import Drives
 from templates.registry.variable_pairs import WitnessRetention
 from tests.examples import examples
@@ -69,7 +68,7 @@ def test_pairs_are_kept_as_long_as_their_longest_row(steps: list[tuple[bool, int
         places = [[first + at % 3] for at, _ in enumerate(EXAMPLE.pairs)]
         by = 1 if adds else -1
         before = retention.keeps.tolist()
-        row = {"op": [OPERATORS["JOIN"]], "keep": [keep]}
+        row = {"lower": [-keep], "keep": [keep]}
         retention.count(EXAMPLE, places, row, by)
         rows[first, keep] += by
         longest = [-1] * len(retention.keeps)

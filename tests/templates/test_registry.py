@@ -7,8 +7,17 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node
-from templates.model.relations import OPERATORS
+from templates.model.join_graph import (
+    FOLLOWED_BY,
+    JOIN,
+    LEFT,
+    RIGHT,
+    Edge,
+    JoinGraph,
+    Node,
+    TemporalRelation,
+    relation_of,
+)
 from templates.registry.members import Members
 from templates.registry.registry import UNDESIGNATED, Registry
 from tests.templates.memory_storage import MemoryStorage
@@ -23,24 +32,26 @@ UNLIKE = JoinGraph(
     (Edge(1, 4), Edge(2, 5, "!=")),
 )
 FILTER = JoinGraph((Node(0, None, True),))
-JOINS: list[tuple[JoinGraph, str, str, int | None, bool]] = [
-    (TWO, "abcdef", "JOIN", 5, True),
-    (TWO, "abcdeg", "FOLLOWED BY", 7, True),
-    (TWO, "abcdeg", "FOLLOWED BY", 7, False),
-    (TWO, "hbcdef", "FOLLOWED BY", None, True),
-    (UNLIKE, "abcdef", "FOLLOWED BY", 5, False),
-    (ONE, "af", "FOLLOWED BY", 9, True),
-    (ONE, "ag", "FOLLOWED BY", None, True),
-    (FILTER, "a", "FOLLOWED BY", None, True),
-    (FILTER, "k", "FOLLOWED BY", None, True),
+EVER = FOLLOWED_BY.within(None)
+JOINS: list[tuple[JoinGraph, str, TemporalRelation, bool]] = [
+    (TWO, "abcdef", JOIN.within(5), True),
+    (TWO, "abcdeg", FOLLOWED_BY.within(7), True),
+    (TWO, "abcdeg", FOLLOWED_BY.within(7), False),
+    (TWO, "abcdeg", relation_of(FOLLOWED_BY.number, 3, 7), True),
+    (TWO, "hbcdef", EVER, True),
+    (UNLIKE, "abcdef", FOLLOWED_BY.within(5), False),
+    (ONE, "af", FOLLOWED_BY.within(9), True),
+    (ONE, "ag", EVER, True),
+    (FILTER, "a", EVER, True),
+    (FILTER, "k", EVER, True),
 ]
 
 
 def built(storage: MemoryStorage, *, one_by_one: bool = False) -> tuple[Registry, list[int]]:
     registry = Registry(storage)
     qids = []
-    for graph, variables, operator, window, apart in (*JOINS, JOINS[0]):
-        placed = registry.add(graph, tuple(variables), operator, window, apart=apart)
+    for graph, variables, relation, apart in (*JOINS, JOINS[0]):
+        placed = registry.add(graph, tuple(variables), relation, apart=apart)
         qids.append(placed.qid)
         if one_by_one:
             registry.save()
@@ -79,7 +90,6 @@ def of(members: Members) -> dict[str, object]:
     touched = members.registered.touched(np.union1d(present, everything))
     return {
         "columns": members.columns,
-        "joins": members.joins,
         "several": members.several,
         "touched": {name: column.tolist() for name, column in touched.items()},
     }
@@ -110,7 +120,7 @@ def recounted(registry: Registry) -> dict[str, object]:
         },
         "joined": [[joined.count((side, pair)) for pair in pairs] for side in (LEFT, RIGHT)],
         "keeps": [max(keeps[pair], default=-1) for pair in pairs],
-        "joins": sum(row.operator == OPERATORS["JOIN"] for row in rows),
+        "back": any(row.relation.looks_back for row in rows),
     }
 
 
@@ -121,7 +131,7 @@ def counted(registry: Registry) -> dict[str, object]:
         "columns": {number: one.columns for number, one in registry.members.items()},
         "joined": [registry.retention.joined(side)[pairs].tolist() for side in (LEFT, RIGHT)],
         "keeps": registry.retention.keeps[pairs].tolist(),
-        "joins": sum(one.joins for one in registry.members.values()),
+        "back": registry.retention.looks_back,
     }
 
 
@@ -153,9 +163,9 @@ def test_a_replica_gets_and_loses_rows_as_the_registry_does() -> None:
     registry, replica = Registry(MemoryStorage()), Registry(MemoryStorage())
     qids: list[int] = []
 
-    def add(joins: list[tuple[JoinGraph, str, str, int | None, bool]]) -> None:
-        for graph, variables, operator, window, apart in joins:
-            placed = registry.add(graph, tuple(variables), operator, window, apart=apart)
+    def add(joins: list[tuple[JoinGraph, str, TemporalRelation, bool]]) -> None:
+        for graph, variables, relation, apart in joins:
+            placed = registry.add(graph, tuple(variables), relation, apart=apart)
             qids.append(placed.qid)
         registry.save()
         new = qids[-len(joins) :]

@@ -7,6 +7,7 @@ import pytest
 
 from templates import Edge, JoinGraph, Node, Processor, Witnesses
 from templates.columns.columns import Column, table_of
+from templates.model.join_graph import JOIN
 from templates.model.relations import BINDINGS, TIMES, VALUES, Pair
 from templates.registry.registry import Registry
 from templates.storage import Mask
@@ -38,7 +39,7 @@ class Joins:
     def __init__(self, storage: MemoryStorage, graph: JoinGraph) -> None:
         self.storage = storage
         registry = Registry(storage)
-        registry.add(graph, ("x", "y"), "JOIN", WINDOW)
+        registry.add(graph, ("x", "y"), JOIN.within(WINDOW))
         registry.save()
         self._pairs: list[Pair] = registry.take_changed()
         self.processor = Processor(storage, registry)

@@ -77,23 +77,23 @@ def test_documents_are_joined_up_to_the_longest_window(
     """Both ends are in the window, in whichever order of time the documents came."""
     kept = Document(1, 0 if earlier else distance)
     came = Document(2, distance if earlier else 0)
-    assert joined(kept, came, Horizon(window=10)) == [(1, 2)] * meets
-    assert joined(kept, came, Horizon(window=10), back=True) == [(2, 1)] * meets
+    assert joined(kept, came, Horizon(-10, 10)) == [(1, 2)] * meets
+    assert joined(kept, came, Horizon(-10, 10), back=True) == [(2, 1)] * meets
 
 
 @pytest.mark.parametrize(("age", "meets"), [(11, True), (12, True), (13, False)])
 def test_documents_are_joined_up_to_the_longest_retention(age: int, meets: bool) -> None:
     """The clock at the arrival of the later one decides, not its time."""
     kept, came = Document(1, 0), Document(2, 3, clock=age)
-    assert joined(kept, came, Horizon(window=10, keep=12)) == [(1, 2)] * meets
+    assert joined(kept, came, Horizon(-10, 10, keep=12)) == [(1, 2)] * meets
 
 
-@pytest.mark.parametrize(("begin", "meets"), [(4, False), (5, False), (6, True)])
-def test_if_all_joins_look_forward_the_right_side_begins_after_the_left_one(
-    begin: int, meets: bool
+@pytest.mark.parametrize(("end", "meets"), [(4, False), (5, False), (6, True)])
+def test_if_all_joins_look_forward_the_right_side_ends_after_the_left_one(
+    end: int, meets: bool
 ) -> None:
-    kept, came = Document(1, 5), Document(2, 8, start=begin)
-    assert joined(kept, came, Horizon(forward_only=True)) == [(1, 2)] * meets
+    kept, came = Document(1, 5), Document(2, end)
+    assert joined(kept, came, Horizon(lower=1)) == [(1, 2)] * meets
     assert joined(kept, came, Horizon()) == [(1, 2)]
 
 

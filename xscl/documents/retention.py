@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
-from templates.model.relations import INFINITE
+from templates.model.join_graph import INFINITE
 from xscl.errors import XsclError
 from xscl.language.parser import parse_window
 from xscl.store.queries.rows import rows_of

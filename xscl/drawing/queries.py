@@ -125,7 +125,8 @@ def _filter(join: CompiledJoin) -> _Band:
 def _join(join: CompiledJoin, before: str) -> _Band:
     left = _side(join, LEFT, MARGIN)
     right = _side(join, RIGHT, MARGIN + left.width + GAP)
-    heading = before + (join.operator or ""), duration(join.window)
+    assert join.relation is not None
+    heading = before + join.relation.operator.name, duration(join.relation.window)
     return _two_sides(left, right, heading, join.graph.edges, list(_conditions(join)))
 
 
@@ -263,9 +264,9 @@ def _operator(form: _Form) -> tuple[str, str, str]:
             return "NEXT", "", _predicate(predicate)
         case Folded(folding=folding):
             return "FOLD", "", shortened("; ".join(_folded(folding)), WIDEST)
-        case Absent(predicate=predicate, window=window, otherwise=otherwise):
-            name = "... ELSE" if otherwise else "NOT FOLLOWED BY"
-            return name, duration(window), _predicate(predicate)
+        case Absent():
+            name = "... ELSE" if form.otherwise else f"NOT {form.relation.operator.name}"
+            return name, duration(form.window), _predicate(form.predicate)
         case _:
             assert_never(form)
 

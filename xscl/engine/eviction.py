@@ -26,7 +26,7 @@ from itertools import compress
 import numpy as np
 
 from cep_core.plan import VALUES, MOp, Plan, Row
-from templates.model.relations import INFINITE
+from templates.model.join_graph import INFINITE
 from templates.registry.registry import Registry
 from xscl.documents.composite_events import Composite
 from xscl.documents.document_log import DocumentLog

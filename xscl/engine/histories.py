@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cep_core.plan import Operator
-from templates.model.relations import INFINITE
+from templates.model.join_graph import INFINITE
 from xscl.documents.composite_events import Composite, stored_composite
 from xscl.documents.results import Subscription
 from xscl.engine.ingest import append_results

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from feeds.documents import Document
 from feeds.faultpoints import reached
-from templates.model.relations import INFINITE
+from templates.model.join_graph import INFINITE
 from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.documents.document_validation import Rejection, expect_valid
 from xscl.engine.executors import ExecutorResults, NumberedDocuments, Numbering, recall

@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from templates.model.relations import INFINITE
+from templates.model.join_graph import INFINITE
 from xscl.documents.document_names import UNKNOWN, find_document
 from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from templates.model.relations import INFINITE
+from templates.model.join_graph import INFINITE
 from xscl.store.queries.past import places_of_kept
 from xscl.store.queries.tables import LEVELS
 from xscl.store.store import Store

@@ -13,8 +13,7 @@ from itertools import islice
 from cep_core import EDGE_RULES, is_calendar
 from cep_core.plan import Operator
 from templates.model.conjunctive_query import over_batch, over_views
-from templates.model.join_graph import EXCHANGED, LEFT, RIGHT, JoinGraph
-from templates.model.relations import INFINITE
+from templates.model.join_graph import EXCHANGED, INFINITE, LEFT, RIGHT, JoinGraph
 from templates.registry.registry import Registry
 from templates.sql.conjunctive import select
 from xscl.documents.results import Subscription
@@ -247,9 +246,9 @@ def _time(
                 yield "evaluated by: core: Stream"
             case Instants():
                 pass  # an input of the operator above it
-            case Joined(disjuncts=disjuncts):
-                yield str(EDGE_RULES[disjuncts[0].operator or ""])
-                yield f"window {duration(disjuncts[0].window)}"
+            case Joined(relation=relation, disjuncts=disjuncts):
+                yield str(EDGE_RULES[relation.operator.name])
+                yield f"window {duration(relation.window)}"
                 own = list(islice(following, len(disjuncts)))
                 yield f"evaluated by: {evaluators(registry, disjuncts, own)}"
                 yield from reasons(own)
@@ -265,9 +264,10 @@ def _over_time(form: OverTime[CompiledJoin]) -> Iterator[str]:
         case Folded():
             yield str(EDGE_RULES["FOLD"])
             yield "evaluated by: core: Iterate"
-        case Absent(window=window, otherwise=otherwise):
-            yield str(EDGE_RULES["ELSE" if otherwise else "NOT FOLLOWED BY"])
-            yield f"window {duration(window)}"
+        case Absent():
+            operator = form.relation.operator.name
+            yield str(EDGE_RULES["ELSE" if form.otherwise else f"NOT {operator}"])
+            yield f"window {duration(form.window)}"
             yield "evaluated by: core: Absence"
 
 

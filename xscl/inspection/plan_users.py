@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable
 from typing import NamedTuple
 
-from templates.model.relations import INFINITE
+from templates.model.join_graph import INFINITE
 from templates.registry.registry import Registry
 from xscl.documents.results import Subscription
 from xscl.planning.dataflow import Dataflow

@@ -27,7 +27,8 @@ import pyarrow.compute as pc
 
 from templates.batch_join import Pushed
 from templates.columns.columns import Columns, chosen, pack
-from templates.model.relations import INFINITE, Pair
+from templates.model.join_graph import INFINITE
+from templates.model.relations import Pair
 from templates.processor import Processor
 from templates.registry.registry import Registry
 from templates.storage import RELATIONS, Mask, Numbers, scan

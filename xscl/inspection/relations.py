@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from templates.batch_join import Pushed
+from templates.model.conjunctive_query import BACKWARD, FORWARD
 from templates.processor import Processor
 from templates.registry.registry import Registry
-from templates.sql.views import BACKWARD, FORWARD
 from xscl.inspection.rebuilt_relations import may_read_joins, rebuilt
 from xscl.store.queries import relations
 from xscl.store.store import Store

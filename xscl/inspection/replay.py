@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from templates.model.relations import INFINITE
+from templates.model.join_graph import INFINITE
 from xscl.documents.results import Subscription
 from xscl.errors import XsclError
 from xscl.language.parser import parse_window

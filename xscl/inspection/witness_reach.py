@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.model.relations import INFINITE, Witnesses
+from templates.model.join_graph import INFINITE
+from templates.model.relations import Witnesses
 from templates.registry.registry import graph_of
 from templates.storage import Numbers
 from xscl.documents.results import Subscription

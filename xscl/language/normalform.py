@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeAlias, TypeVar, assert_never
+from typing import Generic, TypeAlias, TypeVar, assert_never
 
+from templates.model.join_graph import TemporalRelation
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.folding import Folding, folding
 from xscl.language.scope import Scope, bound_names, distinct_names, variables, walk
@@ -59,12 +60,11 @@ class Instants:
 
 @dataclass(frozen=True, slots=True)
 class Joined(Generic[J]):
-    """A JOIN or FOLLOWED BY; the window None is INF."""
+    """A JOIN or FOLLOWED BY."""
 
     left: FormOf[J]
     right: FormOf[J]
-    operator: Literal["JOIN", "FOLLOWED BY"]
-    window: int | None
+    relation: TemporalRelation
     disjuncts: tuple[J, ...]
 
 
@@ -88,13 +88,22 @@ class Folded(Generic[J]):
 
 @dataclass(frozen=True, slots=True)
 class Absent(Generic[J]):
-    """NOT FOLLOWED BY; with `otherwise` FOLLOWED BY ... ELSE."""
+    """NOT FOLLOWED BY; with `otherwise` FOLLOWED BY ... ELSE.
+
+    An answer is in the `relation` of FOLLOWED BY with its left side, so `window` is how long it is
+    waited for.
+    """
 
     left: FormOf[J]
     right: FormOf[J]
     predicate: Predicate | None
-    window: int
+    relation: TemporalRelation
     otherwise: bool
+
+    @property
+    def window(self) -> int:
+        """The time after which a left side has no answer."""
+        return self.relation.upper
 
 
 OverTime: TypeAlias = "Following[J] | Folded[J] | Absent[J]"
@@ -173,15 +182,15 @@ def with_joins(
             left = with_joins(form.left, read, joined, is_input=below)
             right = with_joins(form.right, read, joined, is_input=below)
     match form:
-        case Joined(operator=operator, window=window):
+        case Joined():
             disjuncts = tuple([joined(form, disjunct) for disjunct in form.disjuncts])
-            return Joined(left, right, operator, window, disjuncts)
+            return Joined(left, right, form.relation, disjuncts)
         case Following(predicate=predicate):
             return Following(left, right, predicate)
         case Folded(folding=folding):
             return Folded(left, right, folding)
-        case Absent(predicate=predicate, window=length, otherwise=otherwise):
-            return Absent(left, right, predicate, length, otherwise)
+        case Absent():
+            return Absent(left, right, form.predicate, form.relation, form.otherwise)
         case _:
             assert_never(form)
 
@@ -331,13 +340,9 @@ class _Reader:
     def _joined(self, expression: Join | FollowedBy) -> Form:
         left, right, scope = self._inputs(expression)
         predicate = self._resolved(expression.predicate, scope, paths=True)
-        window = expression.window.ticks
-        sides = self._side(left), self._side(right)
-        span, finite = expression.span, window is not None
-        found = value_joins(predicate, sides, self.source, span, finite=finite)
-        operator: Literal["JOIN", "FOLLOWED BY"]
-        operator = "JOIN" if isinstance(expression, Join) else "FOLLOWED BY"
-        return Joined(left, right, operator, window, found)
+        sides, finite = (self._side(left), self._side(right)), expression.window.ticks is not None
+        found = value_joins(predicate, sides, self.source, expression.span, finite=finite)
+        return Joined(left, right, expression.relation, found)
 
     def _side(self, form: Form) -> JoinInput:
         block = self.blocks[form.component] if isinstance(form, Scan) else None
@@ -359,4 +364,4 @@ class _Reader:
                 f"{name} needs a window: without one it is never certain that nothing comes",
                 "write it last in the braces, for example {..., 1 w}",
             )
-        return Absent(left, right, predicate, window, expression.otherwise)
+        return Absent(left, right, predicate, expression.relation, expression.otherwise)

@@ -33,7 +33,6 @@ from xscl.language.syntax import (
     Step,
     TextMatch,
     VariablePath,
-    Window,
 )
 from xscl.language.unparse import literal, unparse
 from xscl.time_format import UNITS
@@ -96,12 +95,14 @@ class _Reading:
                 return self._noun(expression)
             case Query(inner):
                 return self.clause(inner)
-            case Join(left, right, predicate, window):
-                near = f"come at most {_span(window)} apart" if _is_bounded(window) else "both come"
+            case Join(left, right, predicate):
+                window = expression.relation.window
+                near = "both come" if window is None else f"come at most {_span(window)} apart"
                 words = f"{self._side(left)} and {self._side(right)} {near}"
                 return self._with(words, right, predicate)
-            case FollowedBy(left, right, predicate, window, negated, otherwise):
-                within = f" within {_span(window)}" if _is_bounded(window) else ""
+            case FollowedBy(left, right, predicate, _, negated, otherwise):
+                window = expression.relation.window
+                within = "" if window is None else f" within {_span(window)}"
                 verb = _chained(left) or ("is not followed" if negated else "is followed")
                 late = ", or is not in that time" if otherwise else ""
                 words = f"{self.clause(left)}{_comma(left)} {verb}{within} by {self._side(right)}"
@@ -265,18 +266,13 @@ def _local(step: Step) -> str:
     return step.test.local or "*"
 
 
-def _is_bounded(window: Window) -> bool:
-    return window.ticks is not None
-
-
-def _span(window: Window) -> str:
+def _span(window: int) -> str:
     """Return the length of a window in words: `3 days`."""
-    assert window.ticks is not None
     for unit, length in sorted(UNITS.items(), key=lambda item: -item[1]):
-        if unit != "w" and window.ticks and window.ticks % length == 0:
-            count = window.ticks // length
+        if unit != "w" and window and window % length == 0:
+            count = window // length
             return f"{count:,} {_UNITS[unit]}{'' if count == 1 else 's'}"
-    return f"{window.ticks} ticks"
+    return f"{window} ticks"
 
 
 def _chained(left: Expression) -> str:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias, TypeVar
 
+from templates.model.join_graph import FOLLOWED_BY, JOIN, TemporalRelation
+
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
 MIRRORED: dict[Operator, Operator] = {
     **{"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -260,6 +262,11 @@ class Join:
     window: Window
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
+    @property
+    def relation(self) -> TemporalRelation:
+        """What it says about the times of its sides."""
+        return JOIN.within(self.window.ticks)
+
 
 @dataclass(frozen=True, slots=True)
 class FollowedBy:
@@ -272,6 +279,11 @@ class FollowedBy:
     negated: bool = False
     otherwise: bool = False
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def relation(self) -> TemporalRelation:
+        """What it says about the times of its sides, or of a side and an answer."""
+        return FOLLOWED_BY.within(self.window.ticks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import TypeAlias
 
-from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node, minor
+from templates.model.join_graph import LEFT, RIGHT, Edge, JoinGraph, Node, TemporalRelation, minor
 from xscl.errors import TooComplex
 from xscl.language.faults import fault
 from xscl.language.normalform import (
@@ -103,8 +103,7 @@ class CompiledJoin:
     """
 
     sides: tuple[GraphSide, ...]
-    operator: str | None
-    window: int | None
+    relation: TemporalRelation | None
     graph: JoinGraph
     reduced: JoinGraph
     kept: tuple[int, ...]
@@ -255,7 +254,7 @@ class _Compiler:
             reduced, kept = minor(graph)
         else:
             reduced, kept = JoinGraph((Node(LEFT, None),)), (found.main,)
-        return CompiledJoin(side, None, None, graph, reduced, kept)
+        return CompiledJoin(side, None, graph, reduced, kept)
 
     def join(self, form: Joined[Disjunct], disjunct: Disjunct) -> CompiledJoin:
         sides = tuple(
@@ -280,8 +279,7 @@ class _Compiler:
         reduced, kept = minor(graph)
         return CompiledJoin(
             sides,
-            form.operator,
-            form.window,
+            form.relation,
             graph,
             reduced,
             kept,

@@ -28,8 +28,7 @@ from cep_core.plan import (
     Wanted,
     members_of,
 )
-from templates.model.join_graph import LEFT
-from templates.model.relations import INFINITE
+from templates.model.join_graph import INFINITE, LEFT
 from templates.model.result_bound import Cut
 from templates.processor import Processor
 from templates.registry.registry import Registry

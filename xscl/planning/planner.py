@@ -326,7 +326,7 @@ class _Lowering:
         # Those of blocks stay together: beside a composite there is one block at the most.
         definitions = [*leaves[0], *self._query.definitions[row.number], *chain(*leaves[1:])]
         placed = self._planner.registry.add(
-            row.reduced, definitions, row.operator, row.window, lateness, apart=row.apart
+            row.reduced, definitions, row.relation, lateness, apart=row.apart
         )
         self.planned.placed.append(placed)
         graph = self._planner.registry.members[placed.template].template.graph

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import count
 from typing import TypeAlias
 
-from templates.model.join_graph import JoinGraph
+from templates.model.join_graph import UNBOUNDED, JoinGraph, TemporalRelation
 from xscl.language.constants import ShapeCache
 from xscl.language.limits import admit
 from xscl.language.normalform import Absent, FormOf, Instants, Joined, Scan, with_joins
@@ -40,8 +40,7 @@ class PlannedJoin:
 
     number: int
     reduced: JoinGraph
-    operator: str
-    window: int | None
+    relation: TemporalRelation
     apart: bool
     names: tuple[str, ...]
     leaves: tuple[tuple[Operand | None, ...], ...]
@@ -184,8 +183,7 @@ def _join(join: CompiledJoin, number: int) -> PlannedJoin:
     return PlannedJoin(
         number,
         join.reduced,
-        join.operator or "FOLLOWED BY",
-        join.window,
+        join.relation or UNBOUNDED,
         join.apart,
         tuple(join.variable(node) or "" for node in join.kept),
         tuple(

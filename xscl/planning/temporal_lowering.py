@@ -100,8 +100,8 @@ def timing(
     match form:
         case Following(predicate=predicate):
             return writer.following(predicate)
-        case Absent(predicate=predicate, window=window, otherwise=otherwise):
-            return writer.absent(predicate, window, otherwise)
+        case Absent():
+            return writer.absent(form)
         case Folded():
             return writer.folded(form)
         case _:
@@ -134,10 +134,10 @@ class _Writer:
         node = SequenceNode(left, right, _all(rest), self._paired())
         return self._made(node, (0, len(self._left.schema)), ())
 
-    def absent(self, predicate: Predicate | None, window: int, otherwise: bool) -> Timing:
+    def absent(self, form: Absent[J]) -> Timing:
         """Return NOT FOLLOWED BY, or FOLLOWED BY ... ELSE."""
-        holds = _all([*self._conjuncts(predicate), *self._apart(0)])
-        length = self._literal(window, int)
+        holds = _all([*self._conjuncts(form.predicate), *self._apart(0)])
+        otherwise, length = form.otherwise, self._literal(form.window, int)
         left, right = self._stream(LEFT, self._left), self._stream(RIGHT, self._right)
         schema = self._paired() if otherwise else self._left.schema
         node = Absence(left, right, holds, length, otherwise, schema)

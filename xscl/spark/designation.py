@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias
 
-from templates.model.relations import INFINITE
 from templates.registry.registry import UNDESIGNATED, Placed, Registry
 from xscl.documents.results import Subscription
 from xscl.engine.state import EngineState
@@ -35,8 +34,9 @@ def absence_of(state: EngineState, one: Subscription) -> Absence | None:
     if one.relational or one.template or one.publish is not None or one.distinct:
         return None  # results of a DISTINCT one are one match, and would be in several buckets
     query = compile_query(one.query)
-    match query.normal.form:
-        case Absent(Scan(first), Scan(second), predicate, window, False):
+    form = query.normal.form
+    match form:
+        case Absent(Scan(first), Scan(second), predicate, _, False):
             pass
         case _:
             return None
@@ -56,7 +56,7 @@ def absence_of(state: EngineState, one: Subscription) -> Absence | None:
         number=one.number,
         left=left.qid,
         right=right.qid,
-        window=window,
+        window=form.window,
         left_nodes=tuple(of_left.index(name) for name, _ in compared),
         right_nodes=tuple(of_right.index(name) for _, name in compared),
     )
@@ -116,7 +116,7 @@ def reason_against_row(registry: Registry, qid: int, *, forever: bool = False) -
         return "it compares texts by an index, such as contains() or a similarity"
     if not _usable(registry, qid):
         return "it has no equality between two nodes"
-    if row.window >= INFINITE and not forever:
+    if row.relation.window is None and not forever:
         return "its window is INF, so that executors would keep all documents"
     return None
 

@@ -3,10 +3,9 @@
 A join has a window T and a lateness L, the larger one of its streams.  It joins a newcomer n with
 an earlier arrival o iff the operator holds and M(n) <= o.ts + T + L.  M(n) is the latest time that
 arrived before n.  So n may have missed an o iff there is a time for o at which the operator holds
-and M(n) is larger.  The earliest time that the operator allows decides:
-
-    JOIN, and the later side of FOLLOWED BY   o.ts = n.ts - T     M(n) - n.ts > L
-    the earlier side of FOLLOWED BY           o.ts = n.ts + 1     M(n) - n.ts > T + L + 1
+and M(n) is larger.  The earliest time that the operator allows decides
+(`TemporalRelation.delays`): for JOIN n.ts - T, so the bound of M(n) - n.ts is L on both sides; for
+the earlier side of FOLLOWED BY n.ts + 1, and its bound is T + L + 1.
 
 If this is false, a document has met all partners, whatever the order of arrival.  If it is true,
 the document *may* have missed some: the rule tests neither whether its pattern matches, nor whether
@@ -26,7 +25,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from templates.model.relations import INFINITE, OPERATORS
+from templates.model.join_graph import INFINITE
 from templates.registry.registry import Registry
 from xscl.documents.results import Subscription
 from xscl.language.normalform import Joined, forms, read_components
@@ -97,10 +96,9 @@ class LatenessBounds:
         bounds: Bounds = {}
         graph = self._registry.members[row.template].template.graph
         if graph.two_sided and row.keep < INFINITE:
-            late = row.keep - row.window
-            followed = row.operator == OPERATORS["FOLLOWED BY"]
-            _lower(bounds, one.reads[0], _earlier(row.window, late) if followed else late)
-            _lower(bounds, one.reads[-1], late)
+            left, right = row.relation.delays(row.keep)
+            _lower(bounds, one.reads[0], left)
+            _lower(bounds, one.reads[-1], right)
         return bounds
 
 
@@ -109,18 +107,11 @@ def _of_query(
 ) -> Iterator[tuple[int, int]]:
     """Yield components, each with a bound."""
     for part in forms(query.root):
-        if isinstance(part, Joined) and (window := part.disjuncts[0].window) is not None:
+        if isinstance(part, Joined) and part.relation.window is not None:
             late = max(lateness(streams[component]) for component in read_components(part))
-            followed = part.disjuncts[0].operator == "FOLLOWED BY"
-            for component in read_components(part.left):
-                yield component, _earlier(window, late) if followed else late
-            for component in read_components(part.right):
-                yield component, late
-
-
-def _earlier(window: int, late: int) -> int:
-    """Return the bound of the earlier side of FOLLOWED BY: its partners come after it."""
-    return window + late + 1
+            delays = part.relation.delays(part.relation.keep(late))
+            for side, bound in zip((part.left, part.right), delays, strict=True):
+                yield from ((component, bound) for component in read_components(side))
 
 
 def _lower(bounds: Bounds, stream: str, bound: int) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.model.relations import INFINITE
+from templates.model.join_graph import INFINITE
 from xscl.documents.composite_events import Composite, joined
 from xscl.documents.document_ids import StoredDocument
 from xscl.documents.document_log import evicted

@@ -163,8 +163,7 @@ class Registration:
         """Register a query that is only a row of R_T."""
         late = max(map(self._streams.lateness, query.streams)) if row.reduced.two_sided else 0
         placed = self._registry.add(
-            *(row.reduced, query.definitions[0], row.operator, row.window, late),
-            apart=row.apart,
+            row.reduced, query.definitions[0], row.relation, late, apart=row.apart
         )
         graph = self._registry.members[placed.template].template.graph
         added = self._subscriptions.add(

@@ -16,7 +16,7 @@ from graphlib import TopologicalSorter
 from itertools import islice
 from typing import Any
 
-from templates.model.relations import INFINITE
+from templates.model.join_graph import INFINITE
 from templates.registry.registry import Registry
 from xscl.documents.results import (
     WITHOUT_PAST,

@@ -43,11 +43,8 @@ WHERE
   AND d2.key = d5.key
   AND ts0.base <> ts1.base
   AND (
-    CASE
-      WHEN t.op = 0
-      THEN ts1.start - ts0.ts > 0 AND ts1.ts - ts0.ts <= t.wl
-      ELSE ABS(ts1.ts - ts0.ts) <= t.wl
-    END
+    CASE t.op WHEN 0 THEN ts1.start - ts0.ts WHEN 1 THEN ts1.ts - ts0.ts END >= t.lower
+    AND ts1.ts - ts0.ts <= t.wl
     AND CASE
       WHEN ts0.rank < ts1.rank
       THEN ts1.clock - ts0.ts

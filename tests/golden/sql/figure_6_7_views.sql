@@ -19,6 +19,7 @@ WHERE
   AND v1.above1 = v0.above1
   AND v1.above2 = v0.above2
   AND (
-    CASE WHEN t.op = 0 THEN v0.lead > 0 AND v0.gap <= t.wl ELSE ABS(v0.gap) <= t.wl END
+    CASE t.op WHEN 0 THEN v0.lead WHEN 1 THEN v0.gap END >= t.lower
+    AND v0.gap <= t.wl
     AND v0.age <= t.keep
   )

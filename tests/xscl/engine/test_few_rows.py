@@ -11,11 +11,9 @@ import pytest
 import xscl
 from templates.columns import columns
 from templates.columns.columns import Column, Index
-from templates.model.conjunctive_query import JOINS
+from templates.model.conjunctive_query import JOINS, R_VJ, Views
 from templates.processor import SMALL_BATCH
 from templates.sql import queries
-from templates.sql.views import JOINS as R_VJ
-from templates.sql.views import Views
 from tests.joining import in_database
 from xscl.errors import EvaluationFailed
 

@@ -6,6 +6,7 @@ from pathlib import Path as File
 
 import pytest
 
+from templates.model.join_graph import FOLLOWED_BY
 from tests.xscl.language.queries import TABLE_6_2
 from xscl.errors import QueryError
 from xscl.language.normalform import (
@@ -61,7 +62,7 @@ def test_q1_is_in_normal_form_already() -> None:
         "S//book->x1[./author->x2][./title->x3]",
         "S//blog->x4[./author->x5][./title->x6]",
     )
-    assert (query.form.operator, query.form.window) == ("FOLLOWED BY", 600_000_000)
+    assert query.form.relation == FOLLOWED_BY.within(600_000_000)
     assert only.equalities == (("x2", "x5"), ("x3", "x6"))
     assert (only.inequalities, only.residual, only.crossed) == ((), None, False)
     assert query.outputs == ("x2", "x5", "x3", "x6")

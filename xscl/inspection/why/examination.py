@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
+from templates.model.join_graph import UNBOUNDED, TemporalRelation
 from xscl.inspection.why.choices import Choices, Conjunct
 from xscl.inspection.why.comparisons import Comparisons
 from xscl.inspection.why.intervals import (
     Side,
     belated,
     dropped,
-    order,
+    in_relation,
     repeated,
     settled,
     together,
-    window,
 )
 from xscl.inspection.why.mismatch import mismatch, with_names
 from xscl.inspection.why.question import Edge, Question, covered
@@ -105,7 +105,7 @@ class Examination:
                 assert isinstance(expression, Join | FollowedBy)
                 return self._joined(form, expression, left, right)
             case Absent():
-                return self._over_time(left, right, form.predicate, form.window)
+                return self._over_time(left, right, form.predicate, form.relation)
             case Following():
                 return self._over_time(left, right, form.predicate)
             case Folded():
@@ -135,22 +135,21 @@ class Examination:
         self, form: Joined[Disjunct], expression: Join | FollowedBy, left: Side, right: Side
     ) -> Side:
         self._edges.extend(repeated(left, right))
-        if form.operator == "FOLLOWED BY":
-            self._edges.append(order(left, right))
-        if form.window is not None:
-            near = window(form.window, left, right)
-            self._edges.append(near)
-            if near.holds and not self._question.found:
-                self._edges.extend(dropped(form.window, left, right))
+        near = list(in_relation(form.relation, left, right))
+        self._edges.extend(near)
+        if not self._question.found and all(edge.holds for edge in near if edge.kind == "time"):
+            self._edges.extend(dropped(form.relation, left, right))
         return together(left, right, self._values(self._comparisons.written(form, expression)))
 
     def _over_time(
-        self, left: Side, right: Side, predicate: Predicate | None, width: int | None = None
+        self,
+        left: Side,
+        right: Side,
+        predicate: Predicate | None,
+        relation: TemporalRelation = UNBOUNDED,
     ) -> Side:
         self._in_time(left, right)
-        self._edges.append(order(left, right))
-        if width is not None:
-            self._edges.append(window(width, left, right))
+        self._edges.extend(in_relation(relation, left, right))
         both = together(left, right, self._values(predicate))
         return settled(both, both.ts)
 
@@ -193,8 +192,7 @@ class Examination:
                 self._edges.append(Edge("registration", known.stored.id, False, missed))
         right = self._part(form.right, expression.right)
         self._edges.extend(belated(self._latest, right))
-        self._edges.append(order(left, right))
-        self._edges.append(window(form.window, left, right))
+        self._edges.extend(in_relation(form.relation, left, right))
         predicate = self._values(form.predicate)
         if self._hold() and not self._answers(form, left, right, predicate):
             self._edges.append(Edge("value", "the predicate", False, "not by the same nodes"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from templates.model.join_graph import TemporalRelation
 from xscl.documents.document_ids import StoredDocument
 from xscl.inspection.why.choices import Conjunct
 from xscl.inspection.why.question import Edge
@@ -63,27 +64,24 @@ def repeated(left: Side, right: Side) -> Iterator[Edge]:
                 yield Edge("order", text, False, f"{one.id} and {other.id} are {both}")
 
 
-def order(left: Side, right: Side) -> Edge:
-    """Return the edge that a side is before the other."""
-    lead = right.start - left.ts
-    near = f"by {duration(lead)}" if lead > 0 else f"it is {duration(-lead)} later"
-    near = near if lead else "both are at the same time"
-    return Edge("order", f"{left.name} is before {right.name}", lead > 0, near)
+def in_relation(relation: TemporalRelation, left: Side, right: Side) -> Iterator[Edge]:
+    """Yield the edges of the bounds that a relation has for two sides."""
+    lead, gap = right.start - left.ts, abs(right.ts - left.ts)
+    if relation.operator.follows:
+        near = f"by {duration(lead)}" if lead > 0 else f"it is {duration(-lead)} later"
+        near = near if lead else "both are at the same time"
+        yield Edge("order", f"{left.name} is before {right.name}", lead >= relation.lower, near)
+    if relation.window is not None:
+        near = f"they are {duration(gap)} apart" if gap else "they are at the same time"
+        if gap > relation.upper:
+            near = f"{near}, {duration(gap - relation.upper)} too much"
+        text = f"{left.name} and {right.name} are at most {duration(relation.upper)} apart"
+        yield Edge("time", text, gap <= relation.upper, near)
 
 
-def window(width: int, left: Side, right: Side) -> Edge:
-    """Return the edge that the ends of two sides lie within a window."""
-    gap = abs(right.ts - left.ts)
-    near = f"they are {duration(gap)} apart" if gap else "they are at the same time"
-    if gap > width:
-        near = f"{near}, {duration(gap - width)} too much"
-    text = f"{left.name} and {right.name} are at most {duration(width)} apart"
-    return Edge("time", text, gap <= width, near)
-
-
-def dropped(width: int, left: Side, right: Side) -> Iterator[Edge]:
+def dropped(relation: TemporalRelation, left: Side, right: Side) -> Iterator[Edge]:
     """Yield an edge if the earlier arrival was evicted before the newcomer arrived."""
-    keep = width + max(left.lateness, right.lateness)
+    keep = relation.keep(max(left.lateness, right.lateness))
     pairs = [(left, right)] if left.rank < right.rank else [(right, left)]
     if left.rank == right.rank:
         pairs.append((left, right))

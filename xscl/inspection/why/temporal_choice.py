@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from templates.model.relations import INFINITE
+from templates.model.join_graph import INFINITE
 from xscl.inspection.replay import TRIED, Trial
 from xscl.inspection.why.question import Edge, Known, Question, covered
 from xscl.language.normalform import Absent, Folded, Following, Form, forms

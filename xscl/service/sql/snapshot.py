@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from templates.batch_join import Pushed
+from templates.model.conjunctive_query import BACKWARD, FORWARD
 from templates.registry.members import Row
-from templates.sql.views import BACKWARD, FORWARD
 from xscl.engine.facade import Engine
 from xscl.engine.read_snapshot import ReadSnapshot, read_snapshot
 from xscl.inspection.rebuilt_relations import Rebuilt, may_read_joins, rebuilt
@@ -209,8 +209,8 @@ def _templates(
             "template": pa.array([row.template for row in rows.values()], pa.int32()),
             "qid": pa.array(rows, pa.int32()),
             "pairs": pa.array([row.pairs for row in rows.values()], pa.list_(pa.int32())),
-            "op": pa.array([row.operator for row in rows.values()], pa.int8()),
-            "wl": pa.array([row.window for row in rows.values()], pa.int64()),
+            "op": pa.array([row.relation.operator.number for row in rows.values()], pa.int8()),
+            "wl": pa.array([row.relation.upper for row in rows.values()], pa.int64()),
         }
     )
     graphs = template_graphs(look.store)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from templates.model.relations import INFINITE
+from templates.model.join_graph import INFINITE
 from xscl.store.queries.lists import LISTED, any_of, first_of, has_any, is_empty
 from xscl.store.queries.numbers import Numbers, among, found_number, found_numbers
 from xscl.store.store import Store

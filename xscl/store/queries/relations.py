@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from templates.model.join_graph import JoinGraph
+from templates.model.join_graph import OPERATORS, JoinGraph
 from xscl.store.queries.analysis import tables_of
 from xscl.store.queries.kept_matches import KEPT_MATCHES
 from xscl.store.queries.lateness import ARRIVAL, LATE, MISSED
@@ -354,7 +354,8 @@ def relations_of_template(number: int, graph: JoinGraph) -> tuple[Relation, Rela
         joins.append(f"JOIN named_pair n{index} ON n{index}.pair = t.pairs[{index + 1}]")
         variables[parent], variables[child] = f"n{index}.var1", f"n{index}.var2"
     columns = ", ".join(f"{variables[i]} AS var{i + 1}" for i in range(len(graph.nodes)))
-    operator = "CASE t.op WHEN 0 THEN 'FOLLOWED BY' ELSE 'JOIN' END" if graph.two_sided else "NULL"
+    names = " ".join(f"WHEN {one.number} THEN '{one.name}'" for one in OPERATORS)
+    operator = f"CASE t.op {names} END" if graph.two_sided else "NULL"
     nodes = ", ".join(f"o.node{i + 1}" for i in range(len(graph.nodes)))
     r_t, r_out = names_of_template(number).items()
     return (

@@ -21,14 +21,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from templates.model.relations import INFINITE
+from templates.model.join_graph import INFINITE
 from templates.storage import RELATIONS as JOINED
 
 EARLIEST = -(INFINITE >> 1)
 """The clock before the first document; all times are nearer to the epoch."""
 LEVELS = 64
 """Ranks from one arrival to the next: how deep published streams can be nested."""
-VERSION = 22
+VERSION = 23
 """The version of these tables."""
 APPLICATION = 0x7873636C
 """What marks a file of SQLite as a store: `xscl`."""
@@ -104,7 +104,8 @@ _TABLES = {
     "variable": "id INTEGER PRIMARY KEY, definition VARCHAR",
     "pair": "id INTEGER PRIMARY KEY, var1 INTEGER, var2 INTEGER",
     "template": "id INTEGER PRIMARY KEY, graph VARCHAR",
-    "r_t": """template INTEGER, qid INTEGER PRIMARY KEY, pairs INTEGER[], op TINYINT, wl BIGINT,
+    "r_t": """template INTEGER, qid INTEGER PRIMARY KEY, pairs INTEGER[], op TINYINT, lower BIGINT,
+        wl BIGINT,
         keep BIGINT, apart BOOLEAN, lead TINYINT""",
     "feed": """key VARCHAR PRIMARY KEY, url VARCHAR, stream VARCHAR, tags VARCHAR[], every BIGINT,
         added BIGINT, title VARCHAR, etag VARCHAR, last_modified VARCHAR, validated_by VARCHAR,
