@@ -32,6 +32,7 @@ from xscl.errors import QueryError, XsclError
 
 __all__ = ["app", "main"]
 
+_TOKEN = "give a token with --token @FILE or XSCL_TOKEN; 'xscl token create' makes one"
 _NOT_WRITABLE = "the data directory must be writable for you; --data names another one"
 
 
@@ -53,8 +54,9 @@ class Commands(TyperGroup):
             warn_of_reference(arguments)
             raise typer.Exit(2) from None
         except XsclError as error:
-            warn(error.message, error.hint)
-            raise typer.Exit(2 if isinstance(error, UsageError) else 1) from None
+            is_unknown = getattr(error, "problem", None) == "unauthorized"
+            warn(error.message, _TOKEN if is_unknown else error.hint)
+            raise typer.Exit(2 if error.code == UsageError.code else 1) from None
         except FeedError as error:
             warn(str(error))
             raise typer.Exit(1) from None

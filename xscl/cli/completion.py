@@ -7,9 +7,7 @@ from collections.abc import Callable
 import typer
 
 from xscl.cli.options import DATA, Place
-from xscl.cli.remote_service import RemoteService
-from xscl.cli.service import client_of
-from xscl.client.calls import PAGE
+from xscl.cli.service import OpenedService, running_service
 from xscl.errors import XsclError
 
 _OFFERED = 50
@@ -23,22 +21,21 @@ def subscriptions_like(ctx: typer.Context, incomplete: str) -> list[str]:
 def feeds_like(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the stream of a feed, if a service runs."""
 
-    def streams(service: RemoteService) -> list[str]:
-        found = service.http.value("/v1/feeds", limit=PAGE)["items"]
-        names = dict.fromkeys(str(feed["stream"]) for feed in found)
+    def streams(service: OpenedService) -> list[str]:
+        names = dict.fromkeys(feed.stream for feed in service.feeds())
         return [name for name in names if name.startswith(incomplete)][:_OFFERED]
 
     return _completed(ctx, streams)
 
 
-def _completed(ctx: typer.Context, ask: Callable[[RemoteService], list[str]]) -> list[str]:
+def _completed(ctx: typer.Context, ask: Callable[[OpenedService], list[str]]) -> list[str]:
     given = ctx.params
     try:
         place = Place(given.get("data") or DATA, given.get("url"), given.get("token"))
-        client = client_of(place)
-        if client is None:
+        service = running_service(place)
+        if service is None:
             return []
-        with client:
-            return ask(RemoteService(client))
+        with service:
+            return ask(service)
     except (XsclError, OSError):
         return []  # a shell that completes names shows no errors

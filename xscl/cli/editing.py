@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args
+from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
 from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
-from xscl.cli.feed_rows import Row
 from xscl.cli.options import Call, option
 from xscl.cli.output import answer
-from xscl.cli.service import existing, opened
-from xscl.client.calls import Language
+from xscl.cli.query_options import (
+    LANGUAGES,
+    known_language,
+    refuse_bare_windows,
+    warn_of_unseen_names,
+)
+from xscl.cli.service import opened
+from xscl.client import Registered, Subscription, calls
 from xscl.documents.results import XSCL
-
-_LANGUAGES = get_args(Language)
 
 _Name = Annotated[
     str, typer.Argument(help="The name of the subscription.", autocompletion=subscriptions_like)
@@ -27,7 +31,7 @@ def edit(
     name: _Name,
     query: Annotated[str, typer.Argument(metavar="QUERY|@FILE", help="The new query.")],
     language: Annotated[
-        str | None, option("--language", "What it is written in.", "|".join(_LANGUAGES))
+        str | None, option("--language", "What it is written in.", "|".join(LANGUAGES))
     ] = None,
     updates: Annotated[
         bool | None, typer.Option("--updates/--no-updates", help="Also match new versions.")
@@ -43,22 +47,19 @@ def edit(
     Example:
       xscl edit echo 'feeds//item->a[./title->t] JOIN{t=u, 5 d} feeds//item->b[./title->u]'
     """
-    from xscl.cli.query_options import refuse_unknown_language, warn_of_unseen_names
-    from xscl.language.windows import refuse_bare_windows
-
     text = query_text(query)
-    refuse_unknown_language(language or XSCL, _LANGUAGES)
+    written_in = None if language is None else known_language(language)
     with opened("edit", call) as service:
-        before = existing(service, name)
-        if (language or before["language"]) == XSCL:
+        before = service.existing(name)
+        if (language or before.language) == XSCL:
             refuse_bare_windows(text)
-        changed = service.edit(name, query=text, updates=updates, language=language)
-        if changed["language"] == XSCL:
+        changed = service.edit(name, text, updates=updates, language=written_in)
+        if changed.language == XSCL:
             warn_of_unseen_names(service, text)
-    is_new = changed["version"] != before["version"]
+    is_new = changed.version != before.version
     line = f"{name!r} is unchanged"
     if is_new:
-        version = f"version {changed['version']}"
+        version = f"version {changed.version}"
         line = f"edited {name!r}: {version}, for documents that arrive from now on"
     _tell(changed, line, call)
 
@@ -73,7 +74,7 @@ def pause(call: Call, name: _Name) -> None:
     Example:
       xscl pause echo
     """
-    _change("pause", call, name, f"paused {name!r}", paused=True)
+    _change("pause", call, name, calls.pause, f"paused {name!r}")
 
 
 def resume(call: Call, name: _Name) -> None:
@@ -83,7 +84,7 @@ def resume(call: Call, name: _Name) -> None:
     Example:
       xscl resume echo
     """
-    _change("resume", call, name, f"resumed {name!r}", paused=False)
+    _change("resume", call, name, calls.resume, f"resumed {name!r}")
 
 
 def rename(
@@ -95,7 +96,7 @@ def rename(
     Example:
       xscl rename echo echoes
     """
-    _change("rename", call, name, f"renamed {name!r} to {new!r}", rename=new)
+    _change("rename", call, name, calls.rename, f"renamed {name!r} to {new!r}", new)
 
 
 def tag(
@@ -110,25 +111,27 @@ def tag(
     Example:
       xscl tag echo daily sea
     """
-    from xscl.service.tags import checked_tags
-
-    given = checked_tags(tags)
     with opened("tag", call) as service:
-        before = existing(service, name)["tags"]
-        kept = [one for one in before if one not in given]
-        wanted = kept if remove else [*kept, *given]
-        changed = service.edit(name, tags=wanted)
-    words = ", ".join(changed["tags"]) or "none"
+        kept = [one for one in service.existing(name).tags if one not in tags]
+        changed = service.tag(name, kept if remove else [*kept, *tags])
+    words = ", ".join(changed.tags) or "none"
     _tell(changed, f"tags of {name!r}: {words}", call)
 
 
-def _change(command: str, call: Call, name: str, line: str, **change: Any) -> None:
+def _change(
+    command: str,
+    call: Call,
+    name: str,
+    change: Callable[..., calls.Call[Registered]],
+    line: str,
+    *values: str,
+) -> None:
     with opened(command, call) as service:
-        existing(service, name)
-        changed = service.edit(name, **change)
+        service.existing(name)
+        changed = service.send(change(name, *values))
     _tell(changed, line, call)
 
 
-def _tell(changed: Row, line: str, call: Call) -> None:
-    fields = ("name", "query", "language", "version", "paused", "tags")
-    answer({field: changed[field] for field in fields}, [line], as_json=call.as_json)
+def _tell(changed: Subscription, line: str, call: Call) -> None:
+    fields = {"name", "query", "language", "version", "paused", "tags"}
+    answer(changed.model_dump(include=fields), [line], as_json=call.as_json)

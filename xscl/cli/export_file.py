@@ -12,8 +12,7 @@ import typer
 
 from xscl.cli.options import DATA, Call, Data, Json, Place, home, option
 from xscl.cli.output import UsageError, answer, warn
-from xscl.cli.remote_service import RemoteService
-from xscl.cli.service import client_of, refuse_token
+from xscl.cli.service import refuse_token, running_service
 from xscl.plurals import counted
 from xscl.service import registrations
 from xscl.service.registrations import read_export, register
@@ -58,13 +57,13 @@ def export(
 @contextmanager
 def _backup_of_service(data: Path, beside: Path) -> Iterator[Path | None]:
     """Yield a backup by the service that has a data directory open, None if none has."""
-    client = client_of(Place(data=data))
-    if client is None:
+    service = running_service(Place(data=data))
+    if service is None:
         yield None
         return
-    with client, TemporaryDirectory(prefix=".export-", dir=beside) as place:
+    with service, TemporaryDirectory(prefix=".export-", dir=beside) as place:
         backup = Path(place) / "backup.xscl"
-        RemoteService(client).backup(backup)
+        service.backup(backup)
         yield backup
 
 

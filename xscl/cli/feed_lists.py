@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,12 +16,12 @@ from xscl.cli.options import Call, Place, option
 from xscl.cli.output import UsageError, answer, clean, echo, echo_xml, warn
 from xscl.cli.progress import Quiet, working
 from xscl.cli.service import opened
+from xscl.client import FeedOutcome
 from xscl.plurals import counted
 from xscl.polling.feed import FeedsError, check_name
 
 if TYPE_CHECKING:
     from feeds.formats.opml import FeedOutline
-    from xscl.polling.feed_list import ImportLine
 
 TITLE = "Feeds followed by xscl"
 
@@ -49,8 +48,8 @@ def import_(
         opened("feeds import", call, missing="create") as service,
         working(f"importing {counted(len(outlines), 'feed')}"),
     ):
-        lines = service.import_feeds(body, outlines, tag or ())
-    answer([asdict(line) for line in lines], _report(lines), as_json=call.as_json)
+        lines = service.import_feeds(body, tags=tag or ())
+    answer(lines, _report(lines), as_json=call.as_json)
     failed = sum(line.outcome == "refused" for line in lines)
     if failed:
         warn(f"{failed} of {counted(len(lines), 'outline')} could not be imported")
@@ -74,7 +73,7 @@ def export(
       xscl feeds export subscriptions.opml
     """
     with opened("feeds export", place) as service:
-        outlines, left_out = service.export_feeds(tag, secrets=secrets)
+        outlines, left_out = service.outlines(tag, secrets=secrets)
     from feeds.formats.opml import write_opml
 
     written = write_opml(outlines, TITLE)
@@ -111,14 +110,14 @@ def _read(file: Path) -> tuple[bytes, tuple[FeedOutline, ...]]:
         raise UsageError(f"{file} cannot be read: {error}") from error
 
 
-def _report(lines: Sequence[ImportLine]) -> Iterator[str]:
+def _report(lines: Sequence[FeedOutcome]) -> Iterator[str]:
     yield from map(_text, lines)
     outcomes = Counter(line.outcome for line in lines)
     said = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
     yield f"{counted(len(lines), 'outline')}: {said or 'nothing to do'}"
 
 
-def _text(line: ImportLine) -> str:
+def _text(line: FeedOutcome) -> str:
     where = f" on {', '.join((line.stream, *line.tags))}" if line.stream else ""
     why = f": {line.reason}" if line.reason else ""
     return f"{line.outcome}: {line.url or line.title or 'an outline'}{where}{why}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -17,19 +18,18 @@ from xscl.cli import feed_lists
 from xscl.cli.argument_files import file_text
 from xscl.cli.completion import feeds_like
 from xscl.cli.feed_lists import usage_errors
-from xscl.cli.feed_rows import (
+from xscl.cli.feed_text import (
     HEADINGS,
-    PollOutcome,
-    Row,
     cells,
     described,
     find,
     first_poll,
     followed,
+    row,
     streams,
     to_second,
 )
-from xscl.cli.match_report import MatchReport
+from xscl.cli.match_text import MatchReport
 from xscl.cli.options import (
     AllowAddress,
     Call,
@@ -41,13 +41,13 @@ from xscl.cli.options import (
 )
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
 from xscl.cli.progress import Quiet
-from xscl.cli.service import opened
+from xscl.cli.service import PollOutcome, opened
+from xscl.client import Feed
 from xscl.plurals import counted
-from xscl.polling.feed import EVERY, LEAST_EVERY, Headers, check_name, check_url, read_header
+from xscl.polling.feed import EVERY, LEAST_EVERY, check_name, check_url, read_header
 
 if TYPE_CHECKING:
     from xscl.polling.feed_poller import PollSettings
-from xscl.time_format import ticks_of_time
 
 app = command_group("Follow feeds: RSS, Atom and JSON Feed.")
 
@@ -100,15 +100,15 @@ def add(
     seconds = EVERY if every is None else _seconds(every)
     headers = _headers(header)
     with opened("feeds add", call, missing="create") as service:
-        added, warnings = service.follow(address, stream, tag or (), seconds, headers)
+        added = service.begin_following(address, stream, tag or (), seconds, headers)
         is_served = service.is_served
-    for warning in warnings:
+    for warning in added.warnings:
         warn(warning)
     told = "" if call.as_json else first_poll(added, is_served=is_served)
-    failed = added["error"] is not None
+    failed = added.error is not None
     if told and failed:
         warn(told)
-    answer(added, [followed(added)], as_json=call.as_json)
+    answer(row(added), [followed(added)], as_json=call.as_json)
     if told and not failed:
         warn(told)
 
@@ -122,8 +122,8 @@ def list_(call: Call) -> None:
       xscl feeds list
     """
     with opened("feeds list", call) as service:
-        found = service.feeds()
-    list_rows("feeds", found, HEADINGS, map(cells, found), as_json=call.as_json)
+        found = service.feeds_by_age()
+    list_rows("feeds", [*map(row, found)], HEADINGS, map(cells, found), as_json=call.as_json)
 
 
 @app.command()
@@ -135,8 +135,8 @@ def show(call: Call, feed: Name) -> None:
       xscl feeds show news
     """
     with opened("feeds show", call) as service:
-        found = find(service.feeds(), feed)
-    answer(found, described(found), as_json=call.as_json)
+        found = find(service.feeds_by_age(), feed)
+    answer(row(found), described(found), as_json=call.as_json)
 
 
 @app.command()
@@ -148,16 +148,13 @@ def history(call: Call, feed: Name) -> None:
       xscl feeds history news
     """
     with opened("feeds history", call) as service:
-        rows = service.polls(find(service.feeds(), feed))
+        polls = service.polls(find(service.feeds_by_age(), feed).key)
     cells_ = (
-        (
-            *(to_second(one["polled"]), one["outcome"], f"{one['seconds']:.2f}"),
-            *(one["items"], one["note"] or ""),
-        )
-        for one in rows
+        (to_second(one.polled), one.outcome, f"{one.seconds:.2f}", one.items, one.note or "")
+        for one in polls
     )
     headings = ("TIME", "OUTCOME", "SECONDS", "NEW", "NOTE")
-    list_rows("polls", rows, headings, cells_, as_json=call.as_json)
+    list_rows("polls", polls, headings, cells_, as_json=call.as_json)
 
 
 @app.command()
@@ -181,30 +178,32 @@ def edit(
     Example:
       xscl feeds edit news --tag daily --every 30min
     """
-    from xscl.polling.feed_commands import FeedChange
-
     with usage_errors():
         for name in tag or ():
             check_name(name)
     given = _headers(header)
     seconds = None if every is None else _seconds(every)
     with opened("feeds edit", call) as service:
-        found = find(service.feeds(), feed)
+        found = find(service.feeds_by_age(), feed)
         _refuse_lost_headers(found, given, no_headers=no_headers)
-        kept = dict.fromkeys((*found["tags"], *(tag or ())))
-        tags = [name for name in kept if name not in (untag or ())] if tag or untag else None
-        headers = given if given or no_headers else None
-        changed, warnings = service.edit_feed(found, FeedChange(tags, seconds, headers, revive))
-    for warning in warnings:
+        kept = dict.fromkeys((*found.tags, *(tag or ())))
+        changed = service.change_feed(
+            found.key,
+            tags=[name for name in kept if name not in (untag or ())] if tag or untag else None,
+            every=None if seconds is None else f"{seconds} s",
+            headers=given if given or no_headers else None,
+            revive=revive,
+        )
+    for warning in changed.warnings:
         warn(warning)
-    line = f"{changed['url']} is on {', '.join(streams(changed))}, every {changed['every']} s"
-    answer(changed, [line], as_json=call.as_json)
+    line = f"{changed.url} is on {', '.join(streams(changed))}, every {changed.every} s"
+    answer(row(changed), [line], as_json=call.as_json)
 
 
-def _refuse_lost_headers(feed: Row, given: Headers, *, no_headers: bool) -> None:
+def _refuse_lost_headers(feed: Feed, given: Sequence[str], *, no_headers: bool) -> None:
     """Raise UsageError if the new headers would drop stored ones, whose values are secret."""
-    names = {name.lower() for name, _ in given}
-    lost = [name for name in feed["headers"] if name.lower() not in names]
+    names = {line.partition(":")[0].lower() for line in given}
+    lost = [name for name in feed.headers if name.lower() not in names]
     if given and lost and not no_headers:
         raise UsageError(
             f"the feed has other headers, too, which would be replaced: {', '.join(lost)}",
@@ -221,9 +220,9 @@ def remove(call: Call, feed: Name) -> None:
       xscl feeds remove https://example.org/news.atom
     """
     with opened("feeds remove", call) as service:
-        found = find(service.feeds(), feed)
-        service.remove_feed(found)
-    answer({"removed": found["url"]}, [f"no longer following {found['url']}"], as_json=call.as_json)
+        found = find(service.feeds_by_age(), feed)
+        service.unfollow(found.key)
+    answer({"removed": found.url}, [f"no longer following {found.url}"], as_json=call.as_json)
 
 
 @app.command()
@@ -290,54 +289,54 @@ def _poll(
 ) -> None:
     """Poll the named feeds, all, or those that are due; exit with 1 if one fails."""
     with opened("feeds poll", call) as service:
-        followed = service.feeds()
+        followed = service.feeds_by_age()
         chosen = _chosen(followed, names, everything)
         if followed and not (chosen or everything):
             warn("'xscl feeds poll --all' polls feeds that are not due, too")
         with service.poll_feeds(chosen, fetching, report) as outcomes:
             _echo_outcomes(outcomes, report)
             sys.stdout.flush()  # before the matches are acknowledged
-    failed = sum(each.row["error"] is not None for each in outcomes)
+    failed = sum(each.feed.error is not None for each in outcomes)
     if failed:
         if len(outcomes) > 1:
             warn(f"{failed} of {counted(len(outcomes), 'feed')} failed")
         raise typer.Exit(1)
 
 
-def _chosen(feeds: Sequence[Row], names: Sequence[str], everything: bool) -> list[Row]:
+def _chosen(feeds: Sequence[Feed], names: Sequence[str], everything: bool) -> list[Feed]:
     """Return the feeds to poll: the named ones, all live ones, or those due, by due time.
 
     Named feeds are polled even if they are due later or have ended.
     """
     if names:
         return [find(feeds, name) for name in names]
-    alive = [one for one in feeds if one["next_poll"] is not None]
+    alive = {one.key: one for one in feeds if one.next_poll is not None}
     if everything:
-        return alive
-    from xscl.polling.feed_repository import ticks
-
-    times = {one["key"]: ticks_of_time(one["next_poll"]) or 0 for one in alive}
-    due = [one for one in alive if times[one["key"]] <= ticks()]
-    return sorted(due, key=lambda one: (times[one["key"]], one["key"]))
+        return list(alive.values())
+    now = datetime.now(UTC)
+    times = ((one.next_poll, key) for key, one in alive.items() if one.next_poll)
+    return [alive[key] for when, key in sorted(times) if when <= now]
 
 
 def _echo_outcomes(outcomes: Sequence[PollOutcome], report: MatchReport) -> None:
     if report.as_json:
         echo_json(
             {
-                "feeds": [each.row | {"new": each.new, "asked": each.asked} for each in outcomes],
+                "feeds": [
+                    row(each.feed) | {"new": each.new, "asked": each.asked} for each in outcomes
+                ],
                 "matches": report.rows,
                 "matches_among_history": report.silent,
             }
         )
         return
     for each in outcomes:
-        address = each.row["url"]
+        address, error = each.feed.url, each.feed.error
         if not each.asked:
-            until = each.held_until
+            until = to_second(each.held_until)
             warn(f"{address}: not asked, its server wants to be left until {until}")
-        elif each.row["error"] is not None:
-            warn(f"{address}: {each.row['error']}")
+        elif error is not None:
+            warn(f"{address}: {error}")
         else:
             echo(f"{address}: {counted(each.new, 'new or changed item')}")
     if not outcomes:
@@ -364,8 +363,8 @@ def _seconds(text: str) -> int:
     return ticks // 1_000_000
 
 
-def _headers(written: Sequence[str] | None) -> Headers:
-    """Return the parsed headers; `@FILE` is a file with one header per line.
+def _headers(written: Sequence[str] | None) -> list[str]:
+    """Return the headers; `@FILE` is a file with one header per line.
 
     Raises UsageError for a malformed header.
     """
@@ -375,4 +374,4 @@ def _headers(written: Sequence[str] | None) -> Headers:
             file_text(Path(text[1:]), "the headers in").splitlines() if text[:1] == "@" else [text]
         )
     with usage_errors():
-        return tuple(read_header(line) for line in lines if line.strip())
+        return [": ".join(read_header(line)) for line in lines if line.strip()]

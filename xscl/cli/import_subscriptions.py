@@ -13,7 +13,7 @@ from xscl.cli.export_file import import_registrations
 from xscl.cli.options import Call
 from xscl.cli.output import UsageError, answer
 from xscl.cli.progress import Quiet, progress
-from xscl.cli.service import Service, opened
+from xscl.cli.service import OpenedService, opened
 from xscl.client import Refused
 from xscl.errors import NameTaken, QueryError, XsclError
 from xscl.plurals import counted
@@ -61,12 +61,12 @@ def import_(
     )
 
 
-def _register(service: Service, rows: Sequence[ImportRow]) -> int:
+def _register(service: OpenedService, rows: Sequence[ImportRow]) -> int:
     """Register rows in batches, and return how many are new."""
     new = 0
     for done, part in _parts(rows):
         try:
-            new += service.import_rows(part)
+            new += service.register_all(part)
         except XsclError as error:
             if error.row is None:
                 raise

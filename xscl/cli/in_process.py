@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,12 +15,12 @@ import pyarrow as pa
 from feeds.documents import Document
 from feeds.formats.opml import FeedOutline
 from feeds.spool import Spool
-from xscl.cli.feed_rows import PollOutcome, Row
-from xscl.cli.http_client import HttpClient
-from xscl.cli.match_report import MatchReport
+from xscl.cli.match_text import MatchReport, match_row
 from xscl.cli.progress import working
-from xscl.cli.remote_service import RemoteService
-from xscl.cli.trial_outcome import TrialOutcome
+from xscl.cli.service import OpenedService, PollOutcome
+from xscl.client import Diagnosis, Feed, Match, Trial
+from xscl.client.bodies import time_of
+from xscl.client.calls import Language, read
 from xscl.documents.document_validation import Rejection
 from xscl.documents.retention import changed_retention
 from xscl.engine.backup import Backup, back_up
@@ -29,9 +28,7 @@ from xscl.engine.ingest import PushResult
 from xscl.ingestion.data_directory import DataDirectory, clear_executors
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.pipeline import Consumer
-from xscl.inspection.diagnosis import Diagnosis
-from xscl.inspection.why import Why
-from xscl.polling.feed import Headers
+from xscl.polling.feed import read_header
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_commands import follow, late_items, prepare
 from xscl.polling.feed_list import outlines_of
@@ -41,13 +38,13 @@ from xscl.polling.new_items import parts
 from xscl.server.in_process import ADDRESS, InProcess
 from xscl.server.in_process import opened as opened_installation
 from xscl.service.accounts import AccountError
-from xscl.service.document_bindings import spooled
 from xscl.service.installation import Installation
 from xscl.service.names import refuse_reserved
 from xscl.service.status import status
+from xscl.service.tags import checked_tags
 from xscl.service.user_data import UserData
 from xscl.subscriptions.import_rows import ImportRow
-from xscl.time_format import written
+from xscl.time_format import SECOND
 
 FIRST_ANSWER = 10.0
 """Seconds in which the first answer of a feed is waited for."""
@@ -56,62 +53,60 @@ FIRST_ANSWER = 10.0
 @contextmanager
 def opened_here(home: DataDirectory, command: str) -> Iterator[LocalService]:
     """Yield the use cases on a data directory, which is held for a command."""
-    with (
-        opened_installation(home, command) as app,
-        HttpClient(ADDRESS, transport=InProcess(app)) as client,
-    ):
-        yield LocalService(client, app)
+    with opened_installation(home, command) as app, LocalService(app) as service:
+        yield service
 
 
-class LocalService(RemoteService):
+class LocalService(OpenedService):
     """A data directory, used with the rights of the operator; who calls holds its lock."""
 
     is_served = False
 
-    def __init__(self, http: HttpClient, app: Installation) -> None:
-        super().__init__(http)
+    def __init__(self, app: Installation) -> None:
+        super().__init__(ADDRESS, transport=InProcess(app))
         self.app = app
         self.engine = app.engine
 
-    def subscribe(
+    def register(
         self,
         name: str,
         query: str,
         *,
         updates: bool,
-        language: str,
+        language: Language,
         since: str | None,
         history: bool = False,
+        tags: Sequence[str] = (),
     ) -> None:
         """Register a query, and read what is kept."""
         refuse_reserved(name)
+        checked = checked_tags(tags)
         prepare(self.engine)
         self.engine.subscribe(
             name, query, updates=updates, language=language, since=since, history=history
         )
+        if checked:
+            self.tag(name, checked)
 
-    def import_rows(self, rows: Sequence[ImportRow]) -> int:
+    def register_all(self, rows: Sequence[ImportRow]) -> int:
         """Register all rows or none, and return how many are new; errors carry their row."""
         prepare(self.engine)
-        return super().import_rows(rows)
+        return super().register_all(rows)
 
-    def try_query(self, text: str, since: str | None, *, named: bool) -> TrialOutcome:
-        """Return the matches of a query, or of a named subscription, on the kept documents."""
+    def trial(self, text: str, since: str | None, *, is_name: bool) -> Trial:
+        """Return the matches of a query, or of a subscription, on the kept documents."""
         queries = self.engine.queries
         trial = queries.trial(text, since)
-        diagnosis = None if trial.matches else queries.diagnose(text, since, tried=True)
-        return TrialOutcome(trial.matches, diagnosis, trial.late, trial.lateness)
+        reasons = None if trial.matches else queries.diagnose(text, since, tried=True)
+        return Trial(
+            total=len(trial.matches),
+            matches=tuple(read(Match, match_row(one)) for one in trial.matches),
+            diagnosis=None if reasons is None else Diagnosis.model_validate(reasons),
+            late=trial.late,
+            lateness=trial.lateness / SECOND,
+        )
 
-    def diagnose(self, text: str, since: str | None, *, named: bool) -> Diagnosis:
-        """Return the reasons why a query, or a named subscription, has no match."""
-        return self.engine.why(text, since=since)
-
-    def why(self, text: str, documents: Sequence[str], *, named: bool) -> Why:
-        """Return the conditions of a match of some documents."""
-        read = partial(spooled, self.engine, directory=self.app.home.spool)
-        return self.engine.why(text, *documents, read=read)
-
-    def sql(self, query: str) -> pa.Table:
+    def select(self, query: str) -> pa.Table:
         """Return the answer of a SELECT."""
         return self.engine.sql(query)
 
@@ -123,7 +118,7 @@ class LocalService(RemoteService):
     # -- Documents -------------------------------------------------------------------------
 
     @contextmanager
-    def push(
+    def take(
         self, documents: Sequence[Document], refused: Sequence[Rejection], report: MatchReport
     ) -> Iterator[dict[str, int | None]]:
         """Take documents in; yield their counts.
@@ -183,18 +178,20 @@ class LocalService(RemoteService):
 
     # -- Feeds -----------------------------------------------------------------------------
 
-    def follow(
-        self, url: str, stream: str | None, tags: Sequence[str], every: int, headers: Headers
-    ) -> tuple[Row, Sequence[str]]:
-        """Follow a feed, and ask it; return it, and warnings."""
+    def begin_following(
+        self, url: str, stream: str | None, tags: Sequence[str], every: int, headers: Sequence[str]
+    ) -> Feed:
+        """Follow a feed, and ask it; return it."""
         feeds = self.app.feeds
-        feed, fixed = follow(self.engine, feeds, FeedRequest(url, stream, tags, every, headers))
+        given = tuple(map(read_header, headers))
+        feed, fixed = follow(self.engine, feeds, FeedRequest(url, stream, tags, every, given))
         try_first(feeds, feed, PollSettings(seconds=FIRST_ANSWER))
-        return self.feed(feed.key), [late_items(name) for name in fixed]
+        warnings = tuple(late_items(name) for name in fixed)
+        return self.feed(feed.key).model_copy(update={"warnings": warnings})
 
     @contextmanager
     def poll_feeds(
-        self, feeds: Sequence[Row], fetching: PollSettings, report: MatchReport
+        self, feeds: Sequence[Feed], fetching: PollSettings, report: MatchReport
     ) -> Iterator[list[PollOutcome]]:
         """Poll feeds and consume what is new; yield the outcomes.
 
@@ -203,20 +200,20 @@ class LocalService(RemoteService):
         self.engine.retain(changed_retention(self.engine.retention))
         spool = self._spool()
         with FeedRepository(self.engine, self.app.home.spool) as table:
-            found = {one.key: one for one in table.among([one["key"] for one in feeds])}
-            polled = poll_now(table, spool, [found[one["key"]] for one in feeds], fetching)
+            found = {one.key: one for one in table.among([one.key for one in feeds])}
+            polled = poll_now(table, spool, [found[one.key] for one in feeds], fetching)
         with self._consumed(report):
             yield [
                 PollOutcome(
                     self.feed(one.feed.key),
                     one.new,
-                    None if one.held_until is None else written(one.held_until),
+                    None if one.held_until is None else time_of(one.held_until),
                     one.asked,
                 )
                 for one in polled
             ]
 
-    def export_feeds(
+    def outlines(
         self, tag: str | None, *, secrets: bool
     ) -> tuple[Sequence[FeedOutline], Sequence[str]]:
         """Return the feeds as outlines, and the addresses of those left out as secret."""

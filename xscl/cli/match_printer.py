@@ -13,10 +13,10 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 
-from xscl.cli.match_text import match_text
+from xscl.cli.match_text import match_row, match_text
 from xscl.cli.output import clean, json_line, warn
 from xscl.cli.standard_streams import ESCAPES
-from xscl.delivery.message import MatchFields, row_of
+from xscl.delivery.message import MatchFields
 from xscl.errors import StoreError
 from xscl.store.store_errors import StoreUnavailable
 
@@ -77,7 +77,7 @@ class MatchPrinter:
 
     def _lines(self, match: MatchFields) -> Iterator[str]:
         if self._as_json:
-            yield json_line(row_of(match))
+            yield json_line(match_row(match))
         else:
             yield from map(clean, match_text(match, verbose=self._verbose))
 

@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from xscl.cli.completion import subscriptions_like
-from xscl.cli.feed_rows import to_second
+from xscl.cli.feed_text import to_second
 from xscl.cli.match_text import WIDTH, match_text
 from xscl.cli.options import Call, Verbose, option
 from xscl.cli.output import echo, echo_json, echo_lines, one_line, warn
-from xscl.cli.remote_service import RemoteMatch
-from xscl.cli.service import existing, opened
+from xscl.cli.service import opened
+from xscl.client import Match
 from xscl.errors import XsclError
 
 
@@ -37,14 +37,14 @@ def matches(
       xscl matches echo --json
     """
     with opened("matches", call) as service:
-        if not service.versions(name):
-            existing(service, name)
-        found: Iterator[RemoteMatch] = iter(service.matches(name))
+        if not service.known_versions(name):
+            service.existing(name)
+        found = service.matches(name)
         _skip_past(found, after)
         match = None
         for match in found:
             if call.as_json:
-                echo_json(match.row)
+                echo_json(match)
             else:
                 echo_lines(match_text(match, verbose=verbose))
     if match is None and not call.as_json:
@@ -59,22 +59,22 @@ def stars(call: Call) -> None:
       xscl stars --json
     """
     with opened("stars", call) as service:
-        rows = service.stars()
+        found = list(service.stars())
     if call.as_json:
-        for row in rows:
-            echo_json(row)
+        for star in found:
+            echo_json(star)
         return
-    for row in rows:
-        echo(f"{row['subscription']}  {to_second(row['timestamp'])}")
-        for one in row["documents"]:
-            echo(f"  {one_line(one['title'], WIDTH)} | {to_second(one['timestamp'])}")
-            echo_lines(["    " + one_line(one["url"])] if one["url"] else [])
-        echo_lines(f"    {name} = {one_line(text)}" for name, text in row["values"].items())
-    if not rows:
+    for star in found:
+        echo(f"{star.subscription}  {to_second(star.timestamp)}")
+        for one in star.documents:
+            echo(f"  {one_line(one.title, WIDTH)} | {to_second(one.timestamp)}")
+            echo_lines(["    " + one_line(one.url)] if one.url else [])
+        echo_lines(f"    {name} = {one_line(text)}" for name, text in star.values.items())
+    if not found:
         warn("no match is starred: the page and PUT /v1/stars/{match} star one")
 
 
-def _skip_past(found: Iterator[RemoteMatch], after: str | None) -> None:
+def _skip_past(found: Iterator[Match], after: str | None) -> None:
     """Consume the matches up to one, by its id; raise if it is not there."""
     if after is not None and not any(match.id == after for match in found):
         raise XsclError(

@@ -63,8 +63,11 @@ def echo_json(value: Any) -> None:
 
 
 def json_line(value: Any) -> str:
-    """Return a value as one line of JSON; control characters are escaped in it."""
-    return json.dumps(value)
+    """Return a value as one line of JSON; control characters are escaped in it.
+
+    An object of an answer of the API is one of JSON, as it came.
+    """
+    return json.dumps(value, default=lambda one: one.model_dump(mode="json"))
 
 
 def warn(message: str, hint: str | None = None) -> None:
@@ -98,7 +101,7 @@ def judge(what: str, read: int, not_read: int, *, strict: bool) -> None:
 def answer(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
     """Print a value as JSON, a list as one line of JSON for each element, or its lines of text."""
     if as_json:
-        for one in value if isinstance(value, list) else [value]:
+        for one in value if isinstance(value, Sequence) else [value]:
             echo_json(one)
     else:
         echo_lines(lines)
@@ -106,7 +109,7 @@ def answer(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
 
 def list_rows(
     what: str,
-    value: list[Any],
+    value: Sequence[Any],
     headings: Sequence[str],
     cells: Iterable[Sequence[object]],
     *,

@@ -13,7 +13,7 @@ from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from feeds.files.files import RejectedFile
 from xscl.cli.document_inputs import Source, instant, load
-from xscl.cli.match_report import MatchReport
+from xscl.cli.match_text import MatchReport
 from xscl.cli.options import At, Call, Native, Verbose, option
 from xscl.cli.output import UsageError, echo, echo_json, warn, warn_not_read
 from xscl.cli.progress import Quiet
@@ -66,7 +66,7 @@ def push(
     report = MatchReport(call.as_json, verbose=verbose)
     with (
         opened("push", call, missing="create") as service,
-        service.push(documents, wrong, report) as counts,
+        service.take(documents, wrong, report) as counts,
     ):
         _echo({**counts, "not_read": not_read}, report)
         sys.stdout.flush()  # before the matches are acknowledged

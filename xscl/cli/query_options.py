@@ -1,46 +1,74 @@
-"""Checks of queries and of options about them: language, durations, names that were never seen."""
+"""Checks of queries and of options about them: language, durations, names that were never seen.
+
+The parser, which takes as long to load as a request does, is loaded for what may be wrong.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
+from typing import cast, get_args
 
 from xscl.cli.output import UsageError, warn
-from xscl.cli.service import Service
-from xscl.inspection.names_seen import names_text
-from xscl.inspection.unseen_names import UnseenName
-from xscl.language.faults import near_miss
-from xscl.language.parser import parse_window
+from xscl.cli.service import OpenedService
+from xscl.client import UnseenName
+from xscl.client.calls import Language
+from xscl.inspection.reasons import names_text
+from xscl.time_format import UNITS
+
+LANGUAGES = get_args(Language)
+_DURATION = re.compile(rf"\s*[0-9]{{1,9}}\s*({'|'.join(UNITS)})\s*")
+_NUMBER_AT_END = re.compile(r"[0-9.]\s*\}|--")  # of braces, perhaps before a comment
+
+
+def known_language(language: str) -> Language:
+    """Return the language of a subscription; raises UsageError for another one."""
+    refuse_unknown_language(language, LANGUAGES)
+    return cast(Language, language)
 
 
 def refuse_unknown_language(language: str, spoken: Collection[str]) -> None:
     """Raise UsageError for a `--language` that a command does not know."""
     if language not in spoken:
+        from xscl.language.faults import near_miss
+
         hint = near_miss(language, spoken) or f"one of {', '.join(spoken)}"
         raise UsageError(f"there is no language {language}", hint=hint)
 
 
 def refuse_bare_duration(text: str | None, option: str = "--since") -> None:
     """Raise UsageError for a duration without a unit, QueryError for what is no duration."""
-    if text is None:
+    if text is None or _DURATION.fullmatch(text):
         return
     if text.strip().isdecimal():
         raise UsageError(f"{option} {text} has no unit", hint=f"write '{text} d' or '{text} h'")
+    from xscl.language.parser import parse_window
+
     parse_window(text)
 
 
-def warn_of_unmatched_blocks(service: Service, query: str) -> None:
+def refuse_bare_windows(text: str) -> None:
+    """Raise QueryError for a window of a query in XSCL without a unit."""
+    if _NUMBER_AT_END.search(text):
+        from xscl.language import windows
+
+        windows.refuse_bare_windows(text)
+
+
+def warn_of_unmatched_blocks(service: OpenedService, query: str) -> None:
     """Remark on blocks of a query in XSCL that no kept document matches, with what they lack."""
-    for one in service.diagnose(query, None, named=False).unmatched:
-        near = f"near: {names_text(one.nearest)}" if one.nearest else None
-        warn(f"no kept document matches {one.block}: {one.failing}", near)
+    for one in service.diagnose(query, is_name=False).blocks:
+        if one.needed and one.examined and not one.matching:
+            near = f"near: {names_text(one.nearest)}" if one.nearest else None
+            warn(f"no kept document matches {one.block}: {one.failing}", near)
 
 
-def warn_of_unseen_names(service: Service, query: str) -> Sequence[UnseenName]:
+def warn_of_unseen_names(service: OpenedService, query: str) -> Sequence[UnseenName]:
     """Warn of names in a query in XSCL that were never seen, and return them.
 
     Raises QueryError.
     """
-    found = service.unseen_names(query)
+    found = service.check(query).warnings
     for one in found:
         warn(f"warning: line {one.line}, column {one.column}: {one.message}", one.hint)
     return found

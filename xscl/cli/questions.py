@@ -15,22 +15,22 @@ import typer
 
 from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
-from xscl.cli.feed_rows import Row
+from xscl.cli.match_text import MatchFormat, writer
 from xscl.cli.options import Call, Place, Verbose, option
 from xscl.cli.output import answer, warn
 from xscl.cli.progress import Quiet, working
-from xscl.cli.query_options import refuse_bare_duration, warn_of_unseen_names
-from xscl.cli.run import MatchFormat, writer
-from xscl.cli.service import Service, opened
+from xscl.cli.query_options import (
+    refuse_bare_duration,
+    refuse_bare_windows,
+    warn_of_unseen_names,
+)
+from xscl.cli.service import OpenedService, opened
+from xscl.client import Diagnosis, Subscription, Why
 from xscl.client.answers import Witness
 from xscl.documents.results import XSCL
-from xscl.drawing.queries import draw_query
 from xscl.errors import XsclError
-from xscl.inspection.diagnosis import Diagnosis
-from xscl.inspection.replay import late_note
-from xscl.inspection.why import Why
-from xscl.language.windows import refuse_bare_windows
-from xscl.planning.compile import compile_query
+from xscl.inspection.reasons import diagnosis_heading, diagnosis_lines, late_note, why_lines
+from xscl.time_format import SECOND
 
 Subject: TypeAlias = Annotated[
     str,
@@ -42,14 +42,18 @@ Subject: TypeAlias = Annotated[
 ]
 
 
-class Resolved(NamedTuple):
-    """The text of a query, and the subscription if the text is its name."""
+class QuerySubject(NamedTuple):
+    """The text of a query, and the subscription if the text is its name.
+
+    `is_unknown` is set for a single word that is no stream either.
+    """
 
     text: str
-    subscription: Row | None
+    subscription: Subscription | None = None
+    is_unknown: bool = False
 
     @property
-    def named(self) -> bool:
+    def is_name(self) -> bool:
         """True if the text is the name of a subscription."""
         return self.subscription is not None
 
@@ -79,17 +83,17 @@ def try_query(
     refuse_bare_duration(since)
     write = writer(MatchFormat.JSONL if as_json else form, verbose=verbose)
     with opened("try", place) as service:
-        named = _has_name(service, text)
-        if not named:
+        is_name = _has_name(service, text)
+        if not is_name:
             warn_of_unseen_names(service, text)
         with working("trying"):
-            outcome = service.try_query(text, since, named=named)
-        for match in outcome.matches:
+            trial = service.trial(text, since, is_name=is_name)
+        for match in trial.matches:
             write(match)
-        if outcome.diagnosis is not None:
-            lines = outcome.diagnosis.lines(_waiting(service, outcome.diagnosis))
+        if trial.diagnosis is not None:
+            lines = _diagnosis_lines(service, trial.diagnosis)
             warn("\n".join(("no match among the kept documents", *lines)))
-        if late := late_note(outcome.late, outcome.lateness):
+        if late := late_note(trial.late, round(trial.lateness * SECOND)):
             warn(late, "'xscl stream set' sets the lateness before the first subscription")
 
 
@@ -119,19 +123,20 @@ def why(
     text = query_text(query)
     found: Why | Diagnosis
     with opened("why", call) as service:
-        named = _has_name(service, text)
+        is_name = _has_name(service, text)
         if documents:
-            found = service.why(text, documents, named=named)
-            lines = found.lines()
+            found = service.why(text, *documents, is_name=is_name)
+            lines = why_lines(found)
         else:
-            found = service.diagnose(text, None, named=named)
-            lines = chain([found.heading], found.lines(_waiting(service, found)))
-    answer(found.as_dict(), lines, as_json=call.as_json)
+            found = service.diagnose(text, is_name=is_name)
+            lines = chain([diagnosis_heading(found)], _diagnosis_lines(service, found))
+    answer(found, lines, as_json=call.as_json)
 
 
-def _waiting(service: Service, found: Diagnosis) -> int:
-    """Return how many documents wait, if a stream of a query has none."""
-    return service.waiting() if found.lacks_documents else 0
+def _diagnosis_lines(service: OpenedService, found: Diagnosis) -> Iterator[str]:
+    """Return the lines of a diagnosis, with what waits if a stream of the query has nothing."""
+    lacks_documents = any(not one.kept for one in found.blocks)
+    return diagnosis_lines(found, service.waiting() if lacks_documents else 0)
 
 
 def explain(
@@ -151,43 +156,55 @@ def explain(
     text = query_text(query)
     with opened("explain", call, missing="memory") as service:
         resolved = _resolved(service, text)
-        explanation = service.explain(text, named=resolved.named, sql=show_sql)
+        explanation = service.explain(text, sql=show_sql, is_name=resolved.is_name)
     if svg is not None:
         _draw(resolved, svg)
     value = {"query": text, "sql" if show_sql else "explanation": explanation}
     answer(value, [explanation], as_json=call.as_json)
 
 
-def _draw(resolved: Resolved, file: Path) -> None:
+def _draw(resolved: QuerySubject, file: Path) -> None:
     """Write the join graph of a query to a file."""
-    text, subscription = resolved
-    if subscription is not None and subscription["language"] != XSCL:
+    text, subscription = resolved.text, resolved.subscription
+    if subscription is not None and subscription.language != XSCL:
         raise XsclError("only queries in XSCL are drawn", hint="leave out --svg")
-    query = text if subscription is None else subscription["query"]
+    from xscl.drawing.queries import draw_query
+    from xscl.planning.compile import compile_query
+
+    query = text if subscription is None else subscription.query
     file.write_text(draw_query(compile_query(query)).svg(alone=True), "utf-8")
 
 
-def _has_name(service: Service, text: str) -> bool:
-    """Return whether a text names a subscription, or a removed one whose matches are kept."""
-    if any(one["name"] == text for one in service.removed()):
+def _has_name(service: OpenedService, text: str) -> bool:
+    """Return whether a text names a subscription, or a removed one whose matches are kept.
+
+    Raises UnknownSubscription for a single word that is neither one nor a stream.
+    """
+    if any(one.name == text for one in service.removed()):
         return True
-    return _resolved(service, text).named
+    resolved = _resolved(service, text)
+    if resolved.is_unknown:
+        service.existing(text.strip())
+    return resolved.is_name
 
 
-def _resolved(service: Service, text: str) -> Resolved:
+def _resolved(service: OpenedService, text: str) -> QuerySubject:
     """Return the subscription that a text names, or the text as a query.
 
     Warns of a single word that is neither a subscription nor a stream.  Raises QueryError for a
     window without a unit.
     """
-    named = service.subscription(text)
-    if named is None:
-        if "{" in text:
-            refuse_bare_windows(text)
-        word = text.strip()
-        if re.fullmatch(r"[\w.-]+", word) and word not in service.streams():
-            warn(f"warning: there is no subscription of that name: {word!r} is taken as a query")
-    return Resolved(text, named)
+    named = service.find(text)
+    if named is not None:
+        return QuerySubject(text, named)
+    if "{" in text:
+        refuse_bare_windows(text)
+    word = text.strip()
+    is_word = re.fullmatch(r"[\w.-]+", word) is not None
+    is_unknown = is_word and all(one.name != word for one in service.streams())
+    if is_unknown:
+        warn(f"warning: there is no subscription of that name: {word!r} is taken as a query")
+    return QuerySubject(text, is_unknown=is_unknown)
 
 
 def witness(

@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, assert_never
+from typing import Annotated
 
 import typer
 
 from feeds.documents import Document
 from xscl.cli.argument_files import query_text
 from xscl.cli.document_inputs import instant, load, sources
-from xscl.cli.match_text import match_text
+from xscl.cli.match_text import MatchFormat, writer
 from xscl.cli.options import At, Native, Verbose, option
 from xscl.cli.output import (
     UsageError,
-    clean,
-    echo_json,
-    echo_lines,
-    echo_xml,
     judge,
     warn,
     warn_not_read,
 )
 from xscl.cli.progress import Quiet, progress
+from xscl.cli.query_options import refuse_bare_windows
 from xscl.cli.run_events import LANGUAGE_NAMES, EventRun, run_events
-from xscl.delivery.message import MatchFields, row_of
 from xscl.engine.facade import Engine
-from xscl.language.windows import refuse_bare_windows
 from xscl.plurals import counted
 from xscl.subscriptions.match import Match
 
 BATCH = 1_000
-
-
-class MatchFormat(StrEnum):
-    """Output format of matches."""
-
-    TEXT = "text"
-    XML = "xml"
-    JSONL = "jsonl"
 
 
 def run(
@@ -154,28 +139,6 @@ def _matches(engine: Engine, documents: Sequence[Document]) -> Iterator[Match]:
     for batch in progress(batches, "joining", len(batches)):
         yield from engine.push(batch)
     yield from engine.flush()
-
-
-def _write_xml(match: MatchFields) -> None:
-    text = match.xml().decode()
-    echo_xml((clean(text) if sys.stdout.isatty() else text) + "\n")
-
-
-def _write_jsonl(match: MatchFields) -> None:
-    echo_json(row_of(match))
-
-
-def writer(form: MatchFormat, *, verbose: bool) -> Callable[[MatchFields], None]:
-    """Return the function that prints a match in a format."""
-    match form:
-        case MatchFormat.TEXT:
-            return lambda found: echo_lines(match_text(found, verbose=verbose))
-        case MatchFormat.XML:
-            return _write_xml
-        case MatchFormat.JSONL:
-            return _write_jsonl
-        case _:
-            assert_never(form)
 
 
 def _report_refused(engine: Engine) -> int:

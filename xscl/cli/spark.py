@@ -15,9 +15,8 @@ from xscl.cli.argument_files import query_text
 from xscl.cli.extras import require
 from xscl.cli.options import Json, command_group, option
 from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
-from xscl.cli.query_options import refuse_bare_duration
+from xscl.cli.query_options import refuse_bare_duration, refuse_bare_windows
 from xscl.language.parser import parse_window
-from xscl.language.windows import refuse_bare_windows
 from xscl.plurals import counted
 from xscl.server.termination import stopped_by_signals
 from xscl.spark.catalog import Catalog, published_plan, published_queries

@@ -20,7 +20,7 @@ import typer
 from xscl.cli.argument_files import query_text
 from xscl.cli.options import Call, option
 from xscl.cli.output import UsageError, clean, table
-from xscl.cli.service import Service, opened
+from xscl.cli.service import OpenedService, opened
 from xscl.errors import SqlError
 from xscl.plurals import counted
 
@@ -59,18 +59,18 @@ def sql(
     text = query_text(query)
     with opened("sql", call) as service:
         try:
-            answer = service.sql(text)
+            answer = service.select(text)
         except SqlError as error:
             raise SqlError(error.message, hint=_near_relations(service, error.message)) from None
     _write_answer(answer, chosen, output)
 
 
-def _near_relations(service: Service, message: str) -> str | None:
+def _near_relations(service: OpenedService, message: str) -> str | None:
     """Return a hint with the names nearest to that of an unknown relation."""
     unknown = re.search(r"Table with name (\S+) does not exist", message)
     if unknown is None:
         return None
-    found = service.sql(
+    found = service.select(
         "SELECT view_name AS name FROM duckdb_views()"
         " WHERE NOT internal AND schema_name <> 'state' AND NOT starts_with(view_name, 'kept_')"
     )

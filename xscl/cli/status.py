@@ -52,11 +52,10 @@ def figures_of_running(place: Place) -> dict[str, Any] | None:
     """
     if place.url is not None:
         # The figures on a data directory are read without a client.
-        from xscl.cli.http_client import client_at
-        from xscl.cli.remote_service import RemoteService
+        from xscl.cli.service import service_at
 
-        with client_at(place.url, place.token) as client:
-            return RemoteService(client).figures()
+        with service_at(place.url, place.token) as service:
+            return service.figures()
     at = home(place.data)
     holder = at.holder()
     if holder is None or holder.command != SERVICE:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from http import HTTPStatus
+from typing import Annotated, Any
 
 import typer
 
 from xscl.cli.feed_lists import usage_errors
-from xscl.cli.feed_rows import Row
 from xscl.cli.options import Call, command_group, option
 from xscl.cli.output import UsageError, answer, list_rows, warn
-from xscl.cli.service import opened
+from xscl.cli.query_options import refuse_bare_duration
+from xscl.cli.service import OpenedService, opened
+from xscl.client import Refused, Stream
 from xscl.polling.feed import check_name
 from xscl.time_format import SECOND, duration
 
@@ -26,11 +28,12 @@ def list_(call: Call) -> None:
       xscl stream list
     """
     with opened("stream list", call) as service:
-        found = service.listed_streams()
-    cells = ((one["name"], _lateness(one), _live(one), one["documents"]) for one in found)
-    list_rows(
-        "streams", found, ("STREAM", "LATENESS", "LIVE", "DOCUMENTS"), cells, as_json=call.as_json
+        found = list(service.streams())
+    cells = (
+        (one.name, _lateness(one), "yes" if one.live else "no", one.documents) for one in found
     )
+    headings = ("STREAM", "LATENESS", "LIVE", "DOCUMENTS")
+    list_rows("streams", [*map(_shown, found)], headings, cells, as_json=call.as_json)
 
 
 @app.command("set")
@@ -56,26 +59,38 @@ def set_(
     Example:
       xscl stream set orders --live
     """
-    from xscl.cli.query_options import refuse_bare_duration
-    from xscl.language.parser import parse_window
-
     if lateness is None and live is None:
         raise UsageError("there is nothing to set", hint="--lateness, --live or --not-live")
     with usage_errors():
         check_name(name)
     refuse_bare_duration(lateness, "--lateness")
-    ticks = None if lateness is None else parse_window(lateness)
     with opened("stream set", call, missing="create") as service:
-        made = service.set_stream(name, ticks, live)
-    if live is not None and made["live"] != live:
+        made = _set(service, name, lateness, live)
+    if live is not None and made.live != live:
         warn(f"{name!r} is what a subscription publishes: it is live if all that it reads is")
-    text = f"{name}: lateness {_lateness(made)}, {'live' if made['live'] else 'not live'}"
-    answer(made, [text], as_json=call.as_json)
+    text = f"{name}: lateness {_lateness(made)}, {'live' if made.live else 'not live'}"
+    answer(_shown(made), [text], as_json=call.as_json)
 
 
-def _lateness(one: Row) -> str:
-    return duration(round(one["lateness"] * SECOND))
+def _set(service: OpenedService, name: str, lateness: str | None, live: bool | None) -> Stream:
+    """Set a stream's lateness, and if it is live; None leaves what is there."""
+    known: Stream | None = None
+    try:
+        known = service.stream(name)
+    except Refused as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+    # The request replaces both.
+    if lateness is None:
+        lateness = f"{known.lateness if known else 0:.6f} s"
+    if live is None:
+        live = known is not None and known.live
+    return service.create_stream(name, lateness=lateness, live=live)
 
 
-def _live(one: Row) -> str:
-    return "yes" if one["live"] else "no"
+def _shown(one: Stream) -> dict[str, Any]:
+    return one.model_dump(include={"name", "lateness", "live", "documents"})
+
+
+def _lateness(one: Stream) -> str:
+    return duration(round(one.lateness * SECOND))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from collections.abc import Sequence
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
@@ -11,7 +11,6 @@ import typer
 from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.confirming import confirm
-from xscl.cli.feed_rows import Row
 from xscl.cli.options import Call, option
 from xscl.cli.output import (
     UsageError,
@@ -23,18 +22,24 @@ from xscl.cli.output import (
     one_line,
     warn,
 )
-from xscl.cli.service import Service, existing, opened
-from xscl.client.calls import Language
+from xscl.cli.query_options import (
+    LANGUAGES,
+    known_language,
+    refuse_bare_duration,
+    refuse_bare_windows,
+    warn_of_unmatched_blocks,
+    warn_of_unseen_names,
+)
+from xscl.cli.service import OpenedService, opened
+from xscl.client import Stopped, Subscription
+from xscl.client.calls import resource
+from xscl.delivery.history_summary import history_summary
 from xscl.documents.results import XSCL
 from xscl.errors import XsclError
 from xscl.plurals import counted
 from xscl.service.names import refuse_unaddressable
 
-if TYPE_CHECKING:
-    from xscl.delivery.message import MatchFields
-
-_LANGUAGES = get_args(Language)
-_FIELDS = (
+_FIELDS = {
     "name",
     "query",
     "reads",
@@ -47,8 +52,8 @@ _FIELDS = (
     "version",
     "paused",
     "tags",
-)
-_IMPORTED = ("name", "query", "updates", "tags")
+}
+_IMPORTED = {"name", "query", "updates", "tags"}
 """The fields of a row that `xscl import` reads."""
 
 
@@ -57,7 +62,7 @@ def subscribe(
     name: Annotated[str, typer.Argument(help="The name of the subscription.")],
     query: Annotated[str, typer.Argument(metavar="QUERY|@FILE", help="The query.")],
     language: Annotated[
-        str, option("--language", "What it is written in.", "|".join(_LANGUAGES))
+        str, option("--language", "What it is written in.", "|".join(LANGUAGES))
     ] = XSCL,
     updates: Annotated[bool, option("--updates", "Also match new versions of documents.")] = False,
     since: Annotated[
@@ -82,38 +87,30 @@ def subscribe(
     Example:
       xscl subscribe echo 'feeds//item->a[./title->t] JOIN{t=u, 2 d} feeds//item->b[./title->u]'
     """
-    from xscl.cli.query_options import (
-        refuse_bare_duration,
-        refuse_unknown_language,
-        warn_of_unmatched_blocks,
-        warn_of_unseen_names,
-    )
-    from xscl.delivery.history_summary import history_summary
-    from xscl.language.windows import refuse_bare_windows
-    from xscl.service.tags import checked_tags
-
     refuse_unaddressable(name)
     text = query_text(query)
-    refuse_unknown_language(language, _LANGUAGES)
-    if language == XSCL:
+    written_in = known_language(language)
+    if written_in == XSCL:
         refuse_bare_windows(text)
     refuse_bare_duration(since)
     if from_now and since is not None:
         raise UsageError("--since and --from-now exclude each other")
     history = not from_now and since is None
-    tags = checked_tags(tag or ())
     check_webhook(webhook)
     with opened("subscribe", call, missing="create") as service:
         unseen = warn_of_unseen_names(service, text) if language == XSCL else ()
-        service.subscribe(
-            name, text, updates=updates, language=language, since=since, history=history
+        service.register(
+            name,
+            text,
+            updates=updates,
+            language=written_in,
+            since=since,
+            history=history,
+            tags=tag or (),
         )
-        if tags:
-            service.edit(name, tags=tags)
-        found: Iterator[MatchFields] = iter(() if from_now else service.matches(name))
-        begun = tuple(found)
+        begun = () if from_now else tuple(service.matches(name))
         words = one_line(history_summary(begun, since or "30 days")) if begun else None
-        explanation = service.explain(name, named=True).splitlines()
+        explanation = service.explain(name).splitlines()
         known = [f"the stream {one.name!r} yet" for one in unseen if one.kind == "stream"]
         known += [f"{one.message}: {one.hint}" for one in unseen if one.kind == "comparison"]
         warnings = [
@@ -158,8 +155,8 @@ def unsubscribe(
       xscl unsubscribe echo
     """
     with opened("unsubscribe", call) as service:
-        if not (purge and service.versions(name)):
-            existing(service, name)
+        if not (purge and service.known_versions(name)):
+            service.existing(name)
         if purge and not yes:
             confirm(f"delete the matches of {name!r} for good?", "this deletes matches")
         removed = service.unsubscribe(name, cascade=cascade, purge=purge)
@@ -186,59 +183,61 @@ def subscriptions(
     if removed:
         with opened("subscriptions", call) as service:
             gone = service.removed()
-        lines = ((one["name"], one["version"], one_line(one["query"], 100)) for one in gone)
+        lines = ((one.name, one.version, one_line(one.query, 100)) for one in gone)
         list_rows(
             "removed subscriptions", gone, ("NAME", "VERSION", "QUERY"), lines, as_json=call.as_json
         )
         return
     with opened("subscriptions", call) as service:
-        listed = [one for one in service.subscriptions() if tag is None or tag in one["tags"]]
+        found = list(service.subscriptions(tag=tag))
     if rows:
-        _echo_rows(listed)
+        _echo_rows(found)
         return
-    found = [{name: one[name] for name in _FIELDS} for one in listed]
     cells = (
         (
-            *(one["name"], one["template"], ", ".join(one["reads"]), ", ".join(one["tags"])),
-            one_line(one["query"], 100),
+            one.name,
+            one.template,
+            ", ".join(one.reads),
+            ", ".join(one.tags),
+            one_line(one.query, 100),
         )
         for one in found
     )
+    shown = [one.model_dump(include=_FIELDS) for one in found]
     headings = ("NAME", "TEMPLATE", "READS", "TAGS", "QUERY")
-    list_rows("subscriptions", found, headings, cells, as_json=call.as_json)
+    list_rows("subscriptions", shown, headings, cells, as_json=call.as_json)
     if not call.as_json:
-        echo_lines(f"{one['name']} {_stopped(one['stopped'])}" for one in found if one["stopped"])
+        echo_lines(f"{one.name} {_stopped(one.stopped)}" for one in found if one.stopped)
         echo_lines(
-            f"{one['name']}: [{each['expression']}] was not evaluated in"
-            f" {counted(each['documents'], 'document')}, the latest {each['latest']}:"
-            f" {each['reason']}"
+            f"{one.name}: [{each.expression}] was not evaluated in"
+            f" {counted(each.documents, 'document')}, the latest {each.latest}: {each.reason}"
             for one in found
-            for each in one["unevaluated"]
+            for each in one.unevaluated
         )
         echo_lines(
-            f"{one['name']} has no matches: {one_line(one['refused'], 200)}"
+            f"{one.name} has no matches: {one_line(one.refused, 200)}"
             for one in found
-            if one["refused"]
+            if one.refused
         )
-        echo_lines(f"{one['name']} is paused" for one in found if one["paused"])
+        echo_lines(f"{one.name} is paused" for one in found if one.paused)
 
 
-def _echo_rows(listed: Sequence[Row]) -> None:
+def _echo_rows(listed: Sequence[Subscription]) -> None:
     """Print the rows of subscriptions in XSCL; others are imported from an export only."""
     for one in listed:
-        if one["language"] == XSCL:
-            echo_json({name: one[name] for name in _IMPORTED})
-    others = sum(one["language"] != XSCL for one in listed)
+        if one.language == XSCL:
+            echo_json(one.model_dump(include=_IMPORTED))
+    others = sum(one.language != XSCL for one in listed)
     if others:
         warn(f"{others} in languages of events were left out: 'xscl export' writes them")
 
 
-def _stopped(stopped: Mapping[str, Any]) -> str:
+def _stopped(stopped: Stopped) -> str:
     """Return a line about the documents whose results exceeded the bound."""
-    number = stopped["documents"]
-    state = "is incomplete and " if stopped["incomplete"] else ""
+    number = stopped.documents
+    state = "is incomplete and " if stopped.incomplete else ""
     documents = "1 document" if number == 1 else f"each of {number} documents"
-    return f"{state}had more than {stopped['results']:,} matches with {documents}: none is kept"
+    return f"{state}had more than {stopped.results:,} matches with {documents}: none is kept"
 
 
 def check_webhook(url: str | None) -> None:
@@ -250,10 +249,13 @@ def check_webhook(url: str | None) -> None:
         raise UsageError(f"{url!r} is no address of a webhook", hint="it begins with https://")
 
 
-def _add_webhook(service: Service, name: str, url: str) -> Row:
+def _add_webhook(service: OpenedService, name: str, url: str) -> dict[str, Any]:
     """Add a webhook to a new subscription, which is removed if the address is refused."""
     try:
-        return service.add_webhook(name, url)
+        body = {"kind": "webhook", "url": url}
+        path = resource("subscriptions", name, "endpoints")
+        made = service.ask("POST", path, json=body).json()
     except XsclError:
         service.unsubscribe(name, purge=True)
         raise
+    return {"id": made["id"], "secret": made["secret"]}

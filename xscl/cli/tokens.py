@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from xscl.cli.feed_rows import to_second
+from xscl.cli.feed_text import to_second
 from xscl.cli.options import Call, command_group, option
 from xscl.cli.output import answer, list_rows, warn
 from xscl.cli.service import opened
+from xscl.client.calls import resource
 
 app = command_group("Tokens of the service's users.")
 
@@ -29,7 +31,8 @@ def create(
       xscl token create --user alice --label laptop
     """
     with opened("token create", call, missing="create") as service:
-        made = service.create_token(user, label)
+        body = {"user": user, "label": label}
+        made = service.ask("POST", "/v1/tokens", json=body).json()
     value = {name: made[name] for name in ("id", "user", "label", "token")}
     answer(value, [made["token"]], as_json=call.as_json)
     if not call.as_json:
@@ -45,8 +48,11 @@ def list_(call: Call) -> None:
       xscl token list
     """
     with opened("token list", call) as service:
-        found = service.tokens()
-    cells = ((one["id"], one["user"], to_second(one["created"]), one["label"]) for one in found)
+        found = service.ask("GET", "/v1/tokens").json()
+    cells = (
+        (one["id"], one["user"], to_second(datetime.fromisoformat(one["created"])), one["label"])
+        for one in found
+    )
     list_rows("tokens", found, ("ID", "USER", "CREATED", "LABEL"), cells, as_json=call.as_json)
 
 
@@ -62,5 +68,5 @@ def revoke(
       xscl token revoke 3f9a01c2
     """
     with opened("token revoke", call) as service:
-        service.revoke_token(which)
+        service.ask("DELETE", resource("tokens", which))
     answer({"revoked": which}, [f"revoked {which}"], as_json=call.as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from xscl.cli.confirming import confirm
 from xscl.cli.options import Call, command_group, option
 from xscl.cli.output import answer, echo_json
 from xscl.cli.service import opened
+from xscl.client.calls import resource
 
 app = command_group("The data of a user: export it, or erase it for good.")
 
@@ -28,8 +30,9 @@ def export(call: Call, user: _User) -> None:
       xscl user export alice > alice.jsonl
     """
     with opened("user export", call) as service:
-        for row in service.user_data(user):
-            echo_json(row)
+        text = b"".join(service.fetch("GET", f"{resource('accounts', user)}/data"))
+    for line in text.splitlines():
+        echo_json(json.loads(line))
 
 
 @app.command()

@@ -9,8 +9,9 @@ import typer
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.options import Call, option
 from xscl.cli.output import UsageError, answer, warn
-from xscl.cli.service import existing, opened
+from xscl.cli.service import opened
 from xscl.cli.subscriptions import check_webhook
+from xscl.client.calls import resource
 
 
 def rotate(
@@ -39,8 +40,9 @@ def rotate(
     """
     check_webhook(webhook)
     with opened("rotate", call) as service:
-        existing(service, name)
-        found = [one for one in service.endpoints(name) if one["kind"] == "webhook"]
+        service.existing(name)
+        endpoints = resource("subscriptions", name, "endpoints")
+        found = [one for one in service.ask("GET", endpoints).json() if one["kind"] == "webhook"]
         chosen = [one for one in found if endpoint in (None, one["id"])]
         if len(chosen) != 1:
             listed = ", ".join(f"{one['id']} ({one['to']['url']})" for one in found)
@@ -48,9 +50,13 @@ def rotate(
                 f"{name!r} has {'more than one' if chosen else 'no such'} webhook",
                 hint=f"--endpoint chooses one: {listed}" if found else "it posts nothing",
             )
-        made = service.rotate(name, chosen[0]["id"], webhook)
-    shown = {field: made[field] for field in ("id", "state", "note", "secret")}
-    answer({"rotated": name, **shown}, [made["secret"]], as_json=call.as_json)
+        path = resource("subscriptions", name, "endpoints", chosen[0]["id"])
+        if webhook is not None:
+            service.ask("PATCH", path, json={"url": webhook})
+        secret = service.ask("POST", f"{path}:rotate").json()["secret"]
+        made = service.ask("GET", path).json()
+    shown = {field: made[field] for field in ("id", "state", "note")}
+    answer({"rotated": name, **shown, "secret": secret}, [secret], as_json=call.as_json)
     if not call.as_json:
         warn("the secret signs what the webhook is sent: keep it, it is not shown again")
         if made["note"]:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from xscl.client.bodies import Answer, Moment
+from xscl.client.bodies import Answer, Moment, ticks_of
 
 History: TypeAlias = Literal["none", "reading", "read", "failed"]
 
@@ -31,8 +31,8 @@ class Node(Answer):
     """Its string value."""
 
 
-class Source(Answer):
-    """A document of a match for people: its name, and title and address as far as it has them."""
+class DocumentShown(Answer):
+    """A document for people: its name, and title and address as far as it has them."""
 
     document: str = Field(examples=["orders/17"])
     """Its name, which no other document has."""
@@ -45,13 +45,23 @@ class Source(Answer):
     root: str = Field(examples=["order"])
     """The name of its root element."""
     title: str = Field(examples=["Ferry stops"])
-    """Its title, or nothing."""
+    """Its title, or nothing; of a starred match the value that stands for it."""
     url: str | None = Field(examples=["https://example.org/ferry"])
     """Its web address."""
-    source: str = Field(examples=["example.org"])
-    """The host of its publisher, or nothing."""
     timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
     """Its time."""
+
+
+class Source(DocumentShown):
+    """A document of a match."""
+
+    source: str = Field(examples=["example.org"])
+    """The host of its publisher, or nothing."""
+
+    @property
+    def ts(self) -> int:
+        """Its time in microseconds since 1970."""
+        return ticks_of(self.timestamp)
 
 
 class Match(Answer):
@@ -203,25 +213,9 @@ class MatchPage(Answer):
     """Query string of the next page; null at the end."""
 
 
-class StarredDocument(Answer):
+class StarredDocument(DocumentShown):
     """A document of a starred match, as it was."""
 
-    document: str = Field(examples=["orders/17"])
-    """Its name."""
-    stream: str = Field(examples=["orders"])
-    """The stream that it was sent to."""
-    id: str = Field(examples=["17"])
-    """The id that it was sent with."""
-    version: int = Field(examples=[1])
-    """Its version: 1 for the first document with its id on its stream."""
-    root: str = Field(examples=["order"])
-    """The name of its root element."""
-    title: str = Field(examples=["Ferry stops"])
-    """Its title, or the value that stands for it."""
-    url: str | None = Field(examples=["https://example.org/ferry"])
-    """Its web address."""
-    timestamp: Moment = Field(examples=["2026-03-01T12:00:00Z"])
-    """Its time."""
     values: dict[str, tuple[str, ...]] = Field(examples=[{"category": ["sea"]}])
     """Its values that the match shows, by name."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Self, TypeVar
 
 import httpx
@@ -24,14 +24,24 @@ class AsyncClient(Methods):
     """
 
     def __init__(
-        self, address: str, token: str | None = None, *, patience: float = PATIENCE
+        self,
+        address: str,
+        token: str | None = None,
+        *,
+        patience: float = PATIENCE,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Make a client; it connects when it is used.
 
-        `patience` is the number of seconds until an answer has to begin.
+        `patience` is the number of seconds until an answer has to begin.  `transport` takes the
+        requests in place of connections, `sleep` waits for a busy service.
         """
         self.address = base_of(address)
-        self._http = httpx.AsyncClient(**settings(self.address, token, patience))
+        self._sleep = sleep
+        self._http = httpx.AsyncClient(
+            **settings(self.address, token, patience), transport=transport
+        )
 
     def __repr__(self) -> str:
         return f"<xscl.client.AsyncClient {self.address}>"
@@ -66,7 +76,11 @@ class AsyncClient(Methods):
     async def ask(
         self, method: str, path: str, *, source: str | None = None, **request: Any
     ) -> httpx.Response:
-        """Return a successful answer; raises as `Client.ask` does."""
+        """Return a successful answer.
+
+        Raises the error of the problem document, at its place in `source` if that is a query;
+        Unreachable without an answer.
+        """
         for _ in range(TRIES):
             try:
                 answer = await self._http.request(method, path, **request)
@@ -75,7 +89,7 @@ class AsyncClient(Methods):
             wait = wait_of(answer)
             if wait is None:
                 break
-            await asyncio.sleep(wait)
+            await self._sleep(wait)
         if answer.is_success:
             return answer
         raise failure(answer, source)
@@ -83,18 +97,38 @@ class AsyncClient(Methods):
     async def listen(
         self, subscription: str | None = None, *, after: str | None = None
     ) -> AsyncIterator[LiveEvent]:
-        """Yield live matches as `Client.listen` does."""
+        """Yield live matches of a subscription, or of all, as they come; it does not end.
+
+        They begin now, or after the event with the id `after`.  A lost connection is made again:
+        after the last event nothing is missed, before the first one it begins anew.  Raises
+        Refused if the subscription or the token is removed, and Unreachable if there is no
+        connection at first.
+        """
         reader = EventReader(after)
         while True:
             try:
                 async with self._http.stream(**reader.request(subscription)) as answer:
-                    if not answer.is_success:
-                        await answer.aread()
-                        raise failure(answer)
+                    await _expect_success(answer)
                     async for line in answer.aiter_lines():
                         for event in reader.events(line):
                             yield event
             except httpx.HTTPError as error:
                 if not reader.began:
                     raise unreachable(self.address, error, self._http.timeout) from error
-            await asyncio.sleep(AGAIN)
+            await self._sleep(AGAIN)
+
+    async def fetch(self, method: str, path: str) -> AsyncIterator[bytes]:
+        """Yield the body of an answer, piece by piece."""
+        try:
+            async with self._http.stream(method, path) as answer:
+                await _expect_success(answer)
+                async for piece in answer.aiter_raw():
+                    yield piece
+        except httpx.HTTPError as error:
+            raise unreachable(self.address, error, self._http.timeout) from error
+
+
+async def _expect_success(answer: httpx.Response) -> None:
+    if not answer.is_success:
+        await answer.aread()
+        raise failure(answer)

@@ -31,6 +31,11 @@ def time_of(ticks: int) -> datetime:
     return _EPOCH + timedelta(microseconds=min(max(ticks, 0), LATEST))
 
 
+def ticks_of(time: datetime) -> int:
+    """Return a time as ticks: microseconds since 1970."""
+    return (time - _EPOCH) // timedelta(microseconds=1)
+
+
 def _date(value: Any) -> Any:
     return time_of(value) if isinstance(value, int) else value
 

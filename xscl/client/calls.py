@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 
 from xscl.client.answers import (
     Diagnosis,
+    Explanation,
     Match,
     QueryCheck,
     Registered,
@@ -27,7 +28,9 @@ from xscl.client.answers import (
     Trial,
     Version,
     Why,
+    Witness,
 )
+from xscl.client.failures import Unaddressable
 from xscl.client.service_answers import (
     Elements,
     Feed,
@@ -43,6 +46,7 @@ from xscl.client.service_answers import (
     SentBatch,
     SentDocument,
     SqlRows,
+    Status,
     StatusSample,
     Stream,
 )
@@ -85,12 +89,13 @@ class Listing(Generic[T]):
 def resource(*parts: str, slashes: bool = False) -> str:
     """Return the path of a resource under /v1, its names quoted.
 
-    Raises ValueError for a name that cannot stand in an address.
+    Raises Unaddressable for a name that cannot stand in an address.
     """
     for part in parts:
         if part in ("", ".", "..") or ("/" in part and not slashes):
-            raise ValueError(
-                f"a service cannot be asked for {part!r}: its name cannot stand in an address"
+            raise Unaddressable(
+                f"a service cannot be asked for {part!r}: its name cannot stand in an address",
+                hint="names without '/' can",
             )
     return "/".join(("/v1", *(quote(part, safe=":") for part in parts)))
 
@@ -156,13 +161,18 @@ def rename(name: str, new: str) -> Call[Registered]:
     return _changed(name, {"name": new})
 
 
-def unsubscribe(name: str, *, cascade: bool = False, purge: bool = False) -> Call[None]:
+def unsubscribe(name: str, *, cascade: bool = False, purge: bool = False) -> Call[tuple[str, ...]]:
     """Remove a subscription, with `cascade` also those that read what only it publishes.
 
-    Its matches stay, unless they are purged, which is also possible afterwards.
+    Return their names.  Its matches stay, unless they are purged, which is also possible
+    afterwards.
     """
+
+    def removed(answer: httpx.Response) -> tuple[str, ...]:
+        return tuple(answer.json()["removed"]) if cascade else (name,)
+
     parameters = {"params": {"cascade": cascade, "purge": purge}}
-    return Call("DELETE", resource("subscriptions", name), lambda _: None, parameters)
+    return Call("DELETE", resource("subscriptions", name), removed, parameters)
 
 
 def subscription(name: str) -> Call[Subscription]:
@@ -170,9 +180,26 @@ def subscription(name: str) -> Call[Subscription]:
     return _json("GET", resource("subscriptions", name), Subscription)
 
 
-def subscriptions(prefix: str | None = None, tag: str | None = None) -> Listing[Subscription]:
-    """Yield the subscriptions in the order of their names, those with a prefix or a tag only."""
-    return _paged("subscriptions", Subscription, prefix=prefix, tag=tag)
+def subscriptions(
+    prefix: str | None = None, tag: str | None = None, *, page: int | None = None
+) -> Listing[Subscription]:
+    """Yield the subscriptions in the order of their names, those with a prefix or a tag only.
+
+    `page` is the number that is requested at once.
+    """
+    return _paged("subscriptions", Subscription, prefix=prefix, tag=tag, limit=page)
+
+
+def import_subscriptions(rows: Iterable[Mapping[str, Any]]) -> Call[int]:
+    """Register all rows or none: `name`, `query`, and perhaps `updates` and `tags` of each.
+
+    Return how many are new; the `row` of an error is its number, from 1.
+    """
+    request = {
+        "content": "".join(json.dumps(row) + "\n" for row in rows),
+        "headers": {"Content-Type": "application/jsonl"},
+    }
+    return Call("POST", "/v1/subscriptions:import", lambda a: int(a.json()["new"]), request)
 
 
 def versions(name: str) -> Call[tuple[Version, ...]]:
@@ -197,9 +224,9 @@ def matches(subscription: str, after: int = 0, *, version: int | None = None) ->
     return _matches(resource("subscriptions", subscription, "matches"), parameters)
 
 
-def all_matches() -> Listing[Match]:
-    """Yield the kept matches of all subscriptions, the newest first."""
-    return _matches("/v1/matches", {"limit": PAGE})
+def all_matches(*, page: int | None = None) -> Listing[Match]:
+    """Yield the kept matches of all subscriptions, the newest first; `page` at once."""
+    return _matches("/v1/matches", {"limit": page or PAGE})
 
 
 def stars() -> Listing[Star]:
@@ -230,10 +257,11 @@ def _matches(path: str, parameters: Mapping[str, Any]) -> Listing[Match]:
 # -- Questions -----------------------------------------------------------------------------
 
 
-def try_query(query: str, since: str | None = None, *, limit: int = 100) -> Call[Trial]:
-    """Evaluate a query on kept documents without registering it; raises QueryError."""
-    body = {"query": query, "since": since, "limit": limit}
-    return _json("POST", "/v1/try", Trial, body, source=query)
+def try_query(
+    query: str, since: str | None = None, *, limit: int = 100, is_name: bool = False
+) -> Call[Trial]:
+    """Evaluate a query, or a subscription by its name, on kept documents; raises QueryError."""
+    return _question("try", query, is_name, Trial, since=since, limit=limit)
 
 
 def check(query: str) -> Call[QueryCheck]:
@@ -241,22 +269,34 @@ def check(query: str) -> Call[QueryCheck]:
     return _json("POST", "/v1/check", QueryCheck, {"query": query})
 
 
-def why(subscription: str, *documents: str) -> Call[Why]:
-    """Explain why documents match a subscription, or why not; `-` stands for no document."""
-    body = {"subscription": subscription, "documents": documents}
-    return _json("POST", "/v1/why", Why, body)
+def why(subscription: str, *documents: str, is_name: bool = True) -> Call[Why]:
+    """Explain why documents match a subscription, or why not; `-` stands for no document.
+
+    Without `is_name` the subject is the text of a query.
+    """
+    return _question("why", subscription, is_name, Why, documents=documents)
 
 
-def diagnose(subscription: str, since: str | None = None) -> Call[Diagnosis]:
-    """Explain why a subscription has no match."""
-    body = {"subscription": subscription, "since": since}
-    return _json("POST", "/v1/diagnose", Diagnosis, body)
+def diagnose(
+    subscription: str, since: str | None = None, *, is_name: bool = True
+) -> Call[Diagnosis]:
+    """Explain why a subscription, or a query as with `why`, has no match."""
+    return _question("diagnose", subscription, is_name, Diagnosis, since=since)
 
 
-def explain(subscription: str, *, sql: bool = False) -> Call[str]:
-    """Return the evaluation plan of a subscription as text, with `sql` the SQL of its joins."""
-    path = resource("subscriptions", subscription, "explain")
-    return Call("GET", path, lambda answer: str(answer.json()["text"]), {"params": {"sql": sql}})
+def explain(subscription: str, *, sql: bool = False, is_name: bool = True) -> Call[str]:
+    """Return the evaluation plan of a subscription as text, with `sql` the SQL of its joins.
+
+    It may be the text of a query, as with `why`.
+    """
+    asked = _question("explain", subscription, is_name, Explanation, sql=sql)
+    request, source = asked.request, asked.source
+    return Call(asked.method, asked.path, lambda answer: asked.value(answer).text, request, source)
+
+
+def witness(document: str) -> Call[Witness]:
+    """Return the nodes of a document, with the variables bound to each."""
+    return _json("GET", resource("documents", document, "witness", slashes=True), Witness)
 
 
 def sql(query: str, *, rows: int = 10_000) -> Call[SqlRows]:
@@ -416,6 +456,11 @@ def health() -> Call[Health]:
     return _json("GET", "/v1/health", Health)
 
 
+def status() -> Call[Status]:
+    """Return the caller's usage; for the operator with the figures of the service."""
+    return _json("GET", "/v1/status", Status)
+
+
 def status_series(span: Literal["hour", "day"] = "hour") -> Call[tuple[StatusSample, ...]]:
     """Return the figures of the last hour or day, a sample each 15 s; for the operator."""
     request = {"params": {"span": span}}
@@ -444,6 +489,11 @@ def _json(
 ) -> Call[T]:
     request = {} if body is None else {"json": _without_none(body)}
     return Call(method, path, _reader(kind), request, source)
+
+
+def _question(path: str, subject: str, is_name: bool, kind: type[T], **more: Any) -> Call[T]:
+    body = {"subscription" if is_name else "query": subject, **more}
+    return _json("POST", f"/v1/{path}", kind, body, source=None if is_name else subject)
 
 
 def _changed(name: str, change: Mapping[str, Any], source: str | None = None) -> Call[Registered]:

@@ -19,6 +19,12 @@ class Unreachable(XsclError):
     code = "unreachable"
 
 
+class Unaddressable(XsclError, ValueError):
+    """A name that cannot stand in the address of a resource."""
+
+    code = "misuse"
+
+
 class Refused(XsclError):
     """A problem document in place of the answer.
 

@@ -127,10 +127,10 @@ class MadeStream(Stream):
 class Feed(Answer):
     """A feed that is followed."""
 
-    key: str = Field(examples=["example.org-1f0c2a9d3b"])
-    """Its name in addresses; it never changes."""
     url: str = Field(examples=["https://example.org/news.atom"])
     """Address without its secrets."""
+    key: str = Field(examples=["example.org-1f0c2a9d3b"])
+    """Its name in addresses; it never changes."""
     stream: str = Field(examples=["example.org"])
     """Its own stream."""
     tags: tuple[str, ...] = Field(examples=[["news"]])

@@ -1,19 +1,22 @@
-"""The client for programs without asyncio; the command line uses it, too."""
+"""The client for programs without asyncio: a wrapper around `AsyncClient`.
+
+Its transport and its sleep block, so a coroutine of the client never waits for an event loop and
+ends with its first step.  Thus it also works where a loop runs, as in a notebook.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import Any, Self, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
+from typing import Any, Self, TypeVar, cast
 
 import httpx
 
+from xscl.client.async_client import AsyncClient
 from xscl.client.calls import Call, Listing
-from xscl.client.events import AGAIN, EventReader, LiveEvent
-from xscl.client.exchange import PATIENCE, TRIES, base_of, settings, wait_of
-from xscl.client.failures import failure, unreachable
+from xscl.client.events import LiveEvent
+from xscl.client.exchange import PATIENCE, base_of, settings
 from xscl.client.methods import Methods
-from xscl.errors import XsclError
 
 T = TypeVar("T")
 
@@ -37,9 +40,15 @@ class Client(Methods):
         `patience` is the number of seconds until an answer has to begin.  `transport` takes the
         requests in place of connections.
         """
-        self.address = base_of(address)
         self.has_token = token is not None
-        self._http = httpx.Client(**settings(self.address, token, patience), transport=transport)
+        verify = settings(base_of(address), token, patience)["verify"]
+        blocking = _BlockingTransport(
+            transport or httpx.HTTPTransport(verify=verify, trust_env=False)
+        )
+        self._client = AsyncClient(
+            address, token, patience=patience, transport=blocking, sleep=_sleep
+        )
+        self.address = self._client.address
 
     def __repr__(self) -> str:
         return f"<xscl.client.Client {self.address}>"
@@ -52,80 +61,82 @@ class Client(Methods):
 
     def close(self) -> None:
         """Close the connections."""
-        self._http.close()
+        _result(self._client.close())
 
     def send(self, call: Call[T]) -> T:
         """Send a call, and return the value of its answer."""
-        answer = self.ask(call.method, call.path, source=call.source, **call.request)
-        return call.value(answer)
+        return _result(self._client.send(call))
 
     def items(self, listing: Listing[T]) -> Iterator[T]:
         """Yield the items of a list."""
-        parameters = listing.parameters
-        while True:
-            page = self.ask("GET", listing.path, params=parameters).json()
-            yield from listing.items(page)
-            following = listing.following(page)
-            if following is None:
-                return
-            parameters = following
+        return _each(self._client.items(listing))
 
     def ask(
         self, method: str, path: str, *, source: str | None = None, **request: Any
     ) -> httpx.Response:
-        """Return a successful answer.
-
-        Raises the error of the problem document, at its place in `source` if that is a query;
-        Unreachable without an answer.
-        """
-        for _ in range(TRIES):
-            try:
-                answer = self._http.request(method, path, **request)
-            except httpx.HTTPError as error:
-                raise unreachable(self.address, error, self._http.timeout) from error
-            wait = wait_of(answer)
-            if wait is None:
-                break
-            time.sleep(wait)
-        if answer.is_success:
-            return answer
-        raise self.failure(answer, source)
+        """Return a successful answer; raises as `AsyncClient.ask` does."""
+        return _result(self._client.ask(method, path, source=source, **request))
 
     def listen(
         self, subscription: str | None = None, *, after: str | None = None
     ) -> Iterator[LiveEvent]:
-        """Yield live matches of a subscription, or of all, as they come; it does not end.
-
-        They begin now, or after the event with the id `after`.  A lost connection is made again:
-        after the last event nothing is missed, before the first one it begins anew.  Raises
-        Refused if the subscription or the token is removed, and Unreachable if there is no
-        connection at first.
-        """
-        reader = EventReader(after)
-        while True:
-            try:
-                with self._http.stream(**reader.request(subscription)) as answer:
-                    if not answer.is_success:
-                        answer.read()
-                        raise self.failure(answer, None)
-                    for line in answer.iter_lines():
-                        yield from reader.events(line)
-            except httpx.HTTPError as error:
-                if not reader.began:
-                    raise unreachable(self.address, error, self._http.timeout) from error
-            time.sleep(AGAIN)
+        """Yield live matches as `AsyncClient.listen` does."""
+        return _each(self._client.listen(subscription, after=after))
 
     def fetch(self, method: str, path: str) -> Iterator[bytes]:
         """Yield the body of an answer, piece by piece."""
-        try:
-            with self._http.stream(method, path) as answer:
-                if not answer.is_success:
-                    answer.read()
-                    raise self.failure(answer, None)
-                yield from answer.iter_raw()
-        except httpx.HTTPError as error:
-            raise unreachable(self.address, error, self._http.timeout) from error
+        return _each(self._client.fetch(method, path))
 
-    def failure(self, answer: httpx.Response, source: str | None) -> XsclError:
-        """Return the error of a problem document."""
-        return failure(answer, source)
+
+class _BlockingTransport(httpx.AsyncBaseTransport):
+    """A transport that blocks, in the form that an asynchronous client asks for."""
+
+    def __init__(self, transport: httpx.BaseTransport) -> None:
+        self._transport = transport
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        answer = self._transport.handle_request(request)
+        answer.stream = _BlockingStream(cast(httpx.SyncByteStream, answer.stream))
+        return answer
+
+    async def aclose(self) -> None:
+        self._transport.close()
+
+
+class _BlockingStream(httpx.AsyncByteStream):
+    def __init__(self, stream: httpx.SyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._stream:
+            yield piece
+
+    async def aclose(self) -> None:
+        self._stream.close()
+
+
+async def _sleep(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def _result(step: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that waits for nothing."""
+    try:
+        step.send(None)
+    except StopIteration as end:
+        return cast(T, end.value)
+    raise AssertionError("a blocking transport waits for nothing")
+
+
+def _each(items: AsyncIterator[T]) -> Iterator[T]:
+    """Yield the items of an asynchronous generator that waits for nothing."""
+    found = cast(AsyncGenerator[T, None], items)
+    try:
+        while True:
+            try:
+                item = _result(found.__anext__())
+            except StopAsyncIteration:
+                return
+            yield item
+    finally:
+        _result(found.aclose())

@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING
 from xscl.time_format import moment
 
 if TYPE_CHECKING:
+    from xscl.client import answers
     from xscl.delivery.message import MatchFields
+    from xscl.subscriptions.match import DocumentSource
 
 TITLE = 100
 """Maximum number of characters of the newest match's title."""
 
 
-def history_summary(found: Sequence[MatchFields], span: str) -> str:
+def history_summary(found: Sequence[MatchFields | answers.Match], span: str) -> str:
     """Return the number of matches that a subscription begins with, and the newest of them."""
     if not found:
         return f"No match in the last {span}; new ones will follow"
     newest = max(found, key=lambda match: match.t1)
-    titles = (source.title or source.document for source in reversed(newest.sources))
+    sources: Sequence[DocumentSource | answers.Source] = newest.sources
+    titles = (source.title or source.document for source in reversed(sources))
     title = " ".join(next(titles, newest.id).split())
     if len(title) > TITLE:
         title = f"{title[: TITLE - 1].rstrip()}…"

@@ -14,13 +14,12 @@ from typing import Any
 
 from xscl.errors import TooLong
 from xscl.inspection.closest import Closeness
-from xscl.inspection.names_seen import NearName, names_text
+from xscl.inspection.names_seen import NearName
+from xscl.inspection.reasons import diagnosis_heading, diagnosis_lines
 from xscl.inspection.why import NONE, Edge, Question, Why, why
 from xscl.inspection.why.mismatch import Mismatch, mismatch
 from xscl.inspection.why.question import Known, known_document, needed_blocks
-from xscl.language.names import EVERYTHING
 from xscl.language.unparse import unparse
-from xscl.plurals import counted
 from xscl.shredding.batch.bind import bind
 from xscl.store.queries.stream_documents import count_documents, newest_documents
 from xscl.store.store import Store
@@ -71,46 +70,14 @@ class Diagnosis:
     @property
     def heading(self) -> str:
         """The query, and the answer if its closest documents match."""
-        matched = self.closest is not None and self.closest.matched
-        return f"{self.query} {'has matches' if matched else 'has no match so far'}"
-
-    @property
-    def lacks_documents(self) -> bool:
-        """True if the stream of a block has none."""
-        return any(not one.kept for one in self.blocks)
+        return diagnosis_heading(self)
 
     def lines(self, waiting: int = 0) -> Iterator[str]:
         """Yield the diagnosis as text: a line for each block, then the closest documents.
 
         `waiting` documents are not consumed yet; they may be of a stream that has none.
         """
-        for one in self.blocks:
-            newest = "" if one.examined == one.kept else "the newest "
-            documents = f"{newest}{counted(one.examined, 'document')}"
-            yield f"  {one.matching:,} of {documents} of {one.stream} match {one.block}"
-            if not one.kept and waiting:
-                wait = "waits" if waiting == 1 else "wait"
-                yield f"        {counted(waiting, 'document')} {wait} to be read: try again soon"
-            elif not one.kept:
-                tag = "" if one.stream == EVERYTHING else f" --tag {one.stream}"
-                yield (
-                    f"        nothing has come on {one.stream}: 'xscl feeds add URL{tag}' follows a"
-                    f" feed, 'xscl push --stream {one.stream} FILE' sends documents"
-                )
-            if one.failing is not None:
-                yield f"        {one.failing}"
-            if one.nearest:
-                yield f"        near: {names_text(one.nearest)}"
-        if self.closest is not None:
-            _, *edges = self.closest.lines()
-            documents = ", ".join(self.closest.documents)
-            yield f"  {'a match' if self.closest.matched else 'closest to a match'}: {documents}"
-            yield from (f"  {line}" for line in edges)
-
-    @property
-    def unmatched(self) -> Iterator[BlockFound]:
-        """The needed blocks that none of the examined documents matches."""
-        return (one for one in self.blocks if one.needed and one.examined and not one.matching)
+        return diagnosis_lines(self, waiting)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the diagnosis as JSON values."""

@@ -11,7 +11,6 @@ from lxml import etree
 from xscl.language.names import PREFIXES
 from xscl.language.syntax import NameTest, Path, Step
 from xscl.language.unparse import unparse
-from xscl.plurals import counted
 from xscl.shredding.nodes.tree import AttributeNode, Item
 
 NEAREST = 3
@@ -64,11 +63,6 @@ def nearest_names(name: str, seen: Mapping[str, int]) -> tuple[NearName, ...]:
         key=lambda other: (-likeness[other], -seen[other], other),
     )
     return tuple(NearName(other, seen[other]) for other in near[:NEAREST])
-
-
-def names_text(nearest: tuple[NearName, ...]) -> str:
-    """Return near names as text: `title (15 documents)`."""
-    return ", ".join(f"{one.name} ({counted(one.documents, 'document')})" for one in nearest)
 
 
 def is_seen(step: Step, name: str, seen: Collection[str]) -> bool:

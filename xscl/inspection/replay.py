@@ -21,14 +21,12 @@ from templates.model.join_graph import INFINITE
 from xscl.documents.results import Subscription
 from xscl.errors import XsclError
 from xscl.language.parser import parse_window
-from xscl.plurals import counted
 from xscl.store.queries.documents import earliest_time
 from xscl.store.queries.numbers import Numbers
 from xscl.store.queries.past import documents_of_past
 from xscl.store.queries.rows import rows_of
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
-from xscl.time_format import duration
 
 BATCH = 1_000
 TRIED = "try"
@@ -53,17 +51,6 @@ class Trial:
     end: int = INFINITE
     texts: Mapping[int, bytes] = field(default_factory=dict)
     own_time: bool = True
-
-
-def late_note(late: int, lateness: int) -> str:
-    """Return a remark on documents that came too late for a tried query, "" without any."""
-    if not late:
-        return ""
-    verb = "was" if late == 1 else "were"
-    return (
-        f"{counted(late, 'document')} {verb} too late for this query (lateness"
-        f" {duration(lateness)})"
-    )
 
 
 def subscription_named(

@@ -15,10 +15,10 @@ from xscl.errors import QueryError
 from xscl.inspection.names_seen import (
     NearName,
     is_seen,
-    names_text,
     nearest_names,
     step_written,
 )
+from xscl.inspection.reasons import names_text
 from xscl.inspection.vocabulary import Vocabulary
 from xscl.inspection.written_numbers import differently_written
 from xscl.language.parser import parse

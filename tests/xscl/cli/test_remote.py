@@ -23,8 +23,8 @@ from tests.xscl.polling import scripted
 from tests.xscl.service.conftest import ANY_PORT, ok, serving, token_of
 from xscl.cli import app
 from xscl.cli.completion import feeds_like, subscriptions_like
-from xscl.cli.http_client import HttpClient
-from xscl.client import Refused, exchange, sync_client
+from xscl.cli.service import OpenedService
+from xscl.client import Refused, async_client, exchange
 from xscl.delivery.outbox.endpoints import Endpoints
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
@@ -413,14 +413,14 @@ def test_a_malformed_document_may_be_refused_for_another_reason(
     both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path(both.document("broken.xml")).write_text("<a><b></a>")
-    ask = HttpClient.ask
+    ask = OpenedService.ask
 
-    def refuse(service: HttpClient, method: str, path: str, **request: Any) -> httpx.Response:
+    def refuse(service: OpenedService, method: str, path: str, **request: Any) -> httpx.Response:
         if method == "POST":
             raise Refused(429, "busy", "too many documents wait")
         return ask(service, method, path, **request)
 
-    monkeypatch.setattr(HttpClient, "ask", refuse)
+    monkeypatch.setattr(OpenedService, "ask", refuse)
     said = both.served_fails(1, "push", "--stream", "R", both.document("broken.xml"))
     assert "not read" in said
     assert "too many documents wait" in said
@@ -625,7 +625,7 @@ def test_a_service_that_accepts_and_does_not_answer_is_busy(
 ) -> None:
     settings = exchange.settings
     monkeypatch.setattr(
-        sync_client, "settings", lambda address, token, _: settings(address, token, 0.2)
+        async_client, "settings", lambda address, token, _: settings(address, token, 0.2)
     )
     with socket.create_server(("127.0.0.1", 0)) as listening:
         done = called("subscriptions", "--url", f"http://127.0.0.1:{listening.getsockname()[1]}")

@@ -22,7 +22,6 @@ ADMINISTRATION = {
     "GET /v1/me",
     "GET /v1/me/data",
     "GET /v1/metrics",
-    "GET /v1/status",
     "GET /v1/tokens",
     "POST /v1/backup",
     "POST /v1/tokens",
@@ -54,13 +53,11 @@ DELIVERIES = {
 """Endpoints and addresses, which are set up once, and feeds for feed readers."""
 
 INTERNALS = {
-    "GET /v1/documents/{id}/witness",
     "GET /v1/sql/examples",
     "GET /v1/sql/relations",
-    "POST /v1/explain",
-    "POST /v1/subscriptions:import",
+    "GET /v1/subscriptions/{name}/explain",
 }
-"""Relations of joins, and what the page and the command line show or send as files."""
+"""Relations of joins, and another address of what a call reaches."""
 
 
 def operations() -> dict[str, re.Pattern[str]]:

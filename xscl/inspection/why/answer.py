@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from xscl.inspection.reasons import why_lines
 from xscl.inspection.why.examination import Examination
 from xscl.inspection.why.question import Edge, Question
 
@@ -21,13 +22,7 @@ class Why:
 
     def lines(self) -> Iterator[str]:
         """Yield the answer as text, one edge a line."""
-        verb = "matches" if self.matched else "does not match"
-        waits = not self.matched and all(one.holds or one.pending for one in self.edges)
-        yield f"{self.query} {verb} {', '.join(self.documents)}{' yet' if waits else ''}"
-        for edge in self.edges:
-            sign = "holds" if edge.holds else "waits" if edge.pending else "FAILS"
-            near = "" if edge.nearest is None else f": {edge.nearest}"
-            yield f"  {sign}  {edge.kind:<12}  {edge.text}{near}"
+        return why_lines(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the answer as JSON values."""

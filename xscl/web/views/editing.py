@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from xscl.client import answers
 from xscl.delivery.cards import MatchView, shown
 from xscl.errors import QueryError, TooLong, XsclError
-from xscl.inspection.replay import late_note
+from xscl.inspection.reasons import late_note
 from xscl.language.sentence import sentence
 from xscl.language.windows import refuse_bare_windows
 from xscl.limiter import TooManyConcurrent
