@@ -1,31 +1,36 @@
-"""Blocks in full XPath: what the grammar of XSCL does not accept is read here.
+"""Blocks in full XPath: what XSCL's own grammar of conditions does not accept is read here.
 
-A path is cut into steps, and a step into its conditions.  What XSCL's own grammar accepts is read
-by it, so that the automaton and its indexes evaluate it.  The rest is XPath
+The grammar finds the steps of a block and their brackets.  A bracket that holds a condition of XSCL
+becomes one, so that the automaton and its indexes evaluate it.  The rest is XPath
 (`xscl.language.xpath`): a condition at a node, a position as one at any node, or,
 for a path with other axes, the condition that a node is among those it selects.
 
-`hidden` makes tokens of what the grammar lacks, steps and brackets, so that the grammar finds the
-steps of all blocks; `BlockReader` reads what is hidden.
-
-This module is imported with the first query that the grammar refuses.
+This module is imported with the first block that needs it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TypeAlias, cast
+from typing import cast
 
 from lark import Token, Tree
 
 from xscl.errors import NotSupported, QueryError
 from xscl.language.faults import SyntaxFault
-from xscl.language.limits import MAX_STEPS
-from xscl.language.paths import Node, Paths, binds, formulas, is_token, span_of, tree_of
+from xscl.language.grammar import Lexeme, lexemes, read
+from xscl.language.paths import (
+    Paths,
+    binds,
+    formulas,
+    inside,
+    is_binding,
+    is_token,
+    slashed,
+    span_of,
+    tree_of,
+)
 from xscl.language.syntax import (
     And,
     Block,
@@ -52,52 +57,22 @@ from xscl.language.xpath_analysis import (
     uses_position,
 )
 
-Reader: TypeAlias = "Callable[[str, str, str, Span], Tree[Token]]"
-"""Returns lark's tree of a span of a text, given the text to show in errors and the start rule."""
-
-_NAME = r"[^\W\d](?:[\w.·]|-(?!>))*"
-_SPACE = r"(?:\s|--[^\n]*(?:\n|$))*"
-_STEP = re.compile(
-    rf"""(?P<axis>{_NAME})?(?(axis){_SPACE}::{_SPACE})(?P<at>@{_SPACE})?
-    (?P<test>\.\.|\.(?!\d)|Q\{{[^{{}}]*\}}(?:{_NAME}|\*)|\*:{_NAME}|{_NAME}:(?!:)(?:{_NAME}|\*)
-      |{_NAME}|\*)(?:{_SPACE}(?P<call>\())?""",
-    re.VERBOSE,
-)
-_SKIP = re.compile(_SPACE)
-_AS = re.compile(rf"AS\s+({_NAME})(?![\w.·-]*:)", re.IGNORECASE)  # but not `cast as xs:date`
-_PASSED = re.compile(
-    rf"""--[^\n]*|"[^"]*"|'[^']*'|\{{(?:Q\{{[^{{}}]*\}}|[^{{}}])*\}}
-    |(?P<name>{_NAME})|(?P<slash>//?)|(?P<bracket>\[)|(?P<bar>\|(?:{_SPACE}({_NAME})(?=\s*/))?)""",
-    re.VERBOSE,
-)
-"""What a text has outside of steps and brackets; behind a bar the stream of a block."""
-_QUOTED = re.compile(r'"[^"]*"|\'[^\']*\'|\(:(?:[^:]|:(?!\)))*:\)|--[^\n]*|Q\{[^{}]*\}')
-_CLOSES = {"(": ")", "[": "]", "{": "}"}
-_CONNECTIVES = {
-    word: re.compile(rf"(?<![\w.\-$@:/]){word}(?![\w.\-]|\s*::)", re.IGNORECASE)
-    for word in ("and", "or")
-}
-_CLAUSE = re.compile(r"(?<![\w.\-$@:/])(?:(?:some|every|for)\s+\$|if\s*\()")
-"""The beginning of an expression that goes on behind a connective."""
-_NEGATION = re.compile(r"\s*not\s*\(")
-_BARE = r"[A-Z][\w.\-]*"
-_UNQUOTED = (
-    re.compile(rf"(?:!=|=)\s*(?P<name>{_BARE})\s*$"),
-    re.compile(rf"(?:contains|starts-with|ends-with)\s*\([^(),]*,\s*(?P<name>{_BARE})\s*\)"),
-)
+_SIGNS_OF_STEPS = ("/", "//", "::", "@", "$")
+"""Signs behind which a word is a name."""
 
 
 @dataclass(frozen=True, slots=True)
-class RawStep:
+class WrittenStep:
     """A step of a path as it is written: `span` is that of axis and test, without conditions.
 
-    `test` is None for what is not a name test; `brackets` are the spans inside the brackets.
+    `test` is the test of a name, None for another one; `brackets` are the spans inside the
+    brackets.
     """
 
     span: Span
     descendant: bool
     axis: str
-    test: str | None
+    test: Tree[Token] | None
     brackets: tuple[Span, ...]
     variable: Token | None
     text: str
@@ -107,85 +82,31 @@ class RawStep:
         return self.axis == "attribute"
 
 
-class Unreadable(Exception):
-    """A text without the form of a block: the grammar's error says what is wrong."""
-
-
-def hidden(text: str, *, united: bool, span: Span | None = None) -> str:
-    """Return a text whose brackets and steps other than names are single tokens of the grammar.
-
-    All places stay.  A `|` before the stream of its block is the sign of a union if blocks may be
-    `united`; otherwise what follows it is no block.  A `span` is that of a path alone.
-    """
-    at, end = (0, len(text)) if span is None else (span.start, span.end)
-    shown, stream = list(text), ""
-
-    def hide(start: int, stop: int, first: str, others: str) -> None:
-        shown[start:stop] = first + others * (stop - start - 1)
-
-    def step(start: int) -> int:
-        """Hide the step at a place unless it is a test of a name; return its end."""
-        stop, _, test = _step(text, start, end)
-        if test is None or "::" in text[start:stop].partition("Q{")[0]:
-            hide(start, stop, "\x02", "\x03")
-        return stop
-
-    if span is not None and not text.startswith("/", at):
-        at = step(at)
-    while (found := _PASSED.search(text, at, end)) is not None:
-        at = found.end()
-        if found["name"] and text.startswith("/", _skip(text, at)):
-            stream = found["name"]
-        elif found["slash"]:
-            with suppress(Unreadable):
-                at = step(_skip(text, at))
-        elif found["bracket"]:
-            at = _closing(text, found.start(), end) + 1
-            hide(found.start(), at, "\x04", "\x05")
-        elif found["bar"] and not united:
-            break
-        elif found["bar"] and found[5] == stream:
-            at = found.start() + 1
-            hide(found.start(), at, "\x06", "")
-    return "".join(shown)
-
-
 class BlockReader:
-    """Reads blocks, paths and conditions of one text, which may hold full XPath.
+    """Reads blocks, paths and conditions of one text, which may hold full XPath."""
 
-    `refused` is the error of the grammar.
-    """
-
-    def __init__(self, paths: Paths, text: str, refused: QueryError, read: Reader) -> None:
+    def __init__(self, paths: Paths) -> None:
         self._paths = paths
-        self._text = text
-        self._refused = refused
-        self._read = read
-
-    def _tree(self, start: str, span: Span) -> Tree[Token]:
-        return self._read(self._paths.source, self._text, start, span)
+        self._text = paths.source
 
     # -- Blocks ----------------------------------------------------------------------------
 
     def block(self, tree: Tree[Token]) -> Block:
-        """Return the block of a tree with hidden parts; raises QueryError."""
-        try:
-            return self._block(tree)
-        except Unreadable:
-            raise self._refused from None
-
-    def _block(self, tree: Tree[Token]) -> Block:
+        """Return the block of lark's tree; raises QueryError."""
         stream = cast(Token, tree.children[0])
-        paths: list[list[RawStep]] = []
+        paths: list[list[WrittenStep]] = []
         for before, child in pairwise(tree.children):
             if isinstance(child, Tree):
-                paths.append(self._raw_steps(child))
+                paths.append(self._written(child))
             elif is_token(before, "AS"):
                 paths[-1][-1] = replace(paths[-1][-1], variable=child)
+            elif is_token(before, "UNION") and child != stream:
+                hint = "write a block for each path, or S//a | S//b"
+                raise self._paths.fault(before, "a union cannot stand here", hint)
         if len(paths) > 1:
-            *others, last = (one for raw in paths for one in raw)
+            *others, last = (one for path in paths for one in path)
             self._refuse_bound(others)
-            texts = ["".join(self._step_text(one, one.brackets) for one in raw) for raw in paths]
+            texts = ["".join(self._step_text(one, one.brackets) for one in path) for path in paths]
             step = self._selected(" | ".join(texts), span_of(tree), None)
             return Block(str(stream), (self._bound(step, last.variable),), span_of(stream))
         (steps,) = paths
@@ -197,40 +118,34 @@ class BlockReader:
 
     # -- Paths -----------------------------------------------------------------------------
 
-    def _raw_steps(self, *trees: Tree[Token]) -> list[RawStep]:
+    def _written(self, *trees: Tree[Token]) -> list[WrittenStep]:
         """Return the steps of a path, from lark's trees of one step and of steps behind slashes."""
-        found: list[RawStep] = []
-        for tree in trees:
-            if tree.data != "steps":
-                found.append(self._raw_step(tree, descendant=False))
-                continue
-            for slash, step in zip(tree.children[::2], tree.children[1::2], strict=True):
-                descendant = str(tree_of(slash).children[0]) == "//"
-                found.append(self._raw_step(tree_of(step), descendant=descendant))
-        if len(found) > MAX_STEPS:
-            raise self._paths.fault(found[-1].span, f"a path of over {MAX_STEPS} steps")
-        return found
+        return [
+            self._written_step(step, descendant)
+            for tree in trees
+            for descendant, step in (slashed(tree) if tree.data == "steps" else [(False, tree)])
+        ]
 
-    def _raw_step(self, tree: Tree[Token], *, descendant: bool) -> RawStep:
-        brackets: list[Span] = []
-        variable: Token | None = None
-        head: list[Node] = []
-        for child in tree.children:
-            if is_token(child, "XPATH_BRACKET"):
-                place = span_of(child)
-                brackets.append(Span(place.start + 1, place.end - 1))
-            elif isinstance(child, Tree) and child.data == "binding":
-                if variable is not None:
-                    raise Unreadable
-                variable = cast(Token, child.children[0])
-            else:
-                head.append(child)
-        span = Span(span_of(head[0]).start, span_of(head[-1]).end)
-        _, axis, test = _step(self._text, span.start, span.end)
-        text = self._text[span.start : span.end].strip()
-        return RawStep(span, descendant, axis, test, tuple(brackets), variable, text)
+    def _written_step(self, tree: Tree[Token], descendant: bool) -> WrittenStep:
+        bindings = [tree_of(child) for child in tree.children if is_binding(child)]
+        for second in bindings[1:]:
+            message = f"this step is bound to {str(bindings[0].children[0])!r} already"
+            raise self._paths.fault(second, message)
+        brackets = [child for child in tree.children if is_token(child, "BRACKET")]
+        *axis, test = tree.children[: len(tree.children) - len(bindings) - len(brackets)]
+        span = Span(span_of(tree).start, span_of(test).end)
+        sign = next(lexemes(self._text, span)).text
+        return WrittenStep(
+            span,
+            descendant,
+            ("attribute" if sign == "@" else sign) if axis else "child",
+            test if isinstance(test, Tree) else None,
+            tuple(inside(cast(Token, bracket)) for bracket in brackets),
+            cast(Token, bindings[0].children[0]) if bindings else None,
+            self._text[span.start : span.end],
+        )
 
-    def _steps(self, raw: Sequence[RawStep], *, relative: bool) -> tuple[Step, ...]:
+    def _steps(self, raw: Sequence[WrittenStep], *, relative: bool) -> tuple[Step, ...]:
         """Return the steps of a path; those that the automaton lacks become a condition."""
         steps: list[Step] = []
         for number, one in enumerate(raw):
@@ -245,17 +160,18 @@ class BlockReader:
                 held = Exists(Path((), "child"))
                 steps[-1] = replace(steps[-1], conditions=(*steps[-1].conditions, held))
             elif one.test is not None and self._is_simple(one):
-                bare = Step(self._name_test(one), self._descends(one), one.attribute, span=one.span)
+                descends = one.descendant or one.axis == "descendant"
+                bare = Step(self._paths.name_test(one.test), descends, one.attribute, span=one.span)
                 steps.append(self._conditioned(self._bound(bare, one.variable), one))
             else:
                 return self._general(raw, relative=relative)
         return tuple(steps)
 
-    def _is_text(self, one: RawStep) -> bool:
+    def _is_text(self, one: WrittenStep) -> bool:
         plain = not one.descendant and not one.brackets
         return plain and one.text.replace(" ", "") == "text()"
 
-    def _is_simple(self, one: RawStep) -> bool:
+    def _is_simple(self, one: WrittenStep) -> bool:
         if one.axis == "child":
             return True
         placed = any(self._is_placed(bracket) for bracket in one.brackets)
@@ -263,19 +179,10 @@ class BlockReader:
             return not placed
         return one.axis == "descendant" and not one.descendant and not placed
 
-    def _descends(self, one: RawStep) -> bool:
-        return one.descendant or one.axis == "descendant"
-
-    def _name_test(self, one: RawStep) -> NameTest:
-        assert one.test is not None
-        place = Span(one.span.end - len(one.test), one.span.end)
-        tree = tree_of(self._tree("formula_start", place).children[0])
-        return self._paths.path(tree).steps[0].test if tree.data == "path" else NameTest(None, None)
-
     def _bound(self, step: Step, variable: Token | None) -> Step:
         return step if variable is None else self._paths.bound(step, variable)
 
-    def _general(self, raw: Sequence[RawStep], *, relative: bool) -> tuple[Step, ...]:
+    def _general(self, raw: Sequence[WrittenStep], *, relative: bool) -> tuple[Step, ...]:
         """Return one step, of the nodes that a path with other axes selects."""
         if relative:
             raise NotSupported.at(
@@ -286,15 +193,15 @@ class BlockReader:
             )
         *before, last = raw
         self._refuse_bound(before)
-        binding = [b for b in last.brackets if "->" in self._outside(b)]
-        others = tuple(b for b in last.brackets if b not in binding)
+        binding = [bracket for bracket in last.brackets if self._binds(bracket)]
+        others = tuple(bracket for bracket in last.brackets if bracket not in binding)
         texts = [self._step_text(one, one.brackets) for one in before]
         path = "".join((*texts, self._step_text(last, others)))
         step = self._selected(path, last.span, last)
         step = self._bound(step, last.variable)
         return (self._conditioned(step, replace(last, brackets=tuple(binding))),)
 
-    def _refuse_bound(self, steps: Sequence[RawStep]) -> None:
+    def _refuse_bound(self, steps: Sequence[WrittenStep]) -> None:
         for one in steps:
             if one.variable is not None:
                 raise self._paths.fault(
@@ -303,18 +210,18 @@ class BlockReader:
                     "bind the last step, or write the path from the top down",
                 )
 
-    def _step_text(self, one: RawStep, brackets: Sequence[Span]) -> str:
+    def _step_text(self, one: WrittenStep, brackets: Sequence[Span]) -> str:
         inner = "".join(f"[{self._xpath(bracket)}]" for bracket in brackets)
         return f"{'//' if one.descendant else '/'}{self._xpath(one.span)}{inner}"
 
-    def _selected(self, path: str, span: Span, last: RawStep | None) -> Step:
+    def _selected(self, path: str, span: Span, last: WrittenStep | None) -> Step:
         """Return a step to the nodes that a path from the document on selects."""
         text = normalised(path, self._paths.prefixes)
         token = self._parsed(text, span)
         if not is_path(token):
             raise self._paths.fault(span, "this selects no nodes", "write a path")
         if last is not None and last.test is not None:
-            test, attribute = self._name_test(last), last.attribute
+            test, attribute = self._paths.name_test(last.test), last.attribute
         else:
             test, attribute = NameTest(None, None), self._selects_attributes(token, span)
         member = Residual(text, selects=True)
@@ -331,7 +238,7 @@ class BlockReader:
 
     # -- Conditions ------------------------------------------------------------------------
 
-    def _conditioned(self, step: Step, one: RawStep) -> Step:
+    def _conditioned(self, step: Step, one: WrittenStep) -> Step:
         """Return a step with the conditions in its brackets."""
         before: list[str] = []
         conditions: list[Condition] = []
@@ -353,12 +260,8 @@ class BlockReader:
         if (path := self._member(text)) is not None:
             return Residual(path, selects=True)
         try:
-            tree = self._tree("bracket_start", span)
-        except QueryError as error:
-            return self._beyond(span, error)
-        try:
-            return self._paths.bracket(tree)
-        except NotSupported as error:
+            return self._paths.bracket(span)
+        except (NotSupported, SyntaxFault) as error:
             return self._beyond(span, error)
 
     def _member(self, text: str) -> str | None:
@@ -393,9 +296,8 @@ class BlockReader:
             if negated and binds(condition):
                 raise refused
             return Not(condition) if negated else condition
-        if self._binds(span):
-            return Exists(Path(self._bound_path(span)))
-        self._refuse_unquoted(span)
+        if self._binds(span) and not self._text[span.start : span.end].lstrip().startswith("/"):
+            return Exists(Path(self._bound_path(span, refused)))
         token = self._checked(span, refused)
         simpler = rewritten(token)
         if simpler is not None and self._is_spelled(token):
@@ -413,55 +315,55 @@ class BlockReader:
 
     def _again(self, text: str, span: Span) -> Condition:
         """Return the condition in a span, which was written anew; an error is placed there."""
-        paths = Paths(text, self._paths.prefixes)
         try:
-            whole = Span(0, len(text))
-            return BlockReader(paths, text, self._refused, self._read).condition(whole)
+            reader = BlockReader(Paths(text, self._paths.prefixes))
+            return reader.condition(Span(0, len(text)))
         except QueryError as error:
             raise self._paths.fault(span, error.message, error.hint) from None
 
     def _binds(self, span: Span) -> bool:
         """Return True for `path->name` and `path AS name`, unlike `x treat as type`."""
-        start, outside = _skip(self._text, span.start), self._outside(span)
-        if self._text.startswith("/", start):
-            return False
-        found = re.finditer(rf"(\w+\s+)?{_AS.pattern}", outside, re.IGNORECASE)
-        types = ("cast", "castable", "treat")
-        return "->" in outside or any((one[1] or "").strip().lower() not in types for one in found)
+        words = self._words(span, "[")
+        named = any(
+            one.lower() == "as"
+            and before.lower() not in ("cast", "castable", "treat")
+            and after[0].isidentifier()
+            and ":" not in after
+            for before, one, after in zip(["", *words], words, words[1:], strict=False)
+        )
+        return "->" in words or named
 
-    def _bound_path(self, span: Span) -> tuple[Step, ...]:
+    def _words(self, span: Span, whole: str) -> list[str]:
+        return [one.text for one in lexemes(self._text, span, whole)]
+
+    def _bound_path(self, span: Span, refused: QueryError) -> tuple[Step, ...]:
         """Return the steps of a relative path that binds a variable."""
-        start = _skip(self._text, span.start)
-        span = Span(start + self._text.startswith("./", start), span.end)
         try:
-            shown = hidden(self._text, united=False, span=span)
-            tree = self._read(self._paths.source, shown, "path_start", span)
+            tree = read(self._text, "path_start", span)
         except SyntaxFault:
-            raise Unreadable from None
-        raw = self._raw_steps(*formulas(tree))
-        if not raw:
-            raise Unreadable
+            raise refused from None
+        steps = self._written(*formulas(tree))
+        if len(steps) > 1 and steps[0].text == "." and not steps[0].brackets:
+            del steps[0]
         if is_token(tree.children[-1], "NAME"):
-            raw[-1] = replace(raw[-1], variable=cast(Token, tree.children[-1]))
-        return self._steps(raw, relative=True)
+            steps[-1] = replace(steps[-1], variable=cast(Token, tree.children[-1]))
+        return self._steps(steps, relative=True)
 
     def _inner(self, span: Span) -> tuple[bool, Span] | None:
         """Return the expression inside `not(...)` or parentheses, and whether it is negated."""
-        found = _NEGATION.match(self._text, span.start, span.end)
-        at = found.end() - 1 if found else _skip(self._text, span.start)
-        if not self._text.startswith("(", at) or at >= span.end:
+        found = list(lexemes(self._text, span))
+        negated = len(found) == 2 and found[0].text == "not"
+        if not (negated or len(found) == 1) or not found[-1].text.startswith("("):
             return None
-        closing = _closing(self._text, at, span.end)
-        if _skip(self._text, closing + 1) < span.end or "," in self._outside(Span(at + 1, closing)):
+        part = Span(found[-1].span.start + 1, found[-1].span.end - 1)
+        if "," in self._words(part, "[") or (not negated and is_path(self._checked(span, None))):
             return None
-        if not found and is_path(self._checked(span, None)):
-            return None
-        return found is not None, Span(at + 1, closing)
+        return negated, part
 
     def _is_placed(self, span: Span) -> bool:
         """Return True for a condition on the position of a node."""
         text = self._text[span.start : span.end]
-        if "->" in self._outside(span) or text.strip().startswith(MEMBER):
+        if self._binds(span) or text.strip().startswith(MEMBER):
             return False
         try:
             token = parsed(normalised(text, self._paths.prefixes))
@@ -469,7 +371,7 @@ class BlockReader:
             return False
         return may_be_number(token) or uses_position(token)
 
-    def _placed(self, span: Span, one: RawStep, texts: list[str]) -> Condition:
+    def _placed(self, span: Span, one: WrittenStep, texts: list[str]) -> Condition:
         """Return a condition on the position, the last of the conditions so far.
 
         The node is among those that the step with all these conditions selects at its parent.
@@ -477,7 +379,9 @@ class BlockReader:
         if one.axis != "child" or one.test is None or "" in texts:
             raise self._paths.fault(span, "a position of this step", "count other nodes")
         conditions = "".join(f"[{text}]" for text in texts)
-        path = normalised(f"../{one.test}{conditions}", self._paths.prefixes)
+        place = span_of(one.test)
+        test = self._text[place.start : place.end]
+        path = normalised(f"../{test}{conditions}", self._paths.prefixes)
         self._parsed(path, span)
         return Residual(path, selects=True)
 
@@ -509,95 +413,25 @@ class BlockReader:
         text = self._text[span.start : span.end]
         return len(text) - len(text.lstrip())
 
-    def _refuse_unquoted(self, span: Span) -> None:
-        """Raise for a capitalized name where a text is probably meant."""
-        text = self._text[span.start : span.end]
-        for pattern in _UNQUOTED:
-            found = pattern.search(text)
-            if found is not None:
-                name = found["name"]
-                raise self._paths.fault(
-                    Span(span.start + found.start("name")),
-                    f"{name} is the name of an element here",
-                    f'write "{name}" for the text, or ./{name} for the element',
-                )
-
-    # -- Text ------------------------------------------------------------------------------
-
-    def _outside(self, span: Span, brackets: str = "[") -> str:
-        """Return the text of a span; what is quoted or inside such brackets are blanks."""
-        out, at = [], span.start
-        while at < span.end:
-            quoted = _QUOTED.match(self._text, at, span.end)
-            sign = self._text[at]
-            if quoted is not None:
-                out.append(" " * (quoted.end() - at))
-                at = quoted.end()
-            elif sign in brackets:
-                closing = _closing(self._text, at, span.end)
-                out += (sign, " " * (closing - at - 1), self._text[closing])
-                at = closing + 1
-            else:
-                out.append(sign)
-                at += 1
-        return "".join(out)
-
     def _split(self, word: str, span: Span) -> list[Span]:
         """Return the operands of a connective outside of brackets."""
-        whole = self._outside(span, "[(")
-        clause = _CLAUSE.search(whole)
-        parts, at = [], 0
-        for found in _CONNECTIVES[word].finditer(whole):
-            start, end = found.span()
-            if clause is not None and clause.start() < start:
+        parts: list[list[Lexeme]] = [[]]
+        found = list(lexemes(self._text, span))
+        words = ["", *(one.text for one in found), ""]
+        for at, one in enumerate(found):
+            before, after = words[at], words[at + 2]
+            named = after == "::" or before in _SIGNS_OF_STEPS
+            clause = one.text in ("some", "every", "for") and after == "$"
+            if clause or (one.text == "if" and after.startswith("(") and not named):
+                parts[-1] += found[at:]  # it goes on behind a connective
                 break
-            if whole[at:start].strip() == "" or whole[end:].strip() == "":
-                return [span]
-            parts.append(Span(span.start + at, span.start + start))
-            at = end
-        return [*parts, Span(span.start + at, span.end)]
-
-
-def _skip(text: str, at: int) -> int:
-    found = _SKIP.match(text, at)
-    return found.end() if found else at
-
-
-def _closing(text: str, at: int, end: int) -> int:
-    """Return the place of the bracket that closes the one at a place."""
-    pending = [_CLOSES[text[at]]]
-    place = at + 1
-    while place < end:
-        quoted = _QUOTED.match(text, place, end)
-        sign = text[place]
-        if quoted is not None:
-            place = quoted.end()
-            continue
-        if sign in _CLOSES:
-            pending.append(_CLOSES[sign])
-        elif sign == pending[-1]:
-            pending.pop()
-            if not pending:
-                return place
-        elif sign in _CLOSES.values():
-            break
-        place += 1
-    raise Unreadable
-
-
-def _step(text: str, at: int, end: int) -> tuple[int, str, str | None]:
-    """Return the end of the axis and test of a step, its axis, and its test of a name."""
-    if text.startswith("(", at):
-        return _closing(text, at, end) + 1, "", None
-    found = _STEP.match(text, at, end)
-    if found is None:
-        raise Unreadable
-    axis = found["axis"] or ("attribute" if found["at"] else "child")
-    if found["call"]:
-        return _closing(text, found.end() - 1, end) + 1, axis, None
-    if found["test"] in (".", ".."):
-        return found.end(), "self" if found["test"] == "." else "parent", None
-    return found.end(), axis, found["test"]
+            if one.text.lower() == word and not named:
+                parts.append([])
+            else:
+                parts[-1].append(one)
+        if not all(parts):
+            return [span]
+        return [Span(part[0].span.start, part[-1].span.end) for part in parts]
 
 
 def _kinds(token: object) -> Iterator[str]:

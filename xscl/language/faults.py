@@ -22,7 +22,7 @@ _WORDS = {
     "COMPARE": "a comparison",
     "LBRACE": "'{'",
     "RBRACE": "'}'",
-    "LSQB": "'['",
+    "BRACKET": "'['",
     "RSQB": "']'",
     "LPAR": "'('",
     "RPAR": "')'",
@@ -37,8 +37,8 @@ _WORDS = {
     "$END": "the end of the query",
 }
 _OPERATORS = {
+    "AXIS",
     "XPATH_STEP",
-    "XPATH_BRACKET",
     "UNION",
     "INSTANTS",
     "VBAR",

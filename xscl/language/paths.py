@@ -7,7 +7,7 @@ meant, bindings where nothing can be bound, functions that are not there.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias, cast
@@ -16,8 +16,9 @@ from lark import Token, Tree
 
 from xscl.errors import NotSupported, QueryError
 from xscl.language.calendars import calendar_block
-from xscl.language.faults import fault, near_miss, unsupported
+from xscl.language.faults import SyntaxFault, fault, near_miss, unsupported
 from xscl.language.functions import FUNCTIONS, TESTS
+from xscl.language.grammar import read
 from xscl.language.names import PREDECLARED
 from xscl.language.scope import walk
 from xscl.language.syntax import (
@@ -57,6 +58,17 @@ def is_token(node: Node, kind: str) -> bool:
 
 def formulas(tree: Tree[Token]) -> list[Tree[Token]]:
     return [child for child in tree.children if isinstance(child, Tree)]
+
+
+def is_binding(node: Node) -> bool:
+    """Return True for `->x` behind a step."""
+    return isinstance(node, Tree) and node.data == "binding"
+
+
+def slashed(tree: Tree[Token]) -> Iterator[tuple[bool, Tree[Token]]]:
+    """Yield steps behind slashes, each with whether it is one of descendants."""
+    for slash, step in zip(tree.children[::2], tree.children[1::2], strict=True):
+        yield str(tree_of(slash).children[0]) == "//", tree_of(step)
 
 
 def sign(tree: Tree[Token]) -> Span:
@@ -116,8 +128,9 @@ def _may_be_absent(operand: Operand) -> bool:
     )
 
 
-def _is_hidden(node: Node) -> bool:
-    return isinstance(node, Token) and node.type in ("XPATH_STEP", "XPATH_BRACKET", "UNION")
+def inside(bracket: Token) -> Span:
+    """Return what a bracket has inside."""
+    return Span((bracket.start_pos or 0) + 1, (bracket.end_pos or 0) - 1)
 
 
 def _place(where: Node | Span) -> Span:
@@ -133,8 +146,6 @@ class Paths:
         declared: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.source = source
-        self.block_in_xpath: Callable[[Tree[Token]], Block] | None = None
-        """Reads a block parts of which are hidden (`xscl.language.blocks`)."""
         self.prefixes = {**PREDECLARED, **declared}
 
     def fault(self, where: Node | Span, message: str, hint: str | None = None) -> QueryError:
@@ -152,10 +163,17 @@ class Paths:
     # -- Blocks and paths ------------------------------------------------------------------
 
     def block(self, node: Node) -> Block:
+        """Return a block; what is not XSCL in it is read as XPath."""
         tree = tree_of(node)
+        try:
+            return self._block(tree)
+        except (NotSupported, SyntaxFault):
+            from xscl.language.blocks import BlockReader  # loads elementpath
+
+            return BlockReader(self).block(tree)
+
+    def _block(self, tree: Tree[Token]) -> Block:
         stream = cast(Token, tree.children[0])
-        if self.block_in_xpath is not None and any(tree.scan_values(_is_hidden)):
-            return self.block_in_xpath(tree)
         steps: tuple[Step, ...] = ()
         variable: Token | None = None
         for child in tree.children[1:]:
@@ -163,6 +181,8 @@ class Paths:
                 steps = self.steps(child)
             elif child.type == "NAME":
                 variable = child
+            elif child.type == "UNION":
+                raise self.beyond(child, "a union is XPath")
         if not steps:
             steps = (Step(NameTest(None, None), span=span_of(stream)),)
         if variable is not None:
@@ -172,11 +192,7 @@ class Paths:
         return Block(str(stream), steps, span_of(stream))
 
     def steps(self, tree: Tree[Token]) -> tuple[Step, ...]:
-        children = tree.children
-        return tuple(
-            self.step(tree_of(step), descendant=str(tree_of(slash).children[0]) == "//")
-            for slash, step in zip(children[::2], children[1::2], strict=True)
-        )
+        return tuple(self.step(step, descendant=deep) for deep, step in slashed(tree))
 
     def step(self, tree: Tree[Token], *, descendant: bool = False, variable: bool = False) -> Step:
         """Return a step; the first of a path between documents is a variable instead."""
@@ -186,6 +202,8 @@ class Paths:
                 f"{tree.children[0]}() cannot be bound",
                 "bind the element that holds the text",
             )
+        if tree.data in ("axis_step", "xpath_step"):
+            raise self.beyond(tree, "this step is XPath")
         if tree.data == "node_type":
             name = str(tree.children[0])
             raise self.beyond(
@@ -197,24 +215,23 @@ class Paths:
             )
         children = list(tree.children)
         attribute = is_token(children[0], "AT")
-        test = self.name_test(tree_of(children[attribute]))
-        if not variable and "'" in (test.local or ""):
-            raise self.fault(
-                children[attribute],
-                f"{test.local!r} is no name of an element or attribute",
-                "only the names of streams and variables may hold a quote",
-            )
-        step = Step(test, descendant, attribute, span=span_of(children[attribute]))
+        named = tree_of(children[attribute])
+        test = self.name_test(named, variable=variable)
+        step = Step(test, descendant, attribute, span=span_of(named))
         conditions: list[Condition] = []
-        for suffix in map(tree_of, children[attribute + 1 :]):
-            if suffix.data == "binding":
+        for suffix in children[attribute + 1 :]:
+            if isinstance(suffix, Tree):
                 step = self.bound(step, cast(Token, suffix.children[0]))
             else:
-                conditions.append(self.bracket(suffix))
+                conditions.append(self.bracket(inside(suffix)))
         return replace(step, conditions=tuple(conditions))
 
-    def bracket(self, tree: Tree[Token]) -> Condition:
+    def bracket(self, span: Span) -> Condition:
         """Return the condition in brackets; `[./a AS x]` is `[./a->x]`."""
+        if self.source.startswith("]", span.end):
+            tree = read(self.source, "bracket_start", Span(span.start, span.end + 1))
+        else:  # a part of what is in brackets
+            tree = read(self.source, "condition_start", span)
         condition = self.condition(tree.children[0])
         if len(tree.children) == 1:
             return condition
@@ -229,8 +246,14 @@ class Paths:
             raise self.fault(variable, f"this step is bound to {step.variable!r} already")
         return replace(step, variable=str(variable), variable_span=span_of(variable))
 
-    def name_test(self, tree: Tree[Token]) -> NameTest:
+    def name_test(self, tree: Tree[Token], *, variable: bool = False) -> NameTest:
         tokens = [str(child) for child in tree.children]
+        if not variable and "'" in tokens[-1]:
+            raise self.fault(
+                tree,
+                f"{tokens[-1]!r} is no name of an element or attribute",
+                "only the names of streams and variables may hold a quote",
+            )
         match tree.data:
             case "plain_name":
                 return NameTest(tokens[0], "")
@@ -295,6 +318,7 @@ class Paths:
         if sides[0].data in ("string", "number", "minus"):
             sides.reverse()
             comparison = MIRRORED[comparison]
+        self._refuse_unquoted(sides[1])
         if sides[1].data not in ("string", "number", "minus"):
             raise self.unsupported(tree, "comparing two paths of one document")
         path, through = self._tested(sides[0])
@@ -302,6 +326,20 @@ class Paths:
         if through is not None and comparison == "!=" and _may_be_absent(through.operand):
             raise self.unsupported(tree, "a value that may be absent with '!='")
         return Compare(path, comparison, constant, through)
+
+    def _refuse_unquoted(self, tree: Tree[Token]) -> None:
+        """Raise for a capitalized name where a text is probably meant."""
+        if tree.data != "path" or len(tree.children) > 1:
+            return
+        first = tree.children[0]
+        tests = formulas(first) if isinstance(first, Tree) and first.data == "step" else []
+        name = str(tests[0].children[0]) if [one.data for one in tests] == ["plain_name"] else ""
+        if "A" <= name[:1] <= "Z":
+            raise self.fault(
+                tree,
+                f"{name} is the name of an element here",
+                f'write "{name}" for the text, or ./{name} for the element',
+            )
 
     def _tested(self, tree: Tree[Token]) -> tuple[Path, Through | None]:
         """Return the path whose values are compared, and the functions that are applied to them."""
@@ -401,6 +439,8 @@ class Paths:
         if name not in TESTS:
             self._applied(Tree("path", [call]))  # raises for what is no function
             raise self.unsupported(call, f"{name}() as a condition", "compare its value")
+        for argument in arguments[1:2]:
+            self._refuse_unquoted(argument)
         if not TESTS[name].takes(len(arguments)) or arguments[1].data != "string":
             raise self.beyond(call, f"{name}() takes a path and a string")
         if arguments[0].data != "path":
@@ -443,9 +483,7 @@ class Paths:
         head: list[tuple[bool, Tree[Token]]] = []
         if isinstance(first, Tree):
             head.append((False, first))
-        rest = tree_of(children[1]).children if len(children) > 1 else []
-        for slash, step in zip(rest[::2], rest[1::2], strict=True):
-            head.append((str(tree_of(slash).children[0]) == "//", tree_of(step)))
+        head += slashed(tree_of(children[1])) if len(children) > 1 else ()
         text: Literal["child", "descendant"] | None = None
         if head and head[-1][1].data == "node_type" and str(head[-1][1].children[0]) == "text":
             text = "descendant" if head.pop()[0] else "child"

@@ -26,6 +26,7 @@ from elementpath.xpath31 import XPath31Parser
 from elementpath.xpath_tokens import XPathFunction
 
 from xscl.language.faults import near_miss
+from xscl.language.grammar import LEXEME
 from xscl.language.regex import WrongExpression, expression, replacer
 
 Token: TypeAlias = "XPathToken"
@@ -126,18 +127,6 @@ class WrongXPath(ValueError):
 
 # -- Text ----------------------------------------------------------------------------------
 
-_NAME = r"[^\W\d][\w.\-·]*"
-_LEXEME = re.compile(
-    rf"""(?P<space>\s+)
-    | (?P<comment>\(:(?:[^:]|:(?!\)))*:\))
-    | (?P<string>"(?:[^"]|"")*"|'(?:[^']|'')*')
-    | (?P<braced>Q\{{[^{{}}]*\}}(?:{_NAME}|\*))
-    | (?P<prefixed>(?P<prefix>{_NAME}):(?!:)(?P<local>{_NAME}|\*))
-    | (?P<name>{_NAME})
-    | (?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)
-    | (?P<sign>::|//|!=|<=|>=|<<|>>|\|\||=>|:=|.)""",
-    re.VERBOSE | re.DOTALL,
-)
 _FUNCTION_PREFIXES = frozenset(("fn", "xs", "math", "map", "array"))
 _FUNCTIONS_OF_XPATH = "http://www.w3.org/2005/xpath-functions"
 
@@ -151,7 +140,7 @@ def normalised(text: str, prefixes: Mapping[str, str]) -> str:
     declared = {**prefixes, "fn": prefixes.get("fn", _FUNCTIONS_OF_XPATH)}
     for name in _FUNCTION_PREFIXES - {"fn"}:
         declared.pop(name, None)
-    lexemes = [*_LEXEME.finditer(text)]
+    lexemes = [*LEXEME.finditer(text)]
     called = _called(lexemes)
     for lexeme in lexemes:
         match lexeme.lastgroup:
@@ -186,7 +175,7 @@ def _refuse_excess(text: str) -> None:
     """
     if len(text) > LONGEST:
         raise WrongXPath(f"an expression of over {LONGEST:,} characters", 0, "use shorter ones")
-    lexemes = [one for one in _LEXEME.finditer(text) if one.lastgroup not in ("space", "comment")]
+    lexemes = [one for one in LEXEME.finditer(text) if one.lastgroup not in ("space", "comment")]
     depth = 0
     for one in lexemes:
         depth += (one[0] in ("(", "[", "{")) - (one[0] in (")", "]", "}"))

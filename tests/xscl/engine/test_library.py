@@ -10,8 +10,9 @@ import pytest
 
 import xscl
 from xscl.inspection.relations import may_read_values
+from xscl.language.grammar import _lark
 from xscl.language.names import NAME
-from xscl.language.parser import _lark, parse_block
+from xscl.language.parser import parse_block
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
 
