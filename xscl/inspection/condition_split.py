@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
-from xscl.language.scope import walk
-from xscl.language.shortest import simplified
+from xscl.language.scope import shortest, walk
 from xscl.language.syntax import Block, Compare, Condition, Residual, Step, TextMatch
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton.pattern import pattern
@@ -34,7 +33,7 @@ def placed(block: Block) -> Iterator[Placed]:
     """Yield the conditions of a block in the order of its pattern nodes."""
     for node in pattern(block).nodes:
         for condition in node.step.conditions:
-            yield _placed(simplified(condition))
+            yield _placed(shortest(condition))
 
 
 def _placed(condition: Condition) -> Placed:

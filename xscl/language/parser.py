@@ -17,8 +17,7 @@ from xscl.language.grammar import read
 from xscl.language.limits import admit
 from xscl.language.prologue import broken_declaration
 from xscl.language.queries import Queries
-from xscl.language.scope import leaves, variables
-from xscl.language.shortest import shortest
+from xscl.language.scope import leaves, shortest, variables
 from xscl.language.syntax import (
     Block,
     Call,

@@ -178,7 +178,8 @@ class Paths:
         variable: Token | None = None
         for child in tree.children[1:]:
             if isinstance(child, Tree):
-                steps = self.steps(child)
+                for deep, step in slashed(child):
+                    steps = (*steps, self.step(step, descendant=deep))
             elif child.type == "NAME":
                 variable = child
             elif child.type == "UNION":
@@ -190,9 +191,6 @@ class Paths:
         if stream.type == "INSTANTS":
             return calendar_block(self.source, span_of(stream), steps[-1])
         return Block(str(stream), steps, span_of(stream))
-
-    def steps(self, tree: Tree[Token]) -> tuple[Step, ...]:
-        return tuple(self.step(step, descendant=deep) for deep, step in slashed(tree))
 
     def step(self, tree: Tree[Token], *, descendant: bool = False, variable: bool = False) -> Step:
         """Return a step; the first of a path between documents is a variable instead."""
@@ -247,7 +245,7 @@ class Paths:
         return replace(step, variable=str(variable), variable_span=span_of(variable))
 
     def name_test(self, tree: Tree[Token], *, variable: bool = False) -> NameTest:
-        tokens = [str(child) for child in tree.children]
+        tokens = list(map(str, tree.children))
         if not variable and "'" in tokens[-1]:
             raise self.fault(
                 tree,

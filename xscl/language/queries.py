@@ -156,9 +156,9 @@ class Queries(Paths):
                 return self._fold(tree, left, right, span)
 
     def _operands(self, tree: Tree[Token]) -> tuple[Expression, Expression, Node | None]:
-        trees = [c for c in tree.children if isinstance(c, Tree)]
-        constraint = next((c for c in trees if c.data == "constraint"), None)
-        return self.expression(trees[0]), self.expression(trees[-1]), constraint
+        first, *others, last = formulas(tree)
+        constraint = others[0] if others and others[0].data == "constraint" else None
+        return self.expression(first), self.expression(last), constraint
 
     def _fold(self, tree: Tree[Token], left: Expression, right: Expression, span: Span) -> Fold:
         items = [c for c in tree.children if isinstance(c, Tree) and c.data == "fold_item"]
@@ -189,21 +189,19 @@ class Queries(Paths):
         return predicate, window
 
     def window(self, tree: Tree[Token]) -> Window:
-        tokens = [cast(Token, child) for child in tree.children]
-        if tokens[0].type == "INF":
-            return Window(None, None, span_of(tokens[0]))
-        if tokens[0].type == "NAME":
+        tokens = {token.type: token for token in tree.children if isinstance(token, Token)}
+        number, unit = tokens.get("NUMBER"), tokens.get("NAME")
+        if "INF" in tokens:
+            return Window(None, None, span_of(tree))
+        if number is None:
             raise self.fault(
-                tokens[0],
-                f"the window {str(tokens[0])!r} is a name, not a duration",
+                tree,
+                f"the window {str(unit)!r} is a name, not a duration",
                 "write a number of ticks, a duration such as 10 min, or INF",
             )
-        digits = "".join(t for t in tokens if t.type in ("MINUS", "NUMBER"))
-        unit = next((t for t in tokens if t.type == "NAME"), None)
-        return self.window_of(
-            *(digits, unit and str(unit), span_of(tokens[0])),
-            unit_span=None if unit is None else span_of(unit),
-        )
+        digits = f"-{number}" if "MINUS" in tokens else str(number)
+        first = Span(span_of(tree).start, (tokens.get("MINUS") or number).end_pos or 0)
+        return self.window_of(digits, unit and str(unit), first, span_of(unit) if unit else None)
 
     def window_of(
         self, digits: str, unit: str | None, span: Span, unit_span: Span | None = None

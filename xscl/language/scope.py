@@ -1,4 +1,4 @@
-"""Traversal of trees, and the scope of variables: which steps bind them, and distinct names.
+"""Traversal and rewriting of trees, and the scope of variables: their steps, distinct names.
 
 What both inputs of NEXT or FOLD bind is renamed: the left input's variable gets the suffix `_1`
 (Hong 2009, section 4.2.2), in its block and in the predicates below; the operator's own predicate
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
 from itertools import repeat
 from typing import Any, TypeVar, assert_never
 
@@ -17,9 +18,11 @@ from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.syntax import (
     Block,
     Call,
+    Compare,
     Constant,
     Decorated,
     Embedded,
+    Exists,
     Expression,
     Fold,
     FollowedBy,
@@ -106,6 +109,47 @@ def variables(node: Predicate | Operand) -> list[str]:
 def here(leaf: Any) -> Any:
     """Return a variable as the node `.`, for `rewritten`."""
     return replace(leaf, variable="") if isinstance(leaf, VariablePath) else leaf
+
+
+# -- The shortest form of conditions -------------------------------------------------------
+
+
+def shortest(node: T) -> T:
+    """Return a condition or a block without nesting where a longer path says the same.
+
+    `./a[./b = 'x']` is `./a/b = 'x'`, and takes a third of the memory; equal paths are one object.
+    """
+    return rewritten(node, _shorter)
+
+
+def _shorter(node: Any) -> Any:
+    match node:
+        case Exists(Path((Step(conditions=(only,)) as step,), None)):
+            bare = replace(step, conditions=())
+            match only:
+                case Compare(path, operator, value, None):
+                    return Compare(below((bare,), path), operator, value)
+                case Exists(path):
+                    return Exists(below((bare,), path))
+                case _:
+                    return node
+        case Path():
+            return _shared(node)
+        case _:
+            return node
+
+
+@lru_cache(maxsize=4096)
+def _shared(path: Path) -> Path:
+    return path
+
+
+def below(steps: tuple[Step, ...], path: Path) -> Path:
+    """Return the path that goes on with another one, equal ones as one object."""
+    return _shared(Path((*steps, *path.steps), path.text))
+
+
+# -- Variables -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from xscl.engine.facade import Engine
 from xscl.errors import QueryError
 from xscl.language.constants import MOST, marks, split
 from xscl.language.parser import parse, parse_block
-from xscl.language.shortest import shortest
+from xscl.language.scope import shortest
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledQuery, compile_query
 from xscl.planning.query_plan import QueryPlan, Shapes, plan_of

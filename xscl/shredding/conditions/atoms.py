@@ -26,8 +26,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias, assert_never, get_args
 
-from xscl.language.scope import walk
-from xscl.language.shortest import below
+from xscl.language.scope import below, walk
 from xscl.language.syntax import (
     And,
     Compare,
