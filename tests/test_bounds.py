@@ -59,10 +59,10 @@ import xscl.polling.hubs as hubs
 import xscl.polling.new_items as new_items
 import xscl.polling.poll_history as poll_history
 import xscl.service.accounts as accounts
+import xscl.service.app as installation
 import xscl.service.browsing as browsing
 import xscl.service.connection as connection
 import xscl.service.guard as guard
-import xscl.service.installation as installation
 import xscl.service.logs as logs
 import xscl.service.routes.documents as posted
 import xscl.service.routes.feeds as feed_routes
@@ -101,8 +101,8 @@ from xscl.language.valuejoin import MAX_DISJUNCTS
 from xscl.server import termination
 from xscl.service import intake
 from xscl.service.accounts import Quota
+from xscl.service.app import ServiceSettings
 from xscl.service.connection_limit import CONNECTIONS
-from xscl.service.installation import ServiceSettings
 from xscl.service.routes.events import Patience
 from xscl.service.sql.limits import Limits
 from xscl.store.queries.tables import LEVELS

@@ -22,12 +22,12 @@ def exceeded(host: Host, model: Model) -> Iterator[str]:
     process, listening = host.process, Listening.current
     if process is None or listening is None:
         return
-    here = listening.installation
+    app = listening.service
     found = {
         "threads": (len(host.scheduler.alive(process.group)), TASKS),
         "requests in progress": (process.exchanges, EXCHANGES),
-        "waiting documents": (here.intake._waiting, WAITING),
-        "waiting segments": (here.spool.latest() - here.engine.ingest.segment, SEGMENTS),
+        "waiting documents": (app.intake._waiting, WAITING),
+        "waiting segments": (app.spool.latest() - app.engine.ingest.segment, SEGMENTS),
     }
     for what, (count, most) in found.items():
         model.counts[f"most {what}"] = max(model.counts[f"most {what}"], count)
@@ -41,10 +41,10 @@ def unfinished(host: Host, model: Model) -> Iterator[str]:
     if process is None or listening is None:
         yield "no service listens"
         return
-    here = listening.installation
+    app = listening.service
     if process.exchanges:
         yield f"{process.exchanges} requests are in progress"
-    consumed, latest = here.engine.ingest.segment, here.spool.latest()
+    consumed, latest = app.engine.ingest.segment, app.spool.latest()
     if consumed + 1 < latest:  # the last may be a beat of this moment
         yield f"segments {consumed + 1} to {latest} wait to be consumed"
     stream = model.streams[0]

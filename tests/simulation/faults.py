@@ -109,8 +109,8 @@ class Faults:
             self._model.acknowledged.clear()
             self._model.acknowledged.wait(100)
             if (listening := Listening.current) is not None:
-                here = listening.installation
-                if here.spool.latest() > here.engine.ingest.segment:
+                app = listening.service
+                if app.spool.latest() > app.engine.ingest.segment:
                     break
         self._host.crash(self._draw.uniform(0.1, 5), power=False, harm=self._remove_segment)
         time.sleep(60)

@@ -20,10 +20,11 @@ import xscl.server.app  # the service imports it when it starts
 import xscl.server.serve
 import xscl.service.server
 from tests.simulation.scheduler import Scheduler, Task
+from xscl.event_loop import EventLoop
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
 from xscl.server.serve import ServeSettings, Service
-from xscl.service.installation import Installation, ServiceSettings
+from xscl.service.app import App, ServiceSettings
 from xscl.subscriptions.match import Match
 
 ADDRESS = "http://127.0.0.1:8425"
@@ -61,27 +62,23 @@ class HungUp(Refused):
 
 
 class Listening:
-    """Takes the place of `xscl.service.server.Server`: the loop of the application in a task."""
+    """Takes the place of `xscl.service.server.Server`, on the same event loop."""
 
     current: Listening | None = None
 
-    def __init__(self, app: Any, *_: object) -> None:
+    def __init__(self, app: Any, _settings: object, _limit: object, loop: EventLoop) -> None:
         self.address = ADDRESS
-        self.installation: Installation = app.state.installation
+        self.service: App = app.state.service
         self._app = app
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="http", daemon=True)
+        self._loop = loop.loop
 
     def start(self) -> None:
         """Accept requests."""
-        self._thread.start()
         Listening.current = self
 
     def stop(self) -> None:
         """Accept no more requests."""
         Listening.current = None
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(3)
 
     def begin(self, exchange: Exchange) -> None:
         """Run the application for one request."""

@@ -38,11 +38,11 @@ from xscl.polling.new_items import parts
 from xscl.server.in_process import ADDRESS, InProcess
 from xscl.server.in_process import opened as opened_installation
 from xscl.service.accounts import AccountError
-from xscl.service.installation import Installation
+from xscl.service.app import App
 from xscl.service.names import refuse_reserved
 from xscl.service.status import status
 from xscl.service.tags import checked_tags
-from xscl.service.user_data import UserData
+from xscl.service.user_data import erase
 from xscl.subscriptions.import_rows import ImportRow
 from xscl.time_format import SECOND
 
@@ -62,7 +62,7 @@ class LocalService(OpenedService):
 
     is_served = False
 
-    def __init__(self, app: Installation) -> None:
+    def __init__(self, app: App) -> None:
         super().__init__(ADDRESS, transport=InProcess(app))
         self.app = app
         self.engine = app.engine
@@ -112,7 +112,7 @@ class LocalService(OpenedService):
 
     def waiting(self) -> int:
         """Return the number of documents that are not consumed yet."""
-        with self.app.reading() as store:
+        with self.app.store() as store:
             return status(store, self.app.home, self.engine).waiting
 
     # -- Documents -------------------------------------------------------------------------
@@ -182,10 +182,11 @@ class LocalService(OpenedService):
         self, url: str, stream: str | None, tags: Sequence[str], every: int, headers: Sequence[str]
     ) -> Feed:
         """Follow a feed, and ask it; return it."""
-        feeds = self.app.feeds
         given = tuple(map(read_header, headers))
-        feed, fixed = follow(self.engine, feeds, FeedRequest(url, stream, tags, every, given))
-        try_first(feeds, feed, PollSettings(seconds=FIRST_ANSWER))
+        wanted = FeedRequest(url, stream, tags, every, given)
+        with self.app.feeds() as feeds:
+            feed, fixed = follow(self.engine, feeds, wanted)
+            try_first(feeds, feed, PollSettings(seconds=FIRST_ANSWER))
         warnings = tuple(late_items(name) for name in fixed)
         return self.feed(feed.key).model_copy(update={"warnings": warnings})
 
@@ -217,7 +218,8 @@ class LocalService(OpenedService):
         self, tag: str | None, *, secrets: bool
     ) -> tuple[Sequence[FeedOutline], Sequence[str]]:
         """Return the feeds as outlines, and the addresses of those left out as secret."""
-        own = (feed for feed in self.app.feeds if not feed.owner)
+        with self.app.feeds() as feeds:
+            own = [feed for feed in feeds if not feed.owner]
         outlines, secret = outlines_of(
             [feed for feed in own if tag is None or tag in feed.tags], secrets=secrets
         )
@@ -230,8 +232,7 @@ class LocalService(OpenedService):
         app, account = self.app, self.app.accounts[name]
         if account.is_operator:
             raise AccountError(f"there is no user {name!r}", hint="the operator is none")
-        data = UserData(self.engine, app.accounts, app.tokens, app.feeds, account)
-        data.erase(app.outbox.unsubscribe, app.spool)
+        erase(app, account)
         clear_executors(app.home.spark)
 
     def backup(self, file: Path) -> Backup:

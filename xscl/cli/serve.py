@@ -43,7 +43,7 @@ from xscl.service.connection_limit import CONNECTIONS
 from xscl.service.logs import LogFormat, logging_to
 
 if TYPE_CHECKING:
-    from xscl.service.installation import ServiceSettings
+    from xscl.service.app import ServiceSettings
 
 Master = Annotated[
     str | None,
@@ -94,7 +94,7 @@ class Listening:
     def settings(self, fetching: PollSettings) -> ServiceSettings:
         """Return the settings of the HTTP server."""
         # Of the extra `service`, which `--once` does without.
-        from xscl.service.installation import ServiceSettings
+        from xscl.service.app import ServiceSettings
 
         return ServiceSettings(
             host=self.host,

@@ -134,52 +134,53 @@ def poll_now(
     return asyncio.run(_poll_all(feeds, spool, chosen, fetching))
 
 
-def keep_polling(
+async def keep_polling(
     feeds: FeedRepository,
     spool: Spool,
     fetching: PollSettings,
     stopping: threading.Event,
     callbacks: HubCallbacks | None = None,
 ) -> None:
-    """Poll due feeds until the event is set, and ask hubs to send what is new."""
-    asyncio.run(_keep_polling(feeds, spool, fetching, stopping, callbacks))
+    """Poll due feeds until the event is set, and ask hubs to send what is new.
 
-
-async def _keep_polling(
-    feeds: FeedRepository,
-    spool: Spool,
-    fetching: PollSettings,
-    stopping: threading.Event,
-    callbacks: HubCallbacks | None,
-) -> None:
-    """Fill free slots with due feeds at every interval, and process the answers."""
+    Free slots are filled at every interval, and the answers are processed.  What blocks runs in
+    threads, one after the other.
+    """
     asking = _Requests(feeds, fetching)
     hubs = None
     if callbacks is None:
-        unlease(feeds, feeds.leases())
+        await asyncio.to_thread(lambda: unlease(feeds, feeds.leases()))
     else:
-        hubs = Hubs(feeds, callbacks, asking.settings, fetching.now)
+        hubs = await asyncio.to_thread(Hubs, feeds, callbacks, asking.settings, fetching.now)
     flying: set[asyncio.Task[PollAnswer]] = set()
     try:
         while not stopping.is_set():
             if hubs is not None and not fetching.is_paused():
-                hubs.ask_due()
+                await hubs.ask_due()
             beside = min(asking.domains.waiting, WAITING)
             free = 0 if fetching.is_paused() else AT_ONCE + beside - len(flying)
-            for feed in feeds.next_due(fetching.now(), asking.busy, free) if free > 0 else ():
+            for feed in await _next_due(feeds, fetching.now(), frozenset(asking.busy), free):
                 asking.busy.add(feed.domain)
                 flying.add(asyncio.create_task(asking.ask(feed)))
             # Before the next look every poll that has ended is taken: its feed is not due twice.
             ended = await _ended(flying)
             flying -= ended
-            _flush(feeds, spool, [task.result() for task in ended], fetching.now())
-            asking.release(task.result() for task in ended)
+            answers = [task.result() for task in ended]
+            if answers:
+                await asyncio.to_thread(_flush, feeds, spool, answers, fetching.now())
+            asking.release(answers)
     finally:
         for task in flying:
             task.cancel()
         await asyncio.gather(*flying, return_exceptions=True)
         if hubs is not None:
             await hubs.close()
+
+
+async def _next_due(
+    feeds: FeedRepository, now: int, busy: frozenset[str], free: int
+) -> Sequence[Feed]:
+    return await asyncio.to_thread(feeds.next_due, now, busy, free) if free > 0 else ()
 
 
 async def _ended(flying: Set[asyncio.Task[PollAnswer]]) -> set[asyncio.Task[PollAnswer]]:

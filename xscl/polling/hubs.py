@@ -44,7 +44,7 @@ ENDED = "the lease has ended and was not renewed"
 
 
 class Hubs:
-    """The leases of a repository of feeds, as the thread that polls keeps them.
+    """The leases of a repository of feeds, as the task that polls keeps them.
 
     `now` returns the time in ticks.
     """
@@ -76,18 +76,23 @@ class Hubs:
     def _note_callbacks(self) -> None:
         self._callbacks.known = frozenset(one.callback for one in self._feeds.leases().values())
 
-    def ask_due(self) -> None:
+    async def ask_due(self) -> None:
         """Begin to ask hubs whose leases are due, and end what is over; once a second at most."""
         self._flying -= {task for task in self._flying if task.done()}
         now = self._now()
         if now - self._looked < _LOOK:
             return
         self._looked = now
+        begun = await asyncio.to_thread(self._due, now, AT_ONCE - len(self._flying))
+        self._flying.update(asyncio.create_task(self._ask(lease)) for lease in begun)
+
+    def _due(self, now: int, most: int) -> list[HubLease]:
+        """End leases that are over; record and return those to ask for."""
         end_leases(self._feeds, now)
-        begun = begin(self._feeds, self._callbacks, now, AT_ONCE - len(self._flying))
+        begun = begin(self._feeds, self._callbacks, now, most)
         if begun:
             self._note_callbacks()
-        self._flying.update(asyncio.create_task(self._ask(lease)) for lease in begun)
+        return begun
 
     async def close(self) -> None:
         """Drop requests in flight."""
@@ -107,8 +112,11 @@ class Hubs:
         }
         problem = await websub.post(lease.hub, form, self._settings)
         if problem is not None:
-            with self._feeds.writing() as store:
-                stored.note_problem(store, lease.key, problem[:_NOTE], asked=lease.asked)
+            await asyncio.to_thread(self._note_problem, lease, problem[:_NOTE])
+
+    def _note_problem(self, lease: HubLease, problem: str) -> None:
+        with self._feeds.writing() as store:
+            stored.note_problem(store, lease.key, problem, asked=lease.asked)
 
 
 def begin(feeds: FeedRepository, callbacks: HubCallbacks, now: int, most: int) -> list[HubLease]:

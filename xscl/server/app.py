@@ -7,10 +7,10 @@ import time
 from fastapi import APIRouter, Depends, FastAPI
 
 from xscl.service import problems
+from xscl.service.app import App
 from xscl.service.dependencies import declared_parameters_only
 from xscl.service.description import describe
 from xscl.service.guard import Guard
-from xscl.service.installation import Installation
 from xscl.service.metrics import Counting
 from xscl.service.routes import (
     deliveries,
@@ -59,8 +59,8 @@ for _router in (describing.router, syndication.secret_router, websub.router, pag
     _ALL.include_router(_router)
 
 
-def create_app(installation: Installation) -> FastAPI:
-    """Return the application over an installation."""
+def create_app(service: App) -> FastAPI:
+    """Return the application of a service."""
     app = FastAPI(
         title="xscl",
         version="1",
@@ -71,10 +71,10 @@ def create_app(installation: Installation) -> FastAPI:
         redirect_slashes=False,
         routes=_ALL.routes,
     )
-    app.state.installation = installation
+    app.state.service = service
     problems.install(app)
     install_error_pages(app)
     describe(app)
-    app.add_middleware(Guard, installation=installation)
-    app.add_middleware(Counting, metrics=installation.metrics, clock=time.monotonic)
+    app.add_middleware(Guard, service=service)
+    app.add_middleware(Counting, metrics=service.metrics, clock=time.monotonic)
     return app

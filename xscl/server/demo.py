@@ -33,7 +33,7 @@ from xscl.web.gallery import documents
 from xscl.web.samples import STEPS, Sample, feeds, feeds_until, subscriptions
 
 if TYPE_CHECKING:
-    from xscl.service.installation import ServiceSettings
+    from xscl.service.app import ServiceSettings
 
 EVERY = 1
 """Seconds between two polls of a sample feed."""
@@ -171,7 +171,7 @@ def demonstrate(
 def _page(fetching: PollSettings) -> ServiceSettings:
     """Return the address of the web UI: any free port."""
     # Of the extra `service`, which the demonstration without a page does not need.
-    from xscl.service.installation import ServiceSettings
+    from xscl.service.app import ServiceSettings
 
     return ServiceSettings(port=0, fetching=fetching)
 

@@ -16,18 +16,14 @@ from typing import Any, NoReturn
 import httpx
 from fastapi import FastAPI
 
-from feeds.spool import Spool
 from xscl.delivery.channels.webhook import Posting
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.engine.disk_guard import DiskGuard
 from xscl.engine.facade import Engine
-from xscl.ingestion.consumer_watch import ConsumerWatch
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import NAME, secrets_in
 from xscl.service import problems
-from xscl.service.installation import Installation, ServiceSettings
-from xscl.service.status_series import StatusSeries
+from xscl.service.app import App
 
 ADDRESS = "http://127.0.0.1"
 """The address of the API in this process, which nobody connects to."""
@@ -46,10 +42,10 @@ _ROUTES: Mapping[str, str] = {
 
 
 class InProcess(httpx.BaseTransport):
-    """The transport of requests to the API of an installation, with the rights of the operator."""
+    """The transport of requests to the API of an application, with the rights of the operator."""
 
-    def __init__(self, installation: Installation) -> None:
-        self._installation = installation
+    def __init__(self, service: App) -> None:
+        self._service = service
         self._loop = asyncio.new_event_loop()
         self._routes = cache(self._application)
 
@@ -66,7 +62,7 @@ class InProcess(httpx.BaseTransport):
     def _application(self, module: str) -> httpx.ASGITransport:
         app = FastAPI(openapi_url=None, redirect_slashes=False)
         app.include_router(import_module(f"xscl.service.routes.{module}").router, prefix="/v1")
-        app.state.installation = self._installation
+        app.state.service = self._service
         problems.install(app)
         return httpx.ASGITransport(app, raise_app_exceptions=True)
 
@@ -91,33 +87,18 @@ async def _unresolved(*_: Any) -> NoReturn:
 
 
 @contextmanager
-def opened(home: DataDirectory, command: str) -> Iterator[Installation]:
-    """Yield the installation on a data directory, which is held for a command.
+def opened(home: DataDirectory, command: str) -> Iterator[App]:
+    """Yield the application on a data directory, which is held for a command.
 
     A trial or a history that still runs ends with the block.  Raises DataDirectoryInUse.
     """
     ways = DeliverySettings(home.files, posting=Posting(_Every(), resolve=_unresolved))
-    with (
-        home.hold(command),
-        Engine(home.database, owns_process=True) as engine,
-        Spool(home.spool) as spool,
-        closing(Outbox(engine, secrets_in(home.path / NAME), ways)) as outbox,
-        closing(
-            Installation(
-                home,
-                engine,
-                spool,
-                outbox,
-                ServiceSettings(),
-                disk=DiskGuard(home.path, 0),
-                clock=ArrivalClock(),
-                watch=ConsumerWatch(spool.latest, engine.ingest.segment),
-                series=StatusSeries(),
-            )
-        ) as installation,
-    ):
+
+    def outbox(engine: Engine) -> Outbox:
+        return Outbox(engine, secrets_in(home.path / NAME), ways)
+
+    with closing(App(home, command, outbox=outbox, disk=DiskGuard(home.path, 0))) as app:
         try:
-            yield installation
+            yield app
         finally:
-            engine.trials.end()
-            engine.catalog.backfills.end()
+            app.begin_shutdown()

@@ -1,10 +1,10 @@
-"""The service: a fetcher that fills the spool, a consumer, and readers of matches.
+"""The service: a consumer of the spool, and the components beside it.
 
-The fetcher polls the feeds that are due.  The main thread runs the consumer, with or without
-Spark, which lets time pass on live streams, too.  The reporter writes status.json.  Other threads
-answer HTTP (`xscl.service`), and deliver and print matches (`xscl.delivery`).
+The main thread runs the consumer, with or without Spark, which lets time pass on live streams, too.
+The components start and stop in the order of a list: deliveries with the event loop, the HTTP API
+(`xscl.service`), and three jobs, which poll feeds, write status.json and read histories.
 
-A failure of the fetcher or the consumer ends the service with its error.  A failed
+A failure of a job or the consumer ends the service with its error.  A failed
 report is logged, and the next one is tried; so is a failed listener, because matches are stored
 before they are delivered.  `stop` finishes the batch in progress and drops polls in flight.
 Deliveries and requests in progress share a few seconds, and trials end at once.  A disk that is
@@ -13,6 +13,7 @@ full or fails ends nothing: every writer waits until it can be written (`xscl.en
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -20,12 +21,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from concurrent.futures import Future
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from feeds.spool import Spool, SpoolError
+from feeds.spool import SpoolError
 from xscl.delivery.channels.mail import MailServer
 from xscl.delivery.channels.webhook import Posting
 from xscl.delivery.outbox.deliveries import RetryPolicy
@@ -38,7 +40,6 @@ from xscl.engine.executors import Executors
 from xscl.engine.facade import Engine
 from xscl.engine.heap_trim import limit_arenas
 from xscl.errors import StoreError
-from xscl.ingestion.consumer_watch import ConsumerStall, ConsumerWatch
 from xscl.ingestion.data_directory import (
     SERVICE,
     DataDirectory,
@@ -57,22 +58,16 @@ from xscl.polling.feed_poller import PollSettings, keep_polling, poll_now
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.polling.stored_feeds import heard_until
 from xscl.polling.websub_callbacks import HubCallbacks
-from xscl.service.accounts import Accounts
+from xscl.server.components import ServiceComponent, ServiceJob, in_thread, started
+from xscl.service.accounts import THE_OPERATOR
+from xscl.service.app import App, ServiceSettings
 from xscl.service.status import StatusReader
-from xscl.service.status_series import StatusSeries
-from xscl.service.usage import Usage
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.matches import Matches
 from xscl.time_format import written
 
-if TYPE_CHECKING:
-    from xscl.service.installation import ServiceSettings
-
 _log = logging.getLogger(__name__)
-
-GRACE = 2.0
-"""Seconds for the threads to end, when the service does."""
 
 SWITCH = 0.0003
 """Seconds for which a thread keeps the interpreter while others wait for it.
@@ -112,6 +107,47 @@ class ServeSettings:
     public_url: str = ""
 
 
+class Report(Protocol):
+    """Writes status.json, and returns the number of waiting documents."""
+
+    def __call__(self, *, whole: bool = False) -> int: ...
+
+
+class HttpApi:
+    """The HTTP API of an application, between `start` and `stop`."""
+
+    def __init__(
+        self, app: App, on_listening: Callable[[str], None], on_first_token: Callable[[str], None]
+    ) -> None:
+        # The extra `service`, which takes a moment to load, and may not be installed.
+        from xscl.server.app import create_app
+        from xscl.service.server import Server
+
+        self._app = app
+        self._on_listening = on_listening
+        self._on_first_token = on_first_token
+        self._server = Server(create_app(app), app.settings, app.connections, app.delivery.loop)
+
+    def start(self) -> None:
+        """Make the tokens that lack, and accept requests."""
+        app, tokens = self._app, self._app.tokens
+        prepare(app.engine)
+        if not app.settings.is_open and not tokens.of():
+            self._on_first_token(tokens.create(THE_OPERATOR, "first")[1])
+        try:
+            app.home.write_token(tokens.create_local())
+        except DataDirectoryError as error:  # a full disk ends nothing; other tokens work
+            _log.warning("the token of local commands was not written: %s", error)
+        self._server.start()
+        _log.info("requests are taken", extra={"address": self._server.address})
+        self._on_listening(self._server.address)
+
+    def stop(self) -> None:
+        """Accept no more requests, and end those in progress."""
+        self._server.stop()
+        self._app.home.write_token()
+
+
 class Service:
     """One run of the service on a data directory."""
 
@@ -136,26 +172,24 @@ class Service:
         self._on_consuming = on_consuming
         self._home = home
         self._clock = serving.clock or ArrivalClock()
-        fetching = serving.fetching
-        self._fetching = replace(fetching, clock=fetching.clock or self._clock.now)
         self._serving = serving
         self._on_matches = on_matches
-        self._pushes = (
-            HubCallbacks(serving.public_url, lambda: secrets_in(home.path / NAME))
-            if serving.public_url and serving.listen
-            else None
-        )
         self._stopping = threading.Event()
+        self._stopped = asyncio.Event()  # the same on the event loop
         self._consumer: Consumer | None = None
         self._errors: list[BaseException] = []
-        self._outbox: Outbox | None = None
         self.disk = DiskGuard(home.path, serving.least_free)
-        self._usage: Usage | None = None
-        self._watch: ConsumerWatch | None = None
-        self._series = StatusSeries(now=self._clock.now)
+        self._fetching = replace(
+            serving.fetching,
+            clock=serving.fetching.clock or self._clock.now,
+            is_paused=lambda: self.disk.short() is not None,
+        )
         self._ends = False  # by itself, so it waits for no executors
         self._executors = None if serving.master is None else ExecutorsWatch(self._clock.now)
+        self.app: App | None = None  # while it runs
         self.address: str | None = None  # where requests are taken, once they are
+
+    # -- Start and end ---------------------------------------------------------------------
 
     def run(self, until: threading.Event | None = None) -> None:
         """Serve until `stop`, or until the event is set and everything is consumed."""
@@ -163,34 +197,50 @@ class Service:
         limit_arenas()
         if not self._home.exists():  # a port that is in use leaves no new directory behind
             self._expect_free_port()
-        with self._opened() as (engine, outbox, spool, store):
-            looks = self._looks(store, engine)
-            self._report(looks)
-            with self._answering(engine, spool, outbox):
-                self._report(looks)
-                if self.address is not None:  # and by now commands find it
-                    self._on_listening(self.address)
-                fetch = self._thread("fetcher", lambda: self._fetch(engine, spool))
-                report = self._thread(
-                    "reporter", lambda: self._keep_reporting(looks, until, outbox)
-                )
-                past = self._thread("backfill", lambda: self._read_histories(engine, outbox))
+        with self._opened() as app, self._reporting(app) as report:
+            report()
+            with started(self._components(app, report, until), partial(self._end, app)):
                 began = time.monotonic()
-                try:
-                    hold = partial(self.disk.wait, self._stopping)
-                    with self._consuming(engine, spool, hold) as consumer:
-                        self._consumer = consumer
-                        self._on_consuming(time.monotonic() - began)
-                        self._consume(consumer, engine, outbox, spool)
-                finally:
-                    self.stop()
-                    outbox.begin_shutdown()  # all have their time to end at the same time
-                    engine.trials.end()
-                    engine.catalog.backfills.end()
-                    _join(fetch, report, past, seconds=GRACE)
+                with self._consuming(app, partial(self.disk.wait, self._stopping)) as consumer:
+                    self._on_consuming(time.monotonic() - began)
+                    self._consume(consumer, app)
             if self._errors:
                 raise self._errors[0]
-            self._report(looks, whole=True)
+            report(whole=True)
+
+    def run_once(self) -> None:
+        """Poll the feeds that are due, consume the spool, deliver the matches, and end.
+
+        No HTTP API runs.  Raises DiskFull instead of waiting for room.
+        """
+        self._ends = True
+        self._home.create()
+        self.disk.refuse()
+        with self._opened() as app:
+            app.delivery.start()
+            with FeedRepository(app.engine, self._home.spool) as feeds:
+                poll_now(feeds, app.spool, feeds.due(self._fetching.now()), self._fetching)
+            with self._consuming(app, self.disk.refuse) as consumer:
+                if not self._stopping.is_set():
+                    consumer.run_once()
+                    with app.store() as store:
+                        self._heartbeat(app, store).beat_if_due()
+                    # The heartbeat is later than what waited.
+                    if app.spool.numbers(app.engine.ingest.segment, 1):
+                        consumer.run_once()
+                    for number in list(app.engine.state.subscriptions.backfills):
+                        app.engine.catalog.backfills.complete(number)
+            app.delivery.finish(self._stopping)
+            with self._reporting(app) as report:
+                report(whole=True)
+
+    def stop(self) -> None:
+        """Request the end; from any thread or signal handler."""
+        self._stopping.set()
+        if self._consumer is not None:
+            self._consumer.stop()
+        if (app := self.app) is not None:
+            app.delivery.loop.call(self._stopped.set)
 
     def _expect_free_port(self) -> None:
         """Raise CannotListen if the HTTP server could not listen."""
@@ -201,216 +251,143 @@ class Service:
 
             expect_free(settings.host, settings.port)
 
-    def run_once(self) -> None:
-        """Poll the feeds that are due, consume the spool, deliver the matches, and end.
-
-        No HTTP API runs.  Raises DiskFull instead of waiting for room.
-        """
-        fetching, self._ends = self._fetching, True
-        self._home.create()
-        self.disk.refuse()
-        with self._opened() as (engine, outbox, spool, store):
-            with FeedRepository(engine, self._home.spool) as feeds:
-                poll_now(feeds, spool, feeds.due(fetching.now()), fetching)
-            with self._consuming(engine, spool, self.disk.refuse) as consumer:
-                self._consumer = consumer
-                if not self._stopping.is_set():
-                    consumer.run_once()
-                    self._heartbeat(engine, spool, store).beat_if_due()
-                    # The heartbeat is later than what waited.
-                    if spool.numbers(engine.ingest.segment, 1):
-                        consumer.run_once()
-                    for number in list(engine.state.subscriptions.backfills):
-                        engine.catalog.backfills.complete(number)
-            outbox.finish(self._stopping)
-            self._report(self._looks(store, engine), whole=True)
-
-    def _looks(self, store: Store, engine: Engine) -> StatusReader:
-        """Return a reader of the figures of this service."""
-        now, executors = self._clock.now, self._executors
-        return StatusReader(store, self._home, engine=engine, now=now, executors=executors)
-
     @contextmanager
-    def _opened(self) -> Iterator[tuple[Engine, Outbox, Spool, Store]]:
-        """Open the engine with the retention of this process until the block ends."""
-        home = self._home
-        with (
-            home.hold(SERVICE),
-            Engine(home.database, owns_process=True) as engine,
-            self._delivering(engine) as outbox,
-            Spool(home.spool) as spool,
-            closing(engine.connect()) as store,
-        ):
-            asked_now = self._serving.history, self._serving.keep_matches
-            engine.retain(changed_retention(engine.retention, *asked_now))
-            self._clock.continue_after(spool.newest_arrival())
-            yield engine, outbox, spool, store
+    def _opened(self) -> Iterator[App]:
+        """Open the application with the retention of this process until the block ends."""
+        home, serving = self._home, self._serving
+        posting = Posting(
+            frozenset(serving.fetching.allow_addresses),
+            resolve=serving.fetching.resolve,
+            contact=serving.fetching.contact,
+            clock=self._clock.now,
+        )
+        ways = DeliverySettings(
+            home.files, serving.mail, posting, RetryPolicy(clock=self._clock.now)
+        )
 
-    def _consume(self, consumer: Consumer, engine: Engine, outbox: Outbox, spool: Spool) -> None:
+        def outbox(engine: Engine) -> Outbox:
+            printing = Printing(engine, self._on_matches, self._on_skipped)
+            return Outbox(engine, secrets_in(home.path / NAME), ways, printing)
+
+        pushes = None
+        if serving.public_url and serving.listen:
+            pushes = HubCallbacks(serving.public_url, lambda: secrets_in(home.path / NAME))
+        opened = App(
+            home,
+            SERVICE,
+            outbox=outbox,
+            disk=self.disk,
+            settings=serving.listen,
+            clock=self._clock,
+            pushes=pushes,
+            executors=self._executors,
+        )
+        with closing(opened) as app:
+            asked_now = serving.history, serving.keep_matches
+            app.engine.retain(changed_retention(app.engine.retention, *asked_now))
+            self._clock.continue_after(app.spool.newest_arrival())
+            self.app = app
+            try:
+                yield app
+            finally:
+                self.app = None
+
+    def _components(
+        self, app: App, report: Report, until: threading.Event | None
+    ) -> list[ServiceComponent]:
+        """Return the parts of the service in the order of their start, beside the consumer."""
+        loop = app.delivery.loop
+        parts: list[ServiceComponent] = [app.delivery]
+        if self._serving.listen is not None:
+
+            def listening(address: str) -> None:
+                self.address = address
+                report()
+                self._on_listening(address)  # and by now commands find it
+
+            parts.append(HttpApi(app, listening, self._on_first_token))
+        jobs: dict[str, Callable[[], Future[None]]] = {
+            "polling": lambda: loop.submit(self._poll(app)),
+            "reporting": lambda: loop.submit(self._keep_reporting(app, report, until)),
+            "backfill": lambda: in_thread("backfill", partial(self._read_histories, app)),
+        }
+        return [*parts, *(ServiceJob(name, begin, self._failed) for name, begin in jobs.items())]
+
+    def _failed(self, error: BaseException) -> None:
+        """End the service, as a part of it has failed."""
+        self._errors.append(error)
+        self.stop()
+
+    def _end(self, app: App) -> None:
+        self.stop()
+        self.address = None
+        app.begin_shutdown()
+
+    # -- Consuming -------------------------------------------------------------------------
+
+    def _consume(self, consumer: Consumer, app: App) -> None:
         """Run the consumer until `stop`; it waits while the disk is full or fails."""
-        with closing(engine.connect()) as store:
-            heartbeat = self._heartbeat(engine, spool, store)
+        with app.store() as store:
+            heartbeat = self._heartbeat(app, store)
 
             def beat() -> None:
                 if self.disk.short() is None:
                     heartbeat.beat_if_due()
 
-            def work() -> None:
-                self._announce(engine, outbox)
-                consumer.serve(self._serving.poll_interval, beat)
-
             while not self._stopping.is_set():
-                self._repeat_when_full(work)  # the batch is whole in the spool
+                try:
+                    self._announce(app)
+                    consumer.serve(self._serving.poll_interval, beat)
+                except (SpoolError, StoreError, PipelineError, OSError) as error:
+                    if not self.disk.failed(error):
+                        raise
+                    self.disk.wait(self._stopping)  # the batch is whole in the spool
 
-    def _announce(self, engine: Engine, outbox: Outbox) -> None:
+    def _announce(self, app: App) -> None:
         """Notify the readers of matches, and the watch, of all that is committed.
 
         A commit may have succeeded although it was reported as failed; then its batch, which comes
         again, has no matches.
         """
-        if self._watch is not None:
-            self._watch.committed(engine.ingest.segment)
-        outbox.notify_all()
+        app.watch.committed(app.engine.ingest.segment)
+        app.delivery.notify_all()
 
-    def _repeat_when_full(self, work: Callable[[], None]) -> None:
-        """Run some work; after a failure of the disk wait until it can be written, and repeat it.
-
-        `stop` ends the repetition.  Raises the errors of other failures.
-        """
-        while not self._stopping.is_set():
-            try:
-                work()
-            except (SpoolError, StoreError, PipelineError, OSError) as error:
-                if not self.disk.failed(error):
-                    raise
-                self.disk.wait(self._stopping)
-            else:
-                return
-
-    @property
-    def executors_away(self) -> Away | None:
-        """Why executors are away; None if they are there, or if there is no master."""
-        return None if self._executors is None else self._executors.away
-
-    def stop(self) -> None:
-        """Request the end; from any thread or signal handler."""
-        self._stopping.set()
-        if self._consumer is not None:
-            self._consumer.stop()
-
-    @contextmanager
-    def _delivering(self, engine: Engine) -> Iterator[Outbox]:
-        """Deliver matches to endpoints while the block runs."""
-        fetching = self._serving.fetching
-        posting = Posting(
-            frozenset(fetching.allow_addresses),
-            resolve=fetching.resolve,
-            contact=fetching.contact,
-            clock=self._clock.now,
-        )
-        pace = RetryPolicy(clock=self._clock.now)
-        ways = DeliverySettings(self._home.files, self._serving.mail, posting, pace)
-        printing = Printing(engine, self._on_matches, self._on_skipped)
-        outbox = self._outbox = Outbox(engine, secrets_in(self._home.path / NAME), ways, printing)
-        with closing(
-            engine.connect()
-        ) as store:  # while no requests are taken nobody is allowed more
-            outbox.mail_limit = Accounts(store).mails_of
-        outbox.start()
-        try:
-            yield outbox
-        finally:
-            outbox.close()
-
-    @contextmanager
-    def _answering(self, engine: Engine, spool: Spool, outbox: Outbox) -> Iterator[None]:
-        """Serve the HTTP API while the block runs, if there is an address for it."""
-        settings = self._serving.listen
-        if settings is None:
-            yield
-            return
-        # The extra `service` takes a moment to load, and it may not be installed.
-        from xscl.server.app import create_app
-        from xscl.service.accounts import THE_OPERATOR
-        from xscl.service.installation import Installation
-        from xscl.service.server import Server
-
-        prepare(engine)
-        watch = self._watch = ConsumerWatch(spool.latest, engine.ingest.segment)
-        made = Installation(
-            self._home,
-            engine,
-            spool,
-            outbox,
-            settings,
-            disk=self.disk,
-            clock=self._clock,
-            watch=watch,
-            series=self._series,
-            pushes=self._pushes,
-            executors=self._executors,
-        )
-        with closing(made) as installation:
-            tokens = installation.tokens
-            if not settings.is_open and not tokens.of():
-                self._on_first_token(tokens.create(THE_OPERATOR, "first")[1])
-            try:
-                self._home.write_token(tokens.create_local())
-            except DataDirectoryError as error:  # a full disk ends nothing; other tokens work
-                _log.warning("the token of local commands was not written: %s", error)
-            server = Server(create_app(installation), settings, installation.connections)
-            self._usage = installation.usage
-            try:
-                server.start()
-                self.address = server.address
-                _log.info("requests are taken", extra={"address": server.address})
-                yield
-            finally:
-                outbox.begin_shutdown()
-                engine.trials.end()
-                server.stop()
-                self.address = None
-                self._home.write_token()
-
-    def _notify(self, matches: Matches) -> None:
+    def _notify(self, app: App, matches: Matches) -> None:
         """Notify the readers of matches of a commit, and count the matches.
 
         The matches are stored already: a failure here is logged, and delays no other match.
         """
+        app.watch.committed(app.engine.ingest.segment)
         try:
-            if self._outbox is not None:
-                self._outbox.notify(matches)
-            if self._usage is not None and self._usage.has_users:
-                self._usage.count_matches(matches.received())
+            app.delivery.notify(matches)
+            if app.usage.has_users:
+                app.usage.count_matches(matches.received())
         except Exception:
             _log.exception("matches that are kept could not be handed on")
 
     @contextmanager
-    def _consuming(
-        self, engine: Engine, spool: Spool, hold: Callable[[], None]
-    ) -> Iterator[Consumer]:
+    def _consuming(self, app: App, hold: Callable[[], None]) -> Iterator[Consumer]:
         """Create the consumer, with a Spark session while it is needed.
 
         `hold` is called before each batch.
         """
-        attempts = BatchAttempts(self._home.attempt)
-
-        def hand_on(matches: Matches) -> None:
-            if self._watch is not None:
-                self._watch.committed(engine.ingest.segment)
-            self._notify(matches)
 
         def note(batch: BatchKey) -> None:
             if batch.arrived is not None:
-                self._series.note_latency((self._clock.now() - batch.arrived) / 1e6)
+                app.series.note_latency((self._clock.now() - batch.arrived) / 1e6)
 
-        sink = EngineSink(engine, hand_on, hold, attempts, on_committed=note)
+        attempts = BatchAttempts(self._home.attempt)
+        sink = EngineSink(app.engine, partial(self._notify, app), hold, attempts, on_committed=note)
         if self._serving.master is None:
             clear_executors(self._home.spark)
-            yield Consumer(spool, sink)
+            self._consumer = Consumer(app.spool, sink)
+            yield self._consumer
         else:
-            with self._on_spark(self._serving.master, engine) as executors:
-                yield Consumer(spool, sink, executors=executors, on_away=self._note_away)
+            with self._on_spark(self._serving.master, app.engine) as executors:
+                self._consumer = Consumer(
+                    app.spool, sink, executors=executors, on_away=self._note_away
+                )
+                yield self._consumer
 
     @contextmanager
     def _on_spark(self, master: str, engine: Engine) -> Iterator[Executors]:
@@ -433,6 +410,11 @@ class Service:
         finally:
             executors.close()
 
+    @property
+    def executors_away(self) -> Away | None:
+        """Why executors are away; None if they are there, or if there is no master."""
+        return None if self._executors is None else self._executors.away
+
     def _note_away(self, failure: PipelineError | None) -> None:
         """Note why executors are away; None: they are there."""
         assert self._executors is not None, "there is a master"
@@ -444,60 +426,77 @@ class Service:
         elif before is not None and before.reason != STARTING:
             _log.warning("Spark is there: documents are taken from the spool again")
 
-    def _fetch(self, engine: Engine, spool: Spool) -> None:
+    # -- Beside the consumer ---------------------------------------------------------------
+
+    async def _poll(self, app: App) -> None:
         """Poll feeds until `stop`.
 
-        After a failure the table of feeds is opened anew, because it has to catch up with the
+        After a failure the table of feeds is opened again, because it has to catch up with the
         spool.
         """
-        fetching = replace(self._fetching, is_paused=lambda: self.disk.short() is not None)
-
-        def poll() -> None:
-            with FeedRepository(engine, self._home.spool) as feeds:
-                keep_polling(feeds, spool, fetching, self._stopping, self._pushes)
-
-        self._repeat_when_full(poll)
-
-    def _heartbeat(self, engine: Engine, spool: Spool, store: Store) -> Heartbeat:
-        return Heartbeat(engine, spool, partial(heard_until, store), self._clock.now)
-
-    def _read_histories(self, engine: Engine, outbox: Outbox) -> None:
-        """Complete the backfills of subscriptions until `stop`, also those of the last process."""
-        catalog = engine.catalog
         while not self._stopping.is_set():
             try:
-                catalog.backfills.serve(
-                    partial(self._announce, engine, outbox), catalog.begin_without_past
-                )
+                feeds = await asyncio.to_thread(FeedRepository, app.engine, self._home.spool)
+                with feeds:
+                    await keep_polling(feeds, app.spool, self._fetching, self._stopping, app.pushes)
+            except (SpoolError, StoreError, OSError) as error:
+                if not self.disk.failed(error):
+                    raise
+                await asyncio.to_thread(self.disk.wait, self._stopping)
+
+    def _heartbeat(self, app: App, store: Store) -> Heartbeat:
+        return Heartbeat(app.engine, app.spool, partial(heard_until, store), self._clock.now)
+
+    def _read_histories(self, app: App) -> None:
+        """Complete the backfills of subscriptions until `stop`, also those of the last process."""
+        catalog = app.engine.catalog
+        while not self._stopping.is_set():
+            try:
+                catalog.backfills.serve(partial(self._announce, app), catalog.begin_without_past)
             except (StoreError, OSError) as error:
                 self.disk.failed(error)
                 _log.warning("a history cannot be read now: %s", error)
                 self.disk.wait(self._stopping)
                 self._stopping.wait(RETRY)
 
-    def _keep_reporting(
-        self, looks: StatusReader, until: threading.Event | None, outbox: Outbox
+    async def _keep_reporting(
+        self, app: App, report: Report, until: threading.Event | None
     ) -> None:
-        said = ""
-        while not self._stopping.wait(REPORT):
-            last = until is not None and until.is_set()
+        last_warning = ""
+        while not self._stopping.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), REPORT)
+            is_last = until is not None and until.is_set()
             try:
-                waiting = self._report(looks)
+                waiting = await asyncio.to_thread(report)
             except (SpoolError, StoreError, OSError) as error:
                 if until is not None:  # who waits for the end would wait for ever
                     raise
-                if str(error) != said:
-                    said = str(error)
-                    _log.warning("how the service is doing cannot be told now: %s", said)
+                if str(error) != last_warning:
+                    last_warning = str(error)
+                    _log.warning("how the service is doing cannot be told now: %s", error)
                 continue
-            if waiting == 0 and last and outbox.has_printed_all():
+            if waiting == 0 and is_last and app.delivery.has_printed_all():
                 self.stop()
 
-    def _report(self, looks: StatusReader, *, whole: bool = False) -> int:
+    @contextmanager
+    def _reporting(self, app: App) -> Iterator[Report]:
+        """Yield the function that writes status.json."""
+        with closing(app.engine.connect()) as store:
+            looks = StatusReader(
+                store,
+                self._home,
+                engine=app.engine,
+                now=self._clock.now,
+                executors=self._executors,
+            )
+            yield partial(self._report, app, looks)
+
+    def _report(self, app: App, looks: StatusReader, *, whole: bool = False) -> int:
         """Write status.json, and return the number of waiting documents."""
         found = looks.now(whole=whole)
-        self._series.observe(*looks.totals(), found.waiting, found.lag)
-        clock = self._clock.agreement()
+        app.series.observe(*looks.totals(), found.waiting, found.lag)
+        clock, stall = self._clock.agreement(), app.watch.stall()
         self._home.write_status(
             {
                 **found.as_dict(),
@@ -506,29 +505,12 @@ class Service:
                 "written": written(ticks()),
                 "address": self.address or (None if self._serving.listen is None else ""),
                 "paused": self.disk.short(),
-                "stalled": None if (stall := self._stall()) is None else asdict(stall),
+                "stalled": None if stall is None else asdict(stall),
                 "wall_clock": clock.state,
                 "wall_clock_ahead": clock.seconds,
             }
         )
         return found.waiting
-
-    def _stall(self) -> ConsumerStall | None:
-        return None if self._watch is None else self._watch.stall()
-
-    def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
-        """Start a thread whose failure ends the service."""
-
-        def run() -> None:
-            try:
-                work()
-            except BaseException as error:
-                self._errors.append(error)
-                self.stop()
-
-        thread = threading.Thread(target=run, name=name, daemon=True)
-        thread.start()
-        return thread
 
 
 @contextmanager
@@ -538,12 +520,3 @@ def _own_interrupts() -> Iterator[None]:
     yield
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, before)
-
-
-def _join(*threads: threading.Thread, seconds: float) -> None:
-    """Join threads within a common deadline; leave those that do not end."""
-    until = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()))
-        if thread.is_alive():
-            _log.warning("the thread %s does not end; the service goes without it", thread.name)

@@ -20,7 +20,7 @@ from ipaddress import (
 from typing import Any, TypeAlias
 
 Network: TypeAlias = IPv4Network | IPv6Network
-Scope: TypeAlias = Mapping[str, Any]
+AsgiScope: TypeAlias = Mapping[str, Any]
 """The ASGI scope of a request."""
 
 _FORWARDING = frozenset(
@@ -63,13 +63,13 @@ def is_trusted(address: str, proxies: Sequence[Network]) -> bool:
     return found is not None and any(found in network for network in proxies)
 
 
-def peer_of(scope: Scope) -> str:
+def peer_of(scope: AsgiScope) -> str:
     """Return the peer address of the connection, "" if there is none."""
     client = scope.get("client")
     return str(client[0]) if client else ""
 
 
-def client_of(scope: Scope, proxies: Sequence[Network]) -> str:
+def client_of(scope: AsgiScope, proxies: Sequence[Network]) -> str:
     """Return the client address: the peer's, or the one that trusted proxies report.
 
     Each proxy appends the address of its peer, so the list is read from the end while the addresses
@@ -89,7 +89,7 @@ def client_of(scope: Scope, proxies: Sequence[Network]) -> str:
     return found
 
 
-def is_https(scope: Scope, proxies: Sequence[Network]) -> bool:
+def is_https(scope: AsgiScope, proxies: Sequence[Network]) -> bool:
     """Return whether the client uses HTTPS, by the connection or by a trusted proxy's header."""
     if scope["scheme"] == "https":
         return True

@@ -2,7 +2,7 @@
 
 A client is an address, or the /64 of an IPv6 address.  Behind a trusted proxy the requests in
 progress are counted instead, by the address that the proxy names.  An event stream of a signed-in
-user counts against the account's listener quota (`Installation.listeners`) and gives its place
+user counts against the account's listener quota (`RequestLimits.listeners`) and gives its place
 here up: many users may share an address.
 
 Everything here runs in the event loop of the server.

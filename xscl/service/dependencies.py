@@ -27,8 +27,8 @@ from starlette.requests import HTTPConnection
 from xscl.language.faults import near_miss
 from xscl.limiter import RateExceeded
 from xscl.service.accounts import THE_OPERATOR, Account
+from xscl.service.app import App
 from xscl.service.client_address import client_of, is_forwarded, is_trusted, peer_of
-from xscl.service.installation import Installation
 from xscl.service.problems import Problem
 
 COOKIE = "xscl_session"
@@ -53,14 +53,14 @@ _declared: dict[object, frozenset[str]] = {}
 """Query parameters of routes by their functions."""
 
 
-async def app(request: Request) -> Installation:
-    """Return the installation of the application."""
-    found = request.app.state.installation
-    assert isinstance(found, Installation)
+async def app(request: Request) -> App:
+    """Return the application of a request."""
+    found = request.app.state.service
+    assert isinstance(found, App)
     return found
 
 
-TheApp: TypeAlias = Annotated[Installation, Depends(app)]
+TheApp: TypeAlias = Annotated[App, Depends(app)]
 
 _bearer = HTTPBearer(auto_error=False, description="A token, as `xscl token create` shows it.")
 
@@ -70,14 +70,14 @@ async def account(request: Request, app: TheApp, _: Annotated[object, Depends(_b
     account = _account(request, app)
     request.state.account = account.number
     if getattr(request.state, COUNTED, None) != account.number:
-        app.requests.consume(account.number, account.quota.requests_a_minute)
+        app.limits.requests.consume(account.number, account.quota.requests_a_minute)
     return account
 
 
 TheAccount: TypeAlias = Annotated[Account, Depends(account)]
 
 
-def may_ask(request: HTTPConnection, app: Installation) -> bool:
+def may_ask(request: HTTPConnection, app: App) -> bool:
     """Return whether a request is authenticated, without counting it."""
     try:
         return owner_of(request, app) is not None
@@ -85,7 +85,7 @@ def may_ask(request: HTTPConnection, app: Installation) -> bool:
         return False
 
 
-def owner_of(request: HTTPConnection, app: Installation) -> Account | None:
+def owner_of(request: HTTPConnection, app: App) -> Account | None:
     """Return the account of a request, or None; raises Problem for a malformed header."""
     given = _given(request)
     if given:
@@ -93,15 +93,15 @@ def owner_of(request: HTTPConnection, app: Installation) -> Account | None:
     return THE_OPERATOR if _is_operators(request, app) else None
 
 
-def client_address(request: HTTPConnection, app: Installation) -> str:
+def client_address(request: HTTPConnection, app: App) -> str:
     """Return the client address, from the peer or a trusted proxy."""
     return client_of(request.scope, app.settings.trusted_proxies)
 
 
-def count_guess(request: HTTPConnection, app: Installation) -> None:
+def count_guess(request: HTTPConnection, app: App) -> None:
     """Count a wrong token by the client's address; raises Problem for too many in a minute."""
     try:
-        app.guesses.consume(client_address(request, app), app.settings.guesses)
+        app.limits.guesses.consume(client_address(request, app), app.settings.guesses)
     except RateExceeded:
         raise Problem(
             "too_many_guesses",
@@ -188,7 +188,7 @@ def _given(request: HTTPConnection) -> str:
     return given.strip()
 
 
-def _account(request: Request, app: Installation) -> Account:
+def _account(request: Request, app: App) -> Account:
     account = owner_of(request, app)
     if account is not None:
         return account
@@ -198,7 +198,7 @@ def _account(request: Request, app: Installation) -> Account:
     raise _unauthorized("the token is wrong, revoked or expired")
 
 
-def _is_operators(request: HTTPConnection, app: Installation) -> bool:
+def _is_operators(request: HTTPConnection, app: App) -> bool:
     """Return whether a request without a token is local and came through no proxy."""
     settings = app.settings
     if not settings.is_open or is_forwarded(request.scope["headers"]):
@@ -206,7 +206,7 @@ def _is_operators(request: HTTPConnection, app: Installation) -> bool:
     return not is_trusted(peer_of(request.scope), settings.trusted_proxies)
 
 
-def _token_needed(app: Installation) -> Problem:
+def _token_needed(app: App) -> Problem:
     if app.settings.is_open:
         return _unauthorized("requests that come through a proxy need a token")
     if app.tokens.of():

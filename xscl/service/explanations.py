@@ -10,7 +10,7 @@ from xscl.inspection.diagnosis import Diagnosis
 from xscl.inspection.why import Why
 from xscl.language.sentence import sentence
 from xscl.service.accounts import Account
-from xscl.service.installation import Installation
+from xscl.service.app import App
 
 
 def why_shown(account: Account, found: Why) -> answers.Why:
@@ -47,7 +47,7 @@ def diagnosed(account: Account, found: Diagnosis) -> answers.Diagnosis:
     return answers.Diagnosis(query=account.shown(found.query), blocks=blocks, closest=closest)
 
 
-def checked(app: Installation, account: Account, query: str) -> answers.QueryCheck:
+def checked(app: App, account: Account, query: str) -> answers.QueryCheck:
     """Check a query in XSCL for a user."""
     try:
         app.resolver.resolve(account, query)
@@ -59,13 +59,13 @@ def checked(app: Installation, account: Account, query: str) -> answers.QueryChe
         return answers.QueryCheck(error=fault, sentence=None, warnings=(), absences=None)
 
 
-def unseen(app: Installation, account: Account, query: str) -> tuple[answers.UnseenName, ...]:
+def unseen(app: App, account: Account, query: str) -> tuple[answers.UnseenName, ...]:
     """Return the names in a user's query that were never seen in what he may read."""
     found = app.engine.queries.unseen_names(query, account.visible)
     return tuple(map(answers.UnseenName.model_validate, found))
 
 
-def absence_warning(app: Installation, account: Account, query: str) -> str | None:
+def absence_warning(app: App, account: Account, query: str) -> str | None:
     """Return why the wall clock does not report the absences of a user's query.
 
     None if it does, or if he may not read a stream.

@@ -26,10 +26,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from xscl.errors import Stopping
 from xscl.polling.websub_callbacks import PATH, digest
+from xscl.service.app import App, ServiceSettings
 from xscl.service.client_address import client_of, is_trusted, peer_of
 from xscl.service.connection_limit import attach
 from xscl.service.dependencies import may_ask
-from xscl.service.installation import Installation, ServiceSettings
 from xscl.service.problems import Problem, answer, of_error
 from xscl.service.tokens import FORM
 
@@ -62,10 +62,10 @@ _HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.i
 class Guard:
     """The middleware around all routes."""
 
-    def __init__(self, app: ASGIApp, installation: Installation) -> None:
+    def __init__(self, app: ASGIApp, service: App) -> None:
         self._app = app
-        self._installation = installation
-        self._settings = installation.settings
+        self._service = service
+        self._settings = service.settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -93,7 +93,7 @@ class Guard:
                 raise
             await answer(problem)(scope, receive, dressed)
         except asyncio.CancelledError:  # the grace period of the shutdown is over
-            if not self._installation.outbox.is_ending:
+            if not self._service.delivery.is_ending:
                 raise
             if not began:
                 await answer(of_error(Stopping()))(scope, receive, dressed)
@@ -105,7 +105,7 @@ class Guard:
         if not is_trusted(peer_of(scope), proxies):
             yield  # its connection is counted
             return
-        place = self._installation.connections.open(client_of(scope, proxies))
+        place = self._service.connections.open(client_of(scope, proxies))
         if place is None:
             raise Problem(
                 "too_many_connections",
@@ -121,11 +121,11 @@ class Guard:
     def _most(self, scope: Scope) -> int:
         """Return the body size limit of a request in bytes."""
         path, settings = scope["path"], self._settings
-        pushes = self._installation.pushes
+        pushes = self._service.pushes
         if pushes is not None and scope["method"] == "POST" and path.startswith(PATH):
             is_known = digest(path.removeprefix(PATH)) in pushes.known
             return settings.fetching.largest if is_known else STRANGER
-        if scope["method"] in SAFE or not may_ask(HTTPConnection(scope), self._installation):
+        if scope["method"] in SAFE or not may_ask(HTTPConnection(scope), self._service):
             return STRANGER
         if path in _BULK:
             return settings.bulk

@@ -9,8 +9,8 @@ from xscl.delivery.cards import MatchView, shown
 from xscl.documents.results import Subscription
 from xscl.engine.match_log import MatchPlace
 from xscl.service.accounts import Account
+from xscl.service.app import App
 from xscl.service.browsing import SEARCHED
-from xscl.service.installation import Installation
 from xscl.service.problems import not_found
 from xscl.store.queries.browsing import times_of_arrival
 from xscl.subscriptions.match import Match
@@ -20,10 +20,10 @@ LAST = 1 << 31
 _TOGETHER = 100  # matches of one position that are read at once
 
 
-def match_views(app: Installation, account: Account, found: Sequence[Match]) -> list[MatchView]:
+def match_views(app: App, account: Account, found: Sequence[Match]) -> list[MatchView]:
     """Return the view models of matches."""
     names = {name for match in found for name in match.names}
-    with app.reading() as store:
+    with app.store() as store:
         arrived = times_of_arrival(store, names, searched=SEARCHED)
     return [
         replace(
@@ -35,7 +35,7 @@ def match_views(app: Installation, account: Account, found: Sequence[Match]) -> 
 
 
 def match_view(
-    app: Installation, account: Account, id: str, position: int, number: int | None = None
+    app: App, account: Account, id: str, position: int, number: int | None = None
 ) -> MatchView:
     """Return the view model of the match of an id at a position; raises Problem 404.
 

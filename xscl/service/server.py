@@ -1,19 +1,20 @@
-"""The HTTP server: uvicorn in a thread, on a socket that is bound before the service starts."""
+"""The HTTP server: uvicorn on the event loop, on a socket that is bound before it starts."""
 
 from __future__ import annotations
 
 import errno
 import socket
-import threading
+from concurrent.futures import Future, wait
 from ipaddress import ip_address
 
 import uvicorn
 from fastapi import FastAPI
 
 from xscl.errors import XsclError
+from xscl.event_loop import EventLoop
+from xscl.service.app import ServiceSettings
 from xscl.service.connection import bounded
 from xscl.service.connection_limit import ConnectionLimit
-from xscl.service.installation import ServiceSettings
 
 GRACE = 3
 """Grace period in seconds of requests in progress at shutdown."""
@@ -35,9 +36,11 @@ class CannotListen(XsclError):
 
 
 class Server:
-    """Serves an application between `start` and `stop`."""
+    """Serves an application on an event loop between `start` and `stop`."""
 
-    def __init__(self, app: FastAPI, settings: ServiceSettings, limit: ConnectionLimit) -> None:
+    def __init__(
+        self, app: FastAPI, settings: ServiceSettings, limit: ConnectionLimit, loop: EventLoop
+    ) -> None:
         self._socket = _bound(settings.host, settings.port)
         config = uvicorn.Config(
             app,
@@ -53,9 +56,8 @@ class Server:
             ws="none",
         )
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(
-            target=self._server.run, args=([self._socket],), name="http", daemon=True
-        )
+        self._loop = loop
+        self._serving: Future[None] | None = None
 
     @property
     def address(self) -> str:
@@ -64,13 +66,13 @@ class Server:
 
     def start(self) -> None:
         """Start serving; earlier connections wait in the backlog."""
-        self._thread.start()
+        self._serving = self._loop.submit(self._server.serve([self._socket]))
 
     def stop(self) -> None:
         """Stop accepting requests; those in progress have `GRACE` seconds."""
         self._server.should_exit = True
-        if self._thread.ident is not None:
-            self._thread.join(GRACE + 1)
+        if self._serving is not None:
+            wait([self._serving], GRACE + 1)
         self._socket.close()
 
 

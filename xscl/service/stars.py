@@ -24,21 +24,21 @@ from xscl.time_format import written
 MOST = 1_000
 """Starred matches of one user."""
 
-Mark: TypeAlias = tuple[int, str]
+StarMark: TypeAlias = tuple[int, str]
 """The place of a star among those of a user: its time, and the id of its match."""
 
 _VIEW = TypeAdapter(MatchView)
 
 
 @dataclass(frozen=True, slots=True)
-class Star:
+class StoredStar:
     """A starred match as it was, with the reader's name of its subscription."""
 
     starred: int
     view: MatchView
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> StarMark:
         """The place of the star."""
         return self.starred, self.view.id
 
@@ -48,7 +48,7 @@ class Star:
         return f"{self.starred}.{self.view.id}"
 
 
-def mark_of(cursor: str) -> Mark:
+def mark_of(cursor: str) -> StarMark:
     """Return the place of a star that is written in an address."""
     starred, _, match = cursor.partition(".")
     return int(starred), match
@@ -81,10 +81,12 @@ def delete_star(store: Store, account: Account, match: str) -> None:
     delete_rows(store, "star", account=account.number, match=match)
 
 
-def stars(store: Store, account: Account, limit: int, before: Mark | None = None) -> list[Star]:
+def stars(
+    store: Store, account: Account, limit: int, before: StarMark | None = None
+) -> list[StoredStar]:
     """Return the newest stars of a user, or those before a place, with current names."""
     rows = stored.stars(store, account.number, before=before, limit=limit)
-    return [Star(row["starred"], _view(row, account)) for row in rows]
+    return [StoredStar(row["starred"], _view(row, account)) for row in rows]
 
 
 def _view(row: Mapping[str, Any], account: Account) -> MatchView:
@@ -92,7 +94,7 @@ def _view(row: Mapping[str, Any], account: Account) -> MatchView:
     return replace(view, subscription=account.named(row["subscription"]))
 
 
-def star_row(star: Star) -> dict[str, Any]:
+def star_row(star: StoredStar) -> dict[str, Any]:
     """Return a star as a JSON value, as its owner sees it."""
     view = star.view
     return {

@@ -26,7 +26,7 @@ MOST_LATENCIES = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class StatusSample:
+class SeriesSample:
     """The figures of one interval, which ended at a time.
 
     `documents` and `matches` are rates a second; `waiting` and `lag`, in seconds, are the largest
@@ -53,7 +53,7 @@ class StatusSeries:
         self._clock = clock
         self._now = now
         self._mutex = threading.Lock()
-        self._samples: deque[StatusSample] = deque(maxlen=KEPT)
+        self._samples: deque[SeriesSample] = deque(maxlen=KEPT)
         self._began: tuple[float, int, int] | None = None
         self._largest = (0, 0.0)
         self._latencies: deque[float] = deque(maxlen=MOST_LATENCIES)
@@ -79,12 +79,12 @@ class StatusSeries:
             found = sorted(self._latencies)
             quantiles = (_quantile(found, 0.5), _quantile(found, 0.95))
             self._samples.append(
-                StatusSample(self._now(), *rates, *self._largest, resident_bytes(), *quantiles)
+                SeriesSample(self._now(), *rates, *self._largest, resident_bytes(), *quantiles)
             )
             self._began, self._largest = (now, documents, matches), (0, 0.0)
             self._latencies.clear()
 
-    def since(self, begin: int) -> list[StatusSample]:
+    def since(self, begin: int) -> list[SeriesSample]:
         """Return the samples after a time in ticks, the oldest first."""
         with self._mutex:
             return [one for one in self._samples if one.at > begin]

@@ -13,7 +13,7 @@ from xscl.client.answers import History
 from xscl.documents.results import WITHOUT_PAST, XSCL, Subscription
 from xscl.errors import NameTaken, UnknownSubscription, XsclError
 from xscl.service.accounts import Account
-from xscl.service.installation import Installation
+from xscl.service.app import App
 from xscl.service.names import ReservedName, refuse_unaddressable
 from xscl.service.problems import Problem, not_found
 from xscl.service.resolving import SUSPECT, ResolvedQuery
@@ -45,7 +45,7 @@ class SubscriptionRequest:
     tags: Sequence[str] | None = None
 
 
-def history_of(app: Installation, found: Subscription) -> History:
+def history_of(app: App, found: Subscription) -> History:
     """Return the state of a subscription's history."""
     if found.number in app.engine.state.subscriptions.backfills:
         return "reading"
@@ -55,7 +55,7 @@ def history_of(app: Installation, found: Subscription) -> History:
 
 
 async def subscribe(
-    app: Installation, account: Account, wanted: SubscriptionRequest
+    app: App, account: Account, wanted: SubscriptionRequest
 ) -> tuple[Subscription, bool]:
     """Subscribe idempotently; return the subscription and whether it is new."""
     refuse_bare(wanted.since)
@@ -79,7 +79,7 @@ async def subscribe(
                 hint="unsubscribe it first, or choose another name",
             )
     if wanted.tags is not None:
-        with app.reading() as store:
+        with app.store() as store:
             set_tags(store, {found.name: tags})
     if history_of(app, found) == "reading":
         read = app.engine.catalog.backfills.completion(found.number)
@@ -89,7 +89,7 @@ async def subscribe(
 
 
 async def _register(
-    app: Installation, account: Account, wanted: SubscriptionRequest, resolved: ResolvedQuery
+    app: App, account: Account, wanted: SubscriptionRequest, resolved: ResolvedQuery
 ) -> None:
     """Register a query under a name that seems to be free, and wait until it is committed."""
     app.usage.refuse_many_matches(account)
@@ -98,7 +98,7 @@ async def _register(
     most = SLOW_ONES if is_slow else AT_ONCE
     try:
         with app.usage.adding(account, "subscriptions"), resolved.as_written():
-            async with app.registering.hold_async(is_slow, most):
+            async with app.limits.registering.hold_async(is_slow, most):
                 await run_in_threadpool(claim, app, account, resolved)
                 await run_in_threadpool(_register_in_engine, app, known, resolved.text, wanted)
     except NameTaken:  # unless another request has registered the same
@@ -107,9 +107,7 @@ async def _register(
             raise
 
 
-def _register_in_engine(
-    app: Installation, known: str, query: str, wanted: SubscriptionRequest
-) -> None:
+def _register_in_engine(app: App, known: str, query: str, wanted: SubscriptionRequest) -> None:
     """Register a query durably; without kept documents there is no past to begin with."""
     catalog, language, since = app.engine.catalog, wanted.language, wanted.since
     begins_with_past = since is not None or (
@@ -122,7 +120,7 @@ def _register_in_engine(
 
 
 def subscribe_all(
-    app: Installation,
+    app: App,
     account: Account,
     rows: Sequence[SubscriptionRequest],
     *,
@@ -182,12 +180,12 @@ def subscribe_all(
             number, resolved = numbered[error.row - 1]
             with _in_row(number, rows[number - 1]), resolved.as_written():
                 raise
-    with app.reading() as store:
+    with app.store() as store:
         set_tags(store, {known: tags[known] for known in new if tags[known]})
     return len(new), len(rows) - len(new)
 
 
-def _unknown(app: Installation, account: Account, rows: Sequence[SubscriptionRequest]) -> int:
+def _unknown(app: App, account: Account, rows: Sequence[SubscriptionRequest]) -> int:
     """Count the new names of a list; cheap, so it precedes parsing the queries."""
     names = set[str]()
     for number, one in enumerate(rows, 1):
@@ -218,14 +216,14 @@ def _in_row(number: int, one: SubscriptionRequest) -> Iterator[None]:
         raise
 
 
-def claim(app: Installation, account: Account, resolved: ResolvedQuery) -> None:
+def claim(app: App, account: Account, resolved: ResolvedQuery) -> None:
     """Make a user the owner of the stream to which a query publishes."""
     if resolved.publishes is not None and not account.is_operator:
         app.accounts.claim(account, resolved.publishes)
 
 
 def unsubscribe(
-    app: Installation, account: Account, name: str, *, cascade: bool, purge: bool = False
+    app: App, account: Account, name: str, *, cascade: bool, purge: bool = False
 ) -> tuple[str, ...]:
     """Remove a user's subscription; return the engine names of all that were removed.
 
@@ -234,12 +232,12 @@ def unsubscribe(
     if purge and app.engine.catalog.committed(account.qualify(name)) is None:
         return app.engine.unsubscribe(versions(app, account, name)[0].name, purge=True)
     found = committed(app, account, name)
-    removed = app.outbox.unsubscribe(found.name, cascade=cascade, purge=purge)
+    removed = app.delivery.unsubscribe(found.name, cascade=cascade, purge=purge)
     app.usage.remove_subscriptions(removed)
     return removed
 
 
-def versions(app: Installation, account: Account, name: str) -> tuple[Subscription, ...]:
+def versions(app: App, account: Account, name: str) -> tuple[Subscription, ...]:
     """Return the versions of a user's subscription whose matches are kept, the oldest first.
 
     Raises Problem 404 for a name without subscription and matches.
@@ -250,7 +248,7 @@ def versions(app: Installation, account: Account, name: str) -> tuple[Subscripti
         raise not_found("subscription", name) from None
 
 
-def existing(app: Installation, account: Account, name: str) -> Subscription:
+def existing(app: App, account: Account, name: str) -> Subscription:
     """Return a user's subscription; raises Problem 404 if he has none of that name."""
     found = app.engine.subscription(account.qualify(name))
     if found is None:
@@ -258,7 +256,7 @@ def existing(app: Installation, account: Account, name: str) -> Subscription:
     return found
 
 
-def committed(app: Installation, account: Account, name: str) -> Subscription:
+def committed(app: App, account: Account, name: str) -> Subscription:
     """Return a user's subscription as of the last commit, for a change of it.
 
     Waits for a change that is under way.  Raises Problem 404 if he has none of that name, and
@@ -270,9 +268,7 @@ def committed(app: Installation, account: Account, name: str) -> Subscription:
     return found
 
 
-def resolved_query(
-    app: Installation, account: Account, wanted: SubscriptionRequest
-) -> ResolvedQuery:
+def resolved_query(app: App, account: Account, wanted: SubscriptionRequest) -> ResolvedQuery:
     """Return a query with its names resolved; raises Problem for one that only operators may."""
     if wanted.language == XSCL:
         return app.resolver.resolve(account, wanted.query)
@@ -288,7 +284,7 @@ def resolved_query(
 
 
 def _is_same(
-    app: Installation,
+    app: App,
     account: Account,
     found: Subscription,
     wanted: SubscriptionRequest,

@@ -9,28 +9,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
-from feeds.spool import Spool
 from xscl.delivery.message import row_of
-from xscl.delivery.outbox.endpoints import Endpoints
-from xscl.delivery.syndication.secret_addresses import SecretAddresses
 from xscl.documents.document_ids import number_in
-from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.errors import XsclError
-from xscl.polling.feed_repository import FeedRepository
-from xscl.service.accounts import Account, Accounts
+from xscl.service.accounts import Account
+from xscl.service.app import App
 from xscl.service.saved_statements import saved_statements
 from xscl.service.stars import MOST
-from xscl.service.tokens import Tokens
 from xscl.store.queries.stars import stars
 from xscl.store.queries.tags import tags_of
 from xscl.store.queries.user_rows import documents_of
-from xscl.store.store import Store
 from xscl.time_format import written
 
 Row: TypeAlias = dict[str, Any]
@@ -45,138 +39,124 @@ class ErasureWaits(XsclError):
     code = "busy"
 
 
-class UserData:
-    """The data of one user, in the repositories of a service or of a data directory."""
+def _names(app: App, account: Account) -> list[str]:
+    """Return the engine's names of the subscriptions, those removed with matches included."""
+    subscriptions = app.engine.state.subscriptions
+    known = [*(one.name for one in subscriptions), *subscriptions.removed()]
+    return [name for name in known if account.own(name) is not None]
 
-    def __init__(
-        self,
-        engine: Engine,
-        accounts: Accounts,
-        tokens: Tokens,
-        feeds: FeedRepository,
-        account: Account,
-    ) -> None:
-        self._engine = engine
-        self._accounts = accounts
-        self._tokens = tokens
-        self._feeds = feeds
-        self._account = account
 
-    def names(self) -> list[str]:
-        """Return the engine's names of the subscriptions, those removed with matches included."""
-        subscriptions = self._engine.state.subscriptions
-        known = [*(one.name for one in subscriptions), *subscriptions.removed()]
-        return [name for name in known if self._account.own(name) is not None]
+# -- Export --------------------------------------------------------------------------------
 
-    # -- Export ----------------------------------------------------------------------------
 
-    def export(self, endpoints: Endpoints, addresses: SecretAddresses) -> Iterator[Row]:
-        """Yield the data as JSON values, each with its `kind`."""
-        account = self._account
-        yield {"kind": "user", "name": account.name, "quota": asdict(account.quota)}
-        for token in self._tokens.of(account):
-            told = {"id": token.id, "label": token.label, "created": written(token.created)}
-            yield {"kind": "token", **told}
-        for stream in sorted(self._accounts.streams(account)):
-            yield {"kind": "stream", "name": stream}
-        for feed in self._feeds.owned(account.qualify("")):
-            tags = [account.visible(tag) or tag for tag in feed.tags]
-            yield {
-                **{"kind": "feed", "url": feed.shown_url, "title": feed.title},
-                **{"stream": account.visible(feed.stream), "tags": tags},
-            }
-        with closing(self._engine.connect()) as store:
-            tagged = tags_of(store, self.names())
-        for name in self.names():
-            for version in self._engine.state.subscriptions.versions(name):
-                yield {"kind": "subscription", **self._version(version), "tags": tagged[name]}
-            for endpoint in endpoints.of(name):
-                yield {
-                    **{"kind": "endpoint", "id": endpoint.id, "subscription": account.named(name)},
-                    **{"channel": endpoint.channel.kind, "to": asdict(endpoint.channel)},
-                }
-        for name in [*self.names(), account.qualify("")]:  # the last has those of all matches
-            for address in addresses.of(name):
-                told = {
-                    "id": address.id,
-                    "subscription": account.own(name) or "",
-                    "label": address.label,
-                }
-                yield {"kind": "secret_address", **told}
-        with closing(self._engine.connect()) as store:
-            yield from self._documents(store)
-            yield from self._stars(store)
-            for one in saved_statements(store, account):
-                yield {"kind": "statement", **one.model_dump(mode="json")}
-        for name in self.names():
-            for match in self._engine.matches(name):
-                yield {"kind": "match", **row_of(match, account.named)}
-
-    def _version(self, one: Subscription) -> Row:
-        return {
-            "name": self._account.named(one.name),
-            "version": one.version,
-            "query": self._account.shown(one.query),
-            "language": one.language,
-            "current": self._engine.subscription(one.name) is one,
+def export(app: App, account: Account) -> Iterator[Row]:
+    """Yield the data of a user as JSON values, each with its `kind`."""
+    yield {"kind": "user", "name": account.name, "quota": asdict(account.quota)}
+    for token in app.tokens.of(account):
+        shown = {"id": token.id, "label": token.label, "created": written(token.created)}
+        yield {"kind": "token", **shown}
+    for stream in sorted(app.accounts.streams(account)):
+        yield {"kind": "stream", "name": stream}
+    with app.feeds() as feeds:
+        followed = feeds.owned(account.qualify(""))
+    for feed in followed:
+        yield {
+            "kind": "feed",
+            "url": feed.shown_url,
+            "title": feed.title,
+            "stream": account.visible(feed.stream),
+            "tags": [account.visible(tag) or tag for tag in feed.tags],
         }
-
-    def _documents(self, store: Store) -> Iterator[Row]:
-        """Yield the kept documents of the user's streams."""
-        for row in documents_of(store, self._account.number):
+    names = _names(app, account)
+    with app.store() as store:
+        tagged = tags_of(store, names)
+    for name in names:
+        for version in app.engine.state.subscriptions.versions(name):
+            yield {
+                "kind": "subscription",
+                "name": account.named(version.name),
+                "version": version.version,
+                "query": account.shown(version.query),
+                "language": version.language,
+                "current": app.engine.subscription(version.name) is version,
+                "tags": tagged[name],
+            }
+        for endpoint in app.delivery.endpoints.of(name):
+            yield {
+                "kind": "endpoint",
+                "id": endpoint.id,
+                "subscription": account.named(name),
+                "channel": endpoint.channel.kind,
+                "to": asdict(endpoint.channel),
+            }
+    for name in [*names, account.qualify("")]:  # the last has those of all matches
+        for address in app.delivery.addresses.of(name):
+            yield {
+                "kind": "secret_address",
+                "id": address.id,
+                "subscription": account.own(name) or "",
+                "label": address.label,
+            }
+    with closing(app.engine.connect()) as store:  # for long: the client may be slow
+        for row in documents_of(store, account.number):
             yield {
                 "kind": "document",
-                "document": self._account.named(row["name"]),
+                "document": account.named(row["name"]),
                 "id": row["id"],
                 "version": number_in(row["name"]),
-                "streams": [self._account.visible(one) or one for one in row["streams"]],
+                "streams": [account.visible(one) or one for one in row["streams"]],
                 "timestamp": written(row["ts"]),
                 "xml": row["xml"].decode("utf-8", "replace"),
             }
-
-    def _stars(self, store: Store) -> Iterator[Row]:
-        """Yield the starred matches, as they were shown."""
-        for row in reversed(list(stars(store, self._account.number, limit=MOST))):
-            subscription = self._account.named(row["subscription"])
+        for row in reversed(list(stars(store, account.number, limit=MOST))):
             yield {
-                **{"kind": "star", "match": row["match"], "subscription": subscription},
-                **{"starred": written(row["starred"]), "shown": json.loads(row["view"])},
+                "kind": "star",
+                "match": row["match"],
+                "subscription": account.named(row["subscription"]),
+                "starred": written(row["starred"]),
+                "shown": json.loads(row["view"]),
             }
+        for one in saved_statements(store, account):
+            yield {"kind": "statement", **one.model_dump(mode="json")}
+    for name in names:
+        for match in app.engine.matches(name):
+            yield {"kind": "match", **row_of(match, account.named)}
 
-    # -- Erasure ---------------------------------------------------------------------------
 
-    def erase(
-        self, unsubscribe: Callable[..., object], spool: Spool, *, is_consumed: bool = False
-    ) -> None:
-        """Delete everything; `unsubscribe` is that of the engine or of its deliveries.
+# -- Erasure -------------------------------------------------------------------------------
 
-        Tokens go first, so that no request of the user comes between.  With `is_consumed` somebody
-        consumes the spool meanwhile, and has taken what it may have read before the documents are
-        deleted.  Raises ErasureWaits if that takes too long; the erasure is to be repeated then.
-        """
-        account = self._account
-        self._tokens.revoke_all(account)
-        while names := self.names():
-            unsubscribe(names[0], cascade=True, purge=True)
-        for feed in self._feeds.owned(account.qualify("")):
-            self._feeds.remove(feed)
-        with self._engine.transactions.between_batches():
-            spool.erase(account.qualify(""))
-        if is_consumed:
-            self._await(spool.latest())
-        self._engine.catalog.erase(account.qualify(""))
-        with closing(self._engine.connect()) as store:
-            store.plan_rewrite()
-            self._accounts.erase(account)
-            store.rewrite()
 
-    def _await(self, segment: int) -> None:
-        """Wait until a segment is consumed."""
-        until = time.monotonic() + _PATIENCE
-        while self._engine.ingest.segment < segment:
-            if time.monotonic() > until:
-                raise ErasureWaits(
-                    f"documents that were taken before are not consumed after {_PATIENCE:g} s",
-                    hint="erase the user again when the service consumes documents",
-                )
-            time.sleep(0.02)
+def erase(app: App, account: Account, *, is_consumed: bool = False) -> None:
+    """Delete all data of a user.
+
+    Tokens go first, so that no request of the user comes between.  With `is_consumed` somebody
+    consumes the spool meanwhile, and has taken what it may have read before the documents are
+    deleted.  Raises ErasureWaits if that takes too long; the erasure is to be repeated then.
+    """
+    app.tokens.revoke_all(account)
+    while names := _names(app, account):
+        app.delivery.unsubscribe(names[0], cascade=True, purge=True)
+    with app.feeds() as feeds:
+        for feed in feeds.owned(account.qualify("")):
+            feeds.remove(feed)
+    with app.engine.transactions.between_batches():
+        app.spool.erase(account.qualify(""))
+    if is_consumed:
+        _await(app.engine, app.spool.latest())
+    app.engine.catalog.erase(account.qualify(""))
+    with closing(app.engine.connect()) as store:
+        store.plan_rewrite()
+        app.accounts.erase(account)
+        store.rewrite()
+
+
+def _await(engine: Engine, segment: int) -> None:
+    """Wait until a segment is consumed."""
+    until = time.monotonic() + _PATIENCE
+    while engine.ingest.segment < segment:
+        if time.monotonic() > until:
+            raise ErasureWaits(
+                f"documents that were taken before are not consumed after {_PATIENCE:g} s",
+                hint="erase the user again when the service consumes documents",
+            )
+        time.sleep(0.02)

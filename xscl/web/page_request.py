@@ -11,8 +11,8 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
 
 from xscl.service.accounts import Account
+from xscl.service.app import App
 from xscl.service.dependencies import TheAccount, TheApp, TheOperator
-from xscl.service.installation import Installation
 from xscl.web.problems import PageRoute
 from xscl.web.rendering import page
 
@@ -25,7 +25,7 @@ class PageRequest:
     """A request for a page; `account` is its reader, with the rights of that account."""
 
     request: Request
-    app: Installation
+    app: App
     account: Account
 
     def page(

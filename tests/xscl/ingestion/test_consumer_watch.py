@@ -42,13 +42,13 @@ def test_health_says_so_while_the_engine_is_busy(
     place_of_a_service: DataDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is answered without the engine's lock, which somebody has here."""
-    monkeypatch.setattr("xscl.server.serve.ConsumerWatch", partial(ConsumerWatch, stalled=0.1))
+    monkeypatch.setattr("xscl.service.app.ConsumerWatch", partial(ConsumerWatch, stalled=0.1))
     with serving(place_of_a_service) as running, running.client() as client:
         assert ok(client.get("/v1/health"))["consumer"] == "ok"
         ok(client.put("/v1/streams/S", json={}))  # else its first document waits for the engine
-        outbox = running.service._outbox
-        assert outbox is not None
-        with outbox._engine.transactions.lock:
+        app = running.service.app
+        assert app is not None
+        with app.engine.transactions.lock:
             ok(client.post("/v1/documents/S", content="<a/>"))
             eventually(lambda: ok(client.get("/v1/health"))["consumer"] == "stalled")
             told = ok(client.get("/v1/health"))

@@ -17,7 +17,6 @@ import httpx
 import pytest
 
 import xscl
-from feeds.spool import Spool
 from tests.examples import MORE
 from tests.plain_http import NO_CERTIFICATES
 from tests.waiting import PATIENCE
@@ -27,17 +26,14 @@ from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.engine.disk_guard import DiskGuard
 from xscl.engine.match_log import LAST
 from xscl.errors import XsclError
-from xscl.ingestion.consumer_watch import ConsumerWatch
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.inspection.why import NONE
 from xscl.language.normalform import components
 from xscl.planning.compile import compile_query
-from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import Credentials
 from xscl.server.app import create_app
-from xscl.service.installation import Installation, ServiceSettings
+from xscl.service.app import App, ServiceSettings
 from xscl.service.server import Server
-from xscl.service.status_series import StatusSeries
 
 KEPT = xscl.Retention.of(history="30000 d")
 HISTORIES = 250 * MORE if MORE > 1 else 16
@@ -221,35 +217,22 @@ def test_whatever_happened_explanations_agree_with_matches(tmp_path: Path) -> No
 @contextmanager
 def answering(home: DataDirectory) -> Iterator[tuple[xscl.Engine, httpx.Client]]:
     """Yield an engine, and a client of its service in this process."""
+
+    def outbox(engine: xscl.Engine) -> Outbox:
+        return Outbox(engine, Credentials(), DeliverySettings(home.files))
+
     with ExitStack() as stack:
-        stack.enter_context(home.hold("test"))
-        engine = stack.enter_context(xscl.Engine(home.database, retention=KEPT))
-        spool = stack.enter_context(Spool(home.spool))
-        outbox = Outbox(engine, Credentials(), DeliverySettings(home.files))
-        stack.callback(outbox.close)
-        outbox.start()
-        clock, settings = ArrivalClock(), ServiceSettings(port=0)
-        here = stack.enter_context(
-            closing(
-                Installation(
-                    home,
-                    engine,
-                    spool,
-                    outbox,
-                    settings,
-                    disk=DiskGuard(home.path, 1),
-                    clock=clock,
-                    watch=ConsumerWatch(spool.latest, 0),
-                    series=StatusSeries(now=clock.now),
-                )
-            )
-        )
-        server = Server(create_app(here), settings, here.connections)
+        settings, disk = ServiceSettings(port=0), DiskGuard(home.path, 1)
+        opened = App(home, "test", outbox=outbox, disk=disk, settings=settings)
+        app = stack.enter_context(closing(opened))
+        app.engine.retain(KEPT)
+        app.delivery.start()
+        server = Server(create_app(app), settings, app.connections, app.delivery.loop)
         server.start()
         stack.callback(server.stop)
         address = server.address
         yield (
-            engine,
+            app.engine,
             stack.enter_context(
                 httpx.Client(base_url=address, timeout=PATIENCE, verify=NO_CERTIFICATES)
             ),

@@ -201,7 +201,7 @@ def test_what_comes_within_one_look_is_one_segment(tmp_path: Path, server: Serve
         place.clock.now += DAY
         stopping = threading.Event()
         arguments = (place.feeds, place.spool, place.fetching, stopping)
-        thread = threading.Thread(target=keep_polling, args=arguments)
+        thread = threading.Thread(target=lambda: asyncio.run(keep_polling(*arguments)))
         thread.start()
         eventually(place.spool.latest)
         stopping.set()
@@ -238,7 +238,7 @@ def test_a_feed_that_is_due_again_while_it_is_asked_is_not_asked_beside(
 
         monkeypatch.setattr(place.feeds, "next_due", next_due)
         arguments = (place.feeds, place.spool, place.fetching, stopping)
-        thread = threading.Thread(target=keep_polling, args=arguments)
+        thread = threading.Thread(target=lambda: asyncio.run(keep_polling(*arguments)))
         thread.start()
         assert asked.wait(PATIENCE)
         with FeedRepository(place.engine) as others:

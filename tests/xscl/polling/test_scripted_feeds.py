@@ -322,7 +322,7 @@ def test_l4_a_slow_server_delays_its_own_domain_only(tmp_path: Path) -> None:
 
         def work() -> None:
             try:
-                keep_polling(place.feeds, place.spool, place.fetching, stopping)
+                asyncio.run(keep_polling(place.feeds, place.spool, place.fetching, stopping))
             except BaseException as error:
                 failures.append(error)
 

@@ -279,7 +279,9 @@ def test_a_run_without_requests_mails_no_more_than_users_may_have(place: DataDir
     begun: list[int | None] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Outbox, "start", lambda box: begun.append(box.mail_limit(user.number)))
-        with service._opened() as (_, outbox, *_):
+        with service._opened() as app:
+            outbox = app.delivery
+            outbox.start()
             assert [outbox.mail_limit(user.number + more) for more in (0, 1)] == [2, 0]
             counted = [outbox.count_mail(user.number) is None for _ in range(3)]
             assert counted == [True, True, False]

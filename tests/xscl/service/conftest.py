@@ -20,7 +20,7 @@ from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.feed_poller import PollSettings
 from xscl.server.serve import ServeSettings, Service
-from xscl.service.installation import ServiceSettings
+from xscl.service.app import ServiceSettings
 
 PATIENCE = 120.0
 MASTER = "local[*]"

@@ -19,7 +19,7 @@ from xscl.delivery.channels.mail import MailServer
 from xscl.engine.queries import EngineQueries
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
-from xscl.service.installation import ServiceSettings
+from xscl.service.app import ServiceSettings
 
 
 @pytest.fixture(scope="module")
@@ -180,8 +180,8 @@ def test_w19_secrets_are_shown_once(
         for path in (one, f"{at}/endpoints", f"{one}/letters", at, "/v1/metrics")
     ]
     backup = running.home.path.parent / "copy.xscl"
-    assert running.service._outbox is not None
-    running.service._outbox._engine.backup(backup)
+    assert running.service.app is not None
+    running.service.app.engine.backup(backup)
     assert backup.stat().st_size > 1_000
     assert (running.home.path / "secrets.json").stat().st_mode & 0o077 == 0
     files = [p for p in running.home.path.rglob("*") if p.is_file() and p.name != "secrets.json"]

@@ -35,7 +35,7 @@ from xscl.errors import StoreError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.ingestion.engine_sink import EngineSink
 from xscl.polling.feed_poller import PollSettings
-from xscl.service.installation import ServiceSettings
+from xscl.service.app import ServiceSettings
 from xscl.service.logs import LogFormat, logging_to
 from xscl.store.database import sqlite_error
 from xscl.store.store_errors import StoreUnavailable
@@ -182,7 +182,7 @@ def test_c7_feeds_are_polled_again(
     added = operator.post("/v1/feeds", json={"url": server.url("/feed"), "stream": "news"})
     assert added.status_code == 201, added.text
     poll = f"/v1/feeds/{added.json()['key']}:poll"
-    disk.thread = "fetcher"
+    disk.thread = "blocking"
     items = "SELECT id, version FROM documents WHERE list_contains(streams, 'news') ORDER BY id"
 
     def seen() -> list[str]:

@@ -173,8 +173,8 @@ def test_what_came_late_is_listed_while_a_push_goes_on(
         return [one for one in ok(operator.get("/v1/late")) if one["id"] == "late"]
 
     eventually(lambda: len(late()) == 1)
-    assert running.service._outbox is not None
-    with running.service._outbox._engine.transactions.lock:
+    assert running.service.app is not None
+    with running.service.app.engine.transactions.lock:
         (found,) = late()
     assert (found["streams"], found["missed"]) == (["punctual"], ["punctual"])
     assert found["timestamp"] == "1970-01-01T00:00:02Z"

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import httpx
 import pytest
@@ -22,8 +22,8 @@ from tests.xscl.web.test_stars import star_newest
 from xscl.engine.facade import Engine
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
+from xscl.service import user_data
 from xscl.service.accounts import Accounts
-from xscl.service.user_data import ErasureWaits, UserData
 from xscl.store.store import Store
 
 
@@ -240,9 +240,7 @@ def test_files_of_executors_that_were_killed_are_deleted(
 
 def test_an_erasure_waits_for_what_was_read_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xscl.service.user_data._PATIENCE", 0.1)
-    nothing: Any = None
     with Engine() as engine:
-        data = UserData(engine, nothing, nothing, nothing, nothing)
-        data._await(0)
-        with pytest.raises(ErasureWaits, match=r"not consumed after 0\.1 s"):
-            data._await(1)
+        user_data._await(engine, 0)
+        with pytest.raises(user_data.ErasureWaits, match=r"not consumed after 0\.1 s"):
+            user_data._await(engine, 1)

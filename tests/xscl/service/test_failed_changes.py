@@ -5,25 +5,22 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import xscl
-from feeds.spool import Spool
 from tests.xscl.failing_commits import failing_commit, unread_after_commit
+from tests.xscl.service.conftest import filling
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.engine.disk_guard import DiskGuard
-from xscl.ingestion.consumer_watch import ConsumerWatch
 from xscl.ingestion.data_directory import DataDirectory
-from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import Credentials
 from xscl.service.accounts import THE_OPERATOR
+from xscl.service.app import App
 from xscl.service.changing import change
-from xscl.service.installation import Installation, ServiceSettings
-from xscl.service.status_series import StatusSeries
 from xscl.service.subscribing import (
     SubscriptionRequest,
     subscribe,
@@ -41,7 +38,7 @@ EDITED = "S//b"
 class Request:
     """A request for a change, and whether an engine has the change."""
 
-    ask: Callable[[Installation], object]
+    ask: Callable[[App], object]
     is_made: Callable[[xscl.Engine], bool]
 
 
@@ -58,19 +55,19 @@ LOOP = asyncio.new_event_loop()
 """The event loop of requests; a service has one."""
 
 
-def _put(here: Installation) -> object:
-    asked = subscribe(here, THE_OPERATOR, NEW)
+def _put(app: App) -> object:
+    asked = subscribe(app, THE_OPERATOR, NEW)
     return asyncio.run_coroutine_threadsafe(asked, LOOP).result()
 
 
 REQUESTS = {
     "put": Request(_put, _has_new),
-    "import": Request(lambda here: subscribe_all(here, THE_OPERATOR, [NEW]), _has_new),
+    "import": Request(lambda app: subscribe_all(app, THE_OPERATOR, [NEW]), _has_new),
     "edit": Request(
-        lambda here: change(here, THE_OPERATOR, "old", SubscriptionChange(EDITED)), _is_edited
+        lambda app: change(app, THE_OPERATOR, "old", SubscriptionChange(EDITED)), _is_edited
     ),
     "delete": Request(
-        lambda here: unsubscribe(here, THE_OPERATOR, "old", cascade=False),
+        lambda app: unsubscribe(app, THE_OPERATOR, "old", cascade=False),
         lambda engine: engine.subscription("old") is None,
     ),
 }
@@ -87,53 +84,38 @@ def loop() -> Iterator[None]:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Installation]:
+def app(tmp_path: Path) -> Iterator[App]:
     """A service that answers requests and consumes nothing."""
     home = DataDirectory(tmp_path / "data")
-    with ExitStack() as stack:
-        stack.enter_context(home.hold("test"))
-        engine = stack.enter_context(xscl.Engine(home.database))
+
+    def outbox(engine: xscl.Engine) -> Outbox:
+        return Outbox(engine, Credentials(), DeliverySettings(home.files))
+
+    with filling(home) as engine:
         engine.subscribe("old", "S//a")
-        spool = stack.enter_context(Spool(home.spool))
-        outbox = Outbox(engine, Credentials(), DeliverySettings(home.files))
-        stack.callback(outbox.close)
-        outbox.start()
-        clock = ArrivalClock()
-        yield stack.enter_context(
-            closing(
-                Installation(
-                    home,
-                    engine,
-                    spool,
-                    outbox,
-                    ServiceSettings(),
-                    disk=DiskGuard(home.path, 1),
-                    clock=clock,
-                    watch=ConsumerWatch(spool.latest, 0),
-                    series=StatusSeries(now=clock.now),
-                )
-            )
-        )
+    with closing(App(home, "test", outbox=outbox, disk=DiskGuard(home.path, 1))) as app:
+        app.delivery.start()
+        yield app
 
 
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
-def test_who_asks_again_is_told_the_truth(here: Installation, request_: Request) -> None:
-    with unread_after_commit(here.engine):
+def test_who_asks_again_is_told_the_truth(app: App, request_: Request) -> None:
+    with unread_after_commit(app.engine):
         for _ in range(2):
             with pytest.raises(StoreUnavailable):
-                request_.ask(here)
-    assert not request_.is_made(here.engine)
-    request_.ask(here)
-    assert request_.is_made(here.engine)
+                request_.ask(app)
+    assert not request_.is_made(app.engine)
+    request_.ask(app)
+    assert request_.is_made(app.engine)
 
 
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
-def test_who_asks_beside_it_makes_the_change(here: Installation, request_: Request) -> None:
+def test_who_asks_beside_it_makes_the_change(app: App, request_: Request) -> None:
     failed: list[BaseException] = []
 
     def ask() -> None:
         try:
-            request_.ask(here)
+            request_.ask(app)
         except BaseException as error:
             failed.append(error)
 
@@ -144,8 +126,8 @@ def test_who_asks_beside_it_makes_the_change(here: Installation, request_: Reque
         other.join(0.3)  # it waits for the end of the change
 
     with failing_commit(ask_beside), pytest.raises(OSError, match="Input/output"):
-        request_.ask(here)
+        request_.ask(app)
     other.join()
     assert not failed
-    assert request_.is_made(here.engine)
-    assert here.usage.owned(THE_OPERATOR, "subscriptions") == len(here.engine.subscriptions)
+    assert request_.is_made(app.engine)
+    assert app.usage.owned(THE_OPERATOR, "subscriptions") == len(app.engine.subscriptions)

@@ -19,8 +19,8 @@ import pytest
 from tests.xscl.commandline import called, json_rows
 from tests.xscl.service.conftest import ANY_PORT, Running, code, ok, serving, token_of
 from xscl.ingestion.data_directory import DataDirectory
+from xscl.service.app import ServiceSettings
 from xscl.service.guard import LONGEST
-from xscl.service.installation import ServiceSettings
 from xscl.service.tokens import FORM
 
 GUESSES = 5

@@ -26,7 +26,7 @@ from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import FeedRepository
 from xscl.polling.hub_lease import HubLease
 from xscl.service.accounts import Accounts
-from xscl.service.installation import ServiceSettings
+from xscl.service.app import ServiceSettings
 from xscl.service.tokens import Tokens
 
 QUERY = "S//a"

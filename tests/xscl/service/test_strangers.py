@@ -11,9 +11,9 @@ import httpx
 
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
 from xscl.ingestion.data_directory import DataDirectory
+from xscl.service.app import ServiceSettings
 from xscl.service.dependencies import COOKIE
 from xscl.service.guard import STRANGER
-from xscl.service.installation import ServiceSettings
 from xscl.time_format import ticks_of_time
 
 
@@ -63,8 +63,8 @@ def test_w7_a_revoked_token_takes_its_sessions_and_streams_along(
             eventually(lambda: bool(heard))
             ok(operator.delete(f"/v1/tokens/{name}"))
             assert browser.get("/v1/subscriptions").status_code == 401
-            assert running.service._outbox is not None
-            running.service._outbox.notifier.notify_all()
+            assert running.service.app is not None
+            running.service.app.delivery.notifier.notify_all()
             thread.join(30)
             assert not thread.is_alive()
     assert any("unauthorized" in line for line in heard)

@@ -1,4 +1,4 @@
-"""The delivery loop: one independent queue for each endpoint, on an event loop of its own thread.
+"""The delivery loop: one independent queue for each endpoint, on the event loop of the process.
 
 An endpoint's queue is the table of results after its cursor, so only one page is in memory.
 Messages are sent in order.  A failed message is retried on the endpoint's schedule, and later
@@ -15,7 +15,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,6 +40,7 @@ from xscl.delivery.outbox.printing import Printing
 from xscl.delivery.send_slots import SendSlots
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError, UnknownSubscription
+from xscl.event_loop import EventLoop
 from xscl.polling.feed_repository import ticks
 from xscl.store.store_errors import StoreUnavailable
 
@@ -85,10 +86,11 @@ class RetryPolicy:
 
 
 class Deliveries:
-    """Delivers the matches of subscriptions to their endpoints, in a thread with an event loop."""
+    """Delivers the matches of subscriptions to their endpoints, on an event loop."""
 
     def __init__(
         self,
+        loop: EventLoop,
         engine: Engine,
         endpoints: Endpoints,
         notifier: Notifier,
@@ -107,9 +109,8 @@ class Deliveries:
         self._sender = sender
         self._retries = pace
         self._printing = printing
-        self._reading = ThreadPoolExecutor(1, "delivery-reading")
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="deliveries", daemon=True)
+        self._events, self._loop = loop, loop.loop
+        self._saving: Future[None] | None = None  # from `start` on
         self._unregister: dict[str, Callable[[], None]] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._rerun: set[str] = set()
@@ -122,8 +123,8 @@ class Deliveries:
     # -- Interface (any thread) ------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the loop; resume endpoints whose cursor is behind their stream."""
-        self._thread.start()
+        """Start delivering; resume endpoints whose cursor is behind their stream."""
+        self._saving = self._events.submit(self._keep_saving())
         last = self._pages.last_positions()
         for endpoint in self._endpoints.all():
             stream = self._register(endpoint)
@@ -164,15 +165,14 @@ class Deliveries:
 
     def wake(self, id: str) -> None:
         """Schedule an endpoint: it may have messages to send.  Any thread may call this."""
-        with suppress(RuntimeError):  # the loop is closed: the next start looks at all
-            self._loop.call_soon_threadsafe(self._schedule, id)
+        self._events.call(self._schedule, id)  # after the end: the next start looks at all
 
     def finish(self, stopping: threading.Event) -> None:
         """Flush digests and wait until no delivery is in progress, or until the event is set.
 
         Failed messages stay queued for the next start.
         """
-        finishing = asyncio.run_coroutine_threadsafe(self._finish(), self._loop)
+        finishing = self._events.submit(self._finish())
         while not stopping.is_set() and not finishing.done():
             with suppress(TimeoutError):
                 finishing.result(0.2)
@@ -190,22 +190,15 @@ class Deliveries:
 
     def begin_shutdown(self) -> None:
         """Start no more deliveries; those in progress have the grace period to finish."""
-        with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._stop)
+        self._events.call(self._stop)
 
     def stop(self) -> None:
-        """Stop the loop after deliveries in progress, or after their grace period."""
+        """Return after the deliveries in progress, or after their grace period."""
         self.begin_shutdown()
-        if self._thread.is_alive():
-            self._thread.join()
-        self._loop.close()
-        self._reading.shutdown()
+        if self._saving is not None:
+            wait([self._saving])
 
     # -- The loop --------------------------------------------------------------------------
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._keep_saving())
 
     async def _keep_saving(self) -> None:
         """Save the cursors every `SAVING` seconds until shutdown."""
@@ -228,7 +221,7 @@ class Deliveries:
 
     async def _save(self) -> None:
         try:
-            await self._loop.run_in_executor(self._reading, self._endpoints.save)
+            await asyncio.to_thread(self._endpoints.save)
         except StoreError as error:  # what was delivered is delivered again after a kill
             _log.warning("how far deliveries have come cannot be written now: %s", error)
 
@@ -260,7 +253,7 @@ class Deliveries:
             try:
                 await work
             except UnknownSubscription:
-                await self._loop.run_in_executor(self._reading, self._remove_orphan, id)
+                await asyncio.to_thread(self._remove_orphan, id)
         except Exception:
             _log.exception("the endpoint %s cannot be served now", id)
             self._later(id, 60.0)
@@ -345,7 +338,7 @@ class Deliveries:
 
     async def _read(self, endpoint: Endpoint) -> tuple[Sequence[Message], int]:
         """Return the next messages that are wanted, and up to where there is nothing else."""
-        read = await self._loop.run_in_executor(self._reading, self._following, endpoint)
+        read = await asyncio.to_thread(self._following, endpoint)
         channel = endpoint.channel
         wanted = [
             one
@@ -436,9 +429,7 @@ class Deliveries:
         for letter in self._endpoints.letters(endpoint.id):
             if letter.next_try is None or letter.next_try > self._retries.clock() or self._stopping:
                 continue
-            message = await self._loop.run_in_executor(
-                self._reading, self._message, endpoint, letter
-            )
+            message = await asyncio.to_thread(self._message, endpoint, letter)
             if message is None:
                 gone = "its documents are no longer kept"
                 self._endpoints.put_letter(replace(letter, next_try=None, reason=gone))

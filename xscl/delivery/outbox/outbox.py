@@ -32,6 +32,7 @@ from xscl.delivery.syndication.secret_addresses import SecretAddresses
 from xscl.delivery.syndication.syndicated_feed import ModificationTimes
 from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
+from xscl.event_loop import EventLoop
 from xscl.limiter import DailyQuota
 from xscl.polling.credentials import Credentials
 from xscl.subscriptions.matches import Matches
@@ -48,7 +49,10 @@ class DeliverySettings:
 
 
 class Outbox:
-    """Delivers matches to listeners and endpoints between `start` and `close`."""
+    """Delivers matches to listeners and endpoints between `start` and `close`.
+
+    `loop` is the event loop of the process, which ends with the deliveries.
+    """
 
     def __init__(
         self,
@@ -56,8 +60,10 @@ class Outbox:
         secrets: Credentials,
         settings: DeliverySettings,
         printing: Printing | None = None,
+        loop: EventLoop | None = None,
     ) -> None:
         self._engine = engine
+        self.loop = loop or EventLoop()
         self.printing = printing
         self.settings = settings
         self.pages = engine.log
@@ -72,7 +78,7 @@ class Outbox:
         self.mail_limit: Callable[[int], int | None] = lambda user: None
         self._ending = threading.Event()
         self._deliveries = Deliveries(
-            engine, self.endpoints, self.notifier, self._sender, settings.pace, printing
+            self.loop, engine, self.endpoints, self.notifier, self._sender, settings.pace, printing
         )
 
     def start(self) -> None:
@@ -80,6 +86,7 @@ class Outbox:
         self.addresses.remove_of(
             [name for name in self.addresses.subscriptions() if self.stream_of(name) is None]
         )
+        self.loop.start()
         self._deliveries.start()
 
     def finish(self, stopping: threading.Event) -> None:
@@ -97,9 +104,14 @@ class Outbox:
         """Return whether shutdown has begun, so that listeners must disconnect."""
         return self._ending.is_set()
 
-    def close(self) -> None:
-        """Stop within a few seconds; cursors are saved."""
+    def stop(self) -> None:
+        """End deliveries and the event loop within a few seconds; cursors are saved."""
         self._deliveries.stop()
+        self.loop.stop()
+
+    def close(self) -> None:
+        """Stop, and close the connections."""
+        self.stop()
         if self.printing is not None:
             self.printing.close()
         self.listening.close()

@@ -21,9 +21,9 @@ from xscl.delivery.message import owner_of
 from xscl.language.parser import parse_window
 from xscl.plurals import counted
 from xscl.service.accounts import Account, QuotaExceeded
+from xscl.service.app import App
 from xscl.service.bodies import DeliveryTime, RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
-from xscl.service.installation import Installation
 from xscl.service.problems import Problem, not_found, refused_address
 from xscl.service.routes.matches import POSITION
 from xscl.service.routes.subscriptions import Name
@@ -196,17 +196,17 @@ def make(name: Name, app: TheApp, account: TheAccount, new: Annotated[New, Body(
         raise _wrong("secret", "a secret is 'whsec_' and the base64 of 24 to 64 bytes")
     channel = _channel(app, account, new)
     _refuse_ahead(app, new.after)
-    with app.endpoints_lock:
+    with app.limits.endpoints:
         _refuse_many(app, account)
         state: State = "active" if _is_confirmed(app, account, channel) else "unconfirmed"
-        endpoint, made = app.outbox.deliver(
+        endpoint, made = app.delivery.deliver(
             known, channel, after=new.after, secret=secret, state=state
         )
     if endpoint.state == "unconfirmed":
         try:
             _mail_code(app, account, endpoint)
         except BaseException:
-            app.outbox.end(endpoint.id)
+            app.delivery.end(endpoint.id)
             raise
     return MadeEndpoint(**_shown(app, endpoint).model_dump(), secret=made)
 
@@ -215,7 +215,7 @@ def make(name: Name, app: TheApp, account: TheAccount, new: Annotated[New, Body(
 def listed(name: Name, app: TheApp, account: TheAccount) -> list[ShownEndpoint]:
     """Lists the endpoints of a subscription with their delivery state."""
     known = existing(app, account, name).name
-    return [_shown(app, endpoint) for endpoint in app.outbox.endpoints.of(known)]
+    return [_shown(app, endpoint) for endpoint in app.delivery.endpoints.of(known)]
 
 
 @router.get("/{id}", summary="Show an endpoint")
@@ -241,11 +241,11 @@ def change(name: Name, id: Id, app: TheApp, account: TheAccount, changes: Change
             raise _wrong("url", "only a webhook has an address that can be changed")
         _check(app, account, changes.url)
         channel = replace(channel, url=changes.url)
-        app.outbox.endpoints.redirect(id, channel)
+        app.delivery.endpoints.redirect(id, channel)
     elif channel != endpoint.channel:
-        app.outbox.endpoints.update(id, lambda one: replace(one, channel=channel))
+        app.delivery.endpoints.update(id, lambda one: replace(one, channel=channel))
     transition = {"active": Endpoint.resumed, "paused": Endpoint.paused, None: _same}
-    changed = app.outbox.change(id, transition[changes.state])
+    changed = app.delivery.change(id, transition[changes.state])
     if changed is None:
         raise not_found("endpoint", id)
     return _shown(app, changed)
@@ -254,7 +254,7 @@ def change(name: Name, id: Id, app: TheApp, account: TheAccount, changes: Change
 @router.delete("/{id}", summary="Delete an endpoint", status_code=204)
 def delete(name: Name, id: Id, app: TheApp, account: TheAccount) -> None:
     """Removes an endpoint with its secret and its letters."""
-    app.outbox.end(_existing(app, account, name, id).id)
+    app.delivery.end(_existing(app, account, name, id).id)
 
 
 @router.post("/{id}:rotate", summary="Rotate the secret of a webhook")
@@ -263,7 +263,7 @@ def rotate(name: Name, id: Id, app: TheApp, account: TheAccount) -> Secret:
     endpoint has waited for is delivered."""
     if not isinstance(_existing(app, account, name, id).channel, Webhook):
         raise _wrong("id", "only a webhook has a secret")
-    return Secret(secret=app.outbox.rotate(id))
+    return Secret(secret=app.delivery.rotate(id))
 
 
 @router.post("/{id}:confirm", summary="Confirm a mail address")
@@ -277,7 +277,7 @@ def confirm(
     if confirmation.code is None:
         _mail_code(app, account, endpoint)
         return _shown(app, endpoint)
-    confirmed = app.outbox.confirm(id, confirmation.code.strip())
+    confirmed = app.delivery.confirm(id, confirmation.code.strip())
     if confirmed is None:
         raise Problem(
             "wrong_code",
@@ -291,7 +291,7 @@ def confirm(
 def letters(name: Name, id: Id, app: TheApp, account: TheAccount) -> list[ShownLetter]:
     """Lists the messages on which the endpoint was disabled."""
     endpoint = _existing(app, account, name, id)
-    found = app.outbox.endpoints.letters(endpoint.id)
+    found = app.delivery.endpoints.letters(endpoint.id)
     return [ShownLetter.model_validate(letter) for letter in found]
 
 
@@ -311,19 +311,19 @@ def replay(
             f"the endpoint is {endpoint.state}",
             hint='enable it first: PATCH {"state": "active"}',
         )
-    return Replayed(letters=app.outbox.replay(id, replay.message))
+    return Replayed(letters=app.delivery.replay(id, replay.message))
 
 
-def _existing(app: Installation, account: Account, name: str, id: str) -> Endpoint:
+def _existing(app: App, account: Account, name: str, id: str) -> Endpoint:
     """Return an endpoint of a user's subscription; raises Problem 404."""
     known = existing(app, account, name).name
-    endpoint = app.outbox.endpoints.get(id)
+    endpoint = app.delivery.endpoints.get(id)
     if endpoint is None or endpoint.subscription != known:
         raise not_found("endpoint", id)
     return endpoint
 
 
-def _channel(app: Installation, account: Account, new: NewWebhook | NewMail | NewFile) -> Channel:
+def _channel(app: App, account: Account, new: NewWebhook | NewMail | NewFile) -> Channel:
     """Validate the requested channel; raises Problem."""
     backfilled = new.after is not None if new.backfilled is None else new.backfilled
     flags = {"history": new.history, "grouped": new.grouped, "backfilled": backfilled}
@@ -334,7 +334,7 @@ def _channel(app: Installation, account: Account, new: NewWebhook | NewMail | Ne
         case NewMail():
             if not is_address(new.to):
                 raise _wrong("to", "that is not one mail address")
-            if app.outbox.settings.mail is None:
+            if app.delivery.settings.mail is None:
                 raise Problem(
                     "no_mail_server",
                     "this service mails nothing: it has no mail server",
@@ -352,9 +352,9 @@ def _channel(app: Installation, account: Account, new: NewWebhook | NewMail | Ne
             return File(new.name, **flags)
 
 
-def _refuse_ahead(app: Installation, after: int | None) -> None:
+def _refuse_ahead(app: App, after: int | None) -> None:
     """Raise Problem for a position after the newest match, as earlier matches would be skipped."""
-    newest = app.outbox.pages.position()
+    newest = app.delivery.pages.position()
     if after is not None and after > newest:
         raise Problem(
             "position_ahead",
@@ -363,21 +363,21 @@ def _refuse_ahead(app: Installation, after: int | None) -> None:
         )
 
 
-def _refuse_many(app: Installation, account: Account) -> None:
+def _refuse_many(app: App, account: Account) -> None:
     """Raise QuotaExceeded if a user's quota of endpoints is used up."""
     most = account.quota.endpoints
-    has = app.outbox.endpoints.count(lambda known: account.own(known) is not None)
+    has = app.delivery.endpoints.count(lambda known: account.own(known) is not None)
     if most is not None and has >= most:
         raise QuotaExceeded(f"you have {counted(has, 'endpoint')}, and may have {most}")
 
 
-def _check(app: Installation, account: Account, url: str) -> None:
+def _check(app: App, account: Account, url: str) -> None:
     """Raise Problem for an address that webhooks may not reach.
 
     A user gets the same answer for a name that does not resolve as for one that is refused.  The
     operator may name a host that is not there yet: each message checks the address again.
     """
-    posting = app.outbox.settings.posting
+    posting = app.delivery.settings.posting
     asked = check(url, posting.allow_addresses, posting.resolve)
     try:
         found = asyncio.run(asyncio.wait_for(asked, RESOLVING))
@@ -389,22 +389,22 @@ def _check(app: Installation, account: Account, url: str) -> None:
         raise refused_address(account, found)
 
 
-def _is_confirmed(app: Installation, account: Account, channel: Channel) -> bool:
+def _is_confirmed(app: App, account: Account, channel: Channel) -> bool:
     """Return whether a channel needs no confirmation, as a user's new mail address does."""
     if account.is_operator or not isinstance(channel, Mail):
         return True
-    return app.outbox.endpoints.has_confirmed(
+    return app.delivery.endpoints.has_confirmed(
         channel.to, lambda known: account.own(known) is not None
     )
 
 
-def _mail_code(app: Installation, account: Account, endpoint: Endpoint) -> None:
+def _mail_code(app: App, account: Account, endpoint: Endpoint) -> None:
     """Mail a code to the address of an endpoint; raises Problem, QuotaExceeded."""
     assert isinstance(endpoint.channel, Mail)
-    outbox, to = app.outbox, endpoint.channel.to
+    outbox, to = app.delivery, endpoint.channel.to
     user = owner_of(endpoint.subscription)
     key = user, to.casefold()
-    with app.confirming.hold(account.number):
+    with app.limits.confirming.hold(account.number):
         if outbox.codes.consume(key, CODES) is not None:
             raise QuotaExceeded(f"you have had {CODES} codes mailed to that address today")
         mailed = False
@@ -433,7 +433,7 @@ def _same(endpoint: Endpoint) -> Endpoint:
     return endpoint
 
 
-def _shown(app: Installation, endpoint: Endpoint) -> ShownEndpoint:
+def _shown(app: App, endpoint: Endpoint) -> ShownEndpoint:
     return ShownEndpoint(
         id=endpoint.id,
         kind=endpoint.channel.kind,
@@ -443,6 +443,6 @@ def _shown(app: Installation, endpoint: Endpoint) -> ShownEndpoint:
         failures=endpoint.failures,
         next_try=written(endpoint.next_try) if endpoint.next_try else None,
         note=endpoint.note,
-        letters=len(app.outbox.endpoints.letters(endpoint.id)),
+        letters=len(app.delivery.endpoints.letters(endpoint.id)),
         created=written(endpoint.created),
     )

@@ -25,10 +25,10 @@ from xscl.documents.retention import DAY
 from xscl.errors import DocumentError, XsclError
 from xscl.language.names import EVERYTHING, NAME, NAME_HINT, in_short
 from xscl.service.accounts import Account
+from xscl.service.app import App
 from xscl.service.bodies import RequestBody, raw_request
 from xscl.service.browsing import END, BrowsedDocument, browse, visible_names
 from xscl.service.dependencies import TheAccount, TheApp
-from xscl.service.installation import Installation
 from xscl.service.names import refuse_reserved
 from xscl.service.paging import Limit, Page
 from xscl.service.problems import Problem, empty_list, not_found, of_error, reason
@@ -102,13 +102,13 @@ def list_(
 
 
 def browsed(
-    app: Installation, account: Account, *, stream: str, text: str, before: int, limit: int
+    app: App, account: Account, *, stream: str, text: str, before: int, limit: int
 ) -> tuple[list[BrowsedDocument], int | None]:
     """Return a page of documents and the number that the next one begins before."""
     known = app.resolver.stream(account, stream) if stream else ""
     if known is None:
         raise not_found("stream", stream)
-    with app.questions.hold(account.number), app.reading() as store:
+    with app.limits.questions.hold(account.number), app.store() as store:
         found = browse(store, account, stream=known, text=text, before=before, limit=limit + 1)
     return found[:limit], found[limit - 1].number if len(found) > limit else None
 
@@ -163,7 +163,7 @@ async def post(
 
 
 def take(
-    app: Installation, account: Account, stream: str, xml: bytes, name: str | None, time: str | None
+    app: App, account: Account, stream: str, xml: bytes, name: str | None, time: str | None
 ) -> answers.SentDocument:
     """Validate and spool a document durably; raises DocumentError and problems."""
     (taken,) = _spool(app, [_accept(app, account, stream, xml, name, time)])
@@ -180,7 +180,7 @@ class _Acceptance:
 
 
 def _accept(
-    app: Installation, account: Account, stream: str, xml: bytes, name: str | None, time: str | None
+    app: App, account: Account, stream: str, xml: bytes, name: str | None, time: str | None
 ) -> _Acceptance:
     """Validate a document, count it, and make its stream; raises DocumentError and problems."""
     known = _stream(app, account, stream)
@@ -197,7 +197,7 @@ def _accept(
     return _Acceptance(stream, document, is_timed)
 
 
-def _spool(app: Installation, accepted: Sequence[_Acceptance]) -> list[answers.SentDocument]:
+def _spool(app: App, accepted: Sequence[_Acceptance]) -> list[answers.SentDocument]:
     """Spool documents durably, in one segment."""
     documents = app.intake.append(
         [one.document for one in accepted], [one.is_timed for one in accepted]
@@ -234,7 +234,7 @@ async def post_batch(
     return await run_in_threadpool(take_batch, app, account, stream, await request.body())
 
 
-def take_batch(app: Installation, account: Account, stream: str, body: bytes) -> answers.SentBatch:
+def take_batch(app: App, account: Account, stream: str, body: bytes) -> answers.SentBatch:
     """Validate the lines of a batch, and spool those that are valid durably."""
     lines = [
         (number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip(_BLANK)
@@ -259,7 +259,7 @@ def take_batch(app: Installation, account: Account, stream: str, body: bytes) ->
     return answers.SentBatch(taken=_spool(app, accepted) if accepted else [], refused=refused)
 
 
-def _accept_line(app: Installation, account: Account, stream: str, line: bytes) -> _Acceptance:
+def _accept_line(app: App, account: Account, stream: str, line: bytes) -> _Acceptance:
     """Validate a line of a batch; raises DocumentError and problems."""
     try:
         given = Line.model_validate_json(line.strip(_BLANK))
@@ -280,7 +280,7 @@ def _accept_line(app: Installation, account: Account, stream: str, line: bytes) 
     )
 
 
-def _check(app: Installation, account: Account, document: Document) -> None:
+def _check(app: App, account: Account, document: Document) -> None:
     """Raise for a malformed document, which the engine still records as rejected."""
     try:
         expect_valid([document])
@@ -293,7 +293,7 @@ def _check(app: Installation, account: Account, document: Document) -> None:
         raise
 
 
-def _stream(app: Installation, account: Account, stream: str) -> str:
+def _stream(app: App, account: Account, stream: str) -> str:
     """Return the engine's name of a stream to write to; users may write only to their own."""
     if not NAME.fullmatch(stream) or stream == EVERYTHING:
         raise Problem(
@@ -321,7 +321,7 @@ def _stream(app: Installation, account: Account, stream: str) -> str:
     return known
 
 
-def _moment(app: Installation, account: Account, id: str, time: str | None) -> tuple[int, bool]:
+def _moment(app: App, account: Account, id: str, time: str | None) -> tuple[int, bool]:
     """Return a document's time, and whether it is final; if not, the intake stamps it."""
     now = app.clock.now()
     found = now if time is None else ticks_of_time(time)

@@ -36,10 +36,10 @@ from xscl.engine.match_log import LAST, MatchPlace
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.plurals import counted
 from xscl.service.accounts import Account, QuotaExceeded
+from xscl.service.app import App
 from xscl.service.bodies import raw_response
 from xscl.service.connection_limit import counted_elsewhere
 from xscl.service.dependencies import StillValid, TheAccount, TheApp
-from xscl.service.installation import Installation
 from xscl.service.problems import PROBLEM, Problem
 from xscl.service.routes.subscriptions import Name
 from xscl.service.subscribing import existing
@@ -128,7 +128,7 @@ async def of_all(
 
 
 async def _stream(
-    app: Installation,
+    app: App,
     account: Account,
     is_valid: Callable[[], bool],
     query: ListenerQuery,
@@ -138,12 +138,12 @@ async def _stream(
 
     Raises Problem for an id that is none, or that is ahead of the newest position.
     """
-    begin = await _begin(given, app.outbox)
+    begin = await _begin(given, app.delivery)
     most = account.quota.listeners
     has = counted(most or 0, "listener")
     over = QuotaExceeded(f"you have {has}, and may have no more at once")
-    place = app.listeners.hold(account.number, most, over)
-    return EventStream(app.outbox, query, begin, is_valid=is_valid, place=place)
+    place = app.limits.listeners.hold(account.number, most, over)
+    return EventStream(app.delivery, query, begin, is_valid=is_valid, place=place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,9 @@ from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row
 from xscl.polling.hub_lease import HubLease
 from xscl.polling.lifecycle import refuse_no_feed
 from xscl.service.accounts import Account
+from xscl.service.app import App
 from xscl.service.bodies import RequestBody, raw_request
 from xscl.service.dependencies import TheAccount, TheApp
-from xscl.service.installation import Installation
 from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import Problem, empty_list, not_found, refused_address
 
@@ -80,10 +80,10 @@ def list_(
 ) -> Page[answers.Feed]:
     """Lists your feeds in the order of their keys."""
     owner = account.qualify("")
-    with app.feeds_lock:
-        found = app.feeds.owned(owner, owner + after if after else "", limit + 1)
+    with app.feeds() as feeds:
+        found = feeds.owned(owner, owner + after if after else "", limit + 1)
         keys = [feed.key for feed in found[:limit]]
-        counts, leases = app.feeds.counts(keys), app.feeds.leases(keys)
+        counts, leases = feeds.counts(keys), feeds.leases(keys)
     items = [_shown(account, feed, counts, leases.get(feed.key)) for feed in found[:limit]]
     return Page(items=items, next=items[-1].key if len(found) > limit else None)
 
@@ -110,28 +110,28 @@ FIRST_ANSWER = 5.0
 _LOOK = 0.1
 
 
-def _first(app: Installation, account: Account, feed: Feed, fixed: list[str]) -> answers.Feed:
+def _first(app: App, account: Account, feed: Feed, fixed: list[str]) -> answers.Feed:
     """Return a new feed as it is now; raises FeedsError, and removes it, if it is no feed."""
-    with app.feeds_lock:
-        now = next(iter(app.feeds.among([feed.key])), feed)
+    with app.feeds() as feeds:
+        now = next(iter(feeds.among([feed.key])), feed)
         try:
             refuse_no_feed(now)
         except FeedsError:
-            app.feeds.remove(now)
+            feeds.remove(now)
             app.usage.subtract(account.number, "feeds")
             raise
-        return _as_it_is(app, account, now, fixed)
+        return _as_it_is(feeds, account, now, fixed)
 
 
-def _follow(new: New, app: Installation, account: Account) -> tuple[Feed, list[str]]:
+def _follow(new: New, app: App, account: Account) -> tuple[Feed, list[str]]:
     check_url(new.url)
     refuse_address(app, account, new.url)
     headers = tuple(map(read_header, new.headers))
     owner = account.qualify("")
-    with app.usage.adding(account, "feeds"), app.feeds_lock:
+    with app.usage.adding(account, "feeds"), app.feeds() as feeds:
         every = EVERY if new.every is None else _seconds(new.every)
         wanted = FeedRequest(new.url, new.stream, new.tags, every, headers, owner=owner)
-        feed, fixed = follow(app.engine, app.feeds, wanted)
+        feed, fixed = follow(app.engine, feeds, wanted)
         _claim(app, account, feed)
     return feed, fixed
 
@@ -164,16 +164,14 @@ async def import_(
     return await run_in_threadpool(take_in, app, account, body, tag or [])
 
 
-def take_in(
-    app: Installation, account: Account, body: bytes, tags: list[str]
-) -> list[answers.FeedOutcome]:
+def take_in(app: App, account: Account, body: bytes, tags: list[str]) -> list[answers.FeedOutcome]:
     """Follow the feeds of a list; return the outcome of each."""
     outlines = read_list(body) if body.strip() else []
     if not outlines:
         raise empty_list("send OPML, or one address a line")
     owner = account.qualify("")
-    with app.usage.adding(account, "feeds", len(outlines)), app.feeds_lock:
-        taken = import_outlines(app.feeds, outlines, tags, EVERY, owner)
+    with app.usage.adding(account, "feeds", len(outlines)), app.feeds() as feeds:
+        taken = import_outlines(feeds, outlines, tags, EVERY, owner)
         allow_late(app.engine, taken.feeds)
         for feed in taken.feeds:
             _claim(app, account, feed)
@@ -190,8 +188,8 @@ def take_in(
 )
 def export(app: TheApp, account: TheAccount) -> Response:
     """Writes OPML 2.0; feeds whose addresses look secret are left out, and counted in a header."""
-    with app.feeds_lock:
-        found = app.feeds.owned(account.qualify(""))
+    with app.feeds() as feeds:
+        found = feeds.owned(account.qualify(""))
     found.sort(key=lambda feed: (feed.added, feed.key))
     named = [
         replace(feed, stream=account.named(feed.stream), tags=tuple(map(account.named, feed.tags)))
@@ -208,16 +206,16 @@ def export(app: TheApp, account: TheAccount) -> Response:
 @router.get("/feeds/{key}", summary="Show a feed")
 def get(key: Key, app: TheApp, account: TheAccount) -> answers.Feed:
     """Shows how a feed is doing."""
-    with app.feeds_lock:
-        feed = existing(app.feeds, account, key)
-        return _as_it_is(app, account, feed)
+    with app.feeds() as feeds:
+        feed = existing(feeds, account, key)
+        return _as_it_is(feeds, account, feed)
 
 
 @router.get("/feeds/{key}/polls", summary="List the last polls of a feed")
 def polls(key: Key, app: TheApp, account: TheAccount) -> list[answers.Poll]:
     """Lists the last 100 polls, the newest first; empty before the first one."""
-    with app.feeds_lock:
-        found = app.feeds.polls(existing(app.feeds, account, key))
+    with app.feeds() as feeds:
+        found = feeds.polls(existing(feeds, account, key))
     return [
         answers.Poll(
             **asdict(one) | {"note": None if one.note is None else account.shown(one.note)},
@@ -234,19 +232,19 @@ def change(key: Key, change: Change, app: TheApp, account: TheAccount) -> answer
         account.qualify(tag)
     every = None if change.every is None else _seconds(change.every)
     headers = None if change.headers is None else tuple(map(read_header, change.headers))
-    with app.feeds_lock:
-        feed = existing(app.feeds, account, key)
+    with app.feeds() as feeds:
+        feed = existing(feeds, account, key)
         wanted = FeedChange(change.tags, every, headers, change.revive)
-        changed, fixed = edit(app.engine, app.feeds, feed, wanted, app.clock.now())
+        changed, fixed = edit(app.engine, feeds, feed, wanted, app.clock.now())
         _claim(app, account, changed)
-        return _as_it_is(app, account, changed, fixed)
+        return _as_it_is(feeds, account, changed, fixed)
 
 
 @router.delete("/feeds/{key}", summary="Stop following a feed", status_code=HTTPStatus.NO_CONTENT)
 def remove(key: Key, app: TheApp, account: TheAccount) -> None:
     """Stops following a feed; its documents and their matches stay."""
-    with app.feeds_lock:
-        app.feeds.remove(existing(app.feeds, account, key))
+    with app.feeds() as feeds:
+        feeds.remove(existing(feeds, account, key))
     app.usage.subtract(account.number, "feeds")
 
 
@@ -256,10 +254,10 @@ def poll(key: Key, app: TheApp, account: TheAccount) -> answers.Feed:
 
     A poll in progress is followed by another one, since its answer may be older than the request.
     """
-    with app.feeds_lock:
-        feed = existing(app.feeds, account, key)
-        feed = app.feeds.request_poll(feed, app.clock.now(), at_once=account.is_operator)
-        return _as_it_is(app, account, feed)
+    with app.feeds() as feeds:
+        feed = existing(feeds, account, key)
+        feed = feeds.request_poll(feed, app.clock.now(), at_once=account.is_operator)
+        return _as_it_is(feeds, account, feed)
 
 
 def existing(feeds: FeedRepository, account: Account, key: str) -> Feed:
@@ -271,14 +269,14 @@ def existing(feeds: FeedRepository, account: Account, key: str) -> Feed:
     return found[0]
 
 
-def refuse_address(app: Installation, account: Account, url: str) -> None:
+def refuse_address(app: App, account: Account, url: str) -> None:
     """Raise Problem for a URL that may not be fetched."""
     refused = refusal(url, frozenset(app.settings.fetching.allow_addresses))
     if refused is not None:
         raise refused_address(account, refused)
 
 
-def _claim(app: Installation, account: Account, feed: Feed) -> None:
+def _claim(app: App, account: Account, feed: Feed) -> None:
     if account.is_operator:
         return
     for stream in feed.streams:
@@ -297,11 +295,11 @@ def _seconds(text: str) -> int:
 
 
 def _as_it_is(
-    app: Installation, account: Account, feed: Feed, fixed: list[str] | None = None
+    feeds: FeedRepository, account: Account, feed: Feed, fixed: list[str] | None = None
 ) -> answers.Feed:
-    """Return a feed as it is now; the caller holds the lock of feeds."""
-    lease = app.feeds.leases([feed.key]).get(feed.key)
-    return _shown(account, feed, app.feeds.counts([feed.key]), lease, fixed)
+    """Return a feed as it is now."""
+    lease = feeds.leases([feed.key]).get(feed.key)
+    return _shown(account, feed, feeds.counts([feed.key]), lease, fixed)
 
 
 def _shown(

@@ -12,6 +12,7 @@ from xscl.client import answers
 from xscl.client.answers import QUERY
 from xscl.documents.document_names import find_document
 from xscl.service.accounts import Account
+from xscl.service.app import App
 from xscl.service.bodies import RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.document_bindings import spooled, witness
@@ -20,7 +21,6 @@ from xscl.service.explanations import (
     diagnosed,
     why_shown,
 )
-from xscl.service.installation import Installation
 from xscl.service.names import owner
 from xscl.service.problems import Problem
 from xscl.service.resolving import ResolvedQuery
@@ -102,7 +102,7 @@ def try_(asked: TryAsked, app: TheApp, account: TheAccount) -> answers.Trial:
     """
     refuse_bare(asked.since)
     query, resolved = _query(app, account, asked)
-    with app.questions.hold(account.number), resolved.as_written():
+    with app.limits.questions.hold(account.number), resolved.as_written():
         queries = app.engine.queries
         trial = queries.trial(query, asked.since, SECONDS)
         found = trial.matches
@@ -121,7 +121,7 @@ def why(asked: WhyAsked, app: TheApp, account: TheAccount) -> answers.Why:
     """Lists each condition of a query on the given documents, with its evidence or nearest miss."""
     query, resolved = _query(app, account, asked)
     read = partial(spooled, app.engine, directory=app.home.spool)
-    with app.questions.hold(account.number), resolved.as_written():
+    with app.limits.questions.hold(account.number), resolved.as_written():
         why = app.engine.queries.why
         found = why(query, *asked.documents, read=read, visible=account.called)
         return why_shown(account, found)
@@ -135,7 +135,7 @@ def diagnose(asked: DiagnoseAsked, app: TheApp, account: TheAccount) -> answers.
     """
     refuse_bare(asked.since)
     query, resolved = _query(app, account, asked)
-    with app.questions.hold(account.number), resolved.as_written():
+    with app.limits.questions.hold(account.number), resolved.as_written():
         return diagnosed(account, app.engine.why(query, since=asked.since))
 
 
@@ -171,8 +171,8 @@ def show_witness(
     account: TheAccount,
 ) -> answers.Witness:
     """Shows the nodes of a document, for the operator with the variables that can bind them."""
-    with app.questions.hold(account.number):
-        with app.reading() as store:
+    with app.limits.questions.hold(account.number):
+        with app.store() as store:
             name = find_document(store, id, account.called)
         found = witness(app.engine, name, app.home.spool)
     nodes = []
@@ -182,9 +182,7 @@ def show_witness(
     return answers.Witness(document=account.named(found.document), nodes=tuple(nodes))
 
 
-def _explained(
-    app: Installation, account: Account, asked: Asked, *, sql: bool
-) -> answers.Explanation:
+def _explained(app: App, account: Account, asked: Asked, *, sql: bool) -> answers.Explanation:
     query, resolved = _query(app, account, asked)
     seen = None if account.is_operator else lambda name: owner(name)[0] == account.number
     with resolved.as_written():
@@ -193,7 +191,7 @@ def _explained(
         )
 
 
-def _query(app: Installation, account: Account, asked: Asked) -> tuple[str, ResolvedQuery]:
+def _query(app: App, account: Account, asked: Asked) -> tuple[str, ResolvedQuery]:
     """Return the engine's subject: the name of a subscription, or a resolved query."""
     if (asked.query is None) == (asked.subscription is None):
         raise Problem("query_or_subscription", "give either a query or the name of a subscription")

@@ -197,14 +197,14 @@ def examples(account: TheAccount) -> list[ExampleShown]:
 @router.get("/saved", summary="List saved statements")
 def saved(app: TheApp, account: TheAccount) -> list[answers.SavedStatement]:
     """Lists your saved statements in the order of their names."""
-    with app.reading() as store:
+    with app.store() as store:
         return saved_statements(store, account)
 
 
 @router.put("/saved/{name}", summary="Save a statement", status_code=HTTPStatus.NO_CONTENT)
 def save(name: StatementName, statement: Statement, app: TheApp, account: TheAccount) -> None:
     """Saves a statement, in place of one of that name; it is not run."""
-    with app.reading() as store:
+    with app.store() as store:
         save_statement(store, account, name, statement.query)
 
 
@@ -213,7 +213,7 @@ def save(name: StatementName, statement: Statement, app: TheApp, account: TheAcc
 )
 def forget(name: StatementName, app: TheApp, account: TheAccount) -> None:
     """Removes a saved statement, if there is one of that name."""
-    with app.reading() as store, store.transaction():
+    with app.store() as store, store.transaction():
         delete_statement(store, account, name)
 
 

@@ -39,7 +39,7 @@ def list_(
     ] = None,
 ) -> Page[answers.Star]:
     """Lists your starred matches as they were, the last starred first."""
-    with app.reading() as store:
+    with app.store() as store:
         found = stars(store, account, limit + 1, None if after is None else mark_of(after))
     more = found[limit - 1].cursor if len(found) > limit else None
     return Page(items=[answers.Star(**star_row(one)) for one in found[:limit]], next=more)
@@ -51,12 +51,12 @@ def put(match: MatchId, place: StarPlace, app: TheApp, account: TheAccount) -> N
     view = match_view(app, account, match, place.position)
     if view.gone:
         raise not_found("match", match)
-    with app.reading() as store:
+    with app.store() as store:
         add_star(store, account, account.qualify(view.subscription), view)
 
 
 @router.delete("/stars/{match}", summary="Remove a star", status_code=HTTPStatus.NO_CONTENT)
 def delete(match: MatchId, app: TheApp, account: TheAccount) -> None:
     """Removes the star of a match, if it has one."""
-    with app.reading() as store, store.transaction():
+    with app.store() as store, store.transaction():
         delete_star(store, account, match)

@@ -31,7 +31,7 @@ _PIECE = 1 << 18
 @router.get("/metrics", summary="Show metrics for Prometheus", response_class=Response)
 def metrics(app: TheApp, account: TheOperator) -> Response:
     """Shows counters, gauges and histograms in the text format of Prometheus, to the operator."""
-    with app.reading() as store:
+    with app.store() as store:
         return Response(app.metrics.text(store), media_type=CONTENT_TYPE)
 
 
@@ -86,7 +86,7 @@ def rejected(
     app: TheApp, account: TheAccount, limit: Limit = 100, after: Number = None
 ) -> Page[answers.RejectedDocument]:
     """Lists the rejected documents of your streams, newest first."""
-    with app.reading() as store:
+    with app.store() as store:
         rows = list(rejected_of(store, account.number, before=after, limit=limit + 1))
     items = [_rejected(account, row) for row in rows[:limit]]
     return Page(items=items, next=rows[limit - 1]["number"] if len(rows) > limit else None)
@@ -105,7 +105,7 @@ def _rejected(account: Account, row: dict[str, Any]) -> answers.RejectedDocument
 @router.get("/late", summary="List late documents")
 def late(app: TheApp, account: TheAccount, limit: Limit = 100) -> list[answers.LateDocument]:
     """Lists documents that some of your subscriptions missed, the last one to arrive first."""
-    with app.reading() as store:
+    with app.store() as store:
         with read_snapshot(app.engine.transactions, store) as look:
             readings = look.readings
         names = readings["subscription"]

@@ -15,9 +15,9 @@ from xscl.inspection.vocabulary import vocabulary
 from xscl.planning.event_queries import attributes_of
 from xscl.polling.feed import check_name
 from xscl.service.accounts import Account
+from xscl.service.app import App
 from xscl.service.bodies import RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
-from xscl.service.installation import Installation
 from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import Problem, not_found
 from xscl.store.queries.subscriptions import names_of
@@ -54,7 +54,7 @@ def list_(
     mine = app.accounts.streams(account)
     names = sorted({*mine, *app.public.names()} - {""})
     following = [name for name in names if after is None or name > after]
-    with app.reading() as store:
+    with app.store() as store:
         counts = app.counts.of(store)
     shown = [_shown(app, account, name) for name in following[:limit]]
     items = [
@@ -85,7 +85,7 @@ def elements(name: Name, app: TheApp, account: TheAccount) -> answers.Elements:
     known = app.resolver.stream(account, name)
     if known is None:
         raise not_found("stream", name)
-    with app.questions.hold(account.number), app.reading() as store:
+    with app.limits.questions.hold(account.number), app.store() as store:
         found = vocabulary(store, known)
     seen = map(answers.SeenElement.model_validate, found.paths)
     return answers.Elements(stream=name, documents=found.documents, elements=tuple(seen))
@@ -121,11 +121,11 @@ def put(
     return answers.MadeStream(**made.model_dump(), still_public=_still_public(app, account, name))
 
 
-def _still_public(app: Installation, account: Account, name: str) -> tuple[str, ...]:
+def _still_public(app: App, account: Account, name: str) -> tuple[str, ...]:
     """Return a user's subscriptions that read the public stream of this name."""
     if account.is_operator:
         return ()
-    with app.reading() as store:
+    with app.store() as store:
         return tuple(map(account.named, names_of(store, account.number, reads=name, limit=100)))
 
 
@@ -142,7 +142,7 @@ def _lateness(text: str) -> int:
     return ticks
 
 
-def _shown(app: Installation, account: Account, name: str) -> answers.Stream:
+def _shown(app: App, account: Account, name: str) -> answers.Stream:
     known = app.resolver.stream(account, name) or name
     return answers.Stream(
         name=name,

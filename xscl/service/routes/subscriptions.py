@@ -18,10 +18,10 @@ from xscl.client.answers import QUERY
 from xscl.client.bodies import JsonBody
 from xscl.documents.results import XSCL, Subscription
 from xscl.service.accounts import Account
+from xscl.service.app import App
 from xscl.service.bodies import RequestBody, raw_request
 from xscl.service.changing import change
 from xscl.service.dependencies import TheAccount, TheApp
-from xscl.service.installation import Installation
 from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import Problem, empty_list
 from xscl.service.subscribing import (
@@ -115,7 +115,7 @@ def list_(
 ) -> Page[answers.Subscription]:
     """Lists your subscriptions in the order of their names."""
     beyond = "" if after is None else account.qualify(after)
-    with app.reading() as store:
+    with app.store() as store:
         begun = account.qualify(prefix or "")
         names = names_of(
             store, account.number, after=beyond, prefix=begun, tag=tag or "", limit=limit + 1
@@ -150,14 +150,14 @@ async def import_(
     A row that is wrong is named with its number, and nothing is registered.  Rows that are there
     already, with the same query, change nothing.
     """
-    with app.imports.hold(account.number):
+    with app.limits.imports.hold(account.number):
         written = request.headers.get("content-type", "")
         kind = written.partition(";")[0].strip().lower()
         body = await run_in_threadpool(as_utf8, await request.body(), charset_of(written))
         return await run_in_threadpool(_import, app, account, body, kind, history)
 
 
-def _import(app: Installation, account: Account, body: bytes, kind: str, history: bool) -> Imported:
+def _import(app: App, account: Account, body: bytes, kind: str, history: bool) -> Imported:
     rows = list(read_rows(body, kind))
     if not rows:
         raise empty_list(
@@ -207,7 +207,7 @@ async def put(
     return await run_in_threadpool(with_warnings, app, account, found)
 
 
-def with_warnings(app: Installation, account: Account, found: Subscription) -> answers.Registered:
+def with_warnings(app: App, account: Account, found: Subscription) -> answers.Registered:
     """Return a subscription as its owner sees it, with the warnings of its query."""
     one = shown(app, account, found)
     xscl = found.language == XSCL
@@ -224,7 +224,7 @@ def removed(app: TheApp, account: TheAccount) -> list[answers.Version]:
     ]
 
 
-def removed_names(app: Installation, account: Account) -> list[str]:
+def removed_names(app: App, account: Account) -> list[str]:
     """Return the names of a user's removed subscriptions whose matches are kept."""
     names = map(account.own, app.engine.state.subscriptions.removed())
     return sorted(filter(None, names))
@@ -233,7 +233,7 @@ def removed_names(app: Installation, account: Account) -> list[str]:
 @router.get("/subscriptions:tags", summary="List the tags of subscriptions")
 def tags_(app: TheApp, account: TheAccount) -> list[answers.SubscriptionTag]:
     """Lists your tags in their order, with the number of subscriptions of each."""
-    with app.reading() as store:
+    with app.store() as store:
         found = tag_counts(store, account.number)
     return [answers.SubscriptionTag(tag=tag, subscriptions=count) for tag, count in found]
 
@@ -288,25 +288,25 @@ def delete(
     return JSONResponse({"removed": [account.named(one) for one in gone]})
 
 
-def _version(app: Installation, account: Account, one: Subscription) -> answers.Version:
+def _version(app: App, account: Account, one: Subscription) -> answers.Version:
     row = version_row(one, written(app, account, one))
     return answers.Version.model_validate(row | {"name": account.named(one.name)})
 
 
-def written(app: Installation, account: Account, found: Subscription) -> str:
+def written(app: App, account: Account, found: Subscription) -> str:
     """Return the query of a subscription as its owner wrote it."""
     xscl = found.language == XSCL
     return app.resolver.written(account, found.query) if xscl else found.query
 
 
-def cost_shares(app: Installation, account: Account, names: Sequence[str]) -> dict[str, float]:
+def cost_shares(app: App, account: Account, names: Sequence[str]) -> dict[str, float]:
     """Return the shares of subscriptions in the time of the user's own, for the operator of all."""
     mine = None if account.is_operator else lambda name: account.own(name) is not None
     return app.engine.queries.cost_shares(names, mine)
 
 
 def shown(
-    app: Installation,
+    app: App,
     account: Account,
     found: Subscription,
     tags: Sequence[str] | None = None,
@@ -319,7 +319,7 @@ def shown(
     if shares is None:
         shares = cost_shares(app, account, [found.name])
     if tags is None:
-        with app.reading() as store:
+        with app.store() as store:
             tags = tags_of(store, [found.name])[found.name]
     stopped = app.engine.stopped(found.name)
     own = [] if account.is_operator else [s for s in found.reads if account.own(s) is not None]

@@ -33,9 +33,9 @@ from xscl.delivery.syndication.syndicated_feed import (
 )
 from xscl.engine.match_log import Page
 from xscl.service.accounts import Account
+from xscl.service.app import App
 from xscl.service.bodies import DeliveryTime, RequestBody, raw_response
 from xscl.service.dependencies import TheAccount, TheApp
-from xscl.service.installation import Installation
 from xscl.service.names import owner
 from xscl.service.problems import Problem, not_found
 from xscl.service.routes.matches import POSITION
@@ -46,7 +46,7 @@ router = APIRouter(prefix="/subscriptions/{name}", tags=["feeds of matches"])
 all_router = APIRouter(tags=["feeds of matches"])
 secret_router = APIRouter(prefix="/f", tags=["feeds of matches"])
 
-Format: TypeAlias = Literal["atom", "json"]
+MatchFeedFormat: TypeAlias = Literal["atom", "json"]
 Before = Annotated[
     int | None, Query(ge=0, le=POSITION, description="The page before this position.")
 ]
@@ -83,7 +83,7 @@ class _Conditions:
 
 
 Conditions = Annotated[_Conditions, Depends()]
-_RENDERERS: dict[Format, tuple[Callable[[FeedPage], bytes], str]] = {
+_RENDERERS: dict[MatchFeedFormat, tuple[Callable[[FeedPage], bytes], str]] = {
     "atom": (atom_feed.atom, atom_feed.MEDIA_TYPE),
     "json": (json_feed.json_feed, json_feed.MEDIA_TYPE),
 }
@@ -212,21 +212,21 @@ def revoke_of_all(id: Id, app: TheApp, account: TheAccount) -> None:
     _revoke(app, account.qualify(""), id)
 
 
-def _made(app: Installation, known: str, request: Request, new: NewAddress) -> MadeAddress:
+def _made(app: App, known: str, request: Request, new: NewAddress) -> MadeAddress:
     """Create a secret address of a feed by its engine name."""
-    address, secret = app.outbox.addresses.make(known, new.label)
+    address, secret = app.delivery.addresses.make(known, new.label)
     at = f"{request.base_url}f/{secret}"
     return MadeAddress(**asdict(address), atom=f"{at}.atom", json_feed=f"{at}.json")
 
 
-def _listed(app: Installation, known: str) -> list[ShownAddress]:
-    return [ShownAddress.model_validate(one) for one in app.outbox.addresses.of(known)]
+def _listed(app: App, known: str) -> list[ShownAddress]:
+    return [ShownAddress.model_validate(one) for one in app.delivery.addresses.of(known)]
 
 
-def _revoke(app: Installation, known: str, id: str) -> None:
-    if id not in (one.id for one in app.outbox.addresses.of(known)):
+def _revoke(app: App, known: str, id: str) -> None:
+    if id not in (one.id for one in app.delivery.addresses.of(known)):
         raise not_found("address", id)
-    app.outbox.addresses.revoke(id)
+    app.delivery.addresses.revoke(id)
 
 
 # -- Feeds -----------------------------------------------------------------------------------
@@ -236,14 +236,14 @@ def _revoke(app: Installation, known: str, id: str) -> None:
 class _Feed:
     """A feed: its engine name, its title, the path of its web page, and the read of its matches."""
 
-    app: Installation
+    app: App
     known: str
     title: str
     home: str
     read: NewestFirst
 
 
-def _of_one(app: Installation, known: str) -> _Feed:
+def _of_one(app: App, known: str) -> _Feed:
     """Return the feed of a subscription by its engine name."""
     name, pages = owner_name(known), app.engine.log
 
@@ -253,7 +253,7 @@ def _of_one(app: Installation, known: str) -> _Feed:
     return _Feed(app, known, name, f"?{urlencode({'subscription': name})}", read)
 
 
-def _of_all(app: Installation, account: Account) -> _Feed:
+def _of_all(app: App, account: Account) -> _Feed:
     """Return the feed of all matches of a user."""
     prefix, pages = account.qualify(""), app.engine.log
 
@@ -270,9 +270,9 @@ def _of_all(app: Installation, account: Account) -> _Feed:
     return _Feed(app, prefix, "All matches", "", read)
 
 
-def _of_secret(app: Installation, secret: str) -> _Feed:
+def _of_secret(app: App, secret: str) -> _Feed:
     """Return the feed of a secret address; raises Problem 404, RateExceeded."""
-    found = app.outbox.addresses.find(secret)
+    found = app.delivery.addresses.find(secret)
     account = None if found is None else app.accounts.numbered(owner(found.subscription)[0])
     is_there = found is not None and (
         found.is_of_all or app.engine.subscription(found.subscription) is not None
@@ -282,18 +282,18 @@ def _of_secret(app: Installation, secret: str) -> _Feed:
             "unknown_address", "this address leads to no feed", hint="it may have been revoked"
         )
     # Requests to a secret address count for its owner.
-    app.requests.consume(account.number, account.quota.requests_a_minute)
+    app.limits.requests.consume(account.number, account.quota.requests_a_minute)
     return _of_all(app, account) if found.is_of_all else _of_one(app, found.subscription)
 
 
-def _answer(feed: _Feed, form: Format, conditions: _Conditions) -> Response:
+def _answer(feed: _Feed, form: MatchFeedFormat, conditions: _Conditions) -> Response:
     """Return a feed page, or 304 if the client's copy is current."""
     before = conditions.before
     found = latest(feed.read, PAGE, before=before)
     page = feed_of(feed.known, feed.title, found, before, conditions.addresses(feed.home))
     tag = etag(page)
     key = f"{form} {feed.known} {before}"
-    changed = feed.app.outbox.changes.since(key, tag, int(time.time()))
+    changed = feed.app.delivery.changes.since(key, tag, int(time.time()))
     headers = {
         "ETag": tag,
         "Last-Modified": http_date(changed),

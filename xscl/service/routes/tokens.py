@@ -12,13 +12,13 @@ from pydantic import Field
 from starlette.responses import StreamingResponse
 
 from xscl.client.bodies import JsonBody, Moment, time_of
+from xscl.service import user_data
 from xscl.service.accounts import Account, Quota
+from xscl.service.app import App
 from xscl.service.bodies import RequestBody
 from xscl.service.dependencies import TheAccount, TheApp, TheOperator
-from xscl.service.installation import Installation
 from xscl.service.problems import Problem, not_found
 from xscl.service.tokens import Token
-from xscl.service.user_data import UserData
 
 router = APIRouter(tags=["accounts"])
 
@@ -191,35 +191,28 @@ def data(name: User, app: TheApp, _: TheOperator) -> StreamingResponse:
 def erase(name: User, app: TheApp, _: TheOperator) -> None:
     """Erases a user with all data: tokens, subscriptions, matches, endpoints, feeds, streams and
     documents, in the spool, too. Backups still have some of it."""
-    account = _existing(app, name)
-    with app.feeds_lock:
-        _data_of(app, account).erase(app.outbox.unsubscribe, app.spool, is_consumed=True)
+    user_data.erase(app, _existing(app, name), is_consumed=True)
 
 
-def _existing(app: Installation, name: str) -> Account:
+def _existing(app: App, name: str) -> Account:
     found = app.accounts.get(name)
     if found is None or found.is_operator:
         raise not_found("user", name)
     return found
 
 
-def _data_of(app: Installation, account: Account) -> UserData:
-    return UserData(app.engine, app.accounts, app.tokens, app.feeds, account)
-
-
-def _exported(app: Installation, account: Account) -> StreamingResponse:
-    rows = _data_of(app, account).export(app.outbox.endpoints, app.outbox.addresses)
-    lines = (json.dumps(row) + "\n" for row in rows)
+def _exported(app: App, account: Account) -> StreamingResponse:
+    lines = (json.dumps(row) + "\n" for row in user_data.export(app, account))
     return StreamingResponse(lines, media_type="application/x-ndjson")
 
 
-def _shown(app: Installation, token: Token) -> Shown:
+def _shown(app: App, token: Token) -> Shown:
     account = app.accounts.numbered(token.account)
     name = "" if account is None else account.name
     return Shown(id=token.id, user=name, label=token.label, created=time_of(token.created))
 
 
-def _user(app: Installation, one: Account) -> User_:
+def _user(app: App, one: Account) -> User_:
     return User_(
         name=one.name,
         quota=Quotas(**asdict(one.quota)),
@@ -227,11 +220,11 @@ def _user(app: Installation, one: Account) -> User_:
             subscriptions=app.usage.owned(one, "subscriptions"),
             feeds=app.usage.owned(one, "feeds"),
             streams=len(app.accounts.streams(one)),
-            endpoints=app.outbox.endpoints.count(lambda known: one.own(known) is not None),
-            listeners=app.listeners.held(one.number),
+            endpoints=app.delivery.endpoints.count(lambda known: one.own(known) is not None),
+            listeners=app.limits.listeners.held(one.number),
             documents_today=app.usage.today(one, "documents"),
             bytes_today=app.usage.today(one, "bytes"),
             matches_today=app.usage.today(one, "matches"),
-            mails_today=app.outbox.mails.used(one.number),
+            mails_today=app.delivery.mails.used(one.number),
         ),
     )

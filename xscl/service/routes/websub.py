@@ -17,8 +17,8 @@ from xscl.limiter import TooManyConcurrent
 from xscl.polling.hub_lease import HubLease
 from xscl.polling.hubs import confirm, delivered, deny
 from xscl.polling.websub_callbacks import PATH, TOKEN, HubCallbacks, digest
+from xscl.service.app import App
 from xscl.service.dependencies import TheApp
-from xscl.service.installation import Installation
 from xscl.service.problems import Problem, not_found
 
 router = APIRouter(prefix=PATH.rstrip("/"), tags=["feeds"])
@@ -64,7 +64,7 @@ async def deliver(secret: Secret, app: TheApp, request: Request) -> Response:
     if lease.until is None or lease.until <= now:
         raise _unknown()
     full = TooManyConcurrent("too many hubs send at the same time", hint="send it again later")
-    async with app.deliveries.hold_async(None, AT_ONCE, full, PATIENCE):
+    async with app.limits.deliveries.hold_async(None, AT_ONCE, full, PATIENCE):
         signature = request.headers.get("x-hub-signature", "")
         if not is_signed(_callbacks(app).secret(secret), signature, await request.body()):
             message = "the content is not signed with the secret of the callback"
@@ -73,12 +73,12 @@ async def deliver(secret: Secret, app: TheApp, request: Request) -> Response:
     return Response(status_code=HTTPStatus.ACCEPTED)
 
 
-def _deliver(app: Installation, lease: HubLease, now: int) -> None:
-    with app.feeds_lock:
-        delivered(app.feeds, lease, now)
+def _deliver(app: App, lease: HubLease, now: int) -> None:
+    with app.feeds() as feeds:
+        delivered(feeds, lease, now)
 
 
-async def _lease(app: Installation, secret: str) -> HubLease:
+async def _lease(app: App, secret: str) -> HubLease:
     """Return the lease of a callback, and count the request; raises Problem, RateExceeded."""
     if not TOKEN.fullmatch(secret):
         raise Problem("unknown_address", "this is no address of a callback")
@@ -87,25 +87,25 @@ async def _lease(app: Installation, secret: str) -> HubLease:
     lease = await run_in_threadpool(_found, app, digest(secret))
     if lease is None:
         raise _unknown()
-    app.callbacks.consume(lease.key, REQUESTS)
+    app.limits.callbacks.consume(lease.key, REQUESTS)
     return lease
 
 
-def _found(app: Installation, callback: str) -> HubLease | None:
-    with app.feeds_lock:
-        return app.feeds.lease_of(callback)
+def _found(app: App, callback: str) -> HubLease | None:
+    with app.feeds() as feeds:
+        return feeds.lease_of(callback)
 
 
-def _note(app: Installation, lease: HubLease, mode: str, seconds: int, reason: str) -> None:
+def _note(app: App, lease: HubLease, mode: str, seconds: int, reason: str) -> None:
     now = app.clock.now()
-    with app.feeds_lock:
+    with app.feeds() as feeds:
         if mode == "denied":
-            deny(app.feeds, lease, reason, now)
+            deny(feeds, lease, reason, now)
         else:
-            confirm(app.feeds, lease, seconds, now)
+            confirm(feeds, lease, seconds, now)
 
 
-def _callbacks(app: Installation) -> HubCallbacks:
+def _callbacks(app: App) -> HubCallbacks:
     if app.pushes is None:
         raise _unknown()
     return app.pushes

@@ -176,7 +176,7 @@ def _tried(
     app, account = asked.app, asked.account
     resolved = app.resolver.resolve(account, query)
     subject, begin = f"{resolved.text} ", since or None
-    with app.questions.hold(account.number), resolved.as_written():
+    with app.limits.questions.hold(account.number), resolved.as_written():
         queries = app.engine.queries
         trial = queries.trial(subject, begin, SECONDS)
         late = late_note(trial.late, trial.lateness)
@@ -194,7 +194,7 @@ def _counted(asked: PageRequest, query: str, dropped: threading.Event) -> HTMLRe
     try:
         refuse_bare_windows(query)
         resolved = app.resolver.resolve(account, query)
-        with app.questions.hold(account.number):
+        with app.limits.questions.hold(account.number):
             queries = app.engine.queries
             found = queries.trial(f"{resolved.text} ", "30d", COUNTING, dropped).matches
     except (TooLong, TooManyConcurrent):

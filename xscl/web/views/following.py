@@ -171,7 +171,7 @@ def _fields(asked: PageRequest, stream: str) -> dict[str, Any]:
     known = asked.app.resolver.stream(asked.account, stream)
     if known is None:
         return {"newest": 0, "counts": {}}
-    with asked.app.reading() as store:
+    with asked.app.store() as store:
         found = vocabulary(store, known)
     counts = {one.path[-1]: one.documents for one in found.paths if len(one.path) == _ITEM_LEVELS}
     return {"newest": found.documents, "counts": counts}
@@ -181,7 +181,7 @@ def _sparks(asked: PageRequest, streams: Sequence[str]) -> dict[str, Picture | N
     """Return the sparklines of the documents of some streams, by the reader's names."""
     now, account = asked.app.clock.now(), asked.account
     known = {account.qualify(stream): stream for stream in streams}
-    with asked.app.reading() as store:
+    with asked.app.store() as store:
         found = documents_by_day(store, list(known), now=now, days=DAYS)
     return {known[name]: spark(days, "item") for name, days in found.items()}
 

@@ -209,7 +209,7 @@ def why_not(
 def newest_items(asked: PageRequest, stream: str) -> list[ItemRow]:
     """Return the newest items of a stream of the reader."""
     known = asked.app.resolver.stream(asked.account, stream)
-    with asked.app.reading() as store:
+    with asked.app.store() as store:
         found = [] if known is None else browse(store, asked.account, stream=known, limit=NEWEST)
     return [_row(asked, one) for one in found]
 
@@ -222,7 +222,7 @@ def _row(asked: PageRequest, one: BrowsedDocument) -> ItemRow:
 
 def _streams(asked: PageRequest) -> list[tuple[str, int]]:
     """Return the streams that the reader sees with their numbers of documents, largest first."""
-    with asked.app.reading() as store:
+    with asked.app.store() as store:
         counts = asked.app.counts.of(store)
     seen = [(asked.account.visible(known), number) for known, number in counts.items()]
     named = [(name, number) for name, number in seen if name is not None]
@@ -240,7 +240,7 @@ def _pair(asked: PageRequest, documents: Sequence[str]) -> tuple[Example, Exampl
 def example(asked: PageRequest, name: str) -> Example:
     """Return a visible document with its nodes; raises Problem 404."""
     app, account = asked.app, asked.account
-    with app.reading() as store:
+    with app.store() as store:
         try:
             known = find_document(store, name, account.called)
         except DocumentError as error:

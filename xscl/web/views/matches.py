@@ -78,7 +78,7 @@ def matches(
     wanted = MatchFilter(subscription, tag, stream, text.strip(), day)
     if before is None and not wanted.parameters and not _has_any(asked):
         return _guide(asked)
-    with asked.app.reading() as store:  # read first: later matches arrive as updates
+    with asked.app.store() as store:  # read first: later matches arrive as updates
         end = store.progress("position"), LAST
         streams = sorted(map(asked.account.named, streams_read(store, asked.account.number)))
     listed, last = _filtered(asked, wanted, None if before is None else _place(before))
@@ -151,13 +151,13 @@ def match(asked: Asked, id: Annotated[MatchId, Path()], at: Written) -> HTMLResp
 
 def starred_of(asked: PageRequest, listed: Sequence[MatchView]) -> set[str]:
     """Return the ids of the matches on a page that the reader has starred."""
-    with asked.app.reading() as store:
+    with asked.app.store() as store:
         return starred_among(store, asked.account, [one.id for one in listed])
 
 
 def names_of_subscriptions(asked: PageRequest) -> list[str]:
     """Return the names of the reader's subscriptions in XSCL, at most a thousand."""
-    with asked.app.reading() as store:
+    with asked.app.store() as store:
         names = names_of(store, asked.account.number, language=XSCL, limit=1_000)
     return list(map(asked.account.named, names))
 
@@ -202,7 +202,7 @@ def _page(
 
 def _tagged(asked: PageRequest, tag: str) -> set[str]:
     """Return the engine names of the reader's subscriptions that have a tag."""
-    with asked.app.reading() as store:
+    with asked.app.store() as store:
         return set(names_of(store, asked.account.number, tag=tag))
 
 
@@ -217,14 +217,14 @@ def _written(place: MatchPlace) -> str:
 
 def _has_any(asked: PageRequest) -> bool:
     """Return True if the reader has a subscription."""
-    with asked.app.reading() as store:
+    with asked.app.store() as store:
         return bool(names_of(store, asked.account.number, limit=1))
 
 
 def _guide(asked: PageRequest) -> HTMLResponse:
     app, account = asked.app, asked.account
-    with app.reading() as store:
+    with app.store() as store:
         documents = store.progress("next_doc") - 1 if account.is_operator else 0
-    with app.feeds_lock:
-        feeds = len(app.feeds.owned(account.qualify(""), "", 1_000))
+    with app.feeds() as followed:
+        feeds = len(followed.owned(account.qualify(""), "", 1_000))
     return asked.page("guide.html", documents=documents, feeds=feeds, cases=cases())

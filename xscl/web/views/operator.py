@@ -31,7 +31,7 @@ def overview(asked: AskedByOperator) -> HTMLResponse:
     for token in tokens.list_(app, account):
         listed[token.user].append(token)
     users = [(one.name, quota_rows(one)) for one in tokens.accounts(app, account)]
-    with app.reading() as store:
+    with app.store() as store:
         busy = list(busiest_joins(store, app.clock.now() - DAY, MOST))
         failing = list(failing_endpoints(store, MOST))
     return asked.page(

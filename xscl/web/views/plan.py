@@ -81,7 +81,7 @@ def address_of(node: str) -> str:
 
 def _explained(asked: PageRequest, template: int) -> str:
     """Return the evaluation of a subscription of a template, with its SQL; empty if it has none."""
-    with asked.app.reading() as store:
+    with asked.app.store() as store:
         name = first_of_template(store, template)
     return "" if name is None else asked.app.engine.explain(name, sql=True)
 

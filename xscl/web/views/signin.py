@@ -8,9 +8,9 @@ from typing import Annotated
 from fastapi import Form, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from xscl.service.app import App
 from xscl.service.client_address import is_https
 from xscl.service.dependencies import COOKIE, NO_TOKEN, TheApp, count_guess
-from xscl.service.installation import Installation
 from xscl.service.problems import Problem
 from xscl.service.tokens import SESSION
 from xscl.web.links import on_site
@@ -70,14 +70,14 @@ def sign_out(request: Request, app: TheApp) -> RedirectResponse:
     return answer
 
 
-def _none_exists(app: Installation) -> PageProblem | None:
+def _none_exists(app: App) -> PageProblem | None:
     """Return a hint if the service requires tokens and none exists."""
     if app.settings.is_open or app.tokens.of():
         return None
     return PageProblem("No token", "No token exists yet", NO_TOKEN)
 
 
-def _refused(request: Request, app: Installation) -> tuple[HTTPStatus, PageProblem]:
+def _refused(request: Request, app: App) -> tuple[HTTPStatus, PageProblem]:
     """Return the status and text for a wrong token, or 429 after too many."""
     try:
         count_guess(request, app)

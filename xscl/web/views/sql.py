@@ -69,7 +69,7 @@ def save(
 ) -> RedirectResponse:
     """Save a statement under a name, else under its beginning, and return to it."""
     text = sql.replace("\r\n", "\n")
-    with asked.app.reading() as store:
+    with asked.app.store() as store:
         save_statement(store, asked.account, name.strip() or shortened(text, LONGEST_NAME), text)
     return RedirectResponse(f"/witnesses?{urlencode({'sql': text})}", HTTPStatus.SEE_OTHER)
 
@@ -77,7 +77,7 @@ def save(
 @router.post("/witnesses/forget")
 def forget(asked: Asked, name: Annotated[str, Form(max_length=LONGEST_NAME)]) -> RedirectResponse:
     """Remove a saved statement, and return to the page."""
-    with asked.app.reading() as store, store.transaction():
+    with asked.app.store() as store, store.transaction():
         delete_statement(store, asked.account, name)
     return RedirectResponse("/witnesses", HTTPStatus.SEE_OTHER)
 
@@ -169,7 +169,7 @@ def _relations(asked: PageRequest) -> dict[str, list[dict[str, str]]]:
 
 def _page(asked: PageRequest, sql: str, **more: Any) -> HTMLResponse:
     shown = {"error": None, "answer": None, "drawn": None, "relations": {}, "downloads": ()} | more
-    with asked.app.reading() as store:
+    with asked.app.store() as store:
         shown["saved"] = saved_statements(store, asked.account)
     status = HTTPStatus.UNPROCESSABLE_ENTITY if shown["error"] else HTTPStatus.OK
     return asked.page("sql.html", status=status, sql=sql, examples=EXAMPLES, **shown)

@@ -20,7 +20,7 @@ def starred(
     asked: Asked, before: Annotated[str, Query(pattern=r"^(\d{1,18}\.\w{1,100})?$")] = ""
 ) -> HTMLResponse:
     """Show the starred matches, the last starred first, as they were."""
-    with asked.app.reading() as store:
+    with asked.app.store() as store:
         found = stars(store, asked.account, LIMIT + 1, mark_of(before) if before else None)
     names = {one.view.subscription for one in found}
     older = None

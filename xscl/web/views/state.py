@@ -19,7 +19,7 @@ from xscl.polling.arrival_clock import way_back
 from xscl.polling.feed_repository import ticks
 from xscl.service.figures import WindowState
 from xscl.service.problems import not_found
-from xscl.service.status_series import SPANS, StatusSample
+from xscl.service.status_series import SPANS, SeriesSample
 from xscl.store.queries.endpoints import delivery_counts
 from xscl.time_format import ticks_of_time
 from xscl.web.links import on_site
@@ -45,7 +45,7 @@ REJECTED = _sql("SELECT * FROM rejected LIMIT 50")
 LATE = _sql("SELECT * FROM late LIMIT 50")
 
 
-_FIGURES_OVER_TIME: tuple[tuple[str, str, Callable[[StatusSample], float]], ...] = (
+_FIGURES_OVER_TIME: tuple[tuple[str, str, Callable[[SeriesSample], float]], ...] = (
     ("Documents taken in", "a second", lambda one: one.documents),
     ("Matches", "a second", lambda one: one.matches),
     ("Documents waiting", "documents", lambda one: one.waiting),
@@ -74,7 +74,7 @@ def status(
     """Show the figures of the status file, and how they were in the last hour or day."""
     written = asked.app.home.read_status() or {}
     begin = asked.app.clock.now() - SPANS[span]
-    with asked.app.reading() as store:
+    with asked.app.store() as store:
         deliveries = delivery_counts(store)
     return asked.page(
         "status.html",
@@ -87,7 +87,7 @@ def status(
     )
 
 
-def _series(samples: Sequence[StatusSample]) -> Iterator[Picture]:
+def _series(samples: Sequence[SeriesSample]) -> Iterator[Picture]:
     """Yield the pictures of the figures over time, none before there are two samples."""
     if len(samples) < 2:
         return

@@ -144,7 +144,7 @@ def _rows(
 ) -> tuple[int, list[tuple[str, int]], list[SubscriptionRow]]:
     """Return the number of the reader's subscriptions, their tags, and rows with one more."""
     app, account = asked.app, asked.account
-    with app.reading() as store:
+    with app.store() as store:
         names = names_of(
             store,
             account.number,
@@ -172,7 +172,7 @@ def _rows(
 def _counts(asked: PageRequest, numbers: list[int]) -> dict[int, MatchCounts]:
     """Return the counts of matches of some subscriptions, by number."""
     none: MatchCounts = {"matches": 0, "lately": 0, "last": None, "spark": None}
-    with asked.app.reading() as store:
+    with asked.app.store() as store:
         found = match_counts(store, numbers, now=asked.app.clock.now(), days=DAYS)
     rows = {row["number"]: row | {"spark": spark(row["days_ago"], "match")} for row in found}
     return dict.fromkeys(numbers, none) | rows
@@ -253,7 +253,7 @@ def _earlier(asked: PageRequest, name: str, current: int) -> list[Version]:
 def _endpoints(asked: PageRequest, name: str) -> Iterator[EndpointRow]:
     """Yield the endpoints of a subscription."""
     app, account = asked.app, asked.account
-    reached = app.outbox.pages.position()
+    reached = app.delivery.pages.position()
     for each in deliveries.listed(name, app, account):
         to = each.to.get("url") or each.to.get("to") or each.to.get("name", "")
         every = int(each.to.get("every") or 0)
@@ -314,13 +314,13 @@ def tag_all(
 ) -> RedirectResponse:
     """Add tags to the chosen subscriptions of a list, or remove them, and return to it."""
     given = split_tags(tags)
-    with app.reading() as store:
+    with app.store() as store:
         tagged = tags_of(store, [existing(app, account, name).name for name in names])
     wanted = {
         known: checked_tags([tag for tag in before if tag not in given] + ([] if remove else given))
         for known, before in tagged.items()
     }
-    with app.reading() as store:
+    with app.store() as store:
         set_tags(store, wanted)
     return RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
 
@@ -369,7 +369,7 @@ def _sharing(asked: PageRequest, qid: int, template: int) -> str:
     """Describe the sharing of a subscription for the operator; empty for users."""
     if not asked.account.is_operator:
         return ""
-    with asked.app.reading() as store:
+    with asked.app.store() as store:
         equal, alike = count_sharing(store, qid, template)
     words = [f"shared by {equal:,}"] if equal > 1 else []
     if template:

@@ -1,11 +1,14 @@
-"""The dependency container of requests, built once when the service starts."""
+"""The application: the engine, its store, followed feeds, deliveries, and the limits of users.
+
+A service and a command without one open it on a data directory.
+"""
 
 from __future__ import annotations
 
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 
@@ -163,14 +166,44 @@ _MISSED, _MISSES = 1.0, 1_000
 """Lifetime in seconds and maximum size of the cache of unknown stream names."""
 
 
-class Installation:
-    """The components that routes use, over an engine, a spool and an outbox of the caller.
+class FollowedFeeds:
+    """The repository of feeds, lent to one thread at a time: it has one connection."""
 
-    `feeds` has one connection: hold `feeds_lock` to use it.  `reading` lends a store connection.
-    `intake` batches documents of concurrent requests.  `clock` assigns arrival times.
-    `resolver` maps stream names in queries to the engine's.
-    `connections` counts connections by client; `watch` detects a stalled consumer,
-    and `series` has the figures of the last day.  `counts` are the documents by stream, `warnings`
+    def __init__(self, repository: FeedRepository) -> None:
+        self._repository = repository
+        self._mutex = threading.Lock()
+
+    @contextmanager
+    def __call__(self) -> Iterator[FeedRepository]:
+        """Lend the repository while the block runs."""
+        with self._mutex:
+            yield self._repository
+
+
+class RequestLimits:
+    """The limits of concurrent requests and of their rates, in memory."""
+
+    def __init__(self) -> None:
+        self.requests = TokenBuckets[int]()  # by account
+        self.guesses = TokenBuckets[str]()  # of tokens, by address
+        self.callbacks = TokenBuckets[str]()  # what hubs send, by feed
+        self.deliveries = KeyedLimiter[None]()  # of hubs
+        self.listeners = KeyedLimiter[int]()  # event streams, by account
+        self.registering = KeyedLimiter[bool]()  # by whether they take long
+        self.questions = FairLimiter(QUESTIONS)
+        self.imports = FairLimiter(IMPORTS, 0, 0.0)
+        self.confirming = FairLimiter(CONFIRMING, 0, 0.0)
+        self.endpoints = threading.Lock()  # to count endpoints and make one
+
+
+class App:
+    """The application on a data directory, which it holds until `close`.
+
+    `store` lends a connection, and `feeds` the repository of feeds.  `delivery` is the outbox that
+    `outbox` makes for the engine.  `intake` batches documents of concurrent requests.  `resolver`
+    maps stream names in queries to the engine's.  `limits` bounds requests, `usage` counts what
+    users have, `connections` the connections of a client.  `watch` detects a stalled consumer, and
+    `series` has the figures of the last day.  `counts` are the documents by stream, `warnings`
     those of queries.  `pushes` are those of hubs, None without a public address; `executors` those
     of Spark, None without.
     """
@@ -178,54 +211,52 @@ class Installation:
     def __init__(
         self,
         home: DataDirectory,
-        engine: Engine,
-        spool: Spool,
-        outbox: Outbox,
-        settings: ServiceSettings,
+        holder: str,
         *,
+        outbox: Callable[[Engine], Outbox],
         disk: DiskGuard,
-        clock: ArrivalClock,
-        watch: ConsumerWatch,
-        series: StatusSeries,
+        settings: ServiceSettings | None = None,
+        clock: ArrivalClock | None = None,
         pushes: HubCallbacks | None = None,
         executors: ExecutorsWatch | None = None,
     ) -> None:
-        self.home, self.engine, self.spool, self.outbox = home, engine, spool, outbox
-        self.settings, self.clock, self.watch, self.series = settings, clock, watch, series
-        self.pushes, self.executors = pushes, executors
+        """Open all parts; raises DataDirectoryInUse."""
+        self.home, self.disk, self.pushes, self.executors = home, disk, pushes, executors
+        self.settings, self.clock = settings or ServiceSettings(), clock or ArrivalClock()
+        self.limits, self.series = RequestLimits(), StatusSeries(now=self.clock.now)
         with ExitStack() as opened:
-            self.feeds = opened.enter_context(FeedRepository(engine, clock=clock.now))
-            self.feeds_lock = threading.Lock()
-            self.reading = opened.enter_context(closing(StorePool(engine)))
-            stores = [opened.enter_context(closing(engine.connect())) for _ in range(2)]
+            opened.enter_context(home.hold(holder))
+            self.engine = opened.enter_context(Engine(home.database, owns_process=True))
+            self.delivery = opened.enter_context(closing(outbox(self.engine)))
+            self.spool = opened.enter_context(Spool(home.spool))
+            feeds = opened.enter_context(FeedRepository(self.engine, clock=self.clock.now))
+            self.feeds = FollowedFeeds(feeds)
+            self.store = opened.enter_context(closing(StorePool(self.engine)))
+            stores = [opened.enter_context(closing(self.engine.connect())) for _ in range(2)]
             self.accounts = Accounts(stores[0])
             self.tokens = Tokens(stores[1], self.accounts)
             self.counts = StreamCounts()
-            self.public = PublicStreams(engine, self.accounts, self.reading, self.counts)
+            self.public = PublicStreams(self.engine, self.accounts, self.store, self.counts)
             self.resolver = Resolver(self.accounts, self.public.known)
-            self.warnings = RegistrationWarnings(engine, self.resolver)
-            names = (one.name for one in engine.subscriptions)
-            self.usage = Usage(names, (feed.key for feed in self.feeds))
-            self.intake = Intake(spool, engine, disk, clock, settings.waiting)
+            self.warnings = RegistrationWarnings(self.engine, self.resolver)
+            names = (one.name for one in self.engine.subscriptions)
+            self.usage = Usage(names, (feed.key for feed in feeds))
+            self.watch = ConsumerWatch(self.spool.latest, self.engine.ingest.segment)
+            self.intake = Intake(self.spool, self.engine, disk, self.clock, self.settings.waiting)
             opened.enter_context(closing(self.intake))
-            self.sql = opened.enter_context(UserSql(engine, home.path))
-            self.connections = ConnectionLimit(settings.connections)
-            self.metrics = Metrics(engine, home, self.connections)
-            self.backups = Backups(home, engine, self.reading, disk)
+            self.sql = opened.enter_context(UserSql(self.engine, home.path))
+            self.connections = ConnectionLimit(self.settings.connections)
+            self.metrics = Metrics(self.engine, home, self.connections)
+            self.backups = Backups(home, self.engine, self.store, disk)
             self._opened = opened.pop_all()
-        outbox.mail_limit = self.accounts.mails_of
-        # The rate of requests by account, and of requests to each callback of hubs.
-        self.requests, self.callbacks = TokenBuckets[int](), TokenBuckets[str]()
-        self.guesses = TokenBuckets[str]()  # of tokens, by address
-        # Event streams by account, and deliveries of hubs at a time.
-        self.listeners, self.deliveries = KeyedLimiter[int](), KeyedLimiter[None]()
-        # Registrations at a time, of those that take long or not.
-        self.registering = KeyedLimiter[bool]()
-        self.endpoints_lock = threading.Lock()  # to count endpoints and make one
-        self.questions = FairLimiter(QUESTIONS)
-        self.imports = FairLimiter(IMPORTS, 0, 0.0)
-        self.confirming = FairLimiter(CONFIRMING, 0, 0.0)
+        self.delivery.mail_limit = self.accounts.mails_of
+
+    def begin_shutdown(self) -> None:
+        """End listeners, deliveries, trials and histories, which share the time that is left."""
+        self.delivery.begin_shutdown()
+        self.engine.trials.end()
+        self.engine.catalog.backfills.end()
 
     def close(self) -> None:
-        """Finish what was taken, and close all that was opened here."""
+        """Finish what was taken, and close all parts."""
         self._opened.close()
