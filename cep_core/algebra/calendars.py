@@ -2,10 +2,12 @@
 
 `AT '0 9 * * MON' ZONE 'Europe/Berlin'` is a stream with an event at each of them.  The five fields
 are minute, hour, day of month, month and day of week, as Debian's cron reads them (`cronsim`, to
-which all times are local ones without a zone).  Where a zone changes its offset:
+which all times are local ones without a zone); a sixth before them is the second.  A date and time
+in place of the fields (`AT '2026-11-30T09:00:00Z'`) is one instant.  Where a zone changes its
+offset:
 
 - times that are skipped: an expression with numbers in minute and hour names the first time after
-  the gap; one with `*` in either goes by real time, so it names none of them;
+  the gap; one with `*` in either, or in the second, goes by real time, so it names none of them;
 - times that occur twice: such an expression names the first; one with `*` names both.
 """
 
@@ -25,18 +27,19 @@ from cronsim import CronSim, CronSimError
 from cep_core.errors import AlgebraError, Span, near_miss
 from cep_core.events import CALENDAR
 
-MOST = 10_000  # instants that the clock passes at once; beyond, those of as many minutes
+MOST = 10_000  # instants that the clock passes at once; beyond, those of as many minutes or seconds
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST = int((datetime(2, 1, 1, tzinfo=UTC) - _EPOCH).total_seconds())
 _LONGEST = 200  # characters of an expression
 _FIELDS = (
+    ("second", "0-59"),
     ("minute", "0-59"),
     ("hour", "0-23"),
     ("day of month", "1-31, or L for the last"),
     ("month", "1-12 or JAN-DEC"),
     ("day of week", "0-7 or SUN-SAT, MON#1 for the first, 5L for the last"),
 )
-_CRONSIM_FIELDS = ("minute", "hour", "day-of-month", "month", "day-of-week")
+_CRONSIM_FIELDS = ("second", "minute", "hour", "day-of-month", "month", "day-of-week")
 _SIGNS = "; also *, lists 1,2 ranges 1-5 and steps */2"
 _EXAMPLE = "'0 9 * * MON' is 9:00 on Mondays: minute, hour, day of month, month, day of week"
 _ZONE = re.compile(r"[A-Z][\w+-]*(?:/[\w+-]+)*")
@@ -59,11 +62,21 @@ class Calendar:
     @property
     def words(self) -> str:
         """The expression in words."""
+        if self._instant is not None:
+            return f"once, at {self.expression}"
         return f"{CronSim(self.expression, _EPOCH).explain()}, {self.zone}"
 
     @cached_property
     def _place(self) -> tzinfo:
         return UTC if self.zone == "UTC" else ZoneInfo(self.zone)
+
+    @cached_property
+    def _instant(self) -> int | None:
+        """The second of a date and time; None for a cron expression."""
+        moment = _moment(self.expression)
+        if moment is None or moment.tzinfo is not None:
+            return None if moment is None else int((moment - _EPOCH).total_seconds())
+        return self._instants(moment)[0]
 
     def text(self, second: int) -> str:
         """Return the local time of a second since 1970, with its offset."""
@@ -71,6 +84,9 @@ class Calendar:
 
     def seconds(self, start: int) -> Iterator[int]:
         """Yield the instants from a second on, ascending; they end with the year 9999."""
+        if self._instant is not None:
+            yield from (one for one in (self._instant,) if one >= start)
+            return
         last = max(start, _FIRST) - 1
         pending: list[int] = []
         try:
@@ -98,8 +114,7 @@ class Calendar:
         first, second = self._second_of(local, 0), self._second_of(local, 1)
         if first == second:
             return [first]
-        minute, hour, *_ = self.expression.split()
-        by_real_time = minute.startswith("*") or hour.startswith("*")
+        by_real_time = any(field.startswith("*") for field in self.expression.split()[:-3])
         if first < second:
             return [first, second] if by_real_time else [first]
         return [] if by_real_time else [self._end_of_gap(second, first)]
@@ -119,7 +134,7 @@ class Calendar:
     def passed(self, start: int, end: int) -> tuple[list[int], int | None]:
         """Return the instants of start <= instant < end, in seconds, and the first one after them.
 
-        If they are more than MOST they are those of the last MOST minutes.
+        If they are more than MOST they are those of the last MOST minutes, or seconds.
         """
         found: list[int] = []
         for second in self.seconds(start):
@@ -127,7 +142,8 @@ class Calendar:
                 return found, second
             found.append(second)
             if len(found) > MOST:
-                return self.passed(max(found[1], end - 60 * MOST), end)
+                step = 60 if len(self.expression.split()) < len(_FIELDS) else 1
+                return self.passed(max(found[1], end - step * MOST), end)
         return found, None
 
 
@@ -138,8 +154,10 @@ def calendar(text: str, zone: str, text_at: int = 0, zone_at: int = 0) -> Calend
     """
     fields = [(one[0].upper(), one.span()) for one in re.finditer(r"\S+", text)]
     whole = Span(text_at, text_at + max(1, len(text)))
-    if len(fields) != len(_FIELDS) or len(text) > _LONGEST:
-        message = f"a cron expression has five fields, not {len(fields)}"
+    if len(fields) == 1 and _moment(fields[0][0]) is not None:
+        return Calendar(fields[0][0], _known_zone(zone, Span(zone_at, zone_at + max(1, len(zone)))))
+    if not 5 <= len(fields) <= len(_FIELDS) or len(text) > _LONGEST:
+        message = f"a cron expression has five or six fields, not {len(fields)}"
         if len(text) > _LONGEST:
             message = f"a cron expression has at most {_LONGEST} characters"
         raise AlgebraError(message, hint=_EXAMPLE, span=whole)
@@ -148,7 +166,7 @@ def calendar(text: str, zone: str, text_at: int = 0, zone_at: int = 0) -> Calend
         CronSim(expression, _EPOCH)
     except CronSimError as error:
         place = _CRONSIM_FIELDS.index(str(error).removeprefix("Bad "))
-        written, (start, end) = fields[place]
+        written, (start, end) = fields[place - len(_FIELDS) + len(fields)]
         name, known = _FIELDS[place]
         raise AlgebraError(
             f"{written!r} is no {name} of a cron expression",
@@ -156,6 +174,14 @@ def calendar(text: str, zone: str, text_at: int = 0, zone_at: int = 0) -> Calend
             span=Span(text_at + start, text_at + end),
         ) from None
     return Calendar(expression, _known_zone(zone, Span(zone_at, zone_at + max(1, len(zone)))))
+
+
+def _moment(text: str) -> datetime | None:
+    """Return a date and time in place of a cron expression; None for other texts."""
+    try:
+        return datetime.fromisoformat(text) if "T" in text else None
+    except ValueError:
+        return None
 
 
 def calendar_of(name: str) -> Calendar:

@@ -1,4 +1,4 @@
-"""Calendars by their definition, minute by minute, and their instants among the events of an input.
+"""Calendars by their definition, second by second, and their instants among the events of an input.
 
 A second opinion on `cep_core.algebra.calendars` and `cep_core.runtime.instants`: it shares no code
 with them, nor with the library that they use.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
+from itertools import product
 from zoneinfo import ZoneInfo
 
 from cep_core import Event
@@ -34,12 +35,14 @@ class Cron:
     """The instants of a cron expression."""
 
     def __init__(self, expression: str, zone: str) -> None:
-        minute, hour, day, month, weekday = expression.split()
+        second, minute, hour, day, month, weekday = ("0", *expression.split())[-6:]
+        self._seconds = values(second, 0, 59)
         self._minutes, self._hours = values(minute, 0, 59), values(hour, 0, 23)
         self._days, self._months = values(day, 1, 31), values(month, 1, 12)
         self._weekdays = {number % 7 for number in values(weekday, 0, 7)}
         self._both = day.startswith("*") or weekday.startswith("*")
-        self._by_real_time = zone == "UTC" or minute.startswith("*") or hour.startswith("*")
+        stars = [field.startswith("*") for field in (second, minute, hour)]
+        self._by_real_time = zone == "UTC" or any(stars)
         self._zone = ZoneInfo(zone)
 
     def between(self, start: int, end: int) -> list[int]:
@@ -52,11 +55,11 @@ class Cron:
         return day.month in self._months and (all(fits) if self._both else any(fits))
 
     def _real(self, start: int, end: int) -> Iterator[int]:
-        for second in range(start - start % 60, end, 60):
-            local = (EPOCH + timedelta(seconds=second)).astimezone(self._zone)
+        for minute in range(start - start % 60, end, 60):
+            local = (EPOCH + timedelta(seconds=minute)).astimezone(self._zone)
             at_time = local.hour in self._hours and local.minute in self._minutes
             if at_time and self._has(local.date()):
-                yield second
+                yield from (minute + second for second in self._seconds)
 
     def _local(self, start: int, end: int) -> Iterator[int]:
         first, last = (
@@ -66,8 +69,8 @@ class Cron:
         for number in range((last - first).days + 1):
             day = first + timedelta(days=number)
             for hour in self._hours if self._has(day) else ():
-                for minute in self._minutes:
-                    yield self._first(datetime(day.year, day.month, day.day, hour, minute))
+                for minute, second in product(self._minutes, self._seconds):
+                    yield self._first(datetime(day.year, day.month, day.day, hour, minute, second))
 
     def _first(self, local: datetime) -> int:
         """Return when a local time is for the first time, or what comes after its gap."""
@@ -75,7 +78,7 @@ class Cron:
             aware = local.replace(tzinfo=self._zone)
             if aware.astimezone(UTC).astimezone(self._zone).replace(tzinfo=None) == local:
                 return int((aware.astimezone(UTC) - EPOCH).total_seconds())
-            local += _MINUTE
+            local = local.replace(second=0) + _MINUTE
 
 
 def with_instants(

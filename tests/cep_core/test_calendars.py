@@ -24,7 +24,8 @@ CHANGES = (  # of the offsets of these zones, in seconds, about
     int(datetime(2026, 10, 3, 12, tzinfo=UTC).timestamp()),
 )
 EXPRESSIONS = st.builds(
-    "{} {} {} * {}".format,
+    "{}{} {} {} * {}".format,
+    st.sampled_from(["", "", "0 ", "20 ", "*/30 "]),
     st.sampled_from(["0", "30", "15,45", "*", "*/20", "5-59/25", "10-12"]),
     st.sampled_from(["2", "1-3", "*", "*/2", "0,2,9", "22", "1", "3"]),
     st.sampled_from(["*", "*", "1,25", "29", "*/2"]),
@@ -85,6 +86,10 @@ def test_instants_are_those_of_the_definition(
         ("30 2 * * *", "Europe/Berlin", "2026-10-24 12:00", ["10-25 00:30", "10-26 01:30"]),
         ("30 2 * * *", "Europe/Berlin", "2026-10-25 01:00", ["10-26 01:30", "10-27 01:30"]),
         ("30 * * * *", "Europe/Berlin", "2026-10-25 00:00", ["10-25 00:30", "10-25 01:30"]),
+        ("5 30 2 * * *", "Europe/Berlin", "2026-03-28 12:00", ["03-29 01:00", "03-30 00:30"]),
+        ("2026-03-29T02:30:00", "Europe/Berlin", "2026-03-28 12:00", ["03-29 01:00"]),
+        ("2026-10-25T02:30:00", "Europe/Berlin", "2026-10-24 12:00", ["10-25 00:30"]),
+        ("2026-10-25T02:30:00+01:00", "Europe/Berlin", "2026-10-24 12:00", ["10-25 01:30"]),
     ],
 )
 def test_gaps_and_repeats(expression: str, zone: str, start: str, instants: list[str]) -> None:
@@ -108,11 +113,27 @@ def test_calendars_end_with_the_calendar() -> None:
     assert first == at("0002-01-01 00:00")
 
 
+@pytest.mark.parametrize("text", ["2026-11-30T09:00:00Z", "2026-11-30T10:00:00+01:00"])
+def test_a_date_and_time_is_one_instant(text: str) -> None:
+    nine = at("2026-11-30 09:00")
+    known = calendar(text, "UTC")
+    assert known.passed(nine - 5, nine + 5) == ([nine], None)
+    assert known.passed(nine - 5, nine) == ([], nine)
+    assert known.passed(nine + 1, nine + 5) == ([], None)
+    assert known.words == f"once, at {text}"
+    core = engine()
+    core.register("q", f"SELECT at FROM AT '{text}'")
+    rows = core.push(invoices("2026-11-29 09:00", "2026-12-01 09:00", "2026-12-02 09:00"))
+    assert [one.event.values for one in rows] == [("2026-11-30T09:00:00+00:00",)]
+
+
 def test_a_long_gap_has_the_instants_of_its_last_minutes() -> None:
     start = at("2026-01-01 00:00")
     every, _ = calendar("* * * * *", "UTC").passed(start, start + 60 * (3 * MOST))
     assert len(every) == MOST
     assert every[0] == start + 60 * 2 * MOST
+    every, _ = calendar("* * * * * *", "UTC").passed(start, start + 3 * MOST)
+    assert (len(every), every[0]) == (MOST, start + 2 * MOST)
     rare, _ = calendar("0 0 * * *", "UTC").passed(start, start + 86_400 * MOST)
     assert len(rare) == MOST
 
@@ -126,9 +147,17 @@ def test_a_long_gap_has_the_instants_of_its_last_minutes() -> None:
         ("AT '0 25 * * *'", "25", "'25' is no hour of a cron expression", "it is 0-23;"),
         ("AT '0 9 * * MO'", "MO", "'MO' is no day of week", "0-7 or SUN-SAT"),
         ("AT '0 9 30 2 *'", "30", "'30' is no day of month", "1-31"),
-        ("AT '0 9 * *'", "0 9 * *", "has five fields, not 4", "'0 9 * * MON' is 9:00 on Mondays"),
+        (
+            "AT '0 9 * *'",
+            "0 9 * *",
+            "five or six fields, not 4",
+            "'0 9 * * MON' is 9:00 on Mondays",
+        ),
+        ("AT '60 0 9 * * *'", "60", "'60' is no second", "0-59"),
+        ("AT '0 0 24 * * *'", "24", "'24' is no hour", "0-23"),
+        ("AT '2026-13-01T09:00:00Z'", "2026-13", "five or six fields, not 1", "9:00 on Mondays"),
         ("AT '0 9 * * ?'", "?", "'?' is no day of week", "0-7"),
-        ("AT ''", "'", "has five fields, not 0", "minute, hour"),
+        ("AT ''", "'", "five or six fields, not 0", "minute, hour"),
         (f"AT '{'0,' * 100}0 9 * * *'", "0,0,", "at most 200 characters", "minute, hour"),
         ("AT '0 9 * * *' ZONE 'Europe/Berlni'", "Europe/Berlni", "no time zone", "Europe/Berlin"),
         ("AT '0 9 * * *' ZONE '../etc/passwd'", "../etc/passwd", "no time zone", "Europe/Berlin"),

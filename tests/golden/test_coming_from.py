@@ -140,7 +140,8 @@ SIDDHI = (
             f"a1 a2{' .' * 599} b1", "a2 b1"),
 )  # fmt: skip
 EXAMPLES = (*FLINK, *ESPER, *SIDDHI)
-OF_THE_STREAM = ("strict s x", "AT '0 9 * * MON' t")  # with kinds of one stream; of a calendar
+OF_THE_STREAM = ("strict s x", "AT '0 9 * * MON' t", "AT '*/20 * * * * *' t")
+"""With kinds of one stream; of a calendar."""
 
 
 def found(language: str, text: str, events: str) -> list[list[str]]:

@@ -90,7 +90,7 @@ ELSEWHERE = {
 SOURCES = {
     source: examples(source) for source in ("flink", "esper", "esper_suite", "siddhi", "sase_plus")
 }
-SHARES = {"flink": 0.93, "esper": 0.78, "siddhi": 0.85}
+SHARES = {"flink": 0.93, "esper": 0.85, "siddhi": 0.85}
 """The least share of the examples of a chapter that are one query."""
 
 _COMPONENT = re.compile(

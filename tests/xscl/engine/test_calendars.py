@@ -186,7 +186,7 @@ def test_calendars_of_streams_that_are_not_live_cause_no_beats(place: Place) -> 
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
-        ("AT '0 9 * *'->t", 5, "five fields, not 4"),
+        ("AT '0 9 * *'->t", 5, "five or six fields, not 4"),
         ("S//a FOLLOWED BY{1 d} AT '0 9 * * MOX'->t", 35, "'MOX' is no day of week"),
         ("S JOIN{1 d} AT '0 9 * * *' ZONE 'Europe/Berln'->t", 34, "there is no time zone"),
         ("AT'0 9 * * MON'->t", 6, "found '9'"),
@@ -214,6 +214,8 @@ def test_a_stream_may_be_called_at() -> None:
     ("query", "written"),
     [
         ("at '0  9 * * mon'->t", "AT '0 9 * * MON'->t"),
+        ("AT '30 0 9 * * MON'->t", "AT '30 0 9 * * MON'->t"),
+        ("AT '2026-11-30T09:00:00Z'->t", "AT '2026-11-30T09:00:00Z'->t"),
         ('S//a JOIN{, 1 h} AT "5 4 * * *" zone "UTC"', "S//a JOIN{, 1 h} AT '5 4 * * *'"),
         ("AT '0 9 * * *' ZONE 'Asia/Tokyo' AS t", "AT '0 9 * * *' ZONE 'Asia/Tokyo'->t"),
     ],
