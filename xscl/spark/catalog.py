@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
@@ -19,29 +19,21 @@ from xscl.engine.facade import Engine
 from xscl.errors import QueryError, StoreError
 from xscl.shredding.remote_bindings import texts_of
 from xscl.spark.designation import Sample, absence_of, designated, reason_against
-from xscl.spark.plan_files import PLAN, PlanFiles, digest_of
+from xscl.spark.plan_files import PLAN, PlanFiles, PlanWriter
 from xscl.spark.plan_replica import PlanReplica
-
-WHOLE_AFTER = 200
-"""Changes after which a whole plan is written, so that a new worker applies few."""
 
 _STORE, _PLAN = "catalog.sqlite", "plan-"
 
 
-class PlanWriter:
-    """Writes the changes of an engine's plan for executors; the caller excludes changes."""
+class CatalogPlan:
+    """Writes the plan of a catalog's engine; the caller excludes changes."""
 
     def __init__(self, files: PlanFiles, sample: Sample) -> None:
-        self._files = files
+        self._writer = PlanWriter(files)
         self._sample = sample
-        self._version = files.current()
-        self._rows: Set[int] = frozenset()
         self._known: Mapping[str, Subscription] = {}  # `since` is a version of the plan
-        self._changes = 0  # since the last whole plan
-        if self._version:  # `since` is known to the files only
-            replica = _replica(files)
-            self._rows = replica.registry.rows().keys()
-            self._known = {one.key: one for one in _subscriptions(replica)}
+        if self._writer.version:  # `since` is known to the files only
+            self._known = {one.key: one for one in _subscriptions(files)}
 
     @property
     def keys(self) -> Collection[str]:
@@ -50,49 +42,32 @@ class PlanWriter:
 
     def write(self, engine: Engine, subscriptions: Iterable[Subscription]) -> None:
         """Write a version in which executors evaluate some subscriptions, unless it is the last."""
-        version = self._version + 1
+        version = self._writer.version + 1
         wanted = {}
         for one in subscriptions:
             old = self._known.get(one.key)
             since = old.since if old is not None and old.query == one.query else version
             wanted[one.key] = replace(one, since=since)
-        shown = {(one.key, one.name, one.query) for one in self._known.values()}
-        same = {one.key for one in wanted.values() if (one.key, one.name, one.query) in shown}
-        gone, new = self._known.keys() - same, [key for key in wanted if key not in same]
-        if not gone and not new and self._version:
+        before, after = (
+            {(one.key, one.name, one.query) for one in every.values()}
+            for every in (self._known, wanted)
+        )
+        if before == after and self._writer.version:
             return
         each = {key: absence_of(engine.state, one) for key, one in wanted.items()}
         absences = {key: absence for key, absence in each.items() if absence is not None}
         joined = {one.qid for key, one in wanted.items() if key not in absences}
         rows = joined | {qid for one in absences.values() for qid in (one.left, one.right)}
         with engine.transactions.change() as state:
-            leads = designated(state.registry, sorted(joined - self._rows), self._sample)
+            leads = designated(state.registry, sorted(joined), self._sample)
             state.registry.designate(leads)
-        registry = engine.state.registry
-
-        def change(
-            qids: Iterable[int],
-            keys: Iterable[str],
-            removed: Iterable[int] = (),
-            ended: Iterable[str] = (),
-        ) -> dict[str, pa.Table]:
-            found = {
-                "subscriber": [_row(wanted[key]) for key in keys],
-                "absence": [absences[key]._asdict() for key in keys if key in absences],
-                "removed_row": [{"qid": qid} for qid in sorted(removed)],
-                "removed_subscriber": [{"digest": one} for one in sorted(map(digest_of, ended))],
-            }
-            tables = {name: pa.Table.from_pylist(of, PLAN[name]) for name, of in found.items()}
-            return registry.stored(sorted(qids)) | tables
-
-        is_whole = not self._version or bool(gone) or self._changes >= WHOLE_AFTER
-        self._files.write(
-            version,
-            change(rows - self._rows, new, self._rows - rows, gone),
-            change(rows, wanted) if is_whole else None,
-        )
-        self._changes = 0 if is_whole else self._changes + 1
-        self._version, self._rows, self._known = version, rows, wanted
+        relations = {
+            "subscriber": [_row(one) for one in wanted.values()],
+            "absence": [absence._asdict() for absence in absences.values()],
+        }
+        tables = {name: pa.Table.from_pylist(of, PLAN[name]) for name, of in relations.items()}
+        self._writer.write(engine.state.registry, rows, tables)
+        self._known = wanted
 
 
 def _row(one: Subscription) -> dict[str, object]:
@@ -105,13 +80,10 @@ def _row(one: Subscription) -> dict[str, object]:
     return {**same, **outputs, "is_distinct": one.distinct}
 
 
-def _replica(files: PlanFiles) -> PlanReplica:
+def _subscriptions(files: PlanFiles) -> list[Subscription]:
+    """Return the subscribers in the newest version."""
     replica = PlanReplica(files, 0)
     replica.advance(files.current())
-    return replica
-
-
-def _subscriptions(replica: PlanReplica) -> list[Subscription]:
     return [*replica.absent.values(), *chain.from_iterable(replica.subscribers.values())]
 
 
@@ -131,7 +103,7 @@ def published_plan(directory: str | Path) -> PlanFiles:
 
 def published_queries(files: PlanFiles) -> dict[str, str]:
     """Return the query of each subscription of a catalog, by name, in the order of names."""
-    known = sorted(_subscriptions(_replica(files)), key=lambda one: one.name)
+    known = sorted(_subscriptions(files), key=lambda one: one.name)
     return {one.name: one.query for one in known}
 
 
@@ -165,7 +137,7 @@ class Catalog:
             # has taken the place of theirs.
             own = self.directory / f"{_PLAN}{os.urandom(8).hex()}"
             self.files = PlanFiles(plans[0] if plans else own)
-            self._writer = PlanWriter(self.files, cache(lambda: texts_of(sample)))
+            self._plan = CatalogPlan(self.files, cache(lambda: texts_of(sample)))
             self._write()
         except BaseException:
             self._engine.close()
@@ -234,10 +206,10 @@ class Catalog:
                 one
                 for one in state.subscriptions
                 # The process may have ended before it removed one that was refused.
-                if one.key in self._writer.keys
+                if one.key in self._plan.keys
                 or reason_against(state, one, forever=self._forever) is None
             ]
-            self._writer.write(self._engine, found)
+            self._plan.write(self._engine, found)
 
 
 def _plans(directory: Path) -> list[Path]:

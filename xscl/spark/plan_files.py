@@ -1,30 +1,27 @@
-"""The plan of an engine as files: what executors need to shred documents and to join them.
+"""The plan of an engine as a file: what executors need to shred documents and to join them.
 
-    12.plan      a whole plan: the version 12
-    12.change    what the version 12 adds to the version 11, and what it removes
-    13.change    what the version 13 adds to the version 12, and what it removes
-    current      the number of the newest version
+    plan         the newest version: two numbers, then an Arrow stream for each relation of `PLAN`
     claims       the versions of the micro-batches of each streaming query
 
-Files are written once and then never changed.  A directory has one writer.  A reader that has a
-version applies the changes since; another one begins with the whole plan.  A whole plan is written
-when something is removed, and all files before it are removed then: no text of a subscription
-outlives it.  Each file is a sequence of Arrow streams, one for each relation of `PLAN`.
+A directory has one writer, which replaces the file with each version: no text of a subscription
+outlives it.  Subscribers say from which version on they see documents, so documents of an earlier
+version have the same results with a later one, but for removed subscriptions.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Iterator, Mapping
+import struct
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 import pyarrow as pa
 
+from templates.registry.registry import Registry
 from templates.storage import RELATIONS
-from xscl.atomic_files import replacing, write_durably
+from xscl.atomic_files import replacing
 from xscl.errors import StoreError
 
 PLAN: Mapping[str, pa.Schema] = {
@@ -53,19 +50,17 @@ PLAN: Mapping[str, pa.Schema] = {
         ]
     ),
     "witness": pa.schema([("qid", pa.int32())]),
-    "removed_row": pa.schema([("qid", pa.int32())]),
-    "removed_subscriber": pa.schema([("digest", pa.string())]),
 }
 """Rows of R_T with what they refer to, and their subscribers.  `since` is the first version whose
 documents a subscriber sees.  An absence is a subscriber, too: with the rows of R_T of both of its
 blocks, and the places, among their nodes, of the values that are equal.  Executors evaluate no rows
-in `witness`: an engine does, of which the witnesses are sent to it.  The last two relations are
-removed before the others are added."""
+in `witness`: an engine does, of which the witnesses are sent to it."""
 
-Change = Mapping[str, pa.Table]
+Relations: TypeAlias = Mapping[str, pa.Table]
 """Tables of relations of `PLAN`; one that is missing has no rows."""
 
-WHOLE, CHANGE, CURRENT = ".plan", ".change", "current"
+_NUMBERS = struct.Struct("<qq")
+"""The version, and the first version since which a number has had one meaning."""
 
 CLAIMS = 100
 """Claims of earlier micro-batches that are kept; Spark keeps as many in a checkpoint."""
@@ -73,57 +68,39 @@ CLAIMS = 100
 
 @dataclass(frozen=True, slots=True)
 class PlanFiles:
-    """The files of the versions of a plan in a directory, which all executors can read."""
+    """The plan in a directory that all executors can read."""
 
     directory: Path
+
+    @property
+    def path(self) -> Path:
+        """The file of the newest version."""
+        return self.directory / "plan"
 
     def current(self) -> int:
         """Return the number of the newest version; 0 if there is none."""
         try:
-            return int((self.directory / CURRENT).read_text("ascii"))
+            with self.path.open("rb") as file:
+                version, _ = _NUMBERS.unpack(file.read(_NUMBERS.size))
         except (FileNotFoundError, NotADirectoryError):
             return 0
+        return int(version)
 
-    def write(self, version: int, change: Change, whole: Change | None = None) -> None:
-        """Write a version and make it the current one.
-
-        With a `whole` plan, all earlier files are removed.
-        """
+    def write(self, version: int, first: int, relations: Relations) -> None:
+        """Write a version; numbers mean the same in all versions from `first` on."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._write(self._path(version, whole=False), change)
-        if whole is not None:
-            self._write(self._path(version, whole=True), whole)
-        write_durably(self.directory / CURRENT, str(version).encode())
-        if whole is not None:
-            for is_whole in (True, False):  # without its whole plan no reader begins with a change
-                for number in self._numbers(WHOLE if is_whole else CHANGE):
-                    if number < version:
-                        self._path(number, whole=is_whole).unlink(missing_ok=True)
-
-    def _write(self, path: Path, change: Change) -> None:
-        with replacing(path) as file:
+        with replacing(self.path) as file:
+            file.write(_NUMBERS.pack(version, first))
             for name, schema in PLAN.items():
                 with pa.ipc.new_stream(file, schema) as writer:
-                    writer.write_table(change.get(name, schema.empty_table()))
+                    writer.write_table(relations.get(name, schema.empty_table()))
 
-    def changes(self, known: int, version: int) -> Iterator[tuple[int, bool, Change]]:
-        """Yield (version, is whole, relations) from a known version, 0 for none, to another one.
-
-        Begins with a whole plan if none is known, or if changes since are gone: the newest one up
-        to `version`, else the oldest one, which has the same results for documents of `version`
-        but for removed subscriptions.
-
-        Raises StoreError if there is no plan, FileNotFoundError if the writer removes files
-        meanwhile.
-        """
-        if not known or known > version or not self._follows(known, version):
-            wholes = self._numbers(WHOLE)
-            if not wholes:
-                raise self._missing()
-            known = max((one for one in wholes if one <= version), default=wholes[0])
-            yield known, True, self._read(known, whole=True)
-        for number in range(known + 1, version + 1):
-            yield number, False, self._read(number, whole=False)
+    def read(self) -> tuple[int, int, Relations]:
+        """Return the newest version as it was written; raises StoreError if there is none."""
+        try:
+            return _read(self.path.read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            raise self._missing() from None
 
     def _missing(self) -> StoreError:
         return StoreError(
@@ -131,26 +108,9 @@ class PlanFiles:
             hint="the catalog was removed, or executors do not see its directory at this path",
         )
 
-    def _follows(self, known: int, version: int) -> bool:
-        """Return True if all changes between two versions are there."""
-        each = range(known + 1, version + 1)
-        return all(self._path(number, whole=False).exists() for number in each)
-
-    def _numbers(self, suffix: str) -> list[int]:
-        stems = (path.stem for path in self.directory.glob(f"*{suffix}"))
-        return sorted(int(stem) for stem in stems if stem.isdigit())
-
-    def _path(self, version: int, *, whole: bool) -> Path:
-        return self.directory / f"{version}{WHOLE if whole else CHANGE}"
-
-    def _read(self, version: int, *, whole: bool) -> Change:
-        return _relations(self._path(version, whole=whole).read_bytes())
-
     def image(self) -> PlanImage:
         """Return the plan as a value, for executors that need not see the directory."""
-        numbers = range(self._numbers(WHOLE)[0], self.current() + 1)
-        parts = [self._path(one, whole=one == numbers[0]).read_bytes() for one in numbers]
-        return PlanImage(os.urandom(8).hex(), numbers[0], tuple(parts))
+        return PlanImage(os.urandom(8).hex(), self.path.read_bytes())
 
     def claimed(self, reader: str, batch: int) -> int:
         """Return the version with which a micro-batch of a streaming query is evaluated.
@@ -184,31 +144,44 @@ class PlanFiles:
 
 @dataclass(frozen=True, slots=True)
 class PlanImage:
-    """A whole plan and the changes since as a value; `name` is its own."""
+    """A version of a plan as a value; `name` is its own."""
 
     name: str
-    first: int = field(compare=False)
-    parts: tuple[bytes, ...] = field(compare=False, repr=False)
+    data: bytes = field(compare=False, repr=False)
 
     def current(self) -> int:
-        """Return the number of the newest version."""
-        return self.first + len(self.parts) - 1
+        """Return the number of the version."""
+        version, _, _ = self.read()
+        return version
 
-    def changes(self, known: int, version: int) -> Iterator[tuple[int, bool, Change]]:
-        """Yield (version, is whole, relations) as `PlanFiles.changes` does."""
-        for number, part in enumerate(self.parts, self.first):
-            if known < number <= version:
-                yield number, number == self.first, _relations(part)
+    def read(self) -> tuple[int, int, Relations]:
+        """Return the version as it was written."""
+        return _read(self.data)
 
 
 Plan: TypeAlias = PlanFiles | PlanImage
 
 
-def digest_of(key: str) -> str:
-    """Return a name of a subscriber without its text."""
-    return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
-
-
-def _relations(data: bytes) -> Change:
+def _read(data: bytes) -> tuple[int, int, Relations]:
+    version, first = _NUMBERS.unpack_from(data)
     file = pa.BufferReader(data)
-    return {name: pa.ipc.open_stream(file).read_all() for name in PLAN}
+    file.seek(_NUMBERS.size)
+    return version, first, {name: pa.ipc.open_stream(file).read_all() for name in PLAN}
+
+
+class PlanWriter:
+    """Writes the versions of a plan, each with all rows of R_T that executors need."""
+
+    def __init__(self, files: PlanFiles) -> None:
+        self.files = files
+        self.version = files.current()
+        self._first = 0
+        self._registry: Registry | None = None
+
+    def write(self, registry: Registry, qids: Iterable[int], others: Relations) -> None:
+        """Write a version with rows of R_T and other relations."""
+        self.version += 1  # also if this one cannot be written
+        if registry is not self._registry:  # loaded again, it may give numbers again
+            self._first, self._registry = self.version, registry
+        relations = {**registry.stored(sorted(qids)), **others}
+        self.files.write(self.version, self._first, relations)

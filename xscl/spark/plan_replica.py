@@ -25,10 +25,7 @@ from xscl.planning.planned_subscriptions import is_leaf
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import install_pairs
 from xscl.spark.absences import Absence
-from xscl.spark.plan_files import Change, Plan, digest_of
-
-_ATTEMPTS = 5
-"""Attempts to read a plan that does not change meanwhile."""
+from xscl.spark.plan_files import Plan, Relations
 
 
 class _NoStorage:
@@ -70,78 +67,76 @@ class PlanReplica:
         self.own = Registry(_NoStorage())  # rows that an engine evaluates
         self.automaton = Automaton()
         self._compared: set[int] = set()  # pairs whose values absences compare
-        self.subscribers.clear()
+        self._rows: dict[int, bool] = {}  # all rows; True: an engine evaluates it
+        self._known: dict[tuple[str, str, int], Subscription] = {}  # by key, name, `since`
         self.absences.clear()
-        self.absent.clear()
 
     def advance(self, version: int) -> None:
-        """Become another version, by the changes since if they are there; raises StoreError."""
-        if version == self.version:
-            return None
+        """Become the newest version, unless this one is not older than that asked for.
+
+        Raises StoreError.
+        """
+        if version <= self.version:
+            return
         known, self.version = self.version, 0  # a failure leaves no half of a version
-        tried: dict[int, int] = {}
-        while True:
-            current = self._plan.current()
-            try:
-                return self._advance(known, version)
-            except FileNotFoundError as error:  # the writer has removed it for a newer whole plan
-                known, tried[current] = 0, tried.get(current, 0) + 1
-                if tried[current] == _ATTEMPTS:
-                    raise StoreError(f"the plan is damaged: {error}") from error
-
-    def _advance(self, known: int, version: int) -> None:
-        reached = known
-        for number, is_whole, change in self._plan.changes(known, version):
-            if is_whole:
-                self._clear()
-            self._apply(change)
-            reached = number
+        newest, first, relations = self._plan.read()
+        if newest < version:
+            raise StoreError(f"the plan is at version {newest}, and {version} was written")
+        if known < first:
+            self._clear()
+        self._take_rows(relations)
+        self._take_subscribers(relations)
         self._index()
-        self.version = reached
+        self.version = newest
 
-    def _apply(self, change: Change) -> None:
-        for qid in change["removed_row"]["qid"].to_pylist():
-            of_row = self.registry if qid in self.registry else self.own
-            for pair in of_row.remove(qid):
+    def _take_rows(self, plan: Relations) -> None:
+        """Remove the rows of R_T that are not in a plan, or moved, and add the new ones."""
+        rows = plan["r_t"]
+        qids, witnesses = rows["qid"].to_pylist(), set(plan["witness"]["qid"].to_pylist())
+        wanted = {qid: qid in witnesses for qid in qids}
+        known = {qid: is_own for qid, is_own in self._rows.items() if wanted.get(qid) == is_own}
+        for qid in self._rows.keys() - known.keys():
+            for pair in (self.own if self._rows[qid] else self.registry).remove(qid):
                 if not self._described([pair]):
                     self.automaton.remove(pair)
-        removed = set(change["removed_subscriber"]["digest"].to_pylist())
-        if removed:
-            for qid, known in list(self.subscribers.items()):
-                self.subscribers[qid] = [one for one in known if digest_of(one.key) not in removed]
-            self.absences = [one for one in self.absences if digest_of(one.key) not in removed]
-            self.absent = {
-                number: one
-                for number, one in self.absent.items()
-                if digest_of(one.key) not in removed
-            }
-        rows = change["r_t"]
         keep = rows["keep"].to_numpy()
         later = np.where(keep < INFINITE, keep + self._lateness, keep)
         rows = rows.set_column(rows.column_names.index("keep"), "keep", pa.array(later))
-        own = pa.array(np.isin(rows["qid"].to_numpy(), change["witness"]["qid"].to_numpy()))
-        for registry, some in ((self.own, own), (self.registry, pc.invert(own))):
-            added = rows.filter(some)
+        for registry, own in ((self.own, True), (self.registry, False)):
+            is_new = [qid not in known and wanted[qid] == own for qid in qids]
+            added = rows.filter(pa.array(is_new, pa.bool_()))
             uses = ((qid, 1) for qid in added["qid"].to_pylist())
-            registry.add_stored(_of_rows(change, added), uses)
-        absences = {row["key"]: _absence(row) for row in change["absence"].to_pylist()}
-        self.absences.extend(absences.values())
-        self._install(absences.values())
-        for row in change["subscriber"].to_pylist():
-            absence = absences.get(row["key"])
-            one = Subscription(
+            registry.add_stored(_of_rows(plan, added), uses)
+        self._rows = wanted
+
+    def _take_subscribers(self, plan: Relations) -> None:
+        """Become the subscribers and absences of a plan."""
+        absences = {row["key"]: _absence(row) for row in plan["absence"].to_pylist()}
+        self._install(set(absences.values()) - set(self.absences))
+        self.absences = list(absences.values())
+        table = plan["subscriber"]
+        columns = (table[name].to_pylist() for name in ("key", "name", "since"))
+        names = [*zip(*columns, strict=True)]
+        new = table.filter(pa.array([name not in self._known for name in names], pa.bool_()))
+        known = dict(self._known)
+        for row in new.to_pylist():
+            known[row["key"], row["name"], row["since"]] = Subscription(
                 number=0,
                 name=row["name"],
                 query=row["query"],
-                template=0 if absence else self.registry.row(row["qid"]).template,
+                template=0 if row["key"] in absences else self.registry.row(row["qid"]).template,
                 qid=row["qid"],
                 outputs=tuple(zip(row["places"], row["outputs"], strict=True)),
                 since=row["since"],
                 distinct=row["is_distinct"],
                 key=row["key"],
             )
-            if absence is not None:
-                self.absent[absence.number] = one
+        self._known = {name: known[name] for name in names}
+        self.subscribers.clear()
+        self.absent.clear()
+        for one in self._known.values():
+            if one.key in absences:
+                self.absent[absences[one.key].number] = one
             else:
                 self.subscribers.setdefault(one.qid, []).append(one)
 
@@ -220,11 +215,11 @@ class PlanReplica:
         return self.registry.retention.horizon().keep
 
 
-def _of_rows(change: Change, rows: pa.Table) -> dict[str, pa.Table]:
+def _of_rows(plan: Relations, rows: pa.Table) -> dict[str, pa.Table]:
     """Return rows of R_T with what they refer to."""
 
     def chosen(name: str, ids: pa.Array | pa.ChunkedArray) -> pa.Table:
-        table = change[name]
+        table = plan[name]
         return table.filter(pc.is_in(table["id"], value_set=ids))
 
     pairs = chosen("pair", pc.list_flatten(rows["pairs"]))

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from xscl.ingestion.pipeline import PipelineError
 from xscl.spark.error_report import reason_of
-from xscl.spark.plan_files import CURRENT, PlanFiles
+from xscl.spark.plan_files import PlanFiles
 
 
 def unseen(files: PlanFiles, version: int, directories: Iterable[Path] = ()) -> list[str]:
@@ -22,14 +22,15 @@ def unseen(files: PlanFiles, version: int, directories: Iterable[Path] = ()) -> 
     `version` is the least that the catalog must have, so that a directory of the same name is no
     catalog.
     """
-    current, wrong = files.directory / CURRENT, []
+    wrong = []
     try:
-        if int(current.read_text("ascii")) < version:
-            wrong.append((current, "it is another catalog"))
+        files.path.open("rb").close()
+        if files.current() < version:
+            wrong.append((files.path, "it is another catalog"))
         elif not os.access(files.directory, os.W_OK):
             wrong.append((files.directory, "it cannot be written"))
     except OSError as error:
-        wrong.append((current, error.strerror or str(error)))
+        wrong.append((files.path, error.strerror or str(error)))
     wrong.extend((one, "No such directory") for one in directories if not one.is_dir())
     host = socket.gethostname()
     return [f"the executor on {host} cannot use {path}: {reason}" for path, reason in wrong]

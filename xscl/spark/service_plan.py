@@ -7,7 +7,7 @@ reaches them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Set
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -18,9 +18,8 @@ from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.language.parser import parse_block
 from xscl.shredding.remote_bindings import Text
-from xscl.spark.catalog import WHOLE_AFTER
 from xscl.spark.designation import designated, reason_against_row
-from xscl.spark.plan_files import PlanFiles
+from xscl.spark.plan_files import PlanFiles, PlanWriter
 from xscl.store.queries.documents import latest_document
 from xscl.store.queries.past import kept_rows
 from xscl.store.queries.texts import documents_with_texts
@@ -46,11 +45,10 @@ class ServicePlan:
     def __init__(self, transactions: Transactions, files: PlanFiles) -> None:
         self.is_behind = False
         self._transactions = transactions
-        self._files = files
+        self._writer = PlanWriter(files)
         self._seen = _Seen(None, None, None)
         self._rows: dict[int, bool] = {}  # in the files; True: executors evaluate the row
         self._streams: dict[int, frozenset[str]] = {}  # of each row that executors can evaluate
-        self._version = self._changes = 0
 
     def update(self, *, is_rebuild: bool = False) -> int:
         """Divide new rows of R_T, write the plan if it has changed, and return its version.
@@ -67,11 +65,11 @@ class ServicePlan:
             # One that was loaded again may give numbers again.
             known = self._rows if seen.registry is state.registry else {}
             self._divide(known.keys(), is_rebuild=is_rebuild)
-            self._write(known)
+            self._write()
             state = self._transactions.state
             registry = state.registry
             self._seen = _Seen(registry, registry.elsewhere, state.subscriptions.state)
-        return self._version
+        return self._writer.version
 
     def is_current(self) -> bool:
         """Return True if all rows are where the last version has them, and may stay there."""
@@ -128,32 +126,14 @@ class ServicePlan:
             if reason_against_row(state.registry, qid) is None:
                 self._streams[qid] = _streams(state, qid)
 
-    # -- Files -----------------------------------------------------------------------------
-
-    def _write(self, known: Mapping[int, bool]) -> None:
+    def _write(self) -> None:
         with self._transactions.committed() as state:
             elsewhere = set(state.registry.elsewhere.rows.tolist())
-            rows = {qid: qid in elsewhere for qid in sorted(_evaluated(state))}
-            removed = [qid for qid in self._rows if qid not in known or rows.get(qid) != known[qid]]
-            added = [qid for qid in rows if known.get(qid) != rows[qid]]
-
-            def change(qids: Collection[int]) -> dict[str, pa.Table]:
-                own = [qid for qid in qids if not rows[qid]]
-                return {**state.registry.stored(sorted(qids)), "witness": _numbers(own)}
-
-            is_whole = not self._version or bool(removed) or self._changes >= WHOLE_AFTER
-            version = self._version + 1  # again, if it cannot be written
-            self._files.write(
-                version,
-                change(added) | {"removed_row": _numbers(removed)},
-                change(rows) if is_whole else None,
-            )
-            self._changes = 0 if is_whole else self._changes + 1
-            self._version, self._rows = version, rows
-
-
-def _numbers(qids: Iterable[int]) -> pa.Table:
-    return pa.table({"qid": pa.array(sorted(qids), pa.int32())})
+            rows = {qid: qid in elsewhere for qid in _evaluated(state)}
+            own = sorted(rows.keys() - elsewhere)
+            witness = pa.table({"qid": pa.array(own, pa.int32())})
+            self._writer.write(state.registry, rows, {"witness": witness})
+            self._rows = rows
 
 
 def _evaluated(state: EngineState) -> set[int]:

@@ -14,10 +14,9 @@ from feeds.documents import Document
 from templates.registry.registry import UNDESIGNATED
 from tests.xscl.spark.bucket_runs import BucketRun
 from xscl.errors import QueryError, StoreError
-from xscl.spark import catalog as catalogs
 from xscl.spark.catalog import Catalog
 from xscl.spark.designation import relaxed
-from xscl.spark.plan_files import CHANGE, CLAIMS, WHOLE, PlanFiles
+from xscl.spark.plan_files import CLAIMS, PlanFiles
 from xscl.spark.plan_replica import PlanReplica
 
 DIVIDED = (
@@ -138,18 +137,14 @@ def changed(catalog: Catalog) -> Iterator[int]:
             yield catalog.files.current()
 
 
-def test_a_replica_by_changes_is_one_by_whole_plans(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(catalogs, "WHOLE_AFTER", 3)
+def test_a_replica_that_changes_is_one_that_begins(tmp_path: Path) -> None:
     with Catalog(tmp_path) as catalog:
         files = catalog.files
         steady, seldom = PlanReplica(files, 0), PlanReplica(files, 0)
-        read = {WHOLE: 0, CHANGE: 0}
+        registries = set()
         for version in changed(catalog):
-            at = steady.version
-            read[WHOLE] += sum(is_whole for _, is_whole, _ in files.changes(at, version))
             steady.advance(version)
+            registries.add(id(steady.registry))
             alone = known(replica_at(files, version))
             assert known(steady) == alone
             if version % 4 == 0:
@@ -158,24 +153,36 @@ def test_a_replica_by_changes_is_one_by_whole_plans(
             image = PlanReplica(files.image(), 0)
             image.advance(version)
             assert known(image) == alone
-        assert read[WHOLE] == 1, "a steady reader needs the changes only"
+        assert len(registries) == 1, "a steady reader takes in the changes only"
         assert version > 12
 
 
-def test_a_whole_plan_lets_go_of_all_that_was_before(tmp_path: Path) -> None:
-    """Micro-batches of an earlier version have the same results, but for what was removed."""
+def test_numbers_of_a_writer_that_began_again_mean_other_rows(tmp_path: Path) -> None:
+    """The store has let go of the last number of a row, which the next row gets."""
+    with Catalog(tmp_path) as catalog:
+        catalog.subscribe("one", DIVIDED[0])
+        steady = replica_at(catalog.files, catalog.files.current())
+        catalog.unsubscribe("one")
+    with Catalog(tmp_path) as catalog:
+        catalog.subscribe("two", DIVIDED[2])
+        alone = replica_at(catalog.files, catalog.files.current())
+        assert steady.registry.rows().keys() == alone.registry.rows().keys()
+        steady.advance(alone.version)
+        assert known(steady) == known(alone)
+
+
+def test_one_version_is_kept(tmp_path: Path) -> None:
+    """Micro-batches of an earlier one have the same results, but for what was removed."""
     with Catalog(tmp_path) as catalog:
         catalog.subscribe_many({"one": DIVIDED[0], "two": DIVIDED[1]})
         before = catalog.files.current()
-        kept = replica_at(catalog.files, before)
         catalog.subscribe("later", DIVIDED[2])
         catalog.unsubscribe("one")
         version = catalog.files.current()
-        names = {path.name for path in catalog.files.directory.iterdir()}
-        assert names == {f"{version}{WHOLE}", f"{version}{CHANGE}", "current"}
+        assert [path.name for path in catalog.files.directory.iterdir()] == ["plan"]
         assert replica_at(catalog.files, before).version == version
-        kept.advance(version)
-        assert known(kept) == known(replica_at(catalog.files, version))
+        with pytest.raises(StoreError, match=f"at version {version}, and {version + 1} was"):
+            replica_at(catalog.files, version + 1)
 
 
 def test_nothing_of_a_removed_subscription_stays(tmp_path: Path) -> None:
@@ -197,8 +204,8 @@ def _with(token: str, folder: Path) -> list[str]:
     return [path.name for path in files if token.encode() in path.read_bytes()]
 
 
-def test_a_reader_starts_again_when_the_writer_removes_what_it_reads(tmp_path: Path) -> None:
-    """All versions are read while others are written: a reader never fails, nor is it behind."""
+def test_plans_are_read_while_others_are_written(tmp_path: Path) -> None:
+    """A reader never fails, nor is it behind."""
     with Catalog(tmp_path) as catalog:
         seen: list[int] = []
         ended = threading.Event()
@@ -221,14 +228,6 @@ def test_a_reader_starts_again_when_the_writer_removes_what_it_reads(tmp_path: P
             ended.set()
             reading.result()
         assert len(set(seen)) > 3
-
-
-def test_a_plan_with_a_lost_file_is_reported(tmp_path: Path) -> None:
-    with Catalog(tmp_path) as catalog:
-        catalog.subscribe("one", DIVIDED[0])
-        (catalog.files.directory / f"{catalog.files.current()}{CHANGE}").unlink()
-        with pytest.raises(StoreError, match="the plan is damaged"):
-            replica_at(catalog.files, catalog.files.current())
 
 
 def test_another_catalog_at_the_same_place_has_another_plan(tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def test_a_probe_says_what_is_wrong_where(tmp_path: Path) -> None:
         files = catalog.files
         assert unseen(files, files.current(), (tmp_path,)) == []
         (other,) = unseen(files, files.current() + 1)
-        assert other.endswith(f"{files.directory}/current: it is another catalog")
+        assert other.endswith(f"{files.path}: it is another catalog")
         (absent,) = unseen(files, files.current(), (tmp_path / "absent",))
         where = f"the executor on {os.uname().nodename} cannot use {tmp_path}/absent"
         assert absent == f"{where}: No such directory"

@@ -264,7 +264,7 @@ def test_a_plan_that_could_not_be_written_is_written_whole(
     fill(spool, 2)
     for _ in range(2):
         with monkeypatch.context() as failing:
-            failing.setattr("xscl.spark.plan_files.write_durably", None)
+            failing.setattr("xscl.spark.plan_files.replacing", None)
             with pytest.raises(TypeError):
                 life.consumer.run_once()
     life.consumer.run_once()
