@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,6 +51,8 @@ def import_(
     ):
         lines = service.import_feeds(body, tags=tag or ())
     answer(lines, _report(lines), as_json=call.as_json)
+    for warning in dict.fromkeys(chain.from_iterable(line.warnings for line in lines)):
+        warn(warning)
     failed = sum(line.outcome == "refused" for line in lines)
     if failed:
         warn(f"{failed} of {counted(len(lines), 'outline')} could not be imported")

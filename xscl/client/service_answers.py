@@ -233,6 +233,8 @@ class FeedOutcome(Answer):
     """Streams that it shares with others."""
     reason: str = Field(examples=[""])
     """Reason of a refusal."""
+    warnings: tuple[str, ...] = Field(examples=[[]])
+    """Streams of its whose subscriptions may miss older items."""
 
 
 class SavedStatement(Answer):

@@ -28,7 +28,10 @@ def expect_valid(documents: Iterable[Document]) -> None:
     """Raise for the first invalid document."""
     for document in documents:
         _check(document)
-        parse(document.xml)
+        try:
+            parse(document.xml)
+        except MalformedDocument as error:
+            raise _as_read(error, document.xml) from error
 
 
 def separate_invalid(
@@ -59,9 +62,7 @@ def separate_invalid(
 def rejection_row(document: Document, error: Reason, clock: int) -> dict[str, Any]:
     """Return the record of a rejected document: a row of `state.rejected`, by its columns."""
     xml = document.xml if isinstance(document.xml, bytes) else b""
-    # A service has the text only: what a file or a line lacks is said here once more.
-    if error.reason_code == "xml_syntax" and (fault := json_fault(xml)) is not None:
-        error = error_of(fault)
+    error = _as_read(error, xml)
     return {
         "stream": _shown(document.streams[0])[:LONGEST_STREAM] if document.streams else None,
         "id": _shown(document.id)[:LONGEST_ID],
@@ -75,10 +76,17 @@ def rejection_row(document: Document, error: Reason, clock: int) -> dict[str, An
     }
 
 
-def error_of(rejected: RejectedFile) -> DocumentError:
+def _as_read(error: Reason, xml: bytes) -> Reason:
+    """Return the error of a text; one of JSON has that of a file with it."""
+    if error.reason_code == "xml_syntax" and (fault := json_fault(xml)) is not None:
+        return error_of(fault)
+    return error
+
+
+def error_of(rejected: RejectedFile) -> MalformedDocument:
     """Return the error of a file, or line of a file, that is no document."""
     code, _, message = rejected.reason.partition(": ")
-    return DocumentError(message, reason_code=code, line=rejected.line, column=rejected.column)
+    return MalformedDocument(code, message, rejected.line, rejected.column)
 
 
 def _is_plain(documents: DocumentColumns) -> bool:

@@ -99,6 +99,15 @@ def test_a_second_time_nothing_changes_but_tags_that_are_new() -> None:
     assert [feed["tags"] for feed in listed()] == [["Tech-Science", "new"], ["daily", "new"]]
 
 
+def test_streams_that_are_read_already_may_miss_older_items() -> None:
+    Path("mine.opml").write_text(OPML, "utf-8")
+    called("subscribe", "q", "daily//item->i")
+    assert (
+        complained(1, "import", "mine.opml").count("subscriptions to 'daily' may miss older") == 1
+    )
+    assert "may miss" not in complained(1, "import", "mine.opml")
+
+
 def test_what_is_exported_is_imported_the_same() -> None:
     Path("mine.opml").write_text(OPML, "utf-8")
     complained(1, "import", "mine.opml")

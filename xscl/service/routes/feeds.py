@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from http import HTTPStatus
 from typing import Annotated
@@ -172,12 +173,12 @@ def take_in(app: App, account: Account, body: bytes, tags: list[str]) -> list[an
     owner = account.qualify("")
     with app.usage.adding(account, "feeds", len(outlines)), app.feeds() as feeds:
         taken = import_outlines(feeds, outlines, tags, EVERY, owner)
-        allow_late(app.engine, taken.feeds)
+        fixed = allow_late(app.engine, taken.feeds)
         for feed in taken.feeds:
             _claim(app, account, feed)
     added = sum(line.outcome == "added" for line in taken.lines)
     app.usage.subtract(account.number, "feeds", len(outlines) - added)
-    return [_outcome(account, line) for line in taken.lines]
+    return [_outcome(account, line, fixed) for line in taken.lines]
 
 
 @router.get(
@@ -317,16 +318,20 @@ def _shown(
         "error": None if feed.error is None else account.shown(feed.error),
         "note": None if feed.note is None else account.shown(feed.note),
     }
-    warnings = [
-        late_items(account.named(name))
-        for name in fixed or ()
-        if name != EVERYTHING or account.is_operator
-    ]
-    return answers.Feed(**row | own, warnings=tuple(warnings))
+    return answers.Feed(**row | own, warnings=_warnings(account, fixed or ()))
 
 
-def _outcome(account: Account, line: ImportLine) -> answers.FeedOutcome:
+def _warnings(account: Account, fixed: Iterable[str]) -> tuple[str, ...]:
+    """Return a warning for each stream whose lateness could not be raised."""
+    seen = (name for name in fixed if name != EVERYTHING or account.is_operator)
+    return tuple(late_items(account.named(name)) for name in seen)
+
+
+def _outcome(account: Account, line: ImportLine, fixed: Sequence[str]) -> answers.FeedOutcome:
+    is_changed = line.outcome in ("added", "tagged")
+    its = {line.stream, *line.tags, EVERYTHING} if is_changed else set()
     own = {
+        "warnings": _warnings(account, [name for name in fixed if name in its]),
         "stream": account.named(line.stream),
         "tags": [account.named(tag) for tag in line.tags],
         "reason": account.shown(line.reason),
