@@ -55,7 +55,7 @@ from feeds.spool_files import (
     message,
     read_batch,
 )
-from feeds.spool_index import ABSENT, LATEST, Range, SpoolIndex
+from feeds.spool_index import ABSENT, LATEST, SegmentRange, SpoolIndex
 
 __all__ = [
     "LAST_SEGMENT",
@@ -473,7 +473,7 @@ class Spool:
             self._end, self._count = file.end, len(file.entries)
         return True
 
-    def _write_absent(self, ranges: Iterable[Range], *, durable: bool) -> None:
+    def _write_absent(self, ranges: Iterable[SegmentRange], *, durable: bool) -> None:
         """Replace the list of ranges.
 
         It need not be durable where files are deleted that all consumers are past.
@@ -543,7 +543,9 @@ def _opened(path: Path, mode: Literal["ab", "wb"]) -> BinaryIO:
     return open(path, mode)
 
 
-def _holes(after: int, found: Iterable[int], absent: Iterable[Range], end: int) -> Iterator[Range]:
+def _holes(
+    after: int, found: Iterable[int], absent: Iterable[SegmentRange], end: int
+) -> Iterator[SegmentRange]:
     """The ranges of numbers in (after, end] that are neither found nor absent."""
     known = _merged([*absent, *((number, number) for number in found), (end + 1, end + 1)])
     for first, last in known:
@@ -552,9 +554,9 @@ def _holes(after: int, found: Iterable[int], absent: Iterable[Range], end: int) 
         after = max(after, last)
 
 
-def _merged(ranges: Iterable[Range]) -> list[Range]:
+def _merged(ranges: Iterable[SegmentRange]) -> list[SegmentRange]:
     """The same numbers as ranges in order that neither touch nor overlap."""
-    merged: list[Range] = []
+    merged: list[SegmentRange] = []
     for first, last in sorted(ranges):
         if merged and first <= merged[-1][1] + 1:
             merged[-1] = merged[-1][0], max(last, merged[-1][1])

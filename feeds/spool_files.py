@@ -71,7 +71,7 @@ _MAPPED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SegmentEntry:
     """A segment in a file: its description, and the offsets of its head, its body, its end."""
 
     number: int
@@ -93,7 +93,7 @@ class SpoolFile:
     first: int
     path: Path
     inode: int = 0
-    entries: dict[int, Entry] = field(default_factory=dict)
+    entries: dict[int, SegmentEntry] = field(default_factory=dict)
     end: int = 0
     size: int = 0
     is_torn: bool = False
@@ -141,7 +141,7 @@ class SpoolFile:
         ended = self.entries and self.end == self.size
         self.is_torn = (beyond or self.last < last) and not ended
 
-    def image(self, entry: Entry) -> memoryview | None:
+    def image(self, entry: SegmentEntry) -> memoryview | None:
         """Return the message of a segment, None if the file was replaced since.
 
         Raises FileNotFoundError, SpoolUnavailable, and ValueError if it is not what was written.
@@ -157,7 +157,7 @@ class SpoolFile:
             raise ValueError("its checksum differs")
         return image
 
-    def _next(self, descriptor: int, last: int) -> Entry | None:
+    def _next(self, descriptor: int, last: int) -> SegmentEntry | None:
         """Return the next segment with a sound head; one behind `last` only if it is whole.
 
         It is at the end of those found, or if they lack `last`, wherever it begins.
@@ -203,14 +203,14 @@ def message(batch: pa.RecordBatch, number: int, arrived: int) -> bytearray:
     return image
 
 
-def _read(descriptor: int, entry: Entry) -> memoryview:
+def _read(descriptor: int, entry: SegmentEntry) -> memoryview:
     """Return the bytes of a segment; raises ValueError if the file ends before."""
     if entry.end - entry.begin < _MAPPED:
         return memoryview(os.pread(descriptor, entry.end - entry.begin, entry.begin))
     return memoryview(mmap(descriptor, entry.end, access=ACCESS_READ))[entry.begin :]
 
 
-def is_sound(image: memoryview, entry: Entry) -> bool:
+def is_sound(image: memoryview, entry: SegmentEntry) -> bool:
     """Return whether bytes are the message that an entry describes."""
     head, body = bytes(image[:_LONGEST_HEAD]), image[entry.body - entry.begin :]
     return _entry(head, entry.begin) == entry and zlib.crc32(body) == entry.crc32
@@ -274,7 +274,7 @@ def erased(batch: pa.RecordBatch, prefix: str) -> tuple[list[Document], int]:
     return documents, count
 
 
-def _entry(head: bytes, at: int) -> Entry | None:
+def _entry(head: bytes, at: int) -> SegmentEntry | None:
     """Return the segment whose message begins at an offset, None unless its head is sound."""
     if not head.startswith(_CONTINUED):
         return None
@@ -287,7 +287,7 @@ def _entry(head: bytes, at: int) -> Entry | None:
         return None
     body = at + size
     number, rows, arrived, length = (int(one) for one in found.groups()[:4])
-    return Entry(number, rows, arrived, at, body, body + length, int(found[5], 16))
+    return SegmentEntry(number, rows, arrived, at, body, body + length, int(found[5], 16))
 
 
 def _body(head: bytes | bytearray) -> int:

@@ -17,12 +17,12 @@ from feeds.spool_errors import (
     SpoolRemoved,
     accessible,
 )
-from feeds.spool_files import SUFFIX, Entry, SpoolFile
+from feeds.spool_files import SUFFIX, SegmentEntry, SpoolFile
 
 LATEST = "latest"
 ABSENT = "absent"
 
-Range: TypeAlias = tuple[int, int]
+SegmentRange: TypeAlias = tuple[int, int]
 """Numbers of segments, the first and the last."""
 
 
@@ -57,7 +57,7 @@ class SpoolIndex:
                 return file.last
         return 0
 
-    def absent(self) -> list[Range]:
+    def absent(self) -> list[SegmentRange]:
         """Return the ranges of numbers that need no segment, in order."""
         try:
             lines = self._read(ABSENT).split()
@@ -108,7 +108,7 @@ class SpoolIndex:
         A damaged segment is one of them, unless it was given up.
         """
         found: list[int] = []
-        absent: list[Range] | None = None
+        absent: list[SegmentRange] | None = None
         for file, stop in self.spans(after, end):
             if absent is None:
                 absent = self.absent()
@@ -142,7 +142,7 @@ class SpoolIndex:
                 before.append(file.last)
         return SegmentsMissing(self.path(max(before, default=0) + 1), first, last)
 
-    def find(self, number: int) -> tuple[SpoolFile, Entry]:
+    def find(self, number: int) -> tuple[SpoolFile, SegmentEntry]:
         """Return the place of a segment; raises SegmentGone, SegmentDamaged."""
         with self._mutex:
             place = bisect_right(self._firsts, number) - 1

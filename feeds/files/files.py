@@ -47,7 +47,7 @@ from feeds.formats.times import parse_time
 from feeds.xml.encoding import encoded
 from feeds.xml.xmlparse import DEFAULT, parse
 
-Streams: TypeAlias = str | tuple[str, ...]
+StreamNames: TypeAlias = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class RejectedFile:
     `line` and `column` count from 1, 0 means unknown; `body` are its bytes, if they could be read.
     """
 
-    stream: Streams
+    stream: StreamNames
     id: str
     reason: str
     line: int = 0
@@ -69,13 +69,13 @@ class RejectedFile:
 class _Request:
     """Options of the caller, with the default time of the current file."""
 
-    streams: Streams
+    streams: StreamNames
     at: int
     native: bool
 
 
 def read(
-    path: str | Path, *, streams: Streams, at: int | None = None, native: bool = False
+    path: str | Path, *, streams: StreamNames, at: int | None = None, native: bool = False
 ) -> Iterator[Document | RejectedFile]:
     """The documents of a file, a directory or an archive, and what was no document.
 
@@ -192,7 +192,7 @@ def _items(name: str, feed: ParsedFeed, request: _Request) -> Iterator[Document 
         yield RejectedFile(request.streams, name, reason)
 
 
-def _rejected(streams: Streams, name: str, error: FeedError, body: bytes) -> RejectedFile:
+def _rejected(streams: StreamNames, name: str, error: FeedError, body: bytes) -> RejectedFile:
     reason = f"{error.reason_code}: {error.message}"
     if isinstance(error, MalformedDocument):
         return RejectedFile(streams, name, reason, error.line, error.column, body)
@@ -298,7 +298,7 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LAST
 
 
-def _streams(value: Any) -> Streams | None:
+def _streams(value: Any) -> StreamNames | None:
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -33,9 +33,9 @@ class TextFormat(NamedTuple):
     read: Callable[[bytes, str], FeedChannel]
 
 
-Format: TypeAlias = TreeFormat | TextFormat
+FeedFormat: TypeAlias = TreeFormat | TextFormat
 
-FORMATS: tuple[Format, ...] = (
+FORMATS: tuple[FeedFormat, ...] = (
     TreeFormat(("application/atom+xml",), atom.read),
     TreeFormat(("application/rss+xml", "application/rdf+xml"), rss.read),
     TextFormat(("application/feed+json",), jsonfeed.claims, jsonfeed.read),

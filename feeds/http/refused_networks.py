@@ -22,7 +22,7 @@ from __future__ import annotations
 from ipaddress import IPv4Network, IPv6Network
 from typing import TypeAlias
 
-Network: TypeAlias = IPv4Network | IPv6Network
+RefusedNetwork: TypeAlias = IPv4Network | IPv6Network
 
 GLOBAL_UNICAST = IPv6Network("2000::/3")
 """The only block from which IANA assigns global unicast IPv6 addresses."""

@@ -12,7 +12,7 @@ from feeds.http.addresses import FetchTarget, RefusedAddress, Resolve, check, is
 from feeds.http.addresses import resolve as system_resolve
 from feeds.http.feed_state import FeedState
 from feeds.http.fetch import Failed, FetchSettings, fetch
-from feeds.http.refused_networks import GLOBAL_UNICAST, REFUSED_IPV4, REFUSED_IPV6, Network
+from feeds.http.refused_networks import GLOBAL_UNICAST, REFUSED_IPV4, REFUSED_IPV6, RefusedNetwork
 
 NOBODY: frozenset[str] = frozenset()
 PUBLIC = """
@@ -27,7 +27,7 @@ IN_NO_TABLE = """
 """
 
 
-def samples(network: Network) -> Iterator[IPv4Address | IPv6Address]:
+def samples(network: RefusedNetwork) -> Iterator[IPv4Address | IPv6Address]:
     """Yield the first, a middle and the last address of a network."""
     first, last = int(network.network_address), int(network.broadcast_address)
     kind = IPv4Address if network.version == 4 else IPv6Address
@@ -82,7 +82,7 @@ def resolving_to(*addresses: str) -> Resolve:
 
 
 @pytest.mark.parametrize("network", [*REFUSED_IPV4, *REFUSED_IPV6], ids=str)
-def test_w1_w2_networks_of_the_table_are_refused_in_every_form(network: Network) -> None:
+def test_w1_w2_networks_of_the_table_are_refused_in_every_form(network: RefusedNetwork) -> None:
     for address in samples(network):
         assert not is_public(str(address)), address
         for host in written(address):

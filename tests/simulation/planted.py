@@ -14,7 +14,7 @@ from typing import Any
 import feeds.spool
 import xscl.store.store_file
 from feeds.documents import Document
-from xscl.delivery.endpoint import Endpoint, Outcome
+from xscl.delivery.endpoint import Endpoint, SendOutcome
 from xscl.delivery.outbox.deliveries import Deliveries
 from xscl.documents.document_ids import DocumentIds, Hashes, Numbers
 from xscl.engine.transactions import Transactions
@@ -88,7 +88,9 @@ def cursor_before_answer() -> None:
     """The position of an endpoint is saved when a message is sent, not when it is accepted."""
     send = Deliveries._send
 
-    async def _send(self: Deliveries, endpoint: Endpoint, sender: Any, messages: Any) -> Outcome:
+    async def _send(
+        self: Deliveries, endpoint: Endpoint, sender: Any, messages: Any
+    ) -> SendOutcome:
         self._endpoints.update(endpoint.id, lambda e: e.passed(messages[-1].last))
         return await send(self, endpoint, sender, messages)
 

@@ -162,11 +162,11 @@ def run(
     how = _trigger(trigger)
     require("spark", "'xscl spark run'")
     from xscl.spark.job import Job, job_session, run_job
-    from xscl.spark.job_source import Source
+    from xscl.spark.job_source import JobSource
 
     job = Job(
         catalog=catalog.expanduser().absolute(),
-        source=Source(form, place, options),
+        source=JobSource(form, place, options),
         sink=target,
         checkpoint=_absolute(checkpoint),
         settings={

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 from feeds.formats.times import SECOND
 
 Kind: TypeAlias = Literal["webhook", "mail", "file"]
-State: TypeAlias = Literal["active", "paused", "disabled", "unconfirmed", "incomplete"]
+EndpointState: TypeAlias = Literal["active", "paused", "disabled", "unconfirmed", "incomplete"]
 
 NO_SECRET = "the secret of this endpoint is not on this machine: rotate it"
 NO_ADDRESS = "the address has a secret that is not on this machine: give it again"
@@ -97,7 +97,7 @@ class Delivered:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class SendFailed:
     """The send failed; `wait` is the receiver's Retry-After in seconds."""
 
     reason: str
@@ -113,13 +113,13 @@ class Later:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class ReceiverGone:
     """The receiver permanently rejects messages (410)."""
 
     reason: str
 
 
-Outcome: TypeAlias = Delivered | Failed | Later | Gone
+SendOutcome: TypeAlias = Delivered | SendFailed | Later | ReceiverGone
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -145,7 +145,7 @@ class Endpoint:
     channel: Channel
     created: int
     position: int = 0
-    state: State = "active"
+    state: EndpointState = "active"
     failures: int = 0
     next_try: int = 0
     note: str = ""
@@ -159,7 +159,9 @@ class Endpoint:
         """Advance the cursor to a position up to which there was nothing to deliver."""
         return replace(self, position=max(position, self.position))
 
-    def failed(self, why: Failed, now: int, chance: float, schedule: tuple[float, ...]) -> Endpoint:
+    def failed(
+        self, why: SendFailed, now: int, chance: float, schedule: tuple[float, ...]
+    ) -> Endpoint:
         """Count a failure: schedule the next attempt, or disable after the last one.
 
         `chance` is a random number from 0 to 1.

@@ -43,7 +43,7 @@ FURTHEST = DAY
 RELEASED = 1_767_225_600 * SECOND
 """2026-01-01: no clock that was ever set is before it."""
 
-State: TypeAlias = Literal["ok", "stepped", "held"]
+ClockState: TypeAlias = Literal["ok", "stepped", "held"]
 
 _log = logging.getLogger(__name__)
 _BOOTTIME = int(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
@@ -62,7 +62,7 @@ class ClockAgreement:
     until the wall clock, which was set back, has caught up.
     """
 
-    state: State
+    state: ClockState
     ahead: int = 0
 
     @property

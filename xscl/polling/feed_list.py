@@ -27,7 +27,7 @@ from xscl.polling.feed import (
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_repository import FeedRepository
 
-Outcome: TypeAlias = Literal["added", "tagged", "followed already", "twice", "refused"]
+ImportOutcome: TypeAlias = Literal["added", "tagged", "followed already", "twice", "refused"]
 """`tagged` is a feed that was followed and got tags, `twice` one that stands in the list again."""
 
 
@@ -35,7 +35,7 @@ Outcome: TypeAlias = Literal["added", "tagged", "followed already", "twice", "re
 class ImportLine:
     """The outcome of one outline; `url` has its secrets masked."""
 
-    outcome: Outcome
+    outcome: ImportOutcome
     url: str
     title: str
     stream: str = ""
@@ -156,7 +156,7 @@ def _known(
     return replace(found, tags=tuple(dict.fromkeys((*found.tags, *named))))
 
 
-def _line(outcome: Outcome, outline: FeedOutline, feed: Feed) -> ImportLine:
+def _line(outcome: ImportOutcome, outline: FeedOutline, feed: Feed) -> ImportLine:
     return ImportLine(
         outcome, shown(without_user(outline.url)), outline.title, feed.stream, feed.tags
     )

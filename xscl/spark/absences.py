@@ -46,7 +46,7 @@ _LEFT = pa.schema([*DOCUMENTS, *(ROWS.field(name) for name in _OF_ROWS)])
 _RIGHT = pa.schema([_LEFT.field(name) for name in ("absence", "key", "ts")])
 
 
-class Absence(NamedTuple):
+class EqualityAbsence(NamedTuple):
     """A subscription to what does not come: rows of R_T of its blocks, the window in ticks.
 
     `left_nodes` and `right_nodes` are places among the nodes of the rows' results; the values at
@@ -77,7 +77,7 @@ def evaluators() -> tuple[ConjunctiveQueries, SmallBatch]:
 
 
 def block_rows(
-    registry: Registry, absences: Sequence[Absence], bindings: Columns, times: pa.Table
+    registry: Registry, absences: Sequence[EqualityAbsence], bindings: Columns, times: pa.Table
 ) -> pa.Table:
     """Return the rows (`ROWS`) of the blocks of absences in documents.
 
@@ -132,7 +132,7 @@ _MIXING = np.uint64(0x9E3779B97F4A7C15)
 """An odd number: multiplied by it, keys of several values differ if one of them does."""
 
 
-class Waiting:
+class WaitingRows:
     """The left rows of a bucket that wait, with their documents, and the right rows.
 
     Right rows stay as long as a left one may come that they answer.
@@ -152,7 +152,7 @@ class Waiting:
         self._right = _RIGHT.empty_table() if right is None else right
 
     def join(
-        self, absences: Sequence[Absence], rows: pa.Table, documents: pa.Table, clock: int
+        self, absences: Sequence[EqualityAbsence], rows: pa.Table, documents: pa.Table, clock: int
     ) -> pa.Table:
         """Add rows (`ROWS`) of documents; return left rows without an answer, with a `deadline`.
 

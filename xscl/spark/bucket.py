@@ -34,7 +34,7 @@ SHARE = 8
 _BEFORE = np.iinfo(np.int64).min
 
 
-class Found(NamedTuple):
+class BucketResults(NamedTuple):
     """The results of some documents in a bucket: `rows` (`FOUND`), and joins over the bound.
 
     A pair of `cuts` is a row of R_T and a document; documents have numbers of the bucket.
@@ -44,7 +44,7 @@ class Found(NamedTuple):
     cuts: Sequence[tuple[int, int]]
 
 
-class Read(NamedTuple):
+class PartDocuments(NamedTuple):
     """The documents of parts in the order of arrival (`DOCUMENTS`), with what belongs to them.
 
     In `bindings`, and in `absences` (`absences.ROWS`), `doc` is the place of a document.
@@ -55,14 +55,14 @@ class Read(NamedTuple):
     absences: pa.Table
 
 
-def selected(read: Read, mask: Column) -> Read:
+def selected(read: PartDocuments, mask: Column) -> PartDocuments:
     """Return the documents of a mask, with what belongs to them."""
     place = np.cumsum(mask) - 1
     rows = chosen(read.bindings, np.flatnonzero(mask[read.bindings["doc"]]))
     doc = read.absences["doc"].to_numpy()
     absences = read.absences.filter(pa.array(mask[doc]))
     places = pa.array(place[doc[mask[doc]]])
-    return Read(
+    return PartDocuments(
         read.documents.filter(pa.array(mask)),
         {**rows, "doc": place[rows["doc"]]},
         absences.set_column(ROWS.get_field_index("doc"), "doc", places),
@@ -117,7 +117,7 @@ class Bucket:
         kept: int = self.table.num_rows
         return self._next - kept
 
-    def unknown(self, read: Read, oldest: int = _BEFORE) -> Read:
+    def unknown(self, read: PartDocuments, oldest: int = _BEFORE) -> PartDocuments:
         """Return the documents that are not kept already, of a time or later.
 
         A row that is given again changes nothing, as in an engine.  An engine may have forgotten
@@ -130,7 +130,7 @@ class Bucket:
         is_new = first & ~np.isin(digests, known)
         return read if is_new.all() else selected(read, is_new)
 
-    def join(self, replica: PlanReplica, documents: pa.Table, bindings: Columns) -> Found:
+    def join(self, replica: PlanReplica, documents: pa.Table, bindings: Columns) -> BucketResults:
         """Add documents, and return the results that they complete."""
         rows, times = self._add(documents, bindings)
         self._replica = replica
@@ -150,7 +150,7 @@ class Bucket:
         batch.join(self._met(bindings), back=looks_back)
         found, cuts = batch.found()
         self._queries.release()
-        return Found(self._of_bucket(found), [(one.qid, one.rank) for one in cuts])
+        return BucketResults(self._of_bucket(found), [(one.qid, one.rank) for one in cuts])
 
     def _met(self, bindings: Columns) -> Column:
         """Return a mask of the values that may join: of documents that share a designated one.
@@ -250,7 +250,7 @@ def _packed(kept: Columns) -> Column:
     return pack(kept["doc"], kept["node2"].astype(np.int64))
 
 
-def read_parts(parts: Iterable[tuple[bytes, bytes, bytes]]) -> Read | None:
+def read_parts(parts: Iterable[tuple[bytes, bytes, bytes]]) -> PartDocuments | None:
     """Return parts in any order (`PARTS`) as one; None if they have no documents."""
     parts = [part for part in parts if part[0]]
     if not parts:
@@ -278,4 +278,4 @@ def read_parts(parts: Iterable[tuple[bytes, bytes, bytes]]) -> Read | None:
     bindings = columns_of(united((one for _, one, _ in parts), BINDINGS.empty_table()))
     bindings = chosen(bindings, np.argsort(bindings["doc"], kind="stable"))
     absences = united((one for _, _, one in parts), ROWS.empty_table())
-    return Read(documents.take(pa.array(order)), bindings, absences)
+    return PartDocuments(documents.take(pa.array(order)), bindings, absences)

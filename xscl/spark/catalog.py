@@ -18,7 +18,7 @@ from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.errors import QueryError, StoreError
 from xscl.shredding.remote_bindings import texts_of
-from xscl.spark.designation import Sample, absence_of, designated, reason_against
+from xscl.spark.designation import SampleTexts, absence_of, designated, reason_against
 from xscl.spark.plan_files import PLAN, PlanFiles, PlanWriter
 from xscl.spark.plan_replica import PlanReplica
 
@@ -28,7 +28,7 @@ _STORE, _PLAN = "catalog.sqlite", "plan-"
 class CatalogPlan:
     """Writes the plan of a catalog's engine; the caller excludes changes."""
 
-    def __init__(self, files: PlanFiles, sample: Sample) -> None:
+    def __init__(self, files: PlanFiles, sample: SampleTexts) -> None:
         self._writer = PlanWriter(files)
         self._sample = sample
         self._known: Mapping[str, Subscription] = {}  # `since` is a version of the plan

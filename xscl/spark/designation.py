@@ -23,13 +23,13 @@ from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledJoin, compile_query
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.remote_bindings import Text, compute_bindings
-from xscl.spark.absences import Absence
+from xscl.spark.absences import EqualityAbsence
 
-Sample: TypeAlias = Callable[[], Iterable[Text]]
+SampleTexts: TypeAlias = Callable[[], Iterable[Text]]
 """Returns documents that are like those to come; called only if a join has several equalities."""
 
 
-def absence_of(state: EngineState, one: Subscription) -> Absence | None:
+def absence_of(state: EngineState, one: Subscription) -> EqualityAbsence | None:
     """Return a subscription as an absence that executors evaluate; None if it is none."""
     if one.relational or one.template or one.publish is not None or one.distinct:
         return None  # results of a DISTINCT one are one match, and would be in several buckets
@@ -51,7 +51,7 @@ def absence_of(state: EngineState, one: Subscription) -> Absence | None:
         _output_names(state.registry, join, placed)
         for join, placed in zip(query.joins, (left, right), strict=True)
     )
-    return Absence(
+    return EqualityAbsence(
         key=one.key,
         number=one.number,
         left=left.qid,
@@ -152,7 +152,7 @@ def relaxed(definition: str) -> str:
     return unparse(Block(block.stream, tuple(replace(one, conditions=()) for one in block.steps)))
 
 
-def designated(registry: Registry, qids: Iterable[int], sample: Sample) -> dict[int, int]:
+def designated(registry: Registry, qids: Iterable[int], sample: SampleTexts) -> dict[int, int]:
     """Return the designated equality of each row that has none yet (`Registry.designate`)."""
     usable = {qid: _usable(registry, qid) for qid in qids if registry.lead(qid) == UNDESIGNATED}
     several = [ends for found in usable.values() if len(found) > 1 for ends in found.values()]
@@ -171,7 +171,7 @@ def designated(registry: Registry, qids: Iterable[int], sample: Sample) -> dict[
     }
 
 
-def _shares(paths: Iterable[str], sample: Sample) -> Mapping[str, Counter[str]]:
+def _shares(paths: Iterable[str], sample: SampleTexts) -> Mapping[str, Counter[str]]:
     """Return how often nodes of each path have each value in the documents of a sample."""
     automaton, numbered = Automaton(), dict(enumerate(sorted(paths), start=1))
     for number, path in numbered.items():

@@ -28,21 +28,21 @@ from xscl.language.names import NAME, NAME_HINT, in_short
 from xscl.spark.rejected_rows import rejected_batch, rejected_row
 from xscl.time_format import LATEST
 
-Types: TypeAlias = tuple[str, ...]
+SparkTypes: TypeAlias = tuple[str, ...]
 """Names of types of Spark."""
 
-TIME: Types = ("TIMESTAMP", "BIGINT", "INT")
-_COLUMNS: Mapping[str, Types] = {
+TIME: SparkTypes = ("TIMESTAMP", "BIGINT", "INT")
+_COLUMNS: Mapping[str, SparkTypes] = {
     "stream": ("STRING",),
     "id": ("STRING",),
     "ts": TIME,
     "xml": ("STRING", "BINARY"),
 }
-_OPTIONAL: Mapping[str, Types] = {"number": ("BIGINT", "INT"), "clock": TIME}
+_OPTIONAL: Mapping[str, SparkTypes] = {"number": ("BIGINT", "INT"), "clock": TIME}
 _READ = {"TIMESTAMP": "unix_micros({})", "INT": "CAST({} AS BIGINT)"}
 _RANGES = ("number", 1, sys.maxsize), ("clock", -LATEST, LATEST)
 
-Row: TypeAlias = Mapping[str, Any]
+RowValues: TypeAlias = Mapping[str, Any]
 
 
 def checked_columns(schema: StructType) -> list[str]:
@@ -57,7 +57,7 @@ def checked_columns(schema: StructType) -> list[str]:
 
 
 def chosen_columns(
-    schema: StructType, needed: Mapping[str, Types], optional: Mapping[str, Types]
+    schema: StructType, needed: Mapping[str, SparkTypes], optional: Mapping[str, SparkTypes]
 ) -> list[str]:
     """Return columns of given types as `checked_columns` does: the needed ones, then others."""
     chosen: list[str] = []
@@ -120,7 +120,7 @@ def _values(column: pa.Array) -> list[Any]:
         return [None if one is None else one.decode("utf-8", "surrogateescape") for one in found]
 
 
-def _refused(rows: Sequence[Row]) -> dict[int, Reason]:
+def _refused(rows: Sequence[RowValues]) -> dict[int, Reason]:
     """Return the faults of rows that are no documents, by their places."""
     faults = ((at, _fault(row)) for at, row in enumerate(rows))
     refused: dict[int, Reason] = {at: fault for at, fault in faults if fault is not None}
@@ -138,7 +138,7 @@ def _refused(rows: Sequence[Row]) -> dict[int, Reason]:
     return refused | {given[place]: reason for place, reason in invalid.items()}
 
 
-def _fault(row: Row) -> DocumentError | None:
+def _fault(row: RowValues) -> DocumentError | None:
     """Return why a row is no document of an engine; None if the engine decides."""
     if None in row.values():
         return null_error(row)
@@ -155,7 +155,7 @@ def _fault(row: Row) -> DocumentError | None:
     return None
 
 
-def null_error(row: Row) -> DocumentError:
+def null_error(row: RowValues) -> DocumentError:
     """Return the error of a row with NULL, which names these columns."""
     empty = [name for name, value in row.items() if value is None]
     verb = "is" if len(empty) == 1 else "are"

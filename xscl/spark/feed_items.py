@@ -19,11 +19,18 @@ from xscl.errors import DocumentError
 from xscl.language.names import EVERYTHING
 from xscl.polling.feed import EVERY, Feed, feed_key, public
 from xscl.polling.new_items import new_items
-from xscl.spark.document_rows import TIME, Row, Types, chosen_columns, null_error, rows_of
+from xscl.spark.document_rows import (
+    TIME,
+    RowValues,
+    SparkTypes,
+    chosen_columns,
+    null_error,
+    rows_of,
+)
 from xscl.spark.rejected_rows import REJECTED, REJECTED_COLUMN, rejected_row
 
-_NEEDED: Mapping[str, Types] = {"url": ("STRING",), "body": ("BINARY", "STRING")}
-_OPTIONAL: Mapping[str, Types] = {
+_NEEDED: Mapping[str, SparkTypes] = {"url": ("STRING",), "body": ("BINARY", "STRING")}
+_OPTIONAL: Mapping[str, SparkTypes] = {
     "stream": ("STRING",),
     "fetched": TIME,
     "content_type": ("STRING",),
@@ -85,7 +92,7 @@ def _shown(url: str | None) -> str | None:
         return None
 
 
-def _documents(row: Row, shown: str | None) -> Sequence[Document]:
+def _documents(row: RowValues, shown: str | None) -> Sequence[Document]:
     """Return the items of a body, the oldest first; raises DocumentError if it has none to read."""
     url, body, at = row["url"], row["body"], row["fetched"]
     if url is None or body is None:

@@ -31,7 +31,7 @@ from xscl.spark.catalog import published_plan
 from xscl.spark.error_report import reason_of
 from xscl.spark.hadoop_files import exists, local_path, make_directory
 from xscl.spark.job_sink import MicroBatch, ParquetSink
-from xscl.spark.job_source import Source
+from xscl.spark.job_source import JobSource
 from xscl.spark.probe import probe
 from xscl.spark.session import STREAMING, start_session
 from xscl.spark.streaming import stream
@@ -49,7 +49,7 @@ class Job:
     """
 
     catalog: Path
-    source: Source
+    source: JobSource
     sink: str
     checkpoint: str
     settings: Mapping[str, Any]

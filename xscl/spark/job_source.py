@@ -17,7 +17,7 @@ _ORDERED = ", number BIGINT, clock TIMESTAMP"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class JobSource:
     """Documents that come in files of a directory (`parquet`, `json`), or from Kafka.
 
     The place is the directory, or SERVERS/TOPICS.  `options` are of Spark's source.

@@ -25,7 +25,7 @@ from xscl.documents.document_ids import StoredDocument, document_name
 from xscl.documents.results import Subscription
 from xscl.planning.compile import CompiledQuery, compile_query
 from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
-from xscl.spark.bucket import Bucket, Found
+from xscl.spark.bucket import Bucket, BucketResults
 from xscl.spark.plan_replica import PlanReplica
 from xscl.spark.rejected_rows import REJECTED_COLUMN
 from xscl.subscriptions.match import MatchIds, MatchSource, match_id, match_of
@@ -64,7 +64,7 @@ class MatchRows:
         self._bucket = bucket
         self._with_content = with_content
 
-    def table(self, found: Found) -> pa.Table:
+    def table(self, found: BucketResults) -> pa.Table:
         """Return the matches of results, as their subscribers see them."""
         over = self._over_the_bound(found.cuts)
         return pa.concat_tables((self._matches(found.rows), over)) if len(found.rows) else over
@@ -207,7 +207,7 @@ class _Documents:
 
 
 def absent_table(replica: PlanReplica, over: pa.Table, *, with_content: bool) -> pa.Table:
-    """Return left rows of absences without an answer (`Waiting.join`) as rows of `FOUND`."""
+    """Return left rows of absences without an answer (`WaitingRows.join`) as rows of `FOUND`."""
     rows = []
     documents = _Documents(over)
     for place, row in enumerate(over.to_pylist()):

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from feeds.documents import Document
 from templates.columns.columns import Columns, chosen
-from xscl.spark.absences import Waiting
+from xscl.spark.absences import WaitingRows
 from xscl.spark.bound import SHARES, SHARES_TYPE, in_shares, matches_of
 from xscl.spark.bucket import Bucket, read_parts
 from xscl.spark.catalog import Catalog
@@ -20,7 +20,7 @@ from xscl.spark.document_rows import documents_of
 from xscl.spark.match_rows import MatchRows, absent_table, rejected_matches
 from xscl.spark.part_format import PARTS, REJECTED_ROWS, unpacked
 from xscl.spark.parts import PORTION, Shredding, checked_buckets, documents_in_order
-from xscl.spark.plan_files import Plan, PlanImage
+from xscl.spark.plan_files import ExecutorPlan, PlanImage
 from xscl.spark.plan_replica import replica_of
 from xscl.time_format import LATEST
 
@@ -57,7 +57,7 @@ def match(
         buckets = 2 * session.sparkContext.defaultParallelism
     checked_buckets(buckets)
     rows = documents_in_order(documents, order)
-    plan: Plan
+    plan: ExecutorPlan
     if isinstance(subscriptions, Catalog):
         plan = subscriptions.files
     else:
@@ -91,7 +91,7 @@ def _sampled(rows: DataFrame) -> Iterator[Document]:
 
 
 def _joining(
-    plan: Plan, version: int, buckets: int, *, with_content: bool
+    plan: ExecutorPlan, version: int, buckets: int, *, with_content: bool
 ) -> Callable[[tuple[pa.Scalar, ...], Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return a function for `applyInArrow`: all parts of a bucket to rows of `SHARES`."""
 
@@ -119,7 +119,7 @@ def _joining(
             rows = MatchRows(replica, bucket, with_content=with_content).table(found)
             yield from _shared(rows, buckets)
             bucket.evict(replica, int(documents["clock"].to_numpy().max()))
-        over = Waiting(0).join(replica.absences, read.absences, read.documents, clock)
+        over = WaitingRows(0).join(replica.absences, read.absences, read.documents, clock)
         absent = absent_table(replica, over, with_content=with_content)
         yield from _shared(absent, buckets)
 

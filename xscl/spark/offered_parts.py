@@ -19,9 +19,9 @@ from xscl.engine.executors import FIRST, RESULTS, ExecutorResults
 from xscl.shredding.arrivals import RemoteWitnesses
 from xscl.shredding.remote_bindings import RemoteBindings, compute_bindings
 from xscl.spark.absences import ROWS
-from xscl.spark.bucket import Found, Read
+from xscl.spark.bucket import BucketResults, PartDocuments
 from xscl.spark.part_format import DOCUMENTS, WITNESSES, packed, unpacked
-from xscl.spark.parts import Part, divided, identities, keyed, part_rows
+from xscl.spark.parts import BucketPart, divided, identities, keyed, part_rows
 from xscl.spark.plan_replica import PlanReplica
 from xscl.spark.streaming import BucketJoin, Live, PartData
 
@@ -61,7 +61,7 @@ def parts_of(rows: pa.Table, replica: PlanReplica, buckets: int, version: int) -
         own = found.chosen(np.fromiter(replica.own.pairs, np.int64))
         portion = pa.table([[numbers[0]], [count], [sorted(found.refused)]], schema=_PORTION)
         data = packed(portion), packed(own.bindings), packed(own.values)
-        parts.append(Part(WITNESSES, *data))
+        parts.append(BucketPart(WITNESSES, *data))
     return part_rows(parts, version, int(clocks.max(initial=_BEFORE)))
 
 
@@ -76,7 +76,9 @@ class OfferJoin(BucketJoin):
             columns = {"portion": [portion], "bindings": [bindings], "values": [values]}
             yield Row(share=FOUND_WITNESSES, found=packed(pa.table(columns)))
 
-    def _results(self, live: Live, replica: PlanReplica, read: Read, clock: int) -> Iterator[Row]:
+    def _results(
+        self, live: Live, replica: PlanReplica, read: PartDocuments, clock: int
+    ) -> Iterator[Row]:
         documents, bindings = read.documents, read.bindings
         if not documents.num_rows:
             return
@@ -89,7 +91,9 @@ class OfferJoin(BucketJoin):
                 yield Row(share=kind, found=packed(table))
 
 
-def _numbered(found: Found, documents: pa.Table, first: int) -> Iterator[tuple[int, pa.Table]]:
+def _numbered(
+    found: BucketResults, documents: pa.Table, first: int
+) -> Iterator[tuple[int, pa.Table]]:
     """Yield results and cuts of a bucket with the numbers that documents have everywhere."""
     numbers, ts = (documents[name].to_numpy() for name in ("number", "ts"))
     ones, others = (found.rows[name].to_numpy() - first for name in ("doc1", "doc2"))

@@ -37,7 +37,7 @@ from xscl.spark.part_format import (
     bucket_of,
     packed,
 )
-from xscl.spark.plan_files import Plan, PlanFiles
+from xscl.spark.plan_files import ExecutorPlan, PlanFiles
 from xscl.spark.plan_replica import PlanReplica, replica_of
 from xscl.spark.rejected_rows import rejected_batch, rejected_row
 from xscl.time_format import LATEST
@@ -81,7 +81,7 @@ class Shredding:
     the same when it is repeated.
     """
 
-    plan: Plan
+    plan: ExecutorPlan
     buckets: int
     lateness: int
     with_content: bool
@@ -117,11 +117,11 @@ class Shredding:
         for some in (rejected, malformed):
             if some.num_rows:
                 rejected_rows = packed(pa.Table.from_batches([some]))
-                parts.append(Part(REJECTED_ROWS, rejected_rows, b"", b""))
+                parts.append(BucketPart(REJECTED_ROWS, rejected_rows, b"", b""))
         return part_rows(parts, version, clock)
 
 
-class Part(NamedTuple):
+class BucketPart(NamedTuple):
     """Documents of a bucket, their bindings and rows of absences, packed: see `PARTS`."""
 
     bucket: int
@@ -132,7 +132,7 @@ class Part(NamedTuple):
 
 def divided(
     replica: PlanReplica, buckets: int, documents: pa.Table, every: Columns, absent: pa.Table
-) -> list[Part]:
+) -> list[BucketPart]:
     """Return a part for each bucket of documents (`DOCUMENTS`), with all their bindings.
 
     `absent` are rows of absences (`absences.ROWS`).
@@ -155,13 +155,13 @@ def divided(
         placed = pa.array(np.searchsorted(places, absent_docs[here]))
         waiting = absent.take(here).set_column(ROWS.get_field_index("doc"), "doc", placed)
         tables = (packed(one) for one in (documents.take(places), of_part, waiting))
-        parts.append(Part(bucket, *tables))
+        parts.append(BucketPart(bucket, *tables))
     return parts
 
 
-def part_rows(parts: Sequence[Part], version: int, clock: int) -> pa.RecordBatch:
+def part_rows(parts: Sequence[BucketPart], version: int, clock: int) -> pa.RecordBatch:
     """Return parts as rows of `PARTS`."""
-    columns = dict(zip(Part._fields, zip(*parts, strict=True), strict=True))
+    columns = dict(zip(BucketPart._fields, zip(*parts, strict=True), strict=True))
     same = {"version": [version] * len(parts), "clock": [clock] * len(parts)}
     return pa.record_batch({**columns, **same}, schema=PARTS)
 

@@ -56,7 +56,7 @@ documents a subscriber sees.  An absence is a subscriber, too: with the rows of 
 blocks, and the places, among their nodes, of the values that are equal.  Executors evaluate no rows
 in `witness`: an engine does, of which the witnesses are sent to it."""
 
-Relations: TypeAlias = Mapping[str, pa.Table]
+PlanTables: TypeAlias = Mapping[str, pa.Table]
 """Tables of relations of `PLAN`; one that is missing has no rows."""
 
 _NUMBERS = struct.Struct("<qq")
@@ -86,7 +86,7 @@ class PlanFiles:
             return 0
         return int(version)
 
-    def write(self, version: int, first: int, relations: Relations) -> None:
+    def write(self, version: int, first: int, relations: PlanTables) -> None:
         """Write a version; numbers mean the same in all versions from `first` on."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(self.path) as file:
@@ -95,7 +95,7 @@ class PlanFiles:
                 with pa.ipc.new_stream(file, schema) as writer:
                     writer.write_table(relations.get(name, schema.empty_table()))
 
-    def read(self) -> tuple[int, int, Relations]:
+    def read(self) -> tuple[int, int, PlanTables]:
         """Return the newest version as it was written; raises StoreError if there is none."""
         try:
             return _read(self.path.read_bytes())
@@ -154,15 +154,15 @@ class PlanImage:
         version, _, _ = self.read()
         return version
 
-    def read(self) -> tuple[int, int, Relations]:
+    def read(self) -> tuple[int, int, PlanTables]:
         """Return the version as it was written."""
         return _read(self.data)
 
 
-Plan: TypeAlias = PlanFiles | PlanImage
+ExecutorPlan: TypeAlias = PlanFiles | PlanImage
 
 
-def _read(data: bytes) -> tuple[int, int, Relations]:
+def _read(data: bytes) -> tuple[int, int, PlanTables]:
     version, first = _NUMBERS.unpack_from(data)
     file = pa.BufferReader(data)
     file.seek(_NUMBERS.size)
@@ -178,7 +178,7 @@ class PlanWriter:
         self._first = 0
         self._registry: Registry | None = None
 
-    def write(self, registry: Registry, qids: Iterable[int], others: Relations) -> None:
+    def write(self, registry: Registry, qids: Iterable[int], others: PlanTables) -> None:
         """Write a version with rows of R_T and other relations."""
         self.version += 1  # also if this one cannot be written
         if registry is not self._registry:  # loaded again, it may give numbers again

@@ -24,8 +24,8 @@ from xscl.errors import StoreError
 from xscl.planning.planned_subscriptions import is_leaf
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import install_pairs
-from xscl.spark.absences import Absence
-from xscl.spark.plan_files import Plan, Relations
+from xscl.spark.absences import EqualityAbsence
+from xscl.spark.plan_files import ExecutorPlan, PlanTables
 
 
 class _NoStorage:
@@ -51,11 +51,11 @@ class _NoStorage:
 class PlanReplica:
     """A version of a plan; `lateness`, in ticks, is added to the retention of its rows."""
 
-    def __init__(self, plan: Plan, lateness: int) -> None:
+    def __init__(self, plan: ExecutorPlan, lateness: int) -> None:
         self.version = 0
         self.subscribers: dict[int, list[Subscription]] = {}
         """The subscribers of each row of R_T; their `since` is a version of the plan."""
-        self.absences: list[Absence] = []
+        self.absences: list[EqualityAbsence] = []
         self.absent: dict[int, Subscription] = {}
         """The subscription of each absence, by its number."""
         self._plan = plan
@@ -89,7 +89,7 @@ class PlanReplica:
         self._index()
         self.version = newest
 
-    def _take_rows(self, plan: Relations) -> None:
+    def _take_rows(self, plan: PlanTables) -> None:
         """Remove the rows of R_T that are not in a plan, or moved, and add the new ones."""
         rows = plan["r_t"]
         qids, witnesses = rows["qid"].to_pylist(), set(plan["witness"]["qid"].to_pylist())
@@ -109,7 +109,7 @@ class PlanReplica:
             registry.add_stored(_of_rows(plan, added), uses)
         self._rows = wanted
 
-    def _take_subscribers(self, plan: Relations) -> None:
+    def _take_subscribers(self, plan: PlanTables) -> None:
         """Become the subscribers and absences of a plan."""
         absences = {row["key"]: _absence(row) for row in plan["absence"].to_pylist()}
         self._install(set(absences.values()) - set(self.absences))
@@ -140,7 +140,7 @@ class PlanReplica:
             else:
                 self.subscribers.setdefault(one.qid, []).append(one)
 
-    def _install(self, absences: Iterable[Absence]) -> None:
+    def _install(self, absences: Iterable[EqualityAbsence]) -> None:
         """Install the pairs of new rows; those that absences compare have values."""
         changed = {
             pair.number for some in (self.registry, self.own) for pair in some.take_changed()
@@ -215,7 +215,7 @@ class PlanReplica:
         return self.registry.retention.horizon().keep
 
 
-def _of_rows(plan: Relations, rows: pa.Table) -> dict[str, pa.Table]:
+def _of_rows(plan: PlanTables, rows: pa.Table) -> dict[str, pa.Table]:
     """Return rows of R_T with what they refer to."""
 
     def chosen(name: str, ids: pa.Array | pa.ChunkedArray) -> pa.Table:
@@ -232,17 +232,17 @@ def _of_rows(plan: Relations, rows: pa.Table) -> dict[str, pa.Table]:
     }
 
 
-def _absence(row: Mapping[str, Any]) -> Absence:
+def _absence(row: Mapping[str, Any]) -> EqualityAbsence:
     nodes = {name: tuple(row[name]) for name in ("left_nodes", "right_nodes")}
-    return Absence(**{**row, **nodes})
+    return EqualityAbsence(**{**row, **nodes})
 
 
 @lru_cache(maxsize=4)
-def _replica(plan: Plan, lateness: int) -> PlanReplica:
+def _replica(plan: ExecutorPlan, lateness: int) -> PlanReplica:
     return PlanReplica(plan, lateness)
 
 
-def replica_of(plan: Plan, lateness: int, version: int) -> PlanReplica:
+def replica_of(plan: ExecutorPlan, lateness: int, version: int) -> PlanReplica:
     """Return a version of a plan, of which a process has one at a time; raises StoreError."""
     replica = _replica(plan, lateness)
     replica.advance(version)

@@ -28,9 +28,9 @@ from templates.columns.columns import columns_of
 from xscl.atomic_files import write_durably
 from xscl.ingestion.pipeline import PipelineError
 from xscl.language.parser import parse_window
-from xscl.spark.absences import ROWS, Waiting
+from xscl.spark.absences import ROWS, WaitingRows
 from xscl.spark.bound import SHARES_TYPE, in_shares, matches_of
-from xscl.spark.bucket import Bucket, Read, read_parts, selected
+from xscl.spark.bucket import Bucket, PartDocuments, read_parts, selected
 from xscl.spark.catalog import Catalog, published_plan
 from xscl.spark.hadoop_files import exists, qualified
 from xscl.spark.match_rows import MatchRows, absent_table, rejected_matches
@@ -56,7 +56,7 @@ class Live(NamedTuple):
 
     stamp: str
     bucket: Bucket
-    waiting: Waiting
+    waiting: WaitingRows
     since: float
 
 
@@ -144,7 +144,9 @@ class BucketJoin(StatefulProcessor):
         for documents, _, _ in parts:
             yield from self._shared(rejected_matches(unpacked(documents)))
 
-    def _results(self, live: Live, replica: PlanReplica, read: Read, clock: int) -> Iterator[Row]:
+    def _results(
+        self, live: Live, replica: PlanReplica, read: PartDocuments, clock: int
+    ) -> Iterator[Row]:
         """Add documents to the join state, and yield the rows of what they complete."""
         found = [_absent(live.waiting, replica, read, clock, self._settings)]
         if read.documents.num_rows:
@@ -164,7 +166,7 @@ class BucketJoin(StatefulProcessor):
         if live is not None and live.stamp == stamp:
             return live
         bucket = Bucket(number, self._settings.buckets)
-        live = Live(stamp, bucket, Waiting(self._settings.lateness), 0.0)
+        live = Live(stamp, bucket, WaitingRows(self._settings.lateness), 0.0)
         kept = sorted(self._parts.iterator(), key=lambda one: tuple(one[0]))
         for _, part in kept:
             read = read_parts([(bytes(part[0]), bytes(part[1]), b"")])
@@ -186,7 +188,7 @@ class BucketJoin(StatefulProcessor):
             )
         return max(number, int(numbers.max()))
 
-    def _keep(self, batch: int, read: Read, oldest: int) -> None:
+    def _keep(self, batch: int, read: PartDocuments, oldest: int) -> None:
         """Keep of a micro-batch the documents that a later one can join."""
         ts = read.documents["ts"].to_numpy()
         stays = ts >= oldest
@@ -210,10 +212,12 @@ _BEGINNING = -(1 << 62)
 """Before all times and numbers."""
 
 
-NOTHING = Read(DOCUMENTS.empty_table(), columns_of(BINDINGS.empty_table()), ROWS.empty_table())
+NOTHING = PartDocuments(
+    DOCUMENTS.empty_table(), columns_of(BINDINGS.empty_table()), ROWS.empty_table()
+)
 
 
-def _after(read: Read, clock: int) -> Read:
+def _after(read: PartDocuments, clock: int) -> PartDocuments:
     """Return documents that arrive at a clock or later: that of the micro-batches before."""
     later = np.maximum(read.documents["clock"].to_numpy(), clock)
     place = read.documents.column_names.index("clock")
@@ -221,7 +225,11 @@ def _after(read: Read, clock: int) -> Read:
 
 
 def _absent(
-    waiting: Waiting, replica: PlanReplica, read: Read, clock: int, settings: StreamSettings
+    waiting: WaitingRows,
+    replica: PlanReplica,
+    read: PartDocuments,
+    clock: int,
+    settings: StreamSettings,
 ) -> pa.Table:
     """Return the absences (`FOUND`) whose time is over at a clock."""
     over = waiting.join(replica.absences, read.absences, read.documents, clock)

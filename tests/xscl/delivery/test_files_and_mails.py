@@ -33,7 +33,7 @@ from xscl.delivery.channels.mail import (
     mail_server,
     text_of,
 )
-from xscl.delivery.endpoint import Endpoint, Failed, File, Mail
+from xscl.delivery.endpoint import Endpoint, File, Mail, SendFailed
 from xscl.delivery.message import Message
 from xscl.errors import XsclError
 from xscl.polling.credentials import Credentials
@@ -240,7 +240,7 @@ def test_a_mail_has_one_deadline_for_all_its_steps(monkeypatch: pytest.MonkeyPat
         finally:
             over.set()
             thread.join(20)
-    assert isinstance(found, Failed)
+    assert isinstance(found, SendFailed)
     assert "within 0.3 s" in found.reason
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 
 import xscl
-from feeds.http.refused_networks import REFUSED_IPV4, REFUSED_IPV6, Network
+from feeds.http.refused_networks import REFUSED_IPV4, REFUSED_IPV6, RefusedNetwork
 from tests.feeds.test_addresses import samples, written
 from tests.xscl.delivery.receiver import (
     EACH,
@@ -34,7 +34,7 @@ from tests.xscl.polling.scripted import Clock
 from xscl.client import Match
 from xscl.delivery.channels.signature import new_secret
 from xscl.delivery.channels.webhook import Posting, WebhookSender
-from xscl.delivery.endpoint import Endpoint, EndpointSecrets, Failed, Webhook
+from xscl.delivery.endpoint import Endpoint, EndpointSecrets, SendFailed, Webhook
 from xscl.delivery.message import Message
 from xscl.delivery.outbox import endpoints
 from xscl.delivery.outbox.endpoints import OVERLAP
@@ -230,11 +230,11 @@ def test_w6_who_is_not_there_is_told_in_the_same_words() -> None:
             hidden = EndpointSecrets(f"http://{host}:{port}/", (new_secret(),))
             sender = WebhookSender(lambda now, hidden=hidden: hidden, posting)  # type: ignore[misc]  # mypy infers no type for the default
             outcome = asyncio.run(sender.send([message]))
-            assert outcome == Failed("the server cannot be reached")
+            assert outcome == SendFailed("the server cannot be reached")
 
 
 @pytest.mark.parametrize("network", [*REFUSED_IPV4, *REFUSED_IPV6], ids=str)
-def test_no_message_goes_into_a_refused_network(network: Network) -> None:
+def test_no_message_goes_into_a_refused_network(network: RefusedNetwork) -> None:
     message = Message("0" * 32, "q", 1, 1, 1, 0, False, (), ())
 
     async def sent(url: str, address: str) -> str:
@@ -244,7 +244,7 @@ def test_no_message_goes_into_a_refused_network(network: Network) -> None:
         hidden = EndpointSecrets(url, (new_secret(),))
         sender = WebhookSender(lambda now: hidden, Posting(frozenset(), 5.0, named))
         outcome = await sender.send([message])
-        assert isinstance(outcome, Failed), url
+        assert isinstance(outcome, SendFailed), url
         return outcome.reason
 
     async def scenario() -> None:

@@ -14,7 +14,7 @@ from tests.xscl.delivery.test_files_and_mails import Post, message, post_office,
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
 from xscl.delivery.channels.mail import MailSender
 from xscl.delivery.channels.mail_confirmation import CODES, TRIES
-from xscl.delivery.endpoint import Delivered, Failed, Later
+from xscl.delivery.endpoint import Delivered, Later, SendFailed
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.limiter import DailyQuota
 
@@ -173,7 +173,7 @@ def test_a_mail_that_failed_is_not_counted(post: Post) -> None:
     sender = MailSender(server(post), "nobody@example.org", wait=count, refund=refund)
     post.refused.append("nobody@example.org")
     for _ in range(2):
-        assert isinstance(asyncio.run(sender.send([message("one")])), Failed)
+        assert isinstance(asyncio.run(sender.send([message("one")])), SendFailed)
         assert mails.used(7) == 0
     post.refused.clear()
     assert isinstance(asyncio.run(sender.send([message("one")])), Delivered)

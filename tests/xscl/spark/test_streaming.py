@@ -31,7 +31,7 @@ from tests.xscl.spark.spark_runs import (
 from xscl.errors import StoreError
 from xscl.ingestion.pipeline import PipelineError
 from xscl.spark import Catalog, streaming
-from xscl.spark.absences import Waiting
+from xscl.spark.absences import WaitingRows
 from xscl.spark.bucket import Bucket
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def test_a_worker_drops_join_states_that_nobody_asked_for(monkeypatch: pytest.Mo
     """Those of ended streams, and of buckets that other workers have."""
     live: dict[tuple[str, int], streaming.Live] = {}
     monkeypatch.setattr(streaming, "_live", live)
-    state = streaming.Live("", Bucket(0, 1), Waiting(0), 0.0)
+    state = streaming.Live("", Bucket(0, 1), WaitingRows(0), 0.0)
     streaming._remember(("ended", 0), state)
     streaming._remember(("going on", 0), state)
     assert len(live) == 2

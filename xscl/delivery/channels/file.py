@@ -17,7 +17,7 @@ from pathlib import Path
 
 from feeds.daemons import DaemonPool
 from feeds.faultpoints import write
-from xscl.delivery.endpoint import Delivered, Failed, Outcome
+from xscl.delivery.endpoint import Delivered, SendFailed, SendOutcome
 from xscl.delivery.message import Message
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -43,14 +43,14 @@ class FileSender:
     def host(self) -> str:
         return str(self.path)
 
-    async def send(self, messages: Sequence[Message]) -> Outcome:
+    async def send(self, messages: Sequence[Message]) -> SendOutcome:
         """Append messages durably."""
         lines = b"".join(message.json() + b"\n" for message in messages)
         try:
             work = functools.partial(append, self.path, lines)
             await asyncio.wrap_future(_threads().submit(work))
         except OSError as error:
-            return Failed(f"the file cannot be written: {error.strerror}")
+            return SendFailed(f"the file cannot be written: {error.strerror}")
         return Delivered()
 
 

@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from feeds.daemons import DaemonPool
-from xscl.delivery.endpoint import Delivered, Failed, Later, Outcome
+from xscl.delivery.endpoint import Delivered, Later, SendFailed, SendOutcome
 from xscl.delivery.message import Message
 from xscl.errors import XsclError
 
@@ -103,10 +103,10 @@ class MailSender:
     def host(self) -> str:
         return "" if self.server is None else f"{self.server.host}:{self.server.port}"
 
-    async def send(self, messages: Sequence[Message]) -> Outcome:
+    async def send(self, messages: Sequence[Message]) -> SendOutcome:
         """Send one mail."""
         if self.server is None:
-            return Failed("this service has no mail server (xscl serve --smtp)")
+            return SendFailed("this service has no mail server (xscl serve --smtp)")
         seconds = self.wait()
         if seconds is not None:
             return Later(seconds, "no more mails today: that is all you may have in a day")
@@ -115,16 +115,16 @@ class MailSender:
             self.refund()
         return outcome
 
-    async def _sent(self, server: MailServer, messages: Sequence[Message]) -> Outcome:
+    async def _sent(self, server: MailServer, messages: Sequence[Message]) -> SendOutcome:
         mail = mail_of(messages, server.sender, self.to)
         try:
             async with asyncio.timeout(SECONDS):
                 work = functools.partial(send_mail, server, mail, SECONDS)
                 return await asyncio.wrap_future(_threads().submit(work))
         except TimeoutError:
-            return Failed(f"the mail server did not take the mail within {SECONDS:g} s")
+            return SendFailed(f"the mail server did not take the mail within {SECONDS:g} s")
         except (smtplib.SMTPException, OSError) as error:
-            return Failed(f"the mail server cannot be used: {type(error).__name__}")
+            return SendFailed(f"the mail server cannot be used: {type(error).__name__}")
 
 
 @functools.cache
@@ -165,7 +165,7 @@ def header_text(text: str) -> str:
     return " ".join(plain(text).split())[:200]
 
 
-def send_mail(server: MailServer, mail: EmailMessage, seconds: float) -> Outcome:
+def send_mail(server: MailServer, mail: EmailMessage, seconds: float) -> SendOutcome:
     """Send a mail through the server; raises TimeoutError after so many seconds in total."""
     until = time.monotonic() + seconds
     context = ssl.create_default_context()
@@ -187,9 +187,9 @@ def send_mail(server: MailServer, mail: EmailMessage, seconds: float) -> Outcome
             connection.send_message(mail)
         except smtplib.SMTPRecipientsRefused as error:
             ((code, _),) = error.recipients.values()
-            return Failed(f"the mail server refuses the address ({code})")
+            return SendFailed(f"the mail server refuses the address ({code})")
         except smtplib.SMTPDataError as error:
-            return Failed(f"the mail server refuses the mail ({error.smtp_code})")
+            return SendFailed(f"the mail server refuses the mail ({error.smtp_code})")
     return Delivered()
 
 

@@ -13,7 +13,7 @@ from email.utils import formatdate, make_msgid
 
 from feeds.formats.times import SECOND
 from xscl.delivery.channels.mail import MailServer, send_mail
-from xscl.delivery.endpoint import Failed, Outcome
+from xscl.delivery.endpoint import SendFailed, SendOutcome
 
 GOOD = 86_400 * SECOND
 """Lifetime of a code in ticks."""
@@ -50,9 +50,9 @@ def mail_with(code: str, sender: str, to: str) -> EmailMessage:
     return mail
 
 
-def mail_code(server: MailServer, to: str, code: str) -> Outcome:
+def mail_code(server: MailServer, to: str, code: str) -> SendOutcome:
     """Send the mail with a code through the server; return the outcome."""
     try:
         return send_mail(server, mail_with(code, server.sender, to), SECONDS)
     except (TimeoutError, smtplib.SMTPException, OSError) as error:
-        return Failed(f"the mail server cannot be used: {type(error).__name__}")
+        return SendFailed(f"the mail server cannot be used: {type(error).__name__}")

@@ -27,10 +27,10 @@ from xscl.delivery.endpoint import (
     NO_SECRET,
     Delivered,
     EndpointSecrets,
-    Failed,
-    Gone,
     Later,
-    Outcome,
+    ReceiverGone,
+    SendFailed,
+    SendOutcome,
 )
 from xscl.delivery.message import Message
 from xscl.polling.feed_repository import ticks
@@ -69,7 +69,7 @@ class WebhookSender:
     def host(self) -> str:
         return urlsplit(self.hidden(self.posting.clock()).url).netloc.rpartition("@")[2].lower()
 
-    async def send(self, messages: Sequence[Message]) -> Outcome:
+    async def send(self, messages: Sequence[Message]) -> SendOutcome:
         """Post messages until one is not accepted."""
         for message in messages:
             outcome = await self._post(message)
@@ -77,7 +77,7 @@ class WebhookSender:
                 return outcome
         return Delivered()
 
-    async def _post(self, message: Message) -> Outcome:
+    async def _post(self, message: Message) -> SendOutcome:
         hidden = self.hidden(self.posting.clock())
         if not hidden.secrets or not hidden.url:  # lost since the endpoint was looked at
             return Later(0.0, NO_ADDRESS if hidden.secrets else NO_SECRET)
@@ -85,14 +85,14 @@ class WebhookSender:
             async with asyncio.timeout(self.posting.seconds):
                 return await self._ask(hidden, message)
         except TimeoutError:
-            return Failed(f"no answer within {self.posting.seconds:g} s")
+            return SendFailed(f"no answer within {self.posting.seconds:g} s")
         except ReadAborted as stop:
-            return Failed(stop.message)
+            return SendFailed(stop.message)
 
-    async def _ask(self, hidden: EndpointSecrets, message: Message) -> Outcome:
+    async def _ask(self, hidden: EndpointSecrets, message: Message) -> SendOutcome:
         target = await check(hidden.url, self.posting.allow_addresses, self.posting.resolve)
         if isinstance(target, RefusedAddress):
-            return Failed(target.message)
+            return SendFailed(target.message)
         body = message.json()
         now = self.posting.clock()
         sent = {
@@ -114,14 +114,14 @@ class WebhookSender:
         return outcome_of(answer, now)
 
 
-def outcome_of(answer: httpx.Response, now: int) -> Outcome:
+def outcome_of(answer: httpx.Response, now: int) -> SendOutcome:
     """Map the status and headers of a response to an outcome."""
     status = answer.status_code
     if 200 <= status < 300:
         return Delivered()
     if status == 410:
-        return Gone("the receiver answered 410: it wants no messages any more")
+        return ReceiverGone("the receiver answered 410: it wants no messages any more")
     if 300 <= status < 400:
-        return Failed(f"the receiver answered {status}: redirects are not followed")
+        return SendFailed(f"the receiver answered {status}: redirects are not followed")
     wait = retry_after(answer, now)
-    return Failed(f"the receiver answered {status}", None if wait is None else float(wait))
+    return SendFailed(f"the receiver answered {status}", None if wait is None else float(wait))

@@ -27,10 +27,10 @@ from xscl.delivery.endpoint import (
     SCHEDULE,
     Delivered,
     Endpoint,
-    Failed,
-    Gone,
     Later,
-    Outcome,
+    ReceiverGone,
+    SendFailed,
+    SendOutcome,
 )
 from xscl.delivery.message import Message, messages_of, owner_of
 from xscl.delivery.message_reader import MessagePage, following
@@ -69,7 +69,7 @@ class Sender(Protocol):
     def host(self) -> str:
         """The destination by which concurrent sends are limited."""
 
-    async def send(self, messages: Sequence[Message]) -> Outcome:
+    async def send(self, messages: Sequence[Message]) -> SendOutcome:
         """Send messages in order and return the outcome."""
 
 
@@ -377,7 +377,7 @@ class Deliveries:
 
     async def _send(
         self, endpoint: Endpoint, sender: Sender, messages: Sequence[Message]
-    ) -> Outcome:
+    ) -> SendOutcome:
         """Send messages when a slot is free."""
         user, failing = owner_of(endpoint.subscription), endpoint.failures > 0
         async with self._slots.hold(user, sender.host, failing):
@@ -385,20 +385,20 @@ class Deliveries:
         reached("sent")
         return outcome
 
-    def _record(self, id: str, outcome: Outcome, sent: Sequence[Message]) -> bool:
+    def _record(self, id: str, outcome: SendOutcome, sent: Sequence[Message]) -> bool:
         """Record the outcome of a send; return whether the next messages can follow."""
         match outcome:
             case Delivered():
                 self._endpoints.update(id, lambda e: e.delivered(sent[-1].last))
                 return True
-            case Gone(reason):
+            case ReceiverGone(reason):
                 self._endpoints.update(id, lambda e: e.stopped(reason))
                 return False
             case Later(seconds):
                 self._endpoints.update(id, lambda e: e.held(outcome, self._retries.clock()))
                 self._later(id, seconds)
                 return False
-            case Failed():
+            case SendFailed():
                 failed = self._endpoints.update(
                     id,
                     lambda e: e.failed(
@@ -441,7 +441,7 @@ class Deliveries:
                 case Later(seconds):
                     due = self._retries.clock() + int(seconds * SECOND)
                     self._endpoints.put_letter(replace(letter, next_try=due))
-                case Failed(reason) | Gone(reason):
+                case SendFailed(reason) | ReceiverGone(reason):
                     again = replace(letter, died=self._retries.clock(), next_try=None)
                     self._endpoints.put_letter(
                         replace(again, attempts=letter.attempts + 1, reason=reason)

@@ -22,8 +22,8 @@ from xscl.delivery.endpoint import (
     Channel,
     Endpoint,
     EndpointSecrets,
+    EndpointState,
     Mail,
-    State,
     Webhook,
     read,
     written,
@@ -173,7 +173,7 @@ class Endpoints:
         position: int,
         *,
         secret: str | None = None,
-        state: State = "active",
+        state: EndpointState = "active",
     ) -> tuple[Endpoint, str | None]:
         """Create an endpoint whose cursor starts at a position; durable on return.
 

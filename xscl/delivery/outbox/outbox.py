@@ -20,7 +20,7 @@ from xscl.delivery.channels.file import FileSender
 from xscl.delivery.channels.mail import MailSender, MailServer
 from xscl.delivery.channels.mail_confirmation import mail_code
 from xscl.delivery.channels.webhook import Posting, WebhookSender
-from xscl.delivery.endpoint import Channel, Delivered, Endpoint, File, Mail, State, Webhook
+from xscl.delivery.endpoint import Channel, Delivered, Endpoint, EndpointState, File, Mail, Webhook
 from xscl.delivery.listeners import ListenerReader
 from xscl.delivery.message import owner_of
 from xscl.delivery.notifier import Notifier
@@ -172,7 +172,7 @@ class Outbox:
         *,
         after: int | None = None,
         secret: str | None = None,
-        state: State = "active",
+        state: EndpointState = "active",
     ) -> tuple[Endpoint, str | None]:
         """Create an endpoint for matches after a position (default: newest), with its secret."""
         now = self.pages.position()

@@ -9,7 +9,7 @@ from typing import Any
 
 from lxml import etree
 
-from xscl.delivery.syndication.syndicated_feed import FeedEntry, FeedPage
+from xscl.delivery.syndication.syndicated_feed import FeedPage, MatchEntry
 from xscl.time_format import written
 
 MEDIA_TYPE = "application/atom+xml"
@@ -35,7 +35,7 @@ def atom(feed: FeedPage) -> bytes:
     return etree.tostring(root, xml_declaration=True, encoding="utf-8")
 
 
-def _entry(root: etree._Element, shown: FeedEntry) -> None:
+def _entry(root: etree._Element, shown: MatchEntry) -> None:
     message, entry = shown.message, _add(root, "entry")
     _add(entry, "id", shown.id)
     _add(entry, "title", message.title)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from xscl.delivery.syndication.syndicated_feed import FeedEntry, FeedPage
+from xscl.delivery.syndication.syndicated_feed import FeedPage, MatchEntry
 from xscl.time_format import written
 
 MEDIA_TYPE = "application/feed+json"
@@ -26,7 +26,7 @@ def json_feed(feed: FeedPage) -> bytes:
     return json.dumps(page).encode()
 
 
-def _item(entry: FeedEntry) -> dict[str, Any]:
+def _item(entry: MatchEntry) -> dict[str, Any]:
     """Render an entry as an item; `external_url` is the address of the later document."""
     message = entry.message
     item: dict[str, Any] = {

@@ -28,7 +28,7 @@ _REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class FeedEntry:
+class MatchEntry:
     """A message with its content as HTML, the page about it here, and the address to read."""
 
     message: Message
@@ -56,7 +56,7 @@ class FeedPage:
     first: str
     older: str | None
     updated: int
-    entries: tuple[FeedEntry, ...]
+    entries: tuple[MatchEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def feed_of(
     known: str, shown: str, latest: LatestMatches, before: int | None, at: FeedAddresses
 ) -> FeedPage:
     """Return a page of a feed; `known` is its engine name, `shown` its title."""
-    entries, size, ends = list[FeedEntry](), 0, latest.older
+    entries, size, ends = list[MatchEntry](), 0, latest.older
     for before_it, group in zip((None, *latest.groups), latest.groups, strict=False):
         is_next = before_it is not None and result_of(before_it[0]) != result_of(group[0])
         if size > LARGEST and is_next:  # the rest of one set of documents would not come again
@@ -93,7 +93,7 @@ def feed_of(
     )
 
 
-def _entry(group: Sequence[Match], at: FeedAddresses) -> FeedEntry:
+def _entry(group: Sequence[Match], at: FeedAddresses) -> MatchEntry:
     """Return the entry of a message; it leads to the later document, or to the page of the match.
 
     Of documents of the same time the last one in the query counts as the later.
@@ -102,7 +102,7 @@ def _entry(group: Sequence[Match], at: FeedAddresses) -> FeedEntry:
     later = max(reversed(message.sources), key=lambda one: one.ts, default=None)
     url = None if later is None else later.url
     html = f'{entry_html(group)}<p><a href="{escape(page)}">This match in xscl</a></p>'
-    return FeedEntry(message, html, page, url or page)
+    return MatchEntry(message, html, page, url or page)
 
 
 def etag(feed: FeedPage) -> str:

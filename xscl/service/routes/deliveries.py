@@ -16,7 +16,7 @@ from xscl.delivery.channels.file import is_name
 from xscl.delivery.channels.mail import is_address
 from xscl.delivery.channels.mail_confirmation import CODES
 from xscl.delivery.channels.signature import is_secret
-from xscl.delivery.endpoint import Channel, Endpoint, File, Mail, State, Webhook
+from xscl.delivery.endpoint import Channel, Endpoint, EndpointState, File, Mail, Webhook
 from xscl.delivery.message import owner_of
 from xscl.language.parser import parse_window
 from xscl.plurals import counted
@@ -198,8 +198,13 @@ def make(name: Name, app: TheApp, account: TheAccount, new: Annotated[New, Body(
     _refuse_ahead(app, new.after)
     with app.limits.endpoints:
         _refuse_many(app, account)
+<<<<<<< HEAD
         state: State = "active" if _is_confirmed(app, account, channel) else "unconfirmed"
         endpoint, made = app.delivery.deliver(
+=======
+        state: EndpointState = "active" if _is_confirmed(app, account, channel) else "unconfirmed"
+        endpoint, made = app.outbox.deliver(
+>>>>>>> 95f736eb (spark, delivery, feeds: classes with names of their own)
             known, channel, after=new.after, secret=secret, state=state
         )
     if endpoint.state == "unconfirmed":

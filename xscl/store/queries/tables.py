@@ -140,7 +140,7 @@ _INDEXES = (
 _UNIQUE = ("feed_item(key, identity)", "ledger(query_id, batch_id)")
 
 
-class Relation(NamedTuple):
+class ChunkedRelation(NamedTuple):
     """A large relation: its columns, and the one by whose values its rows are dropped, if any."""
 
     schema: pa.Schema
@@ -164,11 +164,11 @@ def _schema(text: str) -> pa.Schema:
 TABLES: Mapping[str, pa.Schema] = {name: _schema(text) for name, text in _TABLES.items()}
 """The columns of the tables of rows, as users see them."""
 
-RELATIONS: Mapping[str, Relation] = {
-    "binding": Relation(JOINED["binding"], "doc"),
-    "times": Relation(JOINED["times"], "doc"),
-    "value": Relation(JOINED["value"], None),
-    "result": Relation(
+RELATIONS: Mapping[str, ChunkedRelation] = {
+    "binding": ChunkedRelation(JOINED["binding"], "doc"),
+    "times": ChunkedRelation(JOINED["times"], "doc"),
+    "value": ChunkedRelation(JOINED["value"], None),
+    "result": ChunkedRelation(
         _schema("position BIGINT, qid INTEGER, doc1 BIGINT, doc2 BIGINT, nodes INTEGER[]"),
         "position",
     ),
