@@ -13,7 +13,7 @@ from tests.structure.names import ambiguous
 
 MOST = {"push": (42, 330), "read": (11, 100), "new shape": (36, 425), "EQL": (43, 405)}
 """Bounds of the modules and functions that calls enter; 0.2: 44/377, 26/217, 38/455, 42/356."""
-AMBIGUOUS = 114
+AMBIGUOUS = 102
 """Bound of the names of classes that several modules define; 0.2: 183."""
 
 

@@ -198,13 +198,8 @@ def make(name: Name, app: TheApp, account: TheAccount, new: Annotated[New, Body(
     _refuse_ahead(app, new.after)
     with app.limits.endpoints:
         _refuse_many(app, account)
-<<<<<<< HEAD
-        state: State = "active" if _is_confirmed(app, account, channel) else "unconfirmed"
-        endpoint, made = app.delivery.deliver(
-=======
         state: EndpointState = "active" if _is_confirmed(app, account, channel) else "unconfirmed"
-        endpoint, made = app.outbox.deliver(
->>>>>>> 95f736eb (spark, delivery, feeds: classes with names of their own)
+        endpoint, made = app.delivery.deliver(
             known, channel, after=new.after, secret=secret, state=state
         )
     if endpoint.state == "unconfirmed":
