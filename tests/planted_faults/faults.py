@@ -214,7 +214,7 @@ TABLE = r"""
 + if t1 > instant < 0:
 ? cep_core/test_calendars.py::test_instants_are_events_that_are_pushed_in_time
 
-@ xscl/planning/operators/instants.py
+@ xscl/planning/operators/events.py
 = all instants of a calendar are one thing to a match
 -  + second)
 + )

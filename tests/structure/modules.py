@@ -18,7 +18,7 @@ from tests.structure.lines import PACKAGES, ROOT
 
 STEPS = {
     "accept": ("xscl.engine.ingest", "xscl.documents"),
-    "shred": ("xscl.planning.operators.scan", "xscl.shredding"),
+    "shred": ("xscl.planning.dataflow", "xscl.shredding"),
     "join": ("xscl.planning", "templates"),
     "advance_time": ("xscl.planning.dataflow", "cep_core"),
     "commit": ("xscl.engine", "xscl.store"),

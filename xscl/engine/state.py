@@ -27,7 +27,7 @@ from xscl.inspection.witness_reach import documents_seen
 from xscl.planning.compile import CompiledQuery
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.query_plan import Shapes
-from xscl.planning.result_sinks import PublishedMatches
+from xscl.planning.readers import PublishedMatches
 from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.consumed_note import expect_consumed
@@ -151,7 +151,7 @@ class EngineState:
         if outputs:
             arrivals = self.documents.accept(*zip(*outputs, strict=True)).arrivals
             self.arrived.append(arrivals)
-            self.dataflow.enter(arrivals)
+            self.dataflow.shred(arrivals)
 
 
 def _outputs(

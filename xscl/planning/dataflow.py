@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -21,8 +22,6 @@ from cep_core import Schema, is_calendar
 from cep_core.plan import (
     Awaited,
     Builder,
-    Channel,
-    Members,
     MOp,
     Plan,
     Wanted,
@@ -37,12 +36,9 @@ from xscl.documents.document_log import DocumentLog
 from xscl.documents.results import Subscription
 from xscl.language.functions import EVENT_FUNCTIONS
 from xscl.planning.event_queries import Relational
-from xscl.planning.operators.attributes import Attributes
-from xscl.planning.operators.collect import Collect
-from xscl.planning.operators.instants import Instants
+from xscl.planning.operators.events import Attributes, Collect, Instants, Record, Records
 from xscl.planning.operators.joins import JoinDefinition, Joins, TemplateJoin
 from xscl.planning.operators.leaves import Leaves
-from xscl.planning.operators.record import Record, Records
 from xscl.planning.operators.refine import Refine
 from xscl.planning.operators.scan import XPathScan
 from xscl.planning.plan_graph import Passed, TimeSpent
@@ -53,11 +49,10 @@ from xscl.planning.planned_subscriptions import (
     StreamScans,
 )
 from xscl.planning.planner import RULES, Planner
-from xscl.planning.result_collector import ResultCollector
-from xscl.planning.result_sinks import PublishedMatches, PublishQueue
+from xscl.planning.readers import PublishedMatches, PublishQueue, ResultCollector
 from xscl.planning.temporal_lowering import FUNCTIONS_OVER_TIME
 from xscl.planning.truncations import Cuts
-from xscl.shredding.arrivals import Arrival, Arrivals
+from xscl.shredding.arrivals import Arrival, Arrivals, shred
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.store.queries.tables import LEVELS
 
@@ -96,6 +91,8 @@ class Dataflow:
         self._processor = processor
         self._registry = registry
         self.pairs = InstalledPairs(leaves)
+        self._scan: XPathScan
+        self._scanned: Counter[str] = Counter()  # scans in the plan by stream
         self._collector = ResultCollector(processor, composites, leaves)
         self.core = cep_core.Engine(
             rules=RULES,
@@ -137,6 +134,10 @@ class Dataflow:
         self._awaited = _AwaitedBy((), Awaited(()), frozenset())
 
     def _builders(self, registry: Registry) -> Mapping[str, Builder]:
+        def xpath_scan(plan: Plan, wanted: Wanted, number: int) -> MOp:
+            self._scan = XPathScan(wanted, number, self._scanned)  # all documents have one channel
+            return self._scan
+
         def template_join(plan: Plan, wanted: Wanted, number: int) -> MOp:
             assert isinstance(wanted.definition, JoinDefinition)
             graph = registry.members[wanted.definition.template].template.graph
@@ -145,9 +146,7 @@ class Dataflow:
 
         tree = self._documents.tree
         return {
-            "xpath_scan": lambda plan, wanted, number: XPathScan(
-                wanted, number, self.automaton, self._joins, plan.batch
-            ),
+            "xpath_scan": xpath_scan,
             "template_join": template_join,
             "refine": lambda plan, wanted, number: Refine(
                 wanted, number, tree, self._documents.read, plan.batch, plan.clock
@@ -163,26 +162,6 @@ class Dataflow:
         """The automaton of stage 1."""
         return self.pairs.automaton
 
-    def enter(self, arrivals: Arrivals) -> None:
-        """Emit documents on the channels of their streams."""
-        entered = Counter(arrivals.streams)
-        self._entered.update(entered)
-        entrances = {streams: self._entrance(streams) for streams in entered}
-        each = zip(arrivals.streams, arrivals.ts.tolist(), arrivals.firsts.tolist(), strict=True)
-        for place, (streams, ts, first) in enumerate(each):
-            entrance = entrances[streams]
-            if entrance is not None:
-                channel, members = entrance
-                channel.emit((ts, ts, first, Arrival(arrivals, place)), members)
-
-    def _entrance(self, streams: tuple[str, ...]) -> tuple[Channel, Members] | None:
-        """Return the channel and slots of some streams, or None if nothing reads them."""
-        sources = self.core.plan.sources
-        read = [sources[stream] for stream in streams if stream in sources]
-        if not read:
-            return None
-        return read[0].channel, members_of(sorted({source.slot for source in read}))
-
     def begin(self) -> None:
         """Begin a transaction."""
         self._joins.begin()
@@ -193,9 +172,30 @@ class Dataflow:
         return self._joins.results
 
     def shred(self, arrivals: Arrivals) -> None:
-        """Shred documents to witnesses (R_bin, R_docTS) for stage 2."""
-        self.enter(arrivals)
-        self.core.plan.batch.run(below=Joins.depth)
+        """Shred documents to witnesses (R_bin, R_docTS) for stage 2; emit those that are events."""
+        self._entered.update(arrivals.streams)
+        read = [
+            Arrival(arrivals, place)
+            for place, streams in enumerate(arrivals.streams)
+            if any(map(self._scanned.__getitem__, streams))
+        ]
+        if read:
+            began = perf_counter()
+            self._joins.take(shred(self.automaton, read))
+            self._scan.output.rows += len(read)
+            self._scan.seconds += perf_counter() - began
+        if self.relational.qids:
+            self._emit(arrivals)
+
+    def _emit(self, arrivals: Arrivals) -> None:
+        """Emit the documents of streams that relational queries read as events."""
+        events = self.relational.streams
+        each = zip(arrivals.streams, arrivals.ts.tolist(), arrivals.firsts.tolist(), strict=True)
+        for place, (streams, ts, first) in enumerate(each):
+            sources = [self.core.plan.sources[name] for name in streams if name in events]
+            if sources:
+                members = members_of(sorted({source.slot for source in sources}))
+                sources[0].channel.emit((ts, ts, first, Arrival(arrivals, place)), members)
 
     def take_found(self, found: pa.Table, cuts: Sequence[Cut]) -> None:
         """Take the results of this transaction's documents that were found elsewhere."""

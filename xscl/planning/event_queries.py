@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -25,7 +25,7 @@ from xscl.documents.results import Subscription
 from xscl.errors import NameTaken, QueryError, StreamInUse, XsclError
 from xscl.language.syntax import Element, Embedded
 from xscl.planning.compile import CompiledQuery
-from xscl.planning.operators.record import READERS, Records
+from xscl.planning.operators.events import READERS, Records
 from xscl.store.queries.tables import EARLIEST
 
 LANGUAGES = ("cel", "sase", "eql")
@@ -197,6 +197,11 @@ class Relational:
     def queries(self) -> Iterator[Query]:
         """Yield the queries, in order of registration."""
         return map(self._core.query, self._core.queries)
+
+    @property
+    def streams(self) -> Collection[str]:
+        """The streams of documents that are read as events."""
+        return self._adopted.keys()
 
     def adopted(self) -> list[Operator]:
         """Return the operators that convert document streams to event streams, by name."""

@@ -17,8 +17,7 @@ from xscl.planning.event_queries import Relational, composite_of_row
 from xscl.planning.operators.leaves import Leaves
 from xscl.planning.planner import Planned, Planner, one_sided_numbers
 from xscl.planning.query_plan import QueryPlan
-from xscl.planning.result_collector import ResultCollector
-from xscl.planning.result_sinks import PublishQueue, composite_in
+from xscl.planning.readers import PublishQueue, ResultCollector, composite_in
 from xscl.planning.truncations import Cuts, Stopped
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import install_pairs

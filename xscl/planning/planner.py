@@ -39,8 +39,7 @@ from xscl.language.scope import rewritten
 from xscl.language.syntax import Predicate, VariablePath
 from xscl.language.unparse import unparse
 from xscl.planning.compile import too_deep
-from xscl.planning.operators.attributes import Attributed, Kind
-from xscl.planning.operators.collect import Collected
+from xscl.planning.operators.events import Attributed, Collected, Kind
 from xscl.planning.operators.joins import JoinDefinition
 from xscl.planning.operators.refine import Refinement
 from xscl.planning.query_plan import PlannedJoin, PlannedPart, QueryPlan

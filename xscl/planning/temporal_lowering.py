@@ -37,7 +37,7 @@ from xscl.language.functions import OPERANDS, matches
 from xscl.language.normalform import Absent, Folded, Following, J, OverTime
 from xscl.language.syntax import Decorated, Operand, Predicate, VariablePath
 from xscl.language.valuejoin import is_numeric, is_untyped
-from xscl.planning.operators.attributes import Kind
+from xscl.planning.operators.events import Kind
 from xscl.shredding.conditions.residual import ARITHMETIC, ORDERS, OneSidedNumbers
 
 LEFT, RIGHT = "left", "right"

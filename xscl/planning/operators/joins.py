@@ -40,7 +40,7 @@ from templates.processor import Processor
 from xscl.documents.composite_events import Composite, CompositeEvents, joined
 from xscl.errors import EvaluationFailed
 from xscl.planning.operators.leaves import Leaves
-from xscl.planning.operators.reader import Reader
+from xscl.planning.readers import Reader
 from xscl.store.queries.tables import LEVELS
 
 AT_ONCE = 100_000

@@ -1,0 +1,256 @@
+"""Documents and composites as events, and rows of operators over time as composites again.
+
+`Attributes`: a composite as an event, whose attributes are its variables.  What NEXT, FOLD and the
+like compare are columns of their rows: the string values of variables, or their numbers where they
+are compared as numbers.  The composite itself stays the first column, so that a row knows its
+nodes.  What NEXT and the like read has to be whole: they get no row of a document at which a join
+below them was cut (`xscl.planning.truncations`).
+
+`Collect`: the rows of an operator over time as composites, in their epoch, each once.
+
+`Instants`: those of a calendar as composites of one value, their local time.  An instant has a
+component as a document has, so that what is found with two of them is two things.  In place of a
+document's number it has one below 0, of the calendar and the second.
+
+`Record`: a document as an event, whose attributes are leaves of its root.  An attribute is the text
+of the first child of the root with its local name, or else of the root's own XML attribute.  A
+missing leaf, and a text that is not of the attribute's type, are null.  New versions of a document
+are not events.  Events reach their queries in the order of arrival, each at its own clock M(n), as
+if it had been pushed alone: documents that were published between two of a batch come between them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from heapq import heappop, heappush
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+from lxml import etree
+
+from cep_core import Schema
+from cep_core.algebra import WHITE_SPACE, integer_of, number_of, text_of
+from cep_core.plan import (
+    VALUES,
+    Clock,
+    Members,
+    Operator,
+    Row,
+    SlotWiseMOp,
+    Wanted,
+    members_of,
+    slots_of,
+)
+from xscl.documents.composite_events import Composite, absent, item_at, over_time
+from xscl.planning.truncations import Cuts, joins_below
+from xscl.shredding.arrivals import Arrival
+from xscl.shredding.nodes.tree import DocumentTree, string_value
+from xscl.store.queries.tables import EARLIEST, LEVELS
+from xscl.time_format import UNITS
+
+Kind: TypeAlias = Literal["text", "number"]
+
+
+class Attributed(NamedTuple):
+    """The columns behind the composite, by position; whether updated documents are seen.
+
+    The position -1 is a constant: 0, or the empty text.
+    """
+
+    columns: tuple[tuple[int, Kind], ...]
+    updates: bool
+
+
+class Attributes(SlotWiseMOp):
+    """The same columns for the streams of one channel; the slots stay the same."""
+
+    kind = "attributes"
+
+    def __init__(
+        self,
+        first: Wanted,
+        number: int,
+        tree: Callable[[int], DocumentTree],
+        cuts: Cuts,
+    ) -> None:
+        super().__init__(first, number, ordered=first.inputs[0].channel.ordered)
+        self._tree = tree
+        self._cuts = cuts
+        self._joins: dict[int, frozenset[int]] = {}  # below each slot
+        self._columns, self._updates = cast(Attributed, first.definition)
+
+    def add(self, wanted: Wanted) -> Operator:
+        operator = super().add(wanted)
+        self._joins[operator.slot] = joins_below(operator)
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        del self._joins[operator.slot]
+        super().remove(operator)
+
+    def receive(self, row: Row, members: Members) -> None:
+        """Take a composite in."""
+        composite = cast(Composite, row[VALUES])
+        if composite.version > 1 and not self._updates:
+            return
+        if self._cuts.has_rank(composite.rank):
+            whole = [
+                slot
+                for slot in slots_of(members)
+                if not self._cuts.has(composite.rank, self._joins[slot])
+            ]
+            if not whole:
+                return
+            members = members_of(whole)
+        values = [self._value(composite, *column) for column in self._columns]
+        self._output.emit((*row, *values), members)
+
+    def _value(self, composite: Composite, position: int, kind: Kind) -> str | float | None:
+        if position < 0:
+            return 0.0 if kind == "number" else ""
+        item = item_at(composite, position, self._tree)
+        if item is None:
+            return None
+        text = string_value(item)
+        return text if kind == "text" else _float(text)
+
+
+class Collected(NamedTuple):
+    """The positions of a row's parts and aggregates among its values.
+
+    A part that a row does not have (after ELSE) has so many components, nodes and values.
+    """
+
+    parts: tuple[tuple[int, int, int, int], ...]
+    aggregates: tuple[int, ...]
+
+
+class Collect(SlotWiseMOp):
+    """The same layout for the streams of one channel; the slots stay the same."""
+
+    kind = "collect"
+
+    def __init__(self, first: Wanted, number: int) -> None:
+        super().__init__(first, number, ordered=True)
+        self._parts, self._aggregates = cast(Collected, first.definition)
+        self._epoch: int | None = None
+        self._seen: dict[tuple[tuple[int, ...], ...], set[int]] = {}
+
+    def receive(self, row: Row, members: Members) -> None:
+        """Take a row in."""
+        if row[1] != self._epoch:
+            self._epoch = row[1]
+            self._seen.clear()
+        parts = [
+            cast(Composite | None, row[VALUES + at]) or absent(*sizes) for at, *sizes in self._parts
+        ]
+        texts = tuple(text_of(row[VALUES + at]) or "" for at in self._aggregates)
+        made = over_time(parts, texts, row)
+        seen = self._seen.setdefault((made.docs, made.nodes), set())
+        slots = [slot for slot in slots_of(members) if slot not in seen]
+        if slots:
+            seen.update(slots)
+            self._output.emit(made.row, members_of(slots))
+
+
+_SECONDS = 1 << 40
+"""More than there are seconds in the calendar of Python; half of them are before 1970."""
+
+
+def document_number(stream: int, second: int) -> int:
+    """Return the number of an instant as a document, by the number of its calendar's stream."""
+    return -(abs(stream) * _SECONDS + _SECONDS // 2 + second)
+
+
+class Instants(SlotWiseMOp):
+    """A calendar, by the number of its stream."""
+
+    kind = "instants"
+    single = True
+
+    def __init__(self, first: Wanted, number: int) -> None:
+        super().__init__(first, number, ordered=False)
+        (self._stream,) = cast(tuple[int], first.definition)
+
+    def receive(self, row: Row, members: Members) -> None:
+        """Take an instant in."""
+        t0, t1, first, at = row
+        number = document_number(self._stream, t1 // UNITS["s"])
+        made = Composite((number,), (), (at,), t0, t1, EARLIEST, 0, first, 1, (number,))
+        self._output.emit(made.row, members)
+
+
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
+
+
+def _float(text: str) -> float | None:
+    found = number_of(text)
+    return None if found is None or math.isnan(found) else found
+
+
+READERS: Mapping[type, Callable[[str], Any]] = {
+    str: lambda text: text,
+    int: integer_of,
+    float: _float,
+    bool: lambda text: _TRUTH.get(text.strip(WHITE_SPACE)),
+}
+"""How texts are read as values of the types that attributes may have."""
+
+
+class Records:
+    """Events that wait for their turn among the documents of a batch."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: list[tuple[int, int, int, Row, Callable[[Row], None]]] = []
+        self._serial = 0
+
+    def take(self, arrival: Arrival, row: Row, emit: Callable[[Row], None]) -> None:
+        """Keep an event until its turn; one that an operator over time has made is due now."""
+        if arrival.rank < LEVELS:
+            emit(row)
+            return
+        self._serial += 1
+        heappush(self._waiting, (arrival.rank, self._serial, arrival.clock, row, emit))
+
+    def release(self, rank: int) -> None:
+        """Hand on the events of a lower rank, in order."""
+        now = self._clock.now
+        while self._waiting and self._waiting[0][0] < rank:
+            _, _, self._clock.now, row, emit = heappop(self._waiting)
+            emit(row)
+        self._clock.now = now
+
+
+class Record(SlotWiseMOp):
+    """Streams of documents as streams of events of one schema; the slots stay the same."""
+
+    kind = "record"
+    single = True
+
+    def __init__(self, first: Wanted, number: int, records: Records) -> None:
+        super().__init__(first, number, ordered=False)
+        schema = cast(Schema, first.definition)
+        self._records = records
+        self._columns = [
+            (name, READERS[kind]) for name, kind in zip(schema.names, schema.types, strict=True)
+        ]
+
+    def receive(self, row: Row, members: Members) -> None:
+        """Take a document in."""
+        arrival = cast(Arrival, row[VALUES])
+        if arrival.version == 1:
+            values = _values(arrival.root, self._columns)
+            event = (*row[:VALUES], *values)
+            self._records.take(arrival, event, lambda one: self._output.emit(one, members))
+
+
+def _values(root: etree._Element, columns: list[tuple[str, Callable[[str], Any]]]) -> Iterator[Any]:
+    """Yield the values of a document's attributes."""
+    leaves: dict[str, str] = {}
+    for child in root.iterchildren(etree.Element):
+        leaves.setdefault(etree.QName(child).localname, string_value(child))
+    for name, value in root.attrib.items():
+        leaves.setdefault(etree.QName(name).localname, str(value))
+    for name, read in columns:
+        yield read(leaves[name]) if name in leaves else None
