@@ -106,7 +106,7 @@ TABLE = r"""
 + if operator == 0:
 ? xscl/test_values_without_a_type.py::test_what_is_in_order_ends_an_absence
 
-@ xscl/inspection/written_numbers.py
+@ xscl/inspection/unseen_names.py
 = amounts that are written differently are not warned of
 - if _is_shortest(one) and _is_shortest(other):
 + if _is_shortest(one) or _is_shortest(other):
@@ -808,7 +808,7 @@ TABLE = r"""
 + number > 0
 ? xscl/store/test_backup.py::test_a_spool_of_another_store_is_set_aside
 
-@ xscl/inspection/arrival_order.py
+@ xscl/inspection/replay.py
 = a history follows the numbers of what operators over time have published
 - places[timed] = np.minimum(docs[timed], passing)
 + places[timed] = docs[timed]

@@ -24,12 +24,12 @@ from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
 from xscl.engine.trials import TrialResult, Trials
 from xscl.errors import DocumentError, SqlError, XsclError
+from xscl.inspection.condition_split import unmet
 from xscl.inspection.diagnosis import TRIAL_SECONDS, Diagnosis, diagnose
 from xscl.inspection.explain import absence_warning, explain
 from xscl.inspection.plan_users import PlanUsers, plan_users
 from xscl.inspection.relations import VALUED, may_read_values
 from xscl.inspection.replay import TRIED, Trial, beginning, registered, subscription_named
-from xscl.inspection.unmet import unmet
 from xscl.inspection.unseen_names import UnseenName, doubtful_comparisons, unseen_names
 from xscl.inspection.vocabulary import Vocabularies, Vocabulary
 from xscl.inspection.why import Question, Read, Visible, Why, question_of, why

@@ -21,11 +21,11 @@ from xscl.engine.ingest import Ingest
 from xscl.engine.match_log import MatchLog
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
-from xscl.inspection.arrival_order import Numbers
 from xscl.inspection.replay import Trial
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.queries.documents import clock_from, earliest_time
 from xscl.store.queries.lateness import count_late
+from xscl.store.queries.numbers import Numbers
 from xscl.store.queries.past import kept_rows
 from xscl.store.queries.registration_copies import copy_registration
 from xscl.store.store import Store

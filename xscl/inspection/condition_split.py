@@ -8,14 +8,20 @@ pattern has left.  `residual`: XPath on these nodes, once for each expression an
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
+from xscl.documents.results import XSCL, Subscription
 from xscl.language.scope import shortest, walk
 from xscl.language.syntax import Block, Compare, Condition, Residual, Step, TextMatch
 from xscl.language.unparse import unparse
+from xscl.planning.compile import compile_query
+from xscl.planning.dataflow import Dataflow
+from xscl.plurals import counted
 from xscl.shredding.automaton.pattern import pattern
 from xscl.shredding.automaton.subtree import is_structural
 from xscl.shredding.conditions.atoms import plan
+from xscl.shredding.conditions.unevaluated import Tally
 
 Where: TypeAlias = Literal["shared", "indexed", "narrowed", "tested", "residual"]
 
@@ -77,3 +83,34 @@ def lines(block: Block) -> Iterator[str]:
         how = f" ({one.how})" if one.how else ""
         hint = f"; {one.hint}" if one.hint and one.where != "indexed" else ""
         yield f"  [{one.text}]: {one.where}{how}{hint}"
+
+
+# -- Conditions that could not be evaluated, and so did not hold -----------------------------
+
+
+def unmet(dataflow: Dataflow, subscription: Subscription) -> list[Tally]:
+    """Return the expressions of a subscription that were not evaluated in some documents."""
+    tallies = dataflow.automaton.unevaluated
+    if not len(tallies) or subscription.language != XSCL:
+        return []
+    return tallies.of(_expressions(subscription.query))
+
+
+@lru_cache(maxsize=1_000)
+def _expressions(query: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(expressions(compile_query(query).normal.blocks)))
+
+
+def unmet_lines(dataflow: Dataflow, subscription: Subscription) -> Iterator[str]:
+    """Yield a line for each expression, for `explain`."""
+    for one in unmet(dataflow, subscription):
+        yield (
+            f"not evaluated in {counted(one.documents, 'document')}, the latest: {one.latest}:"
+            f" [{one.expression}]: {one.reason}; it does not hold there"
+        )
+    tallies = dataflow.automaton.one_sided
+    for one in tallies.of(_expressions(subscription.query)) if len(tallies) else ():
+        yield (
+            f"compares a number with a text in {counted(one.documents, 'document')},"
+            f" the latest: {one.latest}: [{one.expression}]; such a comparison does not hold"
+        )

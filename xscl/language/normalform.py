@@ -64,6 +64,7 @@ class Joined(Generic[J]):
 
     left: FormOf[J]
     right: FormOf[J]
+    predicate: Predicate | None
     relation: TemporalRelation
     disjuncts: tuple[J, ...]
 
@@ -184,7 +185,7 @@ def with_joins(
     match form:
         case Joined():
             disjuncts = tuple([joined(form, disjunct) for disjunct in form.disjuncts])
-            return Joined(left, right, form.relation, disjuncts)
+            return Joined(left, right, form.predicate, form.relation, disjuncts)
         case Following(predicate=predicate):
             return Following(left, right, predicate)
         case Folded(folding=folding):
@@ -342,7 +343,7 @@ class _Reader:
         predicate = self._resolved(expression.predicate, scope, paths=True)
         sides, finite = (self._side(left), self._side(right)), expression.window.ticks is not None
         found = value_joins(predicate, sides, self.source, expression.span, finite=finite)
-        return Joined(left, right, expression.relation, found)
+        return Joined(left, right, predicate, expression.relation, found)
 
     def _side(self, form: Form) -> JoinInput:
         block = self.blocks[form.component] if isinstance(form, Scan) else None

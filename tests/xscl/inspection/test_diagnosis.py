@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xscl import Document, Engine, Retention
-from xscl.inspection import closest, diagnosis
+from xscl.inspection import diagnosis
 from xscl.inspection.diagnosis import BlockFound, Diagnosis
 from xscl.inspection.names_seen import NearName
 
@@ -252,7 +252,7 @@ def test_a_subscription_sees_what_arrived_after_it() -> None:
 
 def test_the_past_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnosis, "DOCUMENTS", 3)
-    monkeypatch.setattr(closest, "BEAM", 2)
+    monkeypatch.setattr(diagnosis, "BEAM", 2)
     items = [item(f"n{day}", day, f"t{day}") for day in range(1, 9)]
     with engine_with(*items, *(post(f"b{day}", day, f"p{day}") for day in range(1, 9))) as engine:
         whole = engine.why(PAIR)

@@ -6,7 +6,7 @@ import pytest
 from lxml import etree
 
 from xscl import Document, Engine
-from xscl.inspection.exclusion import MOST, Exclusion, exclusions
+from xscl.inspection.by_example import MOST_EXCLUSIONS, Exclusion, exclusions
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 
 ONE = "<item><title>One</title><category>sea</category><category>it's</category></item>"
@@ -75,7 +75,7 @@ def test_a_leaf_outside_of_the_block_gives_no_condition() -> None:
 
 
 def test_conditions_are_bounded_and_values_with_both_quotes_have_none() -> None:
-    many = "".join(f"<v>{number}</v>" for number in range(2 * MOST))
+    many = "".join(f"<v>{number}</v>" for number in range(2 * MOST_EXCLUSIONS))
     (found,) = of("S//item->a", f"<item><v>'\"</v>{many}</item>")
-    assert len(found) == MOST
+    assert len(found) == MOST_EXCLUSIONS
     assert found[0].value == "0"

@@ -1,4 +1,4 @@
-"""The edges of a match: all conditions of a query on the documents of its blocks.
+"""The answer: all conditions of a query on the documents of its blocks, as edges.
 
 The parts of the query are examined from the inside.  First come the patterns of the blocks.  Then
 each operator adds the order and window of its sides, the retention of the earlier one, and the
@@ -7,24 +7,26 @@ parts of its predicate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import assert_never
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, assert_never
 
 from templates.model.join_graph import UNBOUNDED, TemporalRelation
-from xscl.inspection.why.choices import Choices, Conjunct
-from xscl.inspection.why.comparisons import Comparisons
-from xscl.inspection.why.intervals import (
+from xscl.inspection.reasons import why_lines
+from xscl.inspection.why.mismatch import mismatch, with_names
+from xscl.inspection.why.question import Edge, Question, covered
+from xscl.inspection.why.times import (
     Side,
     belated,
     dropped,
     in_relation,
+    is_over_time,
     repeated,
     settled,
+    temporal_choice,
     together,
 )
-from xscl.inspection.why.mismatch import mismatch, with_names
-from xscl.inspection.why.question import Edge, Question, covered
-from xscl.inspection.why.temporal_choice import is_over_time, temporal_choice
+from xscl.inspection.why.values import Choices, Conjunct
 from xscl.language.normalform import (
     Absent,
     Folded,
@@ -35,9 +37,7 @@ from xscl.language.normalform import (
     Scan,
     components,
 )
-from xscl.language.parser import parse
-from xscl.language.scope import distinct_names
-from xscl.language.syntax import Block, Expression, FollowedBy, Join, Predicate, Query
+from xscl.language.syntax import Predicate
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import Disjunct
 
@@ -49,7 +49,6 @@ class Examination:
         self._question = question
         self._normal = question.query.normal
         self._choices = Choices(question.query.patterns, question.trees)
-        self._comparisons = Comparisons(question.query, self._choices)
         self._latest = max(question.lateness.values())
         self._edges: list[Edge] = []
 
@@ -58,20 +57,17 @@ class Examination:
 
         Of a query with a calendar only a trial knows the instants.
         """
-        source = self._question.query.source
-        expression = distinct_names(parse(source).expression, source)
         self._edges.extend(self._registered())
-        if self._question.query.calendars:
+        calendars = self._question.query.calendars
+        if calendars:
             for place in self._question.trees:
                 self._scan(place)
+        else:
+            side = self._part(self._normal.form)
             if self._hold():
-                self._edges.append(temporal_choice(self._question, expression))
-            return tuple(self._edges)
-        side = self._part(self._normal.form, expression)
-        if self._hold():
-            self._edges.extend(self._comparisons.at_once(side.conjuncts))
-        if self._hold() and is_over_time(self._normal.form):
-            self._edges.append(temporal_choice(self._question, expression))
+                self._edges.extend(self._choices.at_once(side.conjuncts))
+        if self._hold() and (calendars or is_over_time(self._normal.form)):
+            self._edges.append(temporal_choice(self._question))
         return tuple(self._edges)
 
     def _hold(self) -> bool:
@@ -88,22 +84,18 @@ class Examination:
 
     # -- Parts of the query ----------------------------------------------------------------
 
-    def _part(self, form: Form, expression: Expression) -> Side:
+    def _part(self, form: Form) -> Side:
         """Add the edges of a part of the query, and return its side."""
-        while isinstance(expression, Query):
-            expression = expression.expression
         if isinstance(form, Scan):
             return self._scan(form.component)
         assert not isinstance(form, Instants)
-        assert not isinstance(expression, Block)
-        left = self._part(form.left, expression.left)
+        left = self._part(form.left)
         if isinstance(form, Absent) and not (form.otherwise and self._given(form.right)):
-            return self._absent(form, expression, left)
-        right = self._part(form.right, expression.right)
+            return self._absent(form, left)
+        right = self._part(form.right)
         match form:
             case Joined():
-                assert isinstance(expression, Join | FollowedBy)
-                return self._joined(form, expression, left, right)
+                return self._joined(form, left, right)
             case Absent():
                 return self._over_time(left, right, form.predicate, form.relation)
             case Following():
@@ -131,15 +123,13 @@ class Examination:
         late = self._question.lateness[block.stream]
         return Side(one.id, one.ts, one.ts, one.clock, one.rank, late, (one,))
 
-    def _joined(
-        self, form: Joined[Disjunct], expression: Join | FollowedBy, left: Side, right: Side
-    ) -> Side:
+    def _joined(self, form: Joined[Disjunct], left: Side, right: Side) -> Side:
         self._edges.extend(repeated(left, right))
         near = list(in_relation(form.relation, left, right))
         self._edges.extend(near)
         if not self._question.found and all(edge.holds for edge in near if edge.kind == "time"):
             self._edges.extend(dropped(form.relation, left, right))
-        return together(left, right, self._values(self._comparisons.written(form, expression)))
+        return together(left, right, self._values(form.predicate))
 
     def _over_time(
         self,
@@ -160,19 +150,18 @@ class Examination:
 
     def _values(self, predicate: Predicate | None) -> tuple[Conjunct, ...]:
         """Add the parts of a predicate, and return them."""
-        found = self._comparisons.conjuncts(predicate)
-        self._edges.extend(self._comparisons.edges(found))
+        found = self._choices.conjuncts(predicate)
+        self._edges.extend(self._choices.edges(found))
         return found
 
     # -- What is not there -----------------------------------------------------------------
 
-    def _absent(self, form: Absent[Disjunct], expression: Expression, left: Side) -> Side:
+    def _absent(self, form: Absent[Disjunct], left: Side) -> Side:
         """Add the edge that documents on the right side, if any, do not answer the left."""
         self._in_time(left)
         if self._given(form.right):
-            assert isinstance(expression, FollowedBy)
             before, self._edges = self._edges, []
-            right = self._answering(form, expression, left)
+            right = self._answering(form, left)
             reasons, self._edges = self._edges, before
             text = f"{right.name} does not answer {left.name}"
             is_answer = all(one.holds for one in reasons)
@@ -182,7 +171,7 @@ class Examination:
                 self._edges.append(Edge("order", text, not is_answer, _reasons(reasons)))
         return settled(left, left.ts + form.window)
 
-    def _answering(self, form: Absent[Disjunct], expression: FollowedBy, left: Side) -> Side:
+    def _answering(self, form: Absent[Disjunct], left: Side) -> Side:
         """Add the edges of an answer, and return the right side."""
         for place in covered(form.right):
             known = self._question.documents[place]
@@ -190,7 +179,7 @@ class Examination:
             missed = self._question.unseen(known)
             if missed is not None:
                 self._edges.append(Edge("registration", known.stored.id, False, missed))
-        right = self._part(form.right, expression.right)
+        right = self._part(form.right)
         self._edges.extend(belated(self._latest, right))
         self._edges.extend(in_relation(form.relation, left, right))
         predicate = self._values(form.predicate)
@@ -219,3 +208,48 @@ def _reasons(reasons: Iterable[Edge]) -> str:
         return "; ".join(f"not so: {one.text}: {one.nearest or 'no'}" for one in failing)
     values = [f"{one.text}: {one.nearest}" for one in reasons if one.kind == "value"]
     return "; ".join(("it does", *values))
+
+
+# -- The answer ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The result of `why`: if a query matches some documents, with the edges that decide it."""
+
+    query: str
+    documents: tuple[str, ...]
+    matched: bool
+    edges: tuple[Edge, ...]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the answer as text, one edge a line."""
+        return why_lines(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the answer as JSON values."""
+        return {
+            "query": self.query,
+            "documents": list(self.documents),
+            "matched": self.matched,
+            "edges": [asdict(edge) for edge in self.edges],
+        }
+
+
+def why(*questions: Question) -> Why:
+    """Explain why a query matches the documents of its blocks, or why not.
+
+    Of several questions about the same documents, the first counts whose answer has a reason.
+    """
+    question, edges = questions[0], Examination(questions[0]).edges()
+    for other in questions[1:]:
+        if question.found is False and _hold(edges):
+            question, edges = other, Examination(other).edges()
+    if question.found is False and _hold(edges):
+        text = f"{question.label} has the match"
+        edges = (*edges, Edge("registration", text, False, question.lost))
+    return Why(question.label, question.names, _hold(edges), edges)
+
+
+def _hold(edges: Sequence[Edge]) -> bool:
+    return all(edge.holds for edge in edges)

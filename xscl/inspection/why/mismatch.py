@@ -18,7 +18,7 @@ from xscl.inspection.names_seen import (
     qualified_name,
     step_written,
 )
-from xscl.inspection.why.nearest import nearest_to
+from xscl.inspection.why.values import nearest_to
 from xscl.language.functions import values_through
 from xscl.language.names import PREFIXES
 from xscl.language.syntax import Block, Compare, Condition, Exists, Step, TextMatch

@@ -8,7 +8,7 @@ from fastapi import Query
 from fastapi.responses import HTMLResponse
 
 from xscl.documents.results import XSCL
-from xscl.inspection.exclusion import Exclusion, exclusions
+from xscl.inspection.by_example import Exclusion, exclusions
 from xscl.service.routes import subscriptions
 from xscl.service.routes.inspection import WhyAsked, why
 from xscl.service.subscribing import existing

@@ -1,0 +1,231 @@
+"""Time: the conditions between two sides of an operator, and the choices of those over time.
+
+A side is the composite of a part of the query: an interval [start, ts] of event time, and the place
+of its newest document in the order of arrival.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from templates.model.join_graph import INFINITE, TemporalRelation
+from xscl.documents.document_ids import StoredDocument
+from xscl.inspection.replay import TRIED, Trial
+from xscl.inspection.why.question import Edge, Known, Question, covered
+from xscl.inspection.why.values import Conjunct
+from xscl.language.normalform import Absent, Folded, Following, Form, forms
+from xscl.language.parser import parse
+from xscl.language.syntax import Expression, FollowedBy, Query
+from xscl.language.unparse import unparse
+from xscl.language.valuejoin import Disjunct
+from xscl.store.queries.tables import EARLIEST
+from xscl.time_format import UNITS, written
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of an operator: its interval, M(n) and the rank of its newest document.
+
+    `lateness` is the largest of its streams, `conjuncts` are those of all predicates in it.
+    """
+
+    name: str
+    start: int
+    ts: int
+    clock: int
+    rank: int
+    lateness: int
+    documents: tuple[StoredDocument, ...]
+    conjuncts: tuple[Conjunct, ...] = ()
+
+
+def together(left: Side, right: Side, conjuncts: tuple[Conjunct, ...] = ()) -> Side:
+    """Return two sides as one, with the conjuncts of the predicate between them."""
+    newest = max(left, right, key=lambda side: side.rank)
+    return Side(
+        f"{left.name} + {right.name}",
+        min(left.start, right.start),
+        max(left.ts, right.ts),
+        newest.clock,
+        newest.rank,
+        max(left.lateness, right.lateness),
+        (*left.documents, *right.documents),
+        (*left.conjuncts, *right.conjuncts, *conjuncts),
+    )
+
+
+def settled(side: Side, ts: int) -> Side:
+    """Return the side of a temporal operator: it is in time for everything in its window."""
+    return replace(side, ts=ts, clock=EARLIEST, rank=0)
+
+
+def repeated(left: Side, right: Side) -> Iterator[Edge]:
+    """Yield an edge if a document, or versions of one, occurs on both sides."""
+    for one in left.documents:
+        for other in right.documents:
+            if one.base == other.base:
+                text = f"{left.name} and {right.name} are different documents"
+                both = "the same" if one.doc == other.doc else "versions of the same"
+                yield Edge("order", text, False, f"{one.id} and {other.id} are {both}")
+
+
+def in_relation(relation: TemporalRelation, left: Side, right: Side) -> Iterator[Edge]:
+    """Yield the edges of the bounds that a relation has for two sides."""
+    lead, gap = right.start - left.ts, abs(right.ts - left.ts)
+    if relation.operator.follows:
+        near = f"by {duration(lead)}" if lead > 0 else f"it is {duration(-lead)} later"
+        near = near if lead else "both are at the same time"
+        yield Edge("order", f"{left.name} is before {right.name}", lead >= relation.lower, near)
+    if relation.window is not None:
+        near = f"they are {duration(gap)} apart" if gap else "they are at the same time"
+        if gap > relation.upper:
+            near = f"{near}, {duration(gap - relation.upper)} too much"
+        text = f"{left.name} and {right.name} are at most {duration(relation.upper)} apart"
+        yield Edge("time", text, gap <= relation.upper, near)
+
+
+def dropped(relation: TemporalRelation, left: Side, right: Side) -> Iterator[Edge]:
+    """Yield an edge if the earlier arrival was evicted before the newcomer arrived."""
+    keep = relation.keep(max(left.lateness, right.lateness))
+    pairs = [(left, right)] if left.rank < right.rank else [(right, left)]
+    if left.rank == right.rank:
+        pairs.append((left, right))
+    for old, new in pairs:
+        over = new.clock - old.ts - keep
+        if over > 0:
+            text = f"{old.name} was still kept when {new.name} came"
+            near = f"{new.name} came {duration(over)} too late: with this window and lateness"
+            near = f"{near} it is kept for {duration(keep)}"
+            if all(one.history for one in new.documents):
+                near += "; 'try' takes what a feed held already as if it had come in its own time"
+            yield Edge("time", text, False, near)
+            return
+
+
+def belated(lateness: int, *sides: Side) -> Iterator[Edge]:
+    """Yield an edge for each side that was too late for a temporal operator."""
+    for side in sides:
+        behind = side.clock - lateness - side.ts
+        if behind > 0:
+            text = f"{side.name} came in time for an operator over time"
+            near = f"it came {duration(behind)} too late, with a lateness of {duration(lateness)}"
+            yield Edge("time", text, False, near)
+
+
+def duration(ticks: int) -> str:
+    """Return a duration in its two largest units, up to days: `30 d`, `1 d 5 h`; `0 s`."""
+    if ticks == 0:
+        return "0 s"
+    parts: list[str] = []
+    for unit, length in sorted(UNITS.items(), key=lambda item: -item[1]):
+        if unit != "w" and ticks >= length and len(parts) < 2:
+            parts.append(f"{ticks // length} {unit}")
+            ticks %= length
+    return " ".join(parts) or f"{ticks} tick{'' if ticks == 1 else 's'}"
+
+
+# -- Operators over time ---------------------------------------------------------------------
+
+# NEXT chooses the earliest document, FOLD continues from row to row, and NOT FOLLOWED BY waits for
+# an absence.  The documents of a question alone do not decide that.  So a query with such an
+# operator is tried on all kept documents, within the time of these documents.
+
+
+def is_over_time(form: Form) -> bool:
+    """Return True if a form contains a temporal operator."""
+    return any(isinstance(one, Following | Folded | Absent) for one in forms(form))
+
+
+def temporal_choice(question: Question) -> Edge:
+    """Return the edge that the temporal operators yield the match, or their other result."""
+    wanted = tuple(one.stored.id for one in question.parts)
+    what = "calendars" if question.query.calendars else "operators over time"
+    text = f"the {what} yield {', '.join(wanted)}, of all kept documents"
+    found = {wanted} if question.found else _found(question, question.query.source)
+    if wanted in found:
+        waits = _pending(question) if question.found is False else None
+        return Edge("order", text, waits is None, waits, waits is not None)
+    near, pending = _instead(question, wanted, found)
+    return Edge("order", text, False, near, pending)
+
+
+def _found(question: Question, query: str) -> set[tuple[str, ...]]:
+    """Return the documents of a query's matches."""
+    subscription = question.subscription
+    known = [one for one in question.documents if one is not None]
+    trial = Trial(
+        TRIED,
+        query,
+        question.query.streams,
+        subscription is None or subscription.updates,
+        0 if subscription is None else subscription.since,
+        *_period(question, known),
+        {one.stored.doc: one.xml for one in known},
+        own_time=question.own_time,
+    )
+    return {match.names for match in question.attempt(trial)}
+
+
+def _period(question: Question, known: Sequence[Known]) -> tuple[int, int]:
+    """Return the first and the last time that can matter; of instants, all."""
+    if question.query.calendars:
+        return -INFINITE, INFINITE
+    times = [one.stored.ts for one in known]
+    return min(times), max(times) + _deadlines(question.query.normal.form)
+
+
+def _deadlines(form: Form) -> int:
+    """Return the longest wait of a match after its documents."""
+    return sum(one.window for one in forms(form) if isinstance(one, Absent))
+
+
+def _instead(
+    question: Question, wanted: tuple[str, ...], found: set[tuple[str, ...]]
+) -> tuple[str | None, bool]:
+    """Return the documents that answered or consumed the left ones, and False.
+
+    If an absence is not decided yet, return what it waits for, and True.
+    """
+    form = question.query.normal.form
+    if question.query.calendars:
+        return None, False
+    if isinstance(form, Absent) and not _is_answer(question, form):
+        expression: Expression = parse(question.query.source)
+        while isinstance(expression, Query):
+            expression = expression.expression
+        assert isinstance(expression, FollowedBy)
+        answered = unparse(replace(expression, negated=False, otherwise=False))
+        others = {one for one in _found(question, answered) if one[: len(wanted)] == wanted}
+        answers = _others(wanted, "is answered by", others)
+        waits = _pending(question) if answers is None else None
+        return answers or waits, waits is not None
+    left = wanted[:-1]
+    return _others(left, "was taken by", {one for one in found if one[:-1] == left}), False
+
+
+def _pending(question: Question) -> str | None:
+    """Return the time at which a match is certain, if that is not over, and what it needs."""
+    deadline = _period(question, [one for one in question.documents if one is not None])[1]
+    if deadline <= question.watermark:
+        return None
+    lateness = max(question.lateness.values())
+    end, now = deadline + lateness, question.watermark + 1 + lateness
+    text = f"it is decided when time passes {written(end)}; time is at {written(now)}"
+    if not question.not_live:
+        return f"{text}, and a later document or the wall clock of a service advances it"
+    streams = ", ".join(map(repr, question.not_live))
+    verb = "is" if len(question.not_live) == 1 else "are"
+    text = f"{text}, and only a later document advances it, as {streams} {verb} not live"
+    return f"{text}; by the wall clock it has passed" if end < time.time_ns() // 1_000 else text
+
+
+def _is_answer(question: Question, form: Absent[Disjunct]) -> bool:
+    """Return True if the match of the question has an answer, as FOLLOWED BY ... ELSE may."""
+    return form.otherwise and all(question.documents[p] is not None for p in covered(form.right))
+
+
+def _others(left: tuple[str, ...], verb: str, others: set[tuple[str, ...]]) -> str | None:
+    names: Iterator[str] = (one[-1] for one in sorted(others))
+    return f"{', '.join(left)} {verb} {', '.join(names)}" if others else None

@@ -1,0 +1,370 @@
+"""Choices of nodes for variables, the predicates over them, and the values that come nearest.
+
+A choice has a node for each variable, consistent within each document's tree pattern.  A predicate
+is split into conjuncts, and each is decided by enumerating the choices for its variables with the
+test that stage 2 evaluates (`residual.compiled`), so that the failing ones can be named.
+Aggregates of FOLD over earlier rows (`$.x`) are unknown here: the trial of the whole query decides
+conjuncts with them.
+
+Every node that a pattern can bind at all (`bind`) is part of a binding of the whole pattern, so
+only the nodes between a variable and the pattern's root are chosen, too.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, product
+from typing import Any, TypeAlias, assert_never
+
+from cep_core.algebra import number_of
+from xscl.inspection.why.question import Edge
+from xscl.language.functions import number
+from xscl.language.scope import here, leaves, rewritten, variables
+from xscl.language.syntax import (
+    And,
+    Call,
+    Comparison,
+    Decorated,
+    Not,
+    Operand,
+    Or,
+    Predicate,
+    Step,
+    VariablePath,
+)
+from xscl.language.unparse import unparse
+from xscl.language.valuejoin import is_numeric, is_untyped
+from xscl.shredding.automaton.pattern import Pattern
+from xscl.shredding.batch.bind import bind
+from xscl.shredding.conditions.residual import Row, Test, compiled, texts_of, texts_over
+from xscl.shredding.nodes.tree import DocumentTree, Item
+
+CHOICES = 100
+"""Choices of nodes for which an operand over several variables is computed."""
+Place: TypeAlias = tuple[int, int]
+"""A component, and the number of a node of its pattern."""
+Choice: TypeAlias = Mapping[Place, int]
+"""The numbers of nodes of the documents."""
+
+
+@dataclass(frozen=True)
+class Conjunct:
+    """A part of a conjunction: a predicate, and the variables that occur in it."""
+
+    predicate: Predicate
+
+    @cached_property
+    def test(self) -> Test:
+        return compiled(self.predicate)
+
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(variables(self.predicate))
+
+
+class Choices:
+    """The choices of nodes in one document for each component; one without is bound to nothing."""
+
+    def __init__(self, patterns: Sequence[Pattern], trees: Mapping[int, DocumentTree]) -> None:
+        self._patterns = patterns
+        self._trees = trees
+        self._bound = {place: bind(patterns[place], tree, {}) for place, tree in trees.items()}
+        self._places: dict[str, Place] = {
+            node.variable: (component, number)
+            for component, pattern in enumerate(patterns)
+            for number, node in enumerate(pattern.nodes)
+            if node.variable is not None
+        }
+
+    def matched(self, component: int) -> bool:
+        """Return True if the document of a component matches its pattern."""
+        return bool(self._bound[component][self._patterns[component].main])
+
+    def items(self, variable: str) -> list[Item]:
+        """Return all possible bindings of a variable."""
+        component, number = self._places[variable]
+        if component not in self._trees:
+            return []
+        return [self._trees[component].items[n] for n in self._bound[component][number]]
+
+    def item(self, choice: Choice, variable: str) -> Item | None:
+        """Return the binding of a variable in a choice."""
+        place = self._places[variable]
+        return None if place not in choice else self._trees[place[0]].items[choice[place]]
+
+    def of(
+        self,
+        conjuncts: Sequence[Conjunct],
+        chosen: Choice | None = None,
+        names: Sequence[str] = (),
+    ) -> Iterator[Choice]:
+        """Yield the choices for the variables of conjuncts that satisfy all of them.
+
+        Choices in `chosen` stay; the variables in `names` are chosen, too.
+        """
+        order, tests = self._order(conjuncts, chosen or {}, names)
+        yield from self._complete(dict(chosen or {}), order, tests, 0)
+
+    def _order(
+        self, conjuncts: Sequence[Conjunct], chosen: Choice, names: Sequence[str]
+    ) -> tuple[list[Place], list[list[Conjunct]]]:
+        """Return the nodes to choose, in order, and the conjuncts to test after so many of them."""
+        order: list[Place] = []
+        tests: dict[int, list[Conjunct]] = {}
+        for conjunct in conjuncts:
+            order.extend(self._needed(conjunct.variables, {*chosen, *order}))
+            tests.setdefault(len(order), []).append(conjunct)
+        order.extend(self._needed(names, {*chosen, *order}))
+        return order, [tests.get(done, []) for done in range(len(order) + 1)]
+
+    def _needed(self, names: Sequence[str], known: set[Place]) -> Iterator[Place]:
+        """Yield the nodes that variables need to be chosen, the upper ones first."""
+        for name in names:
+            component, number = self._places[name]
+            if component in self._trees:
+                for node in self._patterns[component].chain(number):
+                    if (component, node) not in known:
+                        known.add((component, node))
+                        yield component, node
+
+    def _complete(
+        self,
+        choice: dict[Place, int],
+        order: Sequence[Place],
+        tests: Sequence[Sequence[Conjunct]],
+        done: int,
+    ) -> Iterator[Choice]:
+        for conjunct in tests[done]:
+            row: Row = {name: self.item(choice, name) for name in conjunct.variables}
+            if not conjunct.test(row):
+                return
+        if done == len(order):
+            yield dict(choice)
+            return
+        for node in self._below(choice, order[done]):
+            choice[order[done]] = node
+            yield from self._complete(choice, order, tests, done + 1)
+        choice.pop(order[done], None)
+
+    def _below(self, choice: Choice, place: Place) -> Iterator[int]:
+        """Yield the nodes for a place that lie below what was chosen for its parent."""
+        component, number = place
+        tree, node = self._trees[component], self._patterns[component].nodes[number]
+        for found in self._bound[component][number]:
+            if node.parent is None or _leads(
+                tree, node.step, choice[component, node.parent], found
+            ):
+                yield found
+
+    # -- Predicates ------------------------------------------------------------------------
+
+    def conjuncts(self, predicate: Predicate | None) -> tuple[Conjunct, ...]:
+        """Return the parts of a predicate that the documents decide."""
+        if predicate is None:
+            return ()
+        found = rewritten(predicate, _plain)
+        return tuple(Conjunct(part) for part in _parts(found) if self._is_decided(part))
+
+    def _is_decided(self, predicate: Predicate) -> bool:
+        return all(
+            isinstance(leaf, VariablePath) and leaf.variable in self._places
+            for leaf in leaves(predicate)
+            if isinstance(leaf, VariablePath | Decorated)
+        )
+
+    def edges(self, conjuncts: Sequence[Conjunct]) -> Iterator[Edge]:
+        """Yield whether each conjunct holds for some nodes, with the values that come nearest."""
+        for one in conjuncts:
+            near = closest_values(one.predicate, self._texts)
+            yield Edge("value", unparse(one.predicate), self.hold([one]), near)
+
+    def at_once(self, conjuncts: Sequence[Conjunct]) -> Iterator[Edge]:
+        """Yield that conjuncts do not hold for the same nodes, if so."""
+        if not self.hold(conjuncts):
+            text = " AND ".join(unparse(one.predicate) for one in conjuncts)
+            near = "each holds for some nodes, but no choice of nodes satisfies them together"
+            yield Edge("value", text, False, near)
+
+    def hold(self, conjuncts: Sequence[Conjunct]) -> bool:
+        """Return True if some choice of nodes satisfies all conjuncts."""
+        return next(self.of(conjuncts), None) is not None
+
+    def _texts(self, operand: Operand) -> Sequence[str]:
+        """Return the values of an operand over the nodes of its variables.
+
+        Of several variables some choices count.
+        """
+        names = variables(operand)
+        texts = texts_of(rewritten(operand, here))
+        if not names:
+            return texts("")
+        if len(names) == 1:
+            return [text for item in self.items(names[0]) for text in texts(item)]
+        items = (self.items(name) for name in names)
+        rows = (dict(zip(names, row, strict=True)) for row in islice(product(*items), CHOICES))
+        return [text for row in rows for text in texts_over(operand)(row)]
+
+
+def _leads(tree: DocumentTree, step: Step, upper: int, number: int) -> bool:
+    """Return True if the axis of a step leads from one node to another."""
+    above = tree.parents[number]
+    while step.descendant and above > upper:
+        above = tree.parents[above]
+    return above == upper
+
+
+def _parts(predicate: Predicate) -> Iterator[Predicate]:
+    """Yield the conjuncts of a predicate."""
+    match predicate:
+        case And(parts):
+            for part in parts:
+                yield from _parts(part)
+        case Not(Or(parts)):
+            for part in parts:
+                yield from _parts(Not(part))
+        case Not(Not(part)):
+            yield from _parts(part)
+        case _:
+            yield predicate
+
+
+def _plain(leaf: Any) -> Any:
+    """Return a name of FOLD without its decorator, but for values of the last row."""
+    if isinstance(leaf, Decorated) and leaf.input:
+        return VariablePath(leaf.name)
+    return leaf
+
+
+# -- The nearest miss ------------------------------------------------------------------------
+
+# Texts that differ only in case are closest, then only in white space, then by similarity (Ratcliff
+# and Obershelp, as in difflib); numbers by their difference.
+PAIRS = 1_600
+"""Maximum number of pairs of values that are compared."""
+WIDTH = 60
+"""How many characters of a value are shown, and compared by what they have in common."""
+
+
+def closest_values(predicate: Predicate, values: Callable[[Operand], Sequence[str]]) -> str:
+    """Return the values of a predicate's comparisons that are closest to deciding it.
+
+    `values` returns those of an operand.
+    """
+    match predicate:
+        case And(parts) | Or(parts):
+            return "; ".join(f"{unparse(part)}: {closest_values(part, values)}" for part in parts)
+        case Not(part):
+            return closest_values(part, values)
+        case Comparison(operator, left, right) | Call(operator, (left, right)):
+            sides = values(left), values(right)
+            for operand, side in zip((left, right), sides, strict=True):
+                if not side:
+                    return f"{unparse(operand)} has no value"
+            if is_numeric(left) or is_numeric(right):
+                return _numbers(operator, *sides)
+            if operator in _SIGNS and is_untyped(left) and is_untyped(right):
+                return _untyped(operator, *sides)
+            return _texts(operator, *sides)
+        case Call():
+            raise AssertionError("a function in a predicate has two operands")
+        case _:
+            assert_never(predicate)
+
+
+def nearest_to(texts: Sequence[str], value: str | float) -> str:
+    """Return the value closest to a constant."""
+    if not texts:
+        return "there is nothing to compare"
+    if isinstance(value, str):
+        return _texts("=", texts, [value])
+    return _numbers("=", texts, [f"{value:g}"])
+
+
+def shown(text: str) -> str:
+    """Return a value in quotes, cut to a width."""
+    cut = text if len(text) <= WIDTH else text[: WIDTH - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return f"'{cut}'"
+
+
+def _texts(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
+    pairs = list(_pairs(lefts, rights))
+    different = operator in ("!=", "<", ">")
+    left, right = min(pairs, key=lambda pair: (pair[0] == pair[1]) if different else _far(*pair))
+    return f"{shown(left)} and {shown(right)}{_but(left, right)}"
+
+
+def _pairs(lefts: Sequence[str], rights: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield pairs of different values of two sides, within the bound."""
+    ones, others = list(dict.fromkeys(lefts)), list(dict.fromkeys(rights))
+    few = math.isqrt(PAIRS)
+    most = max(few, PAIRS // len(others)), max(few, PAIRS // len(ones))
+    return product(ones[: most[0]], others[: most[1]])
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+_ALIKE: tuple[tuple[Callable[[str], str], str], ...] = (
+    (str.lower, "case"),
+    (_spaced, "white space"),
+    (lambda text: _spaced(text).lower(), "case and white space"),
+)
+"""Small differences, the smallest first: what removes them, and their names."""
+
+
+def _far(left: str, right: str) -> tuple[int, float]:
+    """Return the distance of two texts, for comparison."""
+    if left == right:
+        return (0, 0.0)
+    for level, (change, _) in enumerate(_ALIKE, 1):
+        if change(left) == change(right):
+            return (level, 0.0)
+    matcher = difflib.SequenceMatcher(None, left[:WIDTH], right[:WIDTH], autojunk=False)
+    return (1 + len(_ALIKE), -matcher.ratio())
+
+
+def _but(left: str, right: str) -> str:
+    """Return the difference of two unequal texts, if it is small."""
+    level, _ = _far(left, right)
+    return f", equal but for {_ALIKE[level - 1][1]}" if 1 <= level <= len(_ALIKE) else ""
+
+
+def _untyped(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
+    """Return the pair of values without a type that is closest to an order."""
+    ones, others = ([text for text in side if _is_number(text)] for side in (lefts, rights))
+    if ones and others:
+        return _numbers(operator, ones, others)
+    if ones or others:
+        value, text = (ones[0], rights[0]) if ones else (others[0], lefts[0])
+        return f"{shown(value)} is a number and {shown(text)} is none"
+    return _texts(operator, lefts, rights)
+
+
+def _is_number(text: str) -> bool:
+    return number_of(text) is not None
+
+
+def _numbers(operator: str, lefts: Sequence[str], rights: Sequence[str]) -> str:
+    for side in (lefts, rights):
+        if all(math.isnan(number(text)) for text in side):
+            return f"{shown(side[0])} is no number"
+    pairs = _pairs(lefts, rights)
+    sign = _SIGNS.get(operator, 0)
+    left, right = min(pairs, key=lambda pair: _gap(number(pair[0]), number(pair[1]), sign))
+    return f"{shown(left)} and {shown(right)}"
+
+
+_SIGNS = {"<": 1, "<=": 1, ">": -1, ">=": -1}
+
+
+def _gap(left: float, right: float, sign: int) -> float:
+    """Return the amount by which two numbers miss an order (`sign`), or equality."""
+    gap = left - right
+    if math.isnan(gap):
+        return 0.0 if left == right else math.inf
+    return gap * sign if sign else abs(gap)
