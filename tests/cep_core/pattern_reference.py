@@ -118,7 +118,9 @@ class Query:
     simultaneous: bool = False
     policy: Policy = "none"
     target: str = ""  # the component of "to first" and "to last"
-    partition: tuple[str, ...] = ()
+    partition: tuple[
+        str, ...
+    ] = ()  # attributes in which events of "partition", and policies, agree
     reads: tuple[str, ...] = ()  # types that count for "strict" beside those of the steps
     accept: Callable[[Taken], bool] = lambda taken: True  # what holds of a whole match
 
@@ -466,13 +468,24 @@ class Search:
         return self.time_of(taken), self._places(taken), [component for _, component in by_place]
 
     def kept(self) -> list[Taken]:
-        """Return the matches that the policy keeps, in order."""
+        """Return the matches that the policy keeps, in order; it acts within a partition."""
         found = sorted((taken for _, taken in self._complete.values()), key=self._order)
+        apart: dict[tuple[Any, ...], list[Taken]] = {}
+        for one in found:
+            apart.setdefault(self._partition(one), []).append(one)
+        return sorted(
+            (one for key, own in apart.items() for one in self._kept(key, own)), key=self._order
+        )
+
+    def _partition(self, taken: Taken) -> tuple[Any, ...]:
+        return tuple(taken[0][1].values.get(name) for name in self._query.partition)
+
+    def _kept(self, key: tuple[Any, ...], found: list[Taken]) -> list[Taken]:
         match self._query.policy:
             case "first only":
                 return found[:1]
             case "restart":
-                return list(self._restarted(found))
+                return list(self._restarted(key, found))
             case "newest":
                 return [one for one in found if self._survives(one)]
             case _:
@@ -499,9 +512,10 @@ class Search:
             case _:
                 return False
 
-    def _restarted(self, found: Sequence[Taken]) -> Iterator[Taken]:
+    def _restarted(self, key: tuple[Any, ...], found: Sequence[Taken]) -> Iterator[Taken]:
         """Yield the first match of each start; the next start is after it, or after its window."""
-        starts = sorted({self._places(one)[0] for one in self.reached.values()})
+        reached = [one for one in self.reached.values() if self._partition(one) == key]
+        starts = sorted({self._places(one)[0] for one in reached})
         until: int | None = None
         for place in starts:
             start = self._events[place]
@@ -521,6 +535,7 @@ class Search:
         return all(
             not any(
                 names(other) == names(taken[:size])
+                and self._partition(other) == self._partition(taken)
                 and taken[size - 1][1].t1 < other[-1][1].t1 < taken[size][1].t1
                 and self._survives(other)
                 for other in self.reached.values()

@@ -470,9 +470,20 @@ def program(
     inclusive = window is not None and choose.seldom(3)
     simultaneous = policy != "restart" and not plain and choose.seldom(5)
     reads = tuple(kind for one in writer.variables if not one.occurs for kind in one.types)
+    lacking = any(writer.tested not in SCHEMAS[kind].names for one in shown for kind in one.types)
+    partition = (writer.tested,) if writer.tested and not lacking else ()
     query = Query(
         Chain(tuple(part for _, part in parts)),
-        *(window, inclusive, mark, simultaneous, policy, target, ("k",), reads),
+        *(
+            window,
+            inclusive,
+            mark,
+            simultaneous,
+            policy,
+            target,
+            partition,
+            reads,
+        ),
         writer.accepts,
     )
     return written(writer, tuple(parts), query)

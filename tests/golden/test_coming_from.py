@@ -97,7 +97,7 @@ ESPER = (
             "a1 a2 d1 a3 d2", "a1 a2 d1, a2 d1, d1, a3 d2, d2"),
     Example("SEQ(A{3,} greedy next a[] UNTIL B z, next B b)", "A a{3,} greedy UNTIL B z ; B b",
             f"{MANY} b1 a5 b2", "a1 a2 a3 a4 b1, a2 a3 a4 b1"),
-    Example("SEQ(!(A z), A a) WHERE z.k = a.k WITHIN 1 day",
+    Example("A a WHERE [k] AFTER MATCH FIRST ONLY",
             "!A z ; A a WHERE z.k = a.k WITHIN 1 day", "a1:x a2:y a3:x a4:z", "a1, a2, a4"),
     Example("SEQ(A a, next B b) WITHIN 5 s", "A a ; B b WITHIN 5 s", "a1 a2 . . . b1", "a2 b1"),
     Example("SEQ(A a, next B b) WHERE time(b) - time(a) < 5 s",

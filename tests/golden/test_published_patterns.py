@@ -95,7 +95,8 @@ SHARES = {"flink": 0.95, "esper": 0.85, "siddhi": 0.85}
 
 _COMPONENT = re.compile(
     r"(?P<aside>!\(?\s*|UNTIL )?\b(?P<types>[A-Z]+)(?P<times>[?*+]|\{[\d,]*\})?"
-    r"(?P<manner>(?: (?:greedy|reluctant|any|next|nearest|strict|partition))*) (?P<name>[a-z])(?P<run>\[\])?"
+    r"(?P<manner>(?: (?:greedy|reluctant|any|next|nearest|strict|partition))*)"
+    r" (?P<name>[a-z])(?P<run>\[\])?"
     r"(?= UNTIL|[\s,)|]|$)"
 )
 _CLAUSES = re.compile(
@@ -183,6 +184,26 @@ def test_one_query_finds_what_is_published(source: str) -> None:
     ]
     assert len({(case.section, case.theirs, case.events) for case in cases}) == len(cases)
     assert [(case.section, case.theirs, found_by(case) or [[]]) for case in cases] == wanted
+
+
+@pytest.mark.parametrize(
+    ("policy", "matches"),
+    [
+        ("", "a1 b1, a2 b2, a3 b1, a4 b2, a5 b3, a6 b4"),
+        ("FIRST ONLY", "a1 b1, a2 b2"),
+        ("RESTART", "a1 b1, a2 b2, a5 b3, a6 b4"),
+        ("NEWEST", "a3 b1, a4 b2, a5 b3, a6 b4"),
+        ("SKIP PAST LAST", "a1 b1, a2 b2, a5 b3, a6 b4"),
+        ("SKIP TO LAST b", "a1 b1, a2 b2, a5 b3, a6 b4"),
+    ],
+)
+def test_a_policy_acts_for_each_key_apart(policy: str, matches: str) -> None:
+    events = "a1:x a2:y a3:x a4:y b1:x b2:y a5:x a6:y b3:x b4:y"
+    clause = f" AFTER MATCH {policy}" if policy else ""
+    found = found_by(Example("", events, f"SEQ(A a, next B b) WHERE [k] WITHIN 1 day{clause}"))
+    assert found == [one.split() for one in matches.split(", ")]
+    first = Example("", "a1:x a2:y a3:x a4 a5", "A a WHERE [k] AFTER MATCH FIRST ONLY")
+    assert found_by(first) == [["a1"], ["a2"], ["a4"]]
 
 
 def test_most_published_examples_are_one_query_and_the_guide_names_the_others() -> None:

@@ -51,7 +51,12 @@ class PatternMatchMOp(SharedRuns):
         self._shape: MatchShape = shape
         self._states = shape.states
         self._inputs = [component.input for component in shape.components]
-        self._policies = Policies(shape.pattern.policy, shape.pattern.target)
+        columns = [shape.pattern.partition[input] for input in self._inputs]
+        self._policies = Policies(
+            shape.pattern.policy,
+            shape.pattern.target,
+            [_no_partition if one is None else key_function(one) for one in columns],
+        )
         keys = {c: key_function(columns) for c, columns in shape.partitions.keys.items()}
         met = [c for c in range(len(self._inputs)) if c not in shape.absent]
         self._keys = {self._inputs[c]: keys[c] for c in met} if keys else None  # of inputs
@@ -73,14 +78,16 @@ class PatternMatchMOp(SharedRuns):
 
     def _forget_query(self, slot: int) -> None:
         bit = 1 << slot
-        self._policies.closed.pop(slot, None)
+        for closed in self._policies.closed.values():
+            closed.pop(slot, None)
         self._drop(lambda run: run.mask & ~bit, bit)
         self._keep_of_absent(lambda row, mask: mask & ~bit)
 
     def instances(self) -> int:
         waiting = sum(map(len, self._waiting.values()))
         absent = sum(len(rows) for found in self._absent.values() for rows in found.values())
-        return sum(1 for _ in self.runs()) + waiting + absent
+        closed = len(self._policies.closed) if self._policies.is_by_key else 0
+        return sum(1 for _ in self.runs()) + waiting + absent + closed
 
     def runs(self) -> Iterator[Run]:
         """Yield the runs that may go on."""
@@ -112,8 +119,8 @@ class PatternMatchMOp(SharedRuns):
                 flat = tuple([tuple(map(tuple, way)) for way in ways])
                 kept.append([(deadline, *_flat(run), flat), owners(run.mask), base + run.state])
         base += base
-        for slot, until in self._policies.closed.items():
-            kept.append([(until,), owners(1 << slot), base])
+        for key, closed in self._policies.closed.items():
+            kept += [[(until, key), owners(1 << slot), base] for slot, until in closed.items()]
         for component, found in self._absent.items():
             for rows in found.values():
                 kept += [[row, owners(mask), base + 1 + component] for row, mask in rows]
@@ -130,7 +137,8 @@ class PatternMatchMOp(SharedRuns):
             gaps = tuple([tuple([Gap(*gap) for gap in way]) for way in ways])
             self._wait(deadline, Waiting(self._loaded(tuple(flat), mask, side - size), gaps))
         elif side == 2 * size:
-            self._policies.closed |= {operator.slot: row[0] for operator in operators}
+            until, key = row
+            self._policies.close(key, mask, until)
         else:
             self._keep_absent(side - 2 * size - 1, row, mask)
 
@@ -262,10 +270,13 @@ class PatternMatchMOp(SharedRuns):
         """Begin with an event."""
         if self._beginning.isdisjoint(event):
             return
-        everyone, begin = 0, 0
-        for row, mask in event.values():
-            everyone, begin = everyone | mask, row[0]
-        mask = self._policies.open(everyone, begin)
+        mask = 0
+        for _, queries in event.values():
+            mask |= queries
+        component, row = next(
+            (look.component, event[input][0]) for input, look in self._looks[0] if input in event
+        )
+        mask = self._policies.open(mask, component, row)
         if not mask:
             return
         before = len(made)
@@ -275,7 +286,8 @@ class PatternMatchMOp(SharedRuns):
             for one in list(made.values())[before:]:
                 for window, queries in self._queries.windows.items():
                     if one.mask & queries:
-                        self._policies.follow(one.mask & queries, one.end + window - 1)
+                        last = one.end + window - 1
+                        self._policies.close(self._policies.key(one), one.mask & queries, last)
 
     def _go_on(
         self,
@@ -550,10 +562,12 @@ class PatternMatchMOp(SharedRuns):
 
     def _replace(self, made: Iterable[Run]) -> None:
         """Drop the runs that have come as far as new ones by earlier events."""
-        newer: dict[tuple[int, ...], int] = {}
+        newer: dict[Hashable, int] = {}
+        key = self._policies.key
         for run in made:
-            newer[run.steps] = newer.get(run.steps, 0) | run.mask
-        self._drop_runs(lambda run: run.mask & ~newer.get(run.steps, 0), -1)
+            reached = (key(run), run.steps)
+            newer[reached] = newer.get(reached, 0) | run.mask
+        self._drop_runs(lambda run: run.mask & ~newer.get((key(run), run.steps), 0), -1)
 
     # -- what may be absent ----------------------------------------------------------------
 
@@ -669,6 +683,10 @@ def _ends(ended: dict[int, int], moves: int, mask: int) -> None:
     """Record that moves have ended for some queries."""
     if moves and mask:
         ended[moves] = ended.get(moves, 0) | mask
+
+
+def _no_partition(row: Row) -> tuple[()]:
+    return ()
 
 
 def _ends_at(one: tuple[Row, int]) -> int:

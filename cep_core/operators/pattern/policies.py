@@ -3,39 +3,54 @@
 What is discarded begins with certain events.  All of them have been seen when a match is reported,
 so it is enough to drop the runs and the waiting matches that begin with them.  *First only* and
 *restart* concern later events as well: they say until when a query takes no first event.
+
+Each policy acts within a partition (`[k]`), that of the first event; a pattern without one has one
+partition, ``()``.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from cep_core.algebra.pattern_tree import Policy
 from cep_core.dataflow.channels import slots_of
 from cep_core.dataflow.clock import BEGINNING, END
+from cep_core.events import Row
 from cep_core.operators.pattern.run import Place, Run, place_of
 
 
 class Discarded(NamedTuple):
-    """An order to discard the runs that begin between two events, for some queries."""
+    """An order to discard the runs of a partition that begin between two events."""
 
-    mask: int
+    mask: int  # for these queries
+    key: Any
     low: Place
     high: Place
     inclusive: bool
 
-    def holds(self, place: Place) -> bool:
-        """Return True if what begins with an event is discarded."""
-        return self.low <= place < self.high or (self.inclusive and place == self.high)
+    def holds(self, key: Any, place: Place) -> bool:
+        """Return True if what begins with an event of a partition is discarded."""
+        within = self.low <= place < self.high or (self.inclusive and place == self.high)
+        return within and key == self.key
 
 
 class Policies:
-    """The policy of one m-op: what its queries have discarded, and until when they are closed."""
+    """The policy of one m-op: what its queries have discarded, and until when they are closed.
 
-    def __init__(self, policy: Policy, target: int | None) -> None:
+    ``key_of`` returns the partition of a row, by the component that it is taken as.
+    """
+
+    def __init__(
+        self, policy: Policy, target: int | None, key_of: Sequence[Callable[[Row], Any]]
+    ) -> None:
         self.policy = policy
         self.any = policy != "none"
         self._target = target
-        self.closed: dict[int, int] = {}  # by slot: no first event that begins up to that time
+        self._key_of = key_of
+        # By partition and slot: no first event that begins up to that time.  They are kept for
+        # ever: an event may have begun long before it ends, and a partition may come again.
+        self.closed: dict[Any, dict[int, int]] = {}
         self._discarded: list[Discarded] = []
 
     @property
@@ -46,45 +61,57 @@ class Policies:
             mask |= one.mask
         return mask
 
-    def open(self, mask: int, begin: int) -> int:
-        """Return for which queries an event that begins at a time may be the first of a match."""
-        for slot, until in self.closed.items():
-            if begin <= until:
-                mask &= ~(1 << slot)
+    def key(self, run: Run) -> Any:
+        """Return the partition of a run."""
+        component, row = run.taken[0]
+        return self._key_of[component](row)
+
+    def open(self, mask: int, component: int, row: Row) -> int:
+        """Return for which queries a row may be the first of a match, as a component."""
+        if self.closed:
+            for slot, until in self.closed.get(self._key_of[component](row), {}).items():
+                if row[0] <= until:
+                    mask &= ~(1 << slot)
         return mask
 
-    def follow(self, mask: int, last: int) -> None:
-        """Follow a start: until the last time that its window holds no other event is one."""
-        if self.policy == "restart":
-            for slot in slots_of(mask):
-                self.closed[slot] = last
+    def close(self, key: Any, mask: int, until: int) -> None:
+        """Take no event of a partition that begins up to a time as the first of a match."""
+        self.closed.setdefault(key, {}).update(dict.fromkeys(slots_of(mask), until))
+
+    @property
+    def is_by_key(self) -> bool:
+        """True if there are partitions."""
+        return self.closed.keys() != {()}
 
     def left(self, run: Run) -> int:
         """Return the queries for which a partial or whole match has not been discarded."""
-        mask, begin = run.mask, run.begin
-        for one in self._discarded:
-            if mask & one.mask and one.holds(begin):
-                mask &= ~one.mask
+        mask = run.mask
+        if self._discarded:
+            begin, key = run.begin, self.key(run)
+            for one in self._discarded:
+                if mask & one.mask and one.holds(key, begin):
+                    mask &= ~one.mask
         return mask
 
     def keep(self, run: Run, mask: int, end: int) -> None:
         """Discard what a match that is kept discards."""
         first, *_, last = (run.begin, *run.places)
+        key = self.key(run)
         targets = [place_of(row) for component, row in run.taken if component == self._target]
         match self.policy:
             case "to next":
-                self._discarded.append(Discarded(mask, first, first, True))
+                self._discarded.append(Discarded(mask, key, first, first, True))
             case "past last":
-                self._discarded.append(Discarded(mask, first, last, True))
+                self._discarded.append(Discarded(mask, key, first, last, True))
             case "to first" if targets:
-                self._discarded.append(Discarded(mask, first, min(targets), False))
+                self._discarded.append(Discarded(mask, key, first, min(targets), False))
             case "to last" if targets:
-                self._discarded.append(Discarded(mask, first, max(targets), False))
+                self._discarded.append(Discarded(mask, key, first, max(targets), False))
             case "first only" | "restart":
                 until = END if self.policy == "first only" else end
-                self.closed |= dict.fromkeys(slots_of(mask), until)
-                high = (END, END, END)
-                self._discarded.append(Discarded(mask, (BEGINNING, 0, 0), high, True))
+                self.close(key, mask, until)
+                low, high = (BEGINNING, 0, 0), (END, END, END)
+                self._discarded.append(Discarded(mask, key, low, high, True))
             case _:
                 return
 
