@@ -321,18 +321,20 @@ class Spool:
                 found.append(self.segment(number).arrived)
         return max(found, default=None)
 
-    def read(self, number: int, begin: int = 0, end: int | None = None) -> list[Document]:
+    def read(self, number: int) -> list[Document]:
         """The documents of the segment in the order of their arrival, checked against its checksum.
 
-        From the one at `begin` to the one before `end`.  A document on one stream has a plain name
-        as its `stream`.
+        A document on one stream has a plain name as its `stream`.
         """
-        return list(self.columns(number, begin, end))
+        return list(self.columns(number))
 
-    def columns(self, number: int, begin: int = 0, end: int | None = None) -> DocumentColumns:
+    def columns(self, number: int) -> DocumentColumns:
         """The same as columns: many documents at once."""
-        batch = read_batch(self._index.image(number))
-        return columns_of(batch.slice(begin, None if end is None else end - begin))
+        return columns_of(read_batch(self._index.image(number)))
+
+    def check(self, number: int) -> None:
+        """Compare a segment with its checksums; raises SegmentGone, SegmentDamaged."""
+        self._index.image(number)
 
     def extracts(self, after: int, end: int | None = None) -> list[Extract]:
         """The files that a copy of the segments above `after`, and up to `end`, has."""

@@ -39,7 +39,7 @@ from xscl.atomic_files import created, replacing
 from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.store.chunks import Chunks
 from xscl.store.database import translated
-from xscl.store.queries.feed_spool import last_appended
+from xscl.store.queries.feeds import last_appended
 from xscl.store.queries.tables import VERSION
 from xscl.store.store import Store
 from xscl.store.store_errors import DATABASE, BackupError, moving

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from cep_core.plan import Operator
 from templates.model.result_bound import RESULTS, Cut
 from xscl.documents.document_ids import StoredDocument
-from xscl.store.queries.cuts import delete_cuts
+from xscl.store.queries.results import delete_cuts
 from xscl.store.queries.rows import rows_of
 from xscl.store.queries.tables import LEVELS
 from xscl.store.store import Store

@@ -38,7 +38,6 @@ from xscl.polling.hub_lease import HubLease, lease_row
 from xscl.polling.new_items import ItemVersion, NewItems, item_hash
 from xscl.polling.poll_history import PollRecord, polls_of, save_polls
 from xscl.polling.stored_feeds import feed_of, row_of
-from xscl.store.queries import feed_items, feed_spool, leases
 from xscl.store.queries import feeds as stored
 from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
@@ -168,12 +167,12 @@ class FeedRepository:
 
     def counts(self, keys: Collection[str] | None = None) -> dict[str, ItemCounts]:
         """Return the number of known items of each feed by key, for some feeds or all."""
-        rows = feed_items.count_items(self.store, keys)
+        rows = stored.count_items(self.store, keys)
         return {row.pop("key"): ItemCounts(**row) for row in rows}
 
     def leases(self, keys: Collection[str] | None = None) -> dict[str, HubLease]:
         """Return the leases of feeds at their hubs by key, for some feeds or all."""
-        return {row["key"]: HubLease(**row) for row in leases.leases(self.store, keys)}
+        return {row["key"]: HubLease(**row) for row in stored.leases(self.store, keys)}
 
     def lease_of(self, callback: str) -> HubLease | None:
         """Return the lease with a callback, by the hash of that."""
@@ -293,11 +292,9 @@ class FeedRepository:
             )
             save_polls(store, polls or {})
             self._save_items((one.feed, name, row) for one in news for name, row in one.items)
-            feed_items.delete_items(
-                store, [(one.feed, name) for one in news for name in one.forgotten]
-            )
+            stored.delete_items(store, [(one.feed, name) for one in news for name in one.forgotten])
             if segment is not None:
-                feed_spool.set_appended(store, segment)
+                stored.set_appended(store, segment)
             for domain, until in (holds or {}).items():
                 stored.hold_domain(store, domain, until)
 
@@ -308,13 +305,13 @@ class FeedRepository:
     def announce(self, segments: int) -> None:
         """Record the number of segments that are about to be appended to the spool."""
         with self.writing() as store:
-            feed_spool.set_appended(store, feed_spool.last_appended(store), segments)
+            stored.set_appended(store, stored.last_appended(store), segments)
 
     # -- After a kill ----------------------------------------------------------------------
 
     def _catch_up(self, spool: Spool) -> None:
         """Remember the items of segments that were appended but not recorded."""
-        known, announced = feed_spool.appended(self.store)
+        known, announced = stored.appended(self.store)
         numbers = spool.numbers(known)
         if not numbers:
             return
@@ -328,7 +325,7 @@ class FeedRepository:
                 segments += bool(rows)
             if announced is None or segments >= announced:
                 stored.mark_polled(store, keys)
-            feed_spool.set_appended(store, numbers[-1])
+            stored.set_appended(store, numbers[-1])
 
     def _unrecorded(self, spool: Spool, number: int) -> Iterator[tuple[str, str, ItemVersion]]:
         latest: dict[tuple[str, str], bytes] = {}

@@ -18,7 +18,7 @@ from xscl.polling.feed import LEAST_EVERY, SECOND
 from xscl.polling.feed_repository import FeedRepository
 from xscl.polling.hub_lease import HubLease
 from xscl.polling.websub_callbacks import HubCallbacks, digest
-from xscl.store.queries import leases as stored
+from xscl.store.queries import feeds as stored
 from xscl.store.queries.feeds import poll_again
 from xscl.store.queries.rows import delete_rows
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from xscl.store.queries import polls as stored
+from xscl.store.queries import feeds as stored
 from xscl.store.store import Store
 
 MOST = 100

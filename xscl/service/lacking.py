@@ -23,7 +23,7 @@ from xscl.polling.stored_feeds import mark_lost_secrets
 from xscl.polling.websub_callbacks import KEPT_AS as CALLBACKS
 from xscl.service.accounts import Accounts
 from xscl.service.names import owner
-from xscl.store.queries.leases import count_leases
+from xscl.store.queries.feeds import count_leases
 from xscl.store.queries.owners import OPERATOR
 from xscl.store.queries.rows import rows_of
 from xscl.store.store import Store

@@ -24,7 +24,7 @@ from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.connection_limit import ConnectionLimit
 from xscl.service.figures import ServiceStatus
 from xscl.service.problems import PROBLEM
-from xscl.store.queries.metrics import metric_counts
+from xscl.store.queries.status import metric_counts
 from xscl.store.store import Store
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

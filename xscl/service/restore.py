@@ -36,7 +36,7 @@ from xscl.errors import StoreError
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.service.lacking import Lacking, find_lacking
 from xscl.service.name_bounds import long_names
-from xscl.store.queries.feed_spool import last_appended
+from xscl.store.queries.feeds import last_appended
 from xscl.store.store import Store
 from xscl.store.store_errors import BackupError, StoreDamaged, StoreWentBack, WrongVersion
 from xscl.store.store_file import commits_in_file, log_path, refuse_former
@@ -278,7 +278,7 @@ def _damaged_segments(directory: Path) -> Iterator[int]:
     spool = Spool(directory, read_only=True)
     for number in spool.numbers(0):
         try:
-            spool.columns(number, 0, 0)
+            spool.check(number)
         except SegmentDamaged:
             yield number
 

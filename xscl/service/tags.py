@@ -1,7 +1,7 @@
 """Tags of subscriptions: words of their owner, by which lists are filtered.
 
-They are stored by the engine's names of subscriptions (`xscl.store.queries.tags`): a renamed one
-keeps them, and a removed one loses them (`xscl.subscriptions`).
+They are stored by the engine's names of subscriptions (`xscl.store.queries.subscriptions`): a
+renamed one keeps them, and a removed one loses them (`xscl.subscriptions`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import TypeAlias
 
 from xscl.errors import XsclError
-from xscl.store.queries.tags import replace_tags
+from xscl.store.queries.subscriptions import replace_tags
 from xscl.store.store import Store
 
 MOST = 20

@@ -22,9 +22,8 @@ from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.saved_statements import saved_statements
 from xscl.service.stars import MOST
-from xscl.store.queries.stars import stars
-from xscl.store.queries.tags import tags_of
-from xscl.store.queries.user_rows import documents_of
+from xscl.store.queries.subscriptions import tags_of
+from xscl.store.queries.user_rows import documents_of, stars
 from xscl.time_format import written
 
 Row: TypeAlias = dict[str, Any]

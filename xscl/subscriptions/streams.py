@@ -29,7 +29,7 @@ from xscl.planning.event_queries import (
 from xscl.planning.query_plan import MOST, QueryPlan
 from xscl.store.queries.feeds import has_feeds_on
 from xscl.store.queries.rows import rows_of
-from xscl.store.queries.streams import delete_streams_of
+from xscl.store.queries.stream_documents import delete_streams_of
 from xscl.store.store import Store
 from xscl.subscriptions.subscriptions import Subscriptions
 

@@ -36,8 +36,7 @@ from xscl.service.subscribing import (
 from xscl.service.subscription_change import SubscriptionChange, version_row
 from xscl.service.tags import LONGEST
 from xscl.service.tags import MOST as MOST_TAGS
-from xscl.store.queries.subscriptions import names_of
-from xscl.store.queries.tags import tag_counts, tags_of
+from xscl.store.queries.subscriptions import names_of, tag_counts, tags_of
 from xscl.subscriptions.import_rows import read_import_rows
 
 router = APIRouter(tags=["subscriptions"])

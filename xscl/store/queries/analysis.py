@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from xscl.store.store import Store
+from xscl.time_format import UNITS
 
 _OF_STATE = re.compile(r'\bstate"?\s*\.\s*"?(\w+)')
 
@@ -44,3 +45,14 @@ def analysed(
         answer = connection.execute(query, list(parameters))
         names = [column[0] for column in answer.description]
         return iter([dict(zip(names, row, strict=True)) for row in answer.fetchall()])
+
+
+DAY = UNITS["d"]
+
+
+def days_ago(column: str) -> str:
+    """Return the SQL of the numbers of rows by days ago, for a column of times: a mapping.
+
+    Its parameters are the time now, and the time after which rows are counted.
+    """
+    return f"histogram((? - {column}) // {DAY}) FILTER (WHERE {column} > ?)"

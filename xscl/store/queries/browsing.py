@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
-from xscl.store.queries.analysis import analysed
-from xscl.store.queries.days import DAY, days_ago
+from xscl.store.queries.analysis import DAY, analysed, days_ago
 from xscl.store.queries.lists import LISTED, any_of, contains
 from xscl.store.queries.owners import OPERATOR, own_condition
 from xscl.store.store import Store

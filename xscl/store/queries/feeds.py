@@ -1,4 +1,4 @@
-"""Followed feeds, by their keys.
+"""Followed feeds, by their keys, with their items, last polls and leases at WebSub hubs.
 
 Times are ticks; `tags` and `header_names` go in and come out as sequences.  The addresses that
 look secret stand as they may be shown.
@@ -11,7 +11,7 @@ from typing import Any
 
 from xscl.store.queries.lists import LISTED, contains
 from xscl.store.queries.owners import OPERATOR, own_condition
-from xscl.store.queries.rows import update_rows
+from xscl.store.queries.rows import rows_of, update_rows
 from xscl.store.queries.tables import TABLES, named
 from xscl.store.store import Store
 
@@ -143,4 +143,152 @@ def poll_again(store: Store, key: str, *, now: int, least: int) -> None:
         "UPDATE state.feed SET next_poll = max(?1, coalesce(polled, 0) + ?2)"
         " WHERE key = ?3 AND next_poll NOT BETWEEN ?1 AND max(?1, coalesce(polled, 0) + ?2)",
         [now + 1, least, key],
+    )
+
+
+# -- Items -------------------------------------------------------------------------------
+
+
+def count_items(store: Store, keys: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
+    """Return the numbers of known items of each feed, for some feeds or all.
+
+    Columns: key, items, their versions, skipped changes, items with a clipped time and without one.
+    """
+    among = "" if keys is None else f" WHERE key IN {LISTED}"
+    return store.rows(
+        "SELECT key, count(*) AS items, sum(versions) AS versions,"
+        " coalesce(sum(skipped), 0) AS skipped, count(*) FILTER (WHERE clipped) AS clipped,"
+        " count(*) FILTER (WHERE time_from = 'seen_at') AS undated"
+        f" FROM state.feed_item{among} GROUP BY key",
+        [] if keys is None else [list(keys)],
+    )
+
+
+def delete_items(store: Store, items: Sequence[tuple[str, str]]) -> None:
+    """Delete items, given by key and identity."""
+    sql = "DELETE FROM state.feed_item WHERE key = ? AND identity = ?"
+    store.execute_many(sql, items)
+
+
+# -- Polls -------------------------------------------------------------------------------
+
+
+def polls_of(store: Store, key: str, most: int) -> Iterator[dict[str, Any]]:
+    """Return the last polls of a feed, the newest first."""
+    return store.rows(
+        "SELECT polled, outcome, seconds, items, note FROM state.feed_poll WHERE key = ?"
+        " ORDER BY polled DESC, rowid DESC LIMIT ?",
+        [key, most],
+    )
+
+
+def trim_polls(store: Store, keys: Collection[str], most: int) -> None:
+    """Delete the polls of feeds beyond the newest ones."""
+    beyond = "SELECT rowid FROM state.feed_poll WHERE key = ? ORDER BY rowid DESC LIMIT 1 OFFSET ?"
+    for key in keys:
+        store.fetch(
+            f"DELETE FROM state.feed_poll WHERE key = ? AND rowid <= ({beyond})",
+            [key, key, most],
+        )
+
+
+# -- Leases ------------------------------------------------------------------------------
+
+
+def leases(store: Store, keys: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
+    """Return the leases of some feeds, or all."""
+    if keys is None:
+        return rows_of(store, "feed_lease")
+    return rows_of(store, "feed_lease", key=keys)
+
+
+def count_leases(store: Store) -> int:
+    """Return the number of feeds whose hubs send what is new."""
+    (row,) = store.rows("SELECT count(*) AS leases FROM state.feed_lease WHERE until IS NOT NULL")
+    return int(row["leases"])
+
+
+def wanted_leases(store: Store, now: int, most: int) -> list[tuple[str, str, str]]:
+    """Return key, hub and topic of feeds whose hubs are to be asked, those never asked last."""
+    rows = store.rows(
+        "SELECT key, f.hub, f.topic FROM state.feed f LEFT JOIN state.feed_lease l USING (key)"
+        " WHERE f.hub IS NOT NULL AND NOT f.gone AND f.error IS NULL"
+        " AND (l.due IS NULL OR l.due <= ? OR (l.hub, l.topic) <> (f.hub, f.topic))"
+        " ORDER BY l.due NULLS LAST, key LIMIT ?",
+        [now, most],
+    )
+    return [(row["key"], row["hub"], row["topic"]) for row in rows]
+
+
+def ended_leases(store: Store, now: int) -> list[str]:
+    """Return the keys of leases that are over."""
+    rows = store.rows("SELECT key FROM state.feed_lease WHERE until <= ?", [now])
+    return [row["key"] for row in rows]
+
+
+def leases_without_hub(store: Store) -> list[str]:
+    """Return the keys of leases whose feeds are gone or name no hub."""
+    rows = store.rows(
+        "SELECT key FROM state.feed_lease WHERE key NOT IN"
+        " (SELECT key FROM state.feed WHERE hub IS NOT NULL AND NOT gone)"
+    )
+    return [row["key"] for row in rows]
+
+
+def note_problem(store: Store, key: str, note: str, *, asked: int) -> None:
+    """Record why a hub that was asked at a time has not confirmed."""
+    store.fetch(
+        "UPDATE state.feed_lease SET note = ? WHERE key = ? AND asked = ?"
+        " AND coalesce(confirmed, 0) < asked",
+        [note, key, asked],
+    )
+
+
+def confirm_lease(
+    store: Store, key: str, callback: str, *, confirmed: int, until: int, due: int
+) -> None:
+    """Begin a lease or prolong it."""
+    begun = {"confirmed": confirmed, "until": until, "due": due}
+    changed = {**begun, "failures": 0, "denied": False, "note": None}
+    update_rows(store, "feed_lease", changed, key=key, callback=callback)
+
+
+def deny_lease(store: Store, key: str, callback: str, *, due: int, note: str) -> None:
+    """End a lease that the hub refuses."""
+    changed = {"until": None, "denied": True, "due": due, "note": note}
+    update_rows(store, "feed_lease", changed, key=key, callback=callback)
+
+
+def end_leases(store: Store, keys: Collection[str], note: str) -> None:
+    """End leases that are over."""
+    update_rows(store, "feed_lease", {"until": None, "note": note}, key=keys)
+
+
+def count_delivery(store: Store, key: str, now: int) -> None:
+    """Count a delivery of a hub."""
+    store.fetch(
+        "UPDATE state.feed_lease SET deliveries = deliveries + 1, delivered = ? WHERE key = ?",
+        [now, key],
+    )
+
+
+# -- The spool ---------------------------------------------------------------------------
+
+
+def last_appended(store: Store) -> int:
+    """Return the number of that segment, 0 for none."""
+    return appended(store)[0]
+
+
+def appended(store: Store) -> tuple[int, int | None]:
+    """Return the number of that segment, and how many further ones were announced."""
+    rows = store.rows("SELECT segment, announced FROM state.feed_spool")
+    return next(((row["segment"], row["announced"]) for row in rows), (0, None))
+
+
+def set_appended(store: Store, segment: int, announced: int | None = None) -> None:
+    """Replace what `appended` returns."""
+    store.fetch("DELETE FROM state.feed_spool")
+    store.fetch(
+        "INSERT INTO state.feed_spool (segment, announced) VALUES (?, ?)", [segment, announced]
     )

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from xscl.store.queries.analysis import analysed
-from xscl.store.queries.days import DAY, days_ago
+from xscl.store.queries.analysis import DAY, analysed, days_ago
 from xscl.store.store import Store
 
 _SEEN_BY = "name, number, qid, since, updates, is_distinct, after, until"

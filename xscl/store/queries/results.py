@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.store.queries.analysis import analysed
-from xscl.store.queries.numbers import Numbers
+from xscl.store.queries.numbers import Numbers, among
 from xscl.store.queries.tables import RELATIONS
 from xscl.store.store import Store
 
@@ -191,3 +191,13 @@ def busiest_joins(store: Store, since: int, limit: int) -> Iterator[dict[str, An
     Each has the first `name` of its subscriptions, the number of `others`, and of `matches`.
     """
     return analysed(store, _BUSIEST, [since, limit])
+
+
+# -- Cuts --------------------------------------------------------------------------------
+
+
+def delete_cuts(store: Store, qids: Collection[int], *, before: int | None = None) -> None:
+    """Delete the documents of some rows of R_T: those before a number, or all."""
+    listed, parameters = among(qids)
+    bound, last = ("", []) if before is None else (" AND doc < ?", [before])
+    store.fetch(f"DELETE FROM state.cut WHERE qid IN ({listed}){bound}", [*parameters, *last])

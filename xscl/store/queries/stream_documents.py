@@ -92,3 +92,8 @@ def newest_texts(store: Store, stream: str, limit: int) -> list[bytes]:
         [stream, limit],
     )
     return [bytes(row["xml"]) for row in rows]
+
+
+def delete_streams_of(store: Store, prefix: str) -> None:
+    """Delete the streams whose names begin with a prefix."""
+    store.fetch("DELETE FROM state.stream WHERE instr(name, ?) = 1", [prefix])

@@ -1,4 +1,4 @@
-"""The rows of one user, in all tables that have some."""
+"""The rows of one user, in all tables that have some, and starred matches."""
 
 from __future__ import annotations
 
@@ -50,3 +50,21 @@ def documents_of(store: Store, account: int) -> Iterator[dict[str, Any]]:
     ):
         last = rows[-1]["doc"]
         yield from rows
+
+
+# -- Stars -------------------------------------------------------------------------------
+
+
+def stars(
+    store: Store, account: int, *, before: tuple[int, str] | None = None, limit: int
+) -> Iterator[dict[str, Any]]:
+    """Return the newest stars of an account, or those before a time (ticks) and a match.
+
+    `view` is what the match showed, as JSON.
+    """
+    return store.rows(
+        "SELECT match, subscription, starred, view FROM state.star"
+        " WHERE account = ? AND (? OR (starred, match) < (?, ?))"
+        " ORDER BY starred DESC, match DESC LIMIT ?",
+        [account, before is None, *(before or (0, "")), limit],
+    )

@@ -36,8 +36,7 @@ from xscl.service.tags import (
     split_tags,
 )
 from xscl.store.queries.kept_matches import match_counts
-from xscl.store.queries.subscriptions import count_of, count_sharing, names_of
-from xscl.store.queries.tags import tag_counts, tags_of
+from xscl.store.queries.subscriptions import count_of, count_sharing, names_of, tag_counts, tags_of
 from xscl.time_format import duration
 from xscl.web.days import DAYS, spark
 from xscl.web.links import on_site
