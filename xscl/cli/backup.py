@@ -31,7 +31,7 @@ def backup(
     \b
     Example:
       xscl backup monday.xscl
-      xscl backup --data xscl-data /backups/xscl-$(date +%F).tar
+      xscl backup --data xscl-data /backups/xscl-$(date +%F).xscl
     """
     with opened("backup", call) as service, working("writing"):
         made = service.backup(file)

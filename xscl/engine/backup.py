@@ -2,12 +2,12 @@
 
     state.sqlite                      the database, as of one commit
     spool/000000000007.arrows, ...    the segments that the store has not consumed
-    spool/latest                      the number of the last segment
-    manifest.json                     the list of parts, with the SHA-256 of each and of itself
+    manifest.json                     the release, the store, its commits, and the last segment
 
-The file is a tar archive without compression.  The manifest is the last member, so a
-truncated archive has none.  The engine may continue while it is written; later commits
-are not in it.  Beside the file stands a copy of the database until it is written.
+The file is a zip archive without compression: its directory, which is written last, has the size
+and the checksum of each part, so a truncated archive is none.  The engine may continue while it is
+written; later commits are not in it.  Beside the file stands a copy of the database until it is
+written.
 
 The manifest records the last consumed segment, where a restored store continues; executors of
 Spark get what they need from the store.  The secrets of feeds never leave their directory.
@@ -16,26 +16,29 @@ Spark get what they need from the store.  The secrets of feeds never leave their
 from __future__ import annotations
 
 import errno
-import hashlib
-import io
 import json
 import os
 import re
 import shlex
+import shutil
+import struct
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+import zipfile
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path, PurePath
-from typing import IO, Any, Protocol
+from types import NoneType
+from typing import IO, Any
 
 import apsw
 
 from feeds.faultpoints import reached
-from feeds.spool import Extract, Spool
-from xscl.atomic_files import created, replacing
+from feeds.spool import LAST_SEGMENT, Extract, Spool
+from xscl.atomic_files import created, replacing, write_durably
 from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.store.chunks import Chunks
 from xscl.store.database import translated
@@ -48,29 +51,29 @@ from xscl.store.store_lock import StoreMark
 
 MANIFEST = "manifest.json"
 _SPOOL = "spool"
-_LATEST = f"{_SPOOL}/latest"
-_NAME = re.compile(rf"{re.escape(DATABASE)}|spool/(latest|[0-9]{{12}}\.arrows)")
-_NUMBER = re.compile(rb"[0-9]{1,12}\n?")
-_FORMAT, _SUM = 2, "sha256"
+_NAME = re.compile(rf"{re.escape(DATABASE)}|spool/[0-9]{{12}}\.arrows")
+_FORMAT = 3
 _PIECE = 1 << 20
 _PAGES = 4_096  # of a database that are copied at once: 16 MB
-_LARGEST_MANIFEST = 1 << 26
+_LARGEST_MANIFEST = 1 << 16
+_DAMAGE = (EOFError, LookupError, OverflowError, RuntimeError, ValueError)
+"""Errors of `zipfile`, beside its own, for a file that is no archive as it was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackupMember:
-    """A part of a backup: its name, size and checksum."""
+    """A part of a backup: its name and size."""
 
     name: str
     size: int
-    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
     """The description of a backup: its store, number of commits, time and release.
 
-    `position` is the last segment of the spool that the store had consumed.
+    `position` is the last segment of the spool that the store had consumed, `latest` the last one
+    of the spool, None without a spool.
     """
 
     xscl: str
@@ -78,6 +81,7 @@ class Backup:
     store: str
     commits: int
     position: int
+    latest: int | None
     made: str
     parts: tuple[BackupMember, ...]
 
@@ -104,33 +108,35 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
     The file is written atomically and only its owner can read it.  It replaces an existing
     backup, but no other file.  `spool` is the directory of the spool that the store consumes.
     """
-    with_spool = spool is not None and spool.is_dir()
-    waiting = _Waiting(spool if with_spool else None)
+    waiting = _WaitingSegments(spool if spool is not None and spool.is_dir() else None)
     with (
         _replacing(target) as file,
         closing(waiting),
         _copied(store, target, waiting) as (had, copy),
-        tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        zipfile.ZipFile(file, "w") as archive,
     ):
-        size = os.fstat(copy.fileno()).st_size
-        members = [_add(archive, DATABASE, copy, size), *waiting.add(archive)]
+        _add(archive, DATABASE, _pieces(copy, os.fstat(copy.fileno()).st_size))
+        waiting.add(archive)
         backup = Backup(
-            _release(),
-            VERSION,
-            had.store,
-            had.commits,
-            waiting.position,
-            datetime.now(UTC).isoformat(timespec="seconds"),
-            tuple(members),
+            xscl=_release(),
+            version=VERSION,
+            store=had.store,
+            commits=had.commits,
+            position=waiting.position,
+            latest=waiting.latest,
+            made=datetime.now(UTC).isoformat(timespec="seconds"),
+            parts=_parts(archive),
         )
         said = {"format": _FORMAT, **backup.as_dict()}
-        manifest = json.dumps({**said, _SUM: _sum_of(said)}, indent=1).encode()
-        _add(archive, MANIFEST, io.BytesIO(manifest), len(manifest))
+        del said["parts"]  # which the archive knows
+        _add(archive, MANIFEST, [json.dumps(said, indent=1).encode()])
     return backup
 
 
 @contextmanager
-def _copied(store: Store, target: Path, waiting: _Waiting) -> Iterator[tuple[StoreMark, IO[bytes]]]:
+def _copied(
+    store: Store, target: Path, waiting: _WaitingSegments
+) -> Iterator[tuple[StoreMark, IO[bytes]]]:
     """Yield what a store has, and an open copy of its database."""
     copy = target.with_name(f"{target.name}.database.tmp")
     try:
@@ -228,33 +234,23 @@ def refuse_other(target: Path) -> None:
         ) from error
 
 
-class _Readable(Protocol):
-    def read(self, size: int = -1, /) -> bytes: ...
-
-
-class _Summed:
-    """A reader of a file, with the checksum of the bytes read so far."""
-
-    def __init__(self, file: _Readable) -> None:
-        self._file = file
-        self.sum = hashlib.sha256()
-
-    def read(self, size: int = -1, /) -> bytes:
-        found = self._file.read(size)
-        self.sum.update(found)
-        return found
-
-
-def _add(archive: tarfile.TarFile, name: str, file: _Readable, size: int) -> BackupMember:
-    info = tarfile.TarInfo(name)
-    info.size, info.mode = size, 0o600
-    summed = _Summed(file)
-    archive.addfile(info, summed)
+def _add(archive: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> None:
+    info = zipfile.ZipInfo(name)
+    info.external_attr = 0o600 << 16
+    with archive.open(info, "w", force_zip64=True) as part:
+        for piece in pieces:
+            part.write(piece)
     reached("part_backed_up")
-    return BackupMember(name, size, summed.sum.hexdigest())
 
 
-class _Waiting:
+def _pieces(file: IO[bytes], size: int) -> Iterator[bytes]:
+    """Yield so many bytes of a file, from where it stands."""
+    while size and (piece := file.read(min(size, _PIECE))):
+        size -= len(piece)
+        yield piece
+
+
+class _WaitingSegments:
     """The segments that a store has not consumed, at the instant of a backup.
 
     The store may consume and delete them while they are written.  So their files are opened at
@@ -263,7 +259,7 @@ class _Waiting:
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
-        self._latest = 0
+        self.latest: int | None = None
         self._files = ExitStack()
         self._extracts: list[tuple[Extract, IO[bytes]]] = []
         self.position = 0
@@ -276,35 +272,20 @@ class _Waiting:
         spool = Spool(self._directory, read_only=True)
         latest = spool.latest()  # once: more is appended meanwhile
         # a spool that was lost has forgotten numbers that the store has passed
-        self._latest = max(latest, self.position, last_appended(store))
+        self.latest = max(latest, self.position, last_appended(store))
         for one in spool.extracts(self.position, latest):
             self._extracts.append((one, self._files.enter_context(one.path.open("rb"))))
 
-    def add(self, archive: tarfile.TarFile) -> Iterator[BackupMember]:
+    def add(self, archive: zipfile.ZipFile) -> None:
         """Write the segments."""
-        if self._directory is None:
-            return
         for one, file in self._extracts:
             file.seek(one.begin)
-            size = len(one.header) + one.end - one.begin
-            yield _add(archive, f"{_SPOOL}/{one.name}", _Joined(one.header, file), size)
-        text = f"{self._latest}\n".encode()
-        yield _add(archive, f"{_SPOOL}/latest", io.BytesIO(text), len(text))
+            pieces = chain([one.header], _pieces(file, one.end - one.begin))
+            _add(archive, f"{_SPOOL}/{one.name}", pieces)
 
     def close(self) -> None:
         """Close the open files."""
         self._files.close()
-
-
-class _Joined:
-    """Some bytes, and behind them a file from where it stands."""
-
-    def __init__(self, header: bytes, file: IO[bytes]) -> None:
-        self._header, self._file = header, file
-
-    def read(self, size: int = -1, /) -> bytes:
-        found, self._header = self._header, b""
-        return found + self._file.read(size - len(found))
 
 
 def _release() -> str:
@@ -336,144 +317,102 @@ def _old_backup(path: Path) -> BackupError:
 def read_backup(path: Path) -> Backup:
     """Return the description of a backup, after comparing every part with its checksum."""
     with _opened(path) as archive:
-        backup, members = _described(path, archive)
-        for info, part in zip(members, backup.parts, strict=True):
-            summed = _Summed(_content(path, archive, info))
-            beginning = summed.read(_PIECE)
-            while summed.read(_PIECE):
-                continue
-            if summed.sum.hexdigest() != part.sha256:
-                raise damaged(path, f"the checksum of {info.name} differs")
-            if info.name == _LATEST:
-                _compare_segments(path, backup, beginning)
+        backup = _described(path, archive)
+        if wrong := archive.testzip():
+            raise damaged(path, f"the checksum of {wrong} differs")
         return backup
 
 
 def unpack(path: Path, directory: Path) -> None:
     """Write the parts of a backup that was read to an empty directory, durably."""
-    (directory / _SPOOL).mkdir(mode=0o700)
+    spool = directory / _SPOOL
+    spool.mkdir(mode=0o700)
     with _opened(path) as archive:
-        for info in archive.getmembers()[:-1]:
-            source = _content(path, archive, info)
-            try:
-                with created(directory / info.name) as file:
-                    while piece := source.read(_PIECE):
-                        file.write(piece)
+        backup = _described(path, archive)
+        try:
+            for part in backup.parts:
+                with archive.open(part.name) as source, created(directory / part.name) as file:
+                    shutil.copyfileobj(source, file, _PIECE)
                     file.flush()
                     os.fsync(file.fileno())
-            except OSError as error:
-                raise BackupError(
-                    f"the backup {path} cannot be unpacked in {directory.parent}:"
-                    f" {error.strerror or error}",
-                    hint="make room there",
-                ) from error
+            if backup.latest is not None:
+                write_durably(spool / "latest", b"%d\n" % backup.latest)
+        except OSError as error:
+            raise BackupError(
+                f"the backup {path} cannot be unpacked in {directory.parent}:"
+                f" {error.strerror or error}",
+                hint="make room there",
+            ) from error
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
-        with tarfile.open(path, "r:") as archive:
+        with zipfile.ZipFile(path) as archive:
             yield archive
-    except (tarfile.TarError, EOFError) as error:
-        raise damaged(path, str(error)) from error
+    except (zipfile.BadZipFile, struct.error, *_DAMAGE) as error:
+        if path.is_file() and tarfile.is_tarfile(path):
+            raise _old_backup(path) from error
+        raise damaged(path, str(error)[:200]) from error
     except OSError as error:
         raise BackupError(f"the backup {path} cannot be read: {error.strerror or error}") from error
 
 
-def _members(path: Path, archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
-    """Return the members of an archive; raises BackupError where it was truncated."""
-    members = list[tarfile.TarInfo]()
-    try:
-        for info in archive:
-            if info.size < 0:  # tarfile would read the same header again, for ever
-                raise damaged(path, f"{info.name} has a size of {info.size}")
-            if not info.isreg() or info.issparse():
-                raise damaged(path, f"{info.name} is no file")
-            members.append(info)
-    except (tarfile.TarError, ValueError, OverflowError) as error:
-        where = f"at {members[-1].name}" if members else "at its beginning"
-        raise damaged(path, f"{error} {where}") from error
-    return members
+def _parts(archive: zipfile.ZipFile) -> tuple[BackupMember, ...]:
+    """Return all members but the manifest."""
+    found = (BackupMember(one.filename, one.file_size) for one in archive.infolist())
+    return tuple(one for one in found if one.name != MANIFEST)
 
 
-def _described(path: Path, archive: tarfile.TarFile) -> tuple[Backup, list[tarfile.TarInfo]]:
-    """Return what the manifest says, and the members that it describes: all others."""
-    members = _members(path, archive)
-    last = members.pop() if members else None
-    if last is None or last.name != MANIFEST or last.size > _LARGEST_MANIFEST:
-        where = f" after {last.name}" if last is not None else ""
-        raise damaged(path, f"its end is missing: there is no {MANIFEST}{where}")
-    backup = _read_manifest(path, _content(path, archive, last).read())
-    names = [info.name for info in members]
-    if [(info.name, info.size) for info in members] != [
-        (one.name, one.size) for one in backup.parts
-    ]:
-        raise damaged(path, "its parts are not what its manifest says")
+def _described(path: Path, archive: zipfile.ZipFile) -> Backup:
+    """Return what the manifest says, and the parts, whose names are those of a backup."""
+    members = archive.infolist()
+    names = [one.filename for one in members]
+    for one in members:
+        known = one.filename == MANIFEST or _NAME.fullmatch(one.filename)
+        if not known or one.compress_type != zipfile.ZIP_STORED:
+            raise damaged(path, f"it holds {one.filename[:60]!r}, which no backup does")
     if len(set(names)) != len(names) or DATABASE not in names:
         raise damaged(path, "its parts are not those of a backup")
-    for name in names:
-        if _NAME.fullmatch(name) is None:
-            raise damaged(path, f"it holds {name!r}, which no backup does")
-    if backup.segments and _LATEST not in names:
-        raise damaged(path, f"it has segments, and no {_LATEST}")
-    return backup, members
+    with archive.open(MANIFEST) as manifest:
+        backup = _read_manifest(path, manifest.read(_LARGEST_MANIFEST), _parts(archive))
+    _compare_segments(path, backup)
+    return backup
 
 
-def _read_manifest(path: Path, text: bytes) -> Backup:
-    """Return what a manifest says.
-
-    Its numbers are compared with the store by who restores it, and its parts with the archive.
-    """
+def _read_manifest(path: Path, text: bytes, parts: tuple[BackupMember, ...]) -> Backup:
+    """Return what a manifest says.  Who restores the backup compares it with the store."""
     try:
-        read = json.loads(text)
-        stated, form, version = read.pop(_SUM, None), read["format"], read["version"]
-        if type(form) is not int or type(version) is not int or form < 1:
+        said = json.loads(text)
+        form, version = said.pop("format"), said["version"]
+        if type(form) is not int or type(version) is not int:
             raise ValueError(f"format {form} and version {version}, which no release writes")
-        if form < _FORMAT:
-            raise _old_backup(path)
         if form > _FORMAT or version > VERSION:
             raise BackupError(
-                f"the backup {path} was made by a later release, {str(read.get('xscl'))[:60]}",
+                f"the backup {path} was made by a later release, {str(said.get('xscl'))[:60]}",
                 hint="install that release, or a later one",
             )
-        if version != VERSION:
+        if form != _FORMAT or version != VERSION:
             raise ValueError(f"format {form} and version {version}, which no release writes")
-        if stated != _sum_of(read):
-            raise damaged(path, f"the checksum of {MANIFEST} differs")
-        del read["format"]
-        parts = tuple(BackupMember(**part) for part in read.pop("parts"))
-        backup = Backup(**read, parts=parts)
-        kinds = dict.fromkeys(("xscl", "store", "made"), str) | {"commits": int, "position": int}
+        backup = Backup(**said, parts=parts)
+        kinds: dict[str, type] = dict.fromkeys(("xscl", "store", "made"), str)
+        kinds |= dict.fromkeys(("commits", "position"), int)
+        kinds["latest"] = NoneType if backup.latest is None else int
         for name, kind in kinds.items():
-            if type(read[name]) is not kind:
+            if type(said[name]) is not kind:
                 raise ValueError(f"{name} is no {kind.__name__}")
         return backup
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        detail = f"its manifest cannot be read, or a part in it is wrong: {error}"
-        raise damaged(path, detail[:200]) from error
+        raise damaged(path, f"its manifest cannot be read: {error}"[:200]) from error
 
 
-def _sum_of(said: Mapping[str, Any]) -> str:
-    """Return the checksum of what a manifest says."""
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-
-
-def _compare_segments(path: Path, backup: Backup, latest: bytes) -> None:
+def _compare_segments(path: Path, backup: Backup) -> None:
     """Raise BackupError unless all segments wait, up to the latest one of the spool."""
-    if _NUMBER.fullmatch(latest) is None:
-        raise damaged(path, f"{_LATEST} says {latest[:20]!r}, which is no number of a segment")
-    last = int(latest)
-    if backup.position > last:
+    last = backup.position if backup.latest is None else backup.latest
+    if not 0 <= backup.position <= last <= LAST_SEGMENT:
         said = f"{MANIFEST} says position {backup.position}, and the last segment of the spool is"
-        raise damaged(path, f"{said} {last} ({_LATEST})")
+        raise damaged(path, f"{said} {last}")
     for number in (int(PurePath(name).stem) for name in backup.segments):
         if not backup.position < number <= last:
             waiting = f"those that wait are {backup.position + 1} to {last}"
             raise damaged(path, f"it has segment {number} of the spool, and {waiting}")
-
-
-def _content(path: Path, archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
-    content = archive.extractfile(info)
-    if content is None:
-        raise damaged(path, f"{info.name} is no file")
-    return content

@@ -57,7 +57,7 @@ def test_what_a_backup_is_in_json(place: DataDirectory, backup: Path) -> None:
     assert told["file"] == str(backup)
     assert (told["commits"], told["position"], told["version"]) == (BEFORE, 0, VERSION)
     names = [part["name"] for part in told["parts"]]
-    assert names == [DATABASE, "spool/000000000001.arrows", "spool/latest"]
+    assert names == [DATABASE, "spool/000000000001.arrows"]
     assert backup.stat().st_mode & 0o777 == 0o600
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
-import tarfile
-from collections.abc import Callable
+import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -69,67 +67,36 @@ def everything(home: DataDirectory) -> dict[str, bytes]:
     }
 
 
-def rewritten(path: Path, change: Callable[[dict[str, bytes]], object]) -> None:
-    """Change the members of a backup."""
-    with tarfile.open(path) as archive:
-        members = {m.name: archive.extractfile(m).read() for m in archive}  # type: ignore[union-attr]
-    change(members)
-    with tarfile.open(path, "w") as archive:
-        for name, image in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(image)
-            archive.addfile(info, io.BytesIO(image))
+def members_of(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
-def summed(manifest: dict[str, Any]) -> bytes:
-    """A manifest whose sum is right, whatever it says."""
-    manifest.pop("sha256", None)
-    said = json.dumps(manifest, sort_keys=True).encode()
-    return json.dumps({**manifest, "sha256": hashlib.sha256(said).hexdigest()}).encode()
-
-
-def edited(path: Path, **values: Any) -> None:
-    """Change what the manifest says, and its sum."""
-
-    def change(members: dict[str, bytes]) -> None:
-        members[MANIFEST] = summed(json.loads(members[MANIFEST]) | values)
-
-    rewritten(path, change)
+def rewritten(path: Path, members: Iterable[tuple[str, bytes]]) -> None:
+    """Write a backup of other members."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, image in members:
+            archive.writestr(name, image)
 
 
 def replaced(path: Path, name: str, image: bytes) -> None:
-    """Change a part, and what the manifest says of it."""
-
-    def change(members: dict[str, bytes]) -> None:
-        manifest = json.loads(members[MANIFEST])
-        (part,) = (part for part in manifest["parts"] if part["name"] == name)
-        part |= {"size": len(image), "sha256": hashlib.sha256(image).hexdigest()}
-        members |= {name: image, MANIFEST: summed(manifest)}
-
-    rewritten(path, change)
+    """Change a part."""
+    rewritten(path, {**members_of(path), name: image}.items())
 
 
-def renamed(old: str, new: str) -> Callable[[dict[str, bytes]], None]:
-    """Give a member another name, in the manifest too."""
+def edited(path: Path, **values: Any) -> None:
+    """Change what the manifest says."""
+    said = json.loads(members_of(path)[MANIFEST]) | values
+    replaced(path, MANIFEST, json.dumps(said).encode())
 
-    def change(members: dict[str, bytes]) -> None:
-        items = [(new if name == old else name, image) for name, image in members.items()]
-        members.clear()
-        members.update(items)
-        manifest = json.loads(members[MANIFEST].replace(old.encode(), new.encode()))
-        members[MANIFEST] = summed(manifest)
 
-    return change
+def renamed(path: Path, old: str, new: str) -> None:
+    """Give a member another name."""
+    items = members_of(path).items()
+    rewritten(path, [(new if name == old else name, image) for name, image in items])
 
 
 def flipped(path: Path, offset: int) -> None:
     image = bytearray(path.read_bytes())
     image[offset] ^= 0xFF
     path.write_bytes(image)
-
-
-def part_of(path: Path, name: str) -> bytes:
-    with tarfile.open(path) as archive:
-        file = archive.extractfile(name)
-        assert file is not None
-        return file.read()
