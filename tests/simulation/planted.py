@@ -16,10 +16,11 @@ import xscl.store.store_file
 from feeds.documents import Document
 from xscl.delivery.endpoint import Endpoint, SendOutcome
 from xscl.delivery.outbox.deliveries import Deliveries
-from xscl.documents.document_ids import DocumentIds, Hashes, Numbers
+from xscl.documents.document_ids import DocumentIds, Hashes
 from xscl.engine.transactions import Transactions
 from xscl.service.intake import Intake, QueuedDocuments
 from xscl.store.database import Database
+from xscl.store.queries.numbers import Numbers
 
 
 class Unsynchronised:

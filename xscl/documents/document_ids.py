@@ -29,11 +29,11 @@ import numpy.typing as npt
 
 from templates.columns.columns import SortedRuns
 from xscl.store.queries.documents import hashes_of_ids
+from xscl.store.queries.numbers import Numbers
 from xscl.store.queries.rows import rows_of
 from xscl.store.store import Store
 
 Hashes: TypeAlias = npt.NDArray[np.uint32]
-Numbers: TypeAlias = npt.NDArray[np.int64]
 PLAIN = "S"
 """The stream whose documents are called by their ids."""
 SUFFIX = "@[0-9]+$"

@@ -11,6 +11,7 @@ import hashlib
 from bisect import bisect
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +45,7 @@ from xscl.store.queries.tables import EARLIEST, LEVELS
 from xscl.store.queries.texts import insert_texts, text_of, texts_of
 from xscl.store.store import Store
 
+_OF_MATCHES = tuple(one.name for one in fields(StoredDocument))
 RECENT = 4096  # documents of small batches that matches are read of without asking the store
 
 
@@ -115,13 +117,14 @@ class DocumentLog:
         if len(arrivals):
             self._arrived.append(arrivals)
             self._arrived_from.append(int(arrivals.docs[0]))
-        insert_documents(self._store, batch.columns(rows, arrivals, times))
+        columns = batch.columns(rows, arrivals, times)
+        insert_documents(self._store, columns)
         if refused:
             self._record_rejected(
                 rejection_row(documents[at], refused[at], int(clocks[at])) for at in sorted(refused)
             )
         if len(rows) <= RECENT // 4:
-            self._remember(batch, rows, arrivals)
+            self._remember(columns)
         return AcceptedDocuments(arrivals, rows, len(refused))
 
     def replay(self, arrivals: Arrivals, rows: pa.Table, *, in_order: bool) -> None:
@@ -213,25 +216,11 @@ class DocumentLog:
         self.clock = max(self.clock, to)
         self.arrived = max(self.arrived, self.clock)
 
-    def _remember(self, batch: _Batch, rows: Numbers, arrivals: Arrivals) -> None:
+    def _remember(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Cache the part of new documents that matches need."""
-        found = (arrivals.docs, arrivals.ts, arrivals.firsts, arrivals.versions)
-        columns = (*found, arrivals.clocks, arrivals.ranks, arrivals.bases)
-        each = zip(rows.tolist(), *(column.tolist() for column in columns), strict=True)
-        for at, doc, ts, first, version, clock, rank, base in each:
-            self._recent[doc] = StoredDocument(
-                doc=doc,
-                id=batch.names[at],
-                ts=ts,
-                first=first,
-                version=version,
-                history=batch.given.history[at],
-                clock=clock,
-                rank=rank,
-                base=base,
-                given=batch.given.ids[at],
-                stream=batch.given.streams[at][0],
-            )
+        known = {**columns, "stream": [streams[0] for streams in columns["streams"]]}
+        for row in zip(*(known[name] for name in _OF_MATCHES), strict=True):
+            self._recent[row[0]] = StoredDocument(**dict(zip(_OF_MATCHES, row, strict=True)))
         while len(self._recent) > RECENT:
             self._recent.popitem(last=False)
 
@@ -386,7 +375,9 @@ class _Batch:
             {place: self.read[at] for place, at in enumerate(places) if at in self.read},
         )
 
-    def columns(self, rows: Numbers, arrivals: Arrivals, times: Numbers) -> dict[str, Any]:
+    def columns(
+        self, rows: Numbers, arrivals: Arrivals, times: Numbers
+    ) -> dict[str, Sequence[Any]]:
         """Return the columns of `state.document` for the accepted documents.
 
         `times` are those of arrival of all documents.
@@ -396,18 +387,18 @@ class _Batch:
             return [column[at] for at in rows.tolist()]
 
         return {
-            "doc": arrivals.docs,
+            "doc": arrivals.docs.tolist(),
             "id": chosen(self.names),
             "given": chosen(self.given.ids),
-            "version": arrivals.versions,
+            "version": arrivals.versions.tolist(),
             "streams": arrivals.streams,
-            "ts": arrivals.ts,
-            "clock": arrivals.clocks,
-            "rank": arrivals.ranks,
-            "base": arrivals.bases,
-            "first": arrivals.firsts,
+            "ts": arrivals.ts.tolist(),
+            "clock": arrivals.clocks.tolist(),
+            "rank": arrivals.ranks.tolist(),
+            "base": arrivals.bases.tolist(),
+            "first": arrivals.firsts.tolist(),
             "hash": chosen(self.hashes),
             "history": chosen(self.given.history),
             "origin": chosen(self.given.origins),
-            "arrived": times[rows],
+            "arrived": times[rows].tolist(),
         }

@@ -22,6 +22,7 @@ from xscl.planning.query_plan import QueryPlan
 from xscl.store.queries.documents import has_documents
 from xscl.store.queries.past import first_after
 from xscl.store.queries.subscriptions import delete_endpoints_and_tags
+from xscl.subscriptions.subscriptions import Beginning
 
 PATIENCE = 10.0
 """Seconds that a pause waits for the history of its subscription."""
@@ -135,10 +136,10 @@ class EngineCatalog:
                     self._complete([number], until)
             else:
                 with self._transactions.committed():
-                    first = self._state.documents.next
-                    plan = self._state.registration.planned(name, query, language, updates, first)
+                    now = Beginning(self._state.documents.next, updates)
+                    plan = self._state.registration.planned(name, query, language, now)
                     with self._transactions.change() as state:
-                        state.registration.register_query(name, query, language, plan, first)
+                        state.registration.register_query(name, query, language, plan, now)
 
     def subscribe_many(
         self,
@@ -189,7 +190,8 @@ class EngineCatalog:
     def _register(self, compiled: Mapping[str, QueryPlan], updates: bool) -> None:
         if compiled:
             with self._transactions.change() as state:
-                state.registration.register([*compiled.items()], updates, state.documents.next)
+                now = Beginning(state.documents.next, updates)
+                state.registration.register([*compiled.items()], now)
 
     def edit(
         self,
@@ -363,10 +365,9 @@ class EngineCatalog:
         """Register queries in XSCL that wait for their histories; return their numbers."""
         with self._transactions.committed(), self._transactions.paused():
             compiled = list(self._state.registration.compiled(pairs, numbered))
-            first = self._beginning(since)
-            apart = bound_to(self._state.subscriptions, first)
+            past = self._beginning(self._first(since), updates)
             with self._transactions.change() as state:
-                state.registration.register(compiled, updates, first, apart, suspended=True)
+                state.registration.register(compiled, past)
                 return [
                     _begin_backfill(state, name, since, acknowledged=acknowledged)
                     for name, _ in pairs
@@ -383,16 +384,19 @@ class EngineCatalog:
         """Register a query of events that waits for its history; return its number."""
         with self._transactions.committed():
             reads = self._state.registration.read_by(name, text, language)
-            first = max(self._beginning(since), _published_from(self._state, reads))
-            apart = bound_to(self._state.subscriptions, first)
-            plan = self._state.registration.planned(name, text, language, updates, first, apart)
+            first = max(self._first(since), _published_from(self._state, reads))
+            past = self._beginning(first, updates)
+            plan = self._state.registration.planned(name, text, language, past)
             with self._transactions.change() as state:
-                state.registration.register_query(
-                    name, text, language, plan, first, apart, suspended=True
-                )
+                state.registration.register_query(name, text, language, plan, past)
                 return _begin_backfill(state, name, since, acknowledged=False)
 
-    def _beginning(self, since: str | int | None) -> int:
+    def _beginning(self, first: int, updates: bool) -> Beginning:
+        """Return the beginning of a subscription that waits for its history from a document on."""
+        apart = bound_to(self._state.subscriptions, first)
+        return Beginning(first, updates, apart, suspended=True)
+
+    def _first(self, since: str | int | None) -> int:
         """Return the first document of a history."""
         documents = self._state.documents
         begin = beginning(DAYS if since is None else since, documents.clock)
@@ -480,15 +484,15 @@ def _replace(
     version keeps it.
     """
     registration, name, end = state.registration, one.name, state.documents.next
-    first, bound = (end, None) if begun is None else (one.since, one.bound_to)
-    state.subscriptions.succeed(name)
+    start = Beginning(end, updates, replaces=one)
+    if begun is not None:
+        start = Beginning(one.since, updates, one.bound_to, suspended=True, replaces=one)
     registration.remove(name, state.position)
-    suspended = begun is not None
     if compiled is None:
-        plan = registration.planned(name, text, language, updates, first, bound)
-        registration.register_query(name, text, language, plan, first, bound, suspended=suspended)
+        plan = registration.planned(name, text, language, start)
+        registration.register_query(name, text, language, plan, start)
     else:
-        registration.register([(name, compiled)], updates, first, bound, suspended=suspended)
+        registration.register([(name, compiled)], start)
     if begun is not None:
         added = state.subscriptions[name]
         again = replace(begun, subscription=added.number, doc=end, clock=state.documents.clock)

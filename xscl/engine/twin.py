@@ -30,7 +30,7 @@ from xscl.store.queries.past import kept_rows
 from xscl.store.queries.registration_copies import copy_registration
 from xscl.store.store import Store
 from xscl.subscriptions.matches import Matches
-from xscl.subscriptions.subscriptions import Subscriptions
+from xscl.subscriptions.subscriptions import Beginning, Subscriptions
 
 MOST = 1 << 31
 """The numbers of documents are below it: stage 2 packs two of them into 64 bits."""
@@ -83,7 +83,8 @@ class Twin:
         registration = self._twin.state.registration
         compiled = list(registration.compiled([(trial.name, trial.query)], numbered=False))
         with self._twin.change() as state:
-            state.registration.register(compiled, trial.updates, state.documents.next)
+            now = Beginning(state.documents.next, trial.updates)
+            state.registration.register(compiled, now)
             state.store.set_progress(next_doc=self.composites)
             state.documents.next = self.composites
 

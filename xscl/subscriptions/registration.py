@@ -25,7 +25,7 @@ from xscl.planning.query_plan import PlannedJoin, QueryPlan, Shapes, Variable
 from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 from xscl.subscriptions.streams import StreamDefinitions, refuse_long_stream
-from xscl.subscriptions.subscriptions import Subscriptions
+from xscl.subscriptions.subscriptions import Beginning, Subscriptions
 
 
 @dataclass(eq=False, repr=False)
@@ -88,20 +88,20 @@ class Registration:
         name: str,
         text: str,
         language: str,
-        updates: bool,
-        since: int,
-        bound_to: int | None = None,
+        beginning: Beginning,
     ) -> Query:
-        """Return a relational query of a free name; it sees events that arrive from `since` on."""
+        """Return a relational query of a free name, or of one that it replaces."""
         if language not in LANGUAGES:
             raise XsclError(
                 f"there is no language {language!r}", hint=f"one of {', '.join((XSCL, *LANGUAGES))}"
             )
-        if updates:
+        if beginning.updates:
             raise XsclError("updates are for queries in XSCL: an event has no versions")
         self._subscriptions.expect_free(name)
-        key = self._subscriptions.key_of(name)
-        query = self._dataflow.relational.plan(key, text, language, since, bound_to)
+        key = self._subscriptions.key_of(name, beginning.replaces)
+        query = self._dataflow.relational.plan(
+            key, text, language, beginning.since, beginning.bound_to
+        )
         try:
             self._subscriptions.refuse_publisher(
                 name, query.compiled.reads, query.publishes, relational=True
@@ -118,31 +118,19 @@ class Registration:
     def read_by(self, name: str, text: str, language: str) -> Sequence[str]:
         """Return the streams that a relational query of a free name would read; raises as
         `planned`, and leaves nothing in the plan."""
-        query = self.planned(name, text, language, updates=False, since=0)
+        query = self.planned(name, text, language, Beginning(0))
         self._dataflow.relational.remove(self._subscriptions.key_of(name))
         return query.compiled.reads
 
     # -- Within a transaction --------------------------------------------------------------
 
-    def register(
-        self,
-        compiled: Sequence[tuple[str, QueryPlan]],
-        updates: bool,
-        since: int,
-        bound_to: int | None = None,
-        *,
-        suspended: bool = False,
-    ) -> None:
-        """Plan queries; they see documents that arrive from `since` on.
-
-        Their operators over time are shared by queries of the same `bound_to`.  Those that are
-        `suspended` have no operators until `activate`.
-        """
+    def register(self, compiled: Sequence[tuple[str, QueryPlan]], beginning: Beginning) -> None:
+        """Plan queries, and store their subscriptions."""
         for name, query in compiled:
             if (row := query.shape.row) is not None:
-                self._register_row(name, query, row, updates, since, suspended)
+                self._register_row(name, query, row, beginning)
             else:
-                self._register_planned(name, query, updates, since, bound_to, suspended)
+                self._register_planned(name, query, beginning)
         self._subscriptions.save()
         if any(query.shape.row is None for _, query in compiled):
             self._numbers.save()
@@ -152,13 +140,7 @@ class Registration:
             self.save_plan_state()
 
     def _register_row(
-        self,
-        name: str,
-        query: QueryPlan,
-        row: PlannedJoin,
-        updates: bool,
-        since: int,
-        suspended: bool,
+        self, name: str, query: QueryPlan, row: PlannedJoin, beginning: Beginning
     ) -> None:
         """Register a query that is only a row of R_T."""
         late = max(map(self._streams.lateness, query.streams)) if row.reduced.two_sided else 0
@@ -167,73 +149,65 @@ class Registration:
         )
         graph = self._registry.members[placed.template].template.graph
         added = self._subscriptions.add(
-            *(name, query.source, placed.qid, since),
+            name,
+            query.source,
+            placed.qid,
+            beginning,
             template=placed.template,
             outputs=_outputs(graph, placed.order, query.shape.outputs),
             distinct=query.shape.distinct,
-            updates=updates,
             reads=query.streams,
         )
-        if suspended:
+        if beginning.suspended:
             self._planned.suspend(added)
         else:
             self._planned.attach_row(added)
 
-    def _register_planned(
-        self,
-        name: str,
-        query: QueryPlan,
-        updates: bool,
-        since: int,
-        bound_to: int | None,
-        suspended: bool,
-    ) -> None:
+    def _register_planned(self, name: str, query: QueryPlan, beginning: Beginning) -> None:
         self._refuse_later(query)  # readers may have come with it
         self._subscriptions.refuse_publisher(name, query.streams, query.publish, relational=False)
-        planned = self._planned.plan(query, since, updates, bound_to)
+        planned = self._planned.plan(query, beginning.since, beginning.updates, beginning.bound_to)
         root = planned.root
         assert root is not None
         places = {component: place for place, component in enumerate(root.components)}
         added = self._subscriptions.add(
-            *(name, query.source, root.number, since),
+            name,
+            query.source,
+            root.number,
+            beginning,
             template=planned.placed[-1].template if root.plain else 0,
             outputs=tuple((places[query.shape.places[node]], node) for node in root.nodes),
             distinct=query.shape.distinct,
-            updates=updates,
             publish=query.publish,
             reads=query.streams,
             ordered=planned.ordered,
-            bound_to=bound_to,
+            bound_to=beginning.bound_to,
         )
-        if suspended:
+        if beginning.suspended:
             self._planned.suspend(added, planned)
         else:
             self._planned.attach(added, planned)
 
     def register_query(
-        self,
-        name: str,
-        text: str,
-        language: str,
-        query: Query,
-        since: int,
-        bound_to: int | None = None,
-        *,
-        suspended: bool = False,
+        self, name: str, text: str, language: str, query: Query, beginning: Beginning
     ) -> None:
-        """Store a planned relational query; see `register`."""
-        qid = self._numbers.acquire(_definition(self._subscriptions.key_of(name), language))
+        """Store the subscription of a planned relational query."""
+        key = self._subscriptions.key_of(name, beginning.replaces)
+        qid = self._numbers.acquire(_definition(key, language))
         added = self._subscriptions.add(
-            *(name, text, qid, since),
+            name,
+            text,
+            qid,
+            beginning,
             publish=query.publishes,
             reads=tuple(dict.fromkeys(query.compiled.reads)),
             ordered=True,
             language=language,
             columns=query.schema.names,
             events=self._dataflow.relational.events(query),
-            bound_to=bound_to,
+            bound_to=beginning.bound_to,
         )
-        if suspended:
+        if beginning.suspended:
             self._planned.suspend(added)
         else:
             self._planned.attach_query(added, query)

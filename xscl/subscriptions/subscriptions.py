@@ -10,8 +10,8 @@ import difflib
 import logging
 import unicodedata
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from graphlib import TopologicalSorter
 from itertools import islice
 from typing import Any
@@ -48,6 +48,22 @@ LONGEST = 480
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The way in which subscriptions begin: they see documents that arrive from `since` on.
+
+    With `updates` they see new versions, too.  Their operators over time are shared by queries of
+    the same `bound_to`; those that are `suspended` have none until `Registration.activate`.  A
+    subscription is the next version of the one that it `replaces`.
+    """
+
+    since: int
+    updates: bool = False
+    bound_to: int | None = None
+    suspended: bool = False
+    replaces: Subscription | None = None
+
+
 class Subscriptions:
     """All subscriptions, by name and by the row of R_T that they share."""
 
@@ -60,7 +76,6 @@ class Subscriptions:
         self._readers: dict[str, dict[str, None]] = {}
         self._keys: dict[str, str] = {}  # the names by key, where the two differ
         self.retired = RetiredVersions(store)
-        self._successor: tuple[str, int] | None = None
         self._new: list[Subscription] = []
         self._next = 1
         self._changes = 0
@@ -122,10 +137,13 @@ class Subscriptions:
         current, earlier = self.by_qid.get(qid, ()), self.retired.by_qid.get(qid)
         return current if earlier is None else (*current, *earlier)
 
-    def key_of(self, name: str) -> str:
-        """Return the key of a new subscription: one that no other and no kept match has."""
-        if self._successor is not None:
-            return self._successor[0]
+    def key_of(self, name: str, replaces: Subscription | None = None) -> str:
+        """Return the key of a new subscription: one that no other and no kept match has.
+
+        The next version of a subscription has its key.
+        """
+        if replaces is not None:
+            return replaces.key
         key = name
         while key in self._keys or key in self._by_name or self.retired.of(key):
             key = f"{key} ({self._next})"
@@ -135,23 +153,16 @@ class Subscriptions:
         """Return the name of the subscription of a key."""
         return self._keys.get(key, key)
 
-    def succeed(self, name: str) -> None:
-        """Make the next subscription of a name, which replaces this one, its next version."""
-        replaced = self[name]
-        self._successor = replaced.key, replaced.version + 1
-
-    def _lineage(self, name: str) -> dict[str, Any]:
+    def _lineage(self, name: str, replaces: Subscription | None) -> tuple[str, int]:
         """Return the key and the version of a new subscription."""
-        if not (self._keys or self.retired.by_name or self._successor):
-            return {"key": name}  # at once: a registration of many asks for each
-        key, version = self.key_of(name), 1
-        if self._successor is not None:
-            (_, version), self._successor = self._successor, None
-        else:
+        if replaces is None and not self._keys and not self.retired.by_name:
+            return name, 1  # at once: a registration of many asks for each
+        key = self.key_of(name, replaces)
+        if replaces is None:
             self._vacate(name)
         if key != name:
             self._keys[key] = name
-        return {"key": key, "version": version}
+        return key, 1 if replaces is None else replaces.version + 1
 
     def _vacate(self, name: str) -> None:
         """Give the kept matches of a removed subscription another name, so that this one is new."""
@@ -249,18 +260,24 @@ class Subscriptions:
         """Return the streams that subscriptions publish."""
         return list(self._publishers)
 
-    def add(self, name: str, query: str, qid: int, since: int, **fields: Any) -> Subscription:
+    def add(
+        self, name: str, query: str, qid: int, beginning: Beginning, **fields: Any
+    ) -> Subscription:
         """Register a query under an unused name; `save` makes it durable.
 
         `fields` are others of a subscription.
         """
+        key, version = self._lineage(name, beginning.replaces)
         one = Subscription(
             number=self._next,
             name=name,
             query=query,
             qid=qid,
-            since=since,
-            **{"template": 0, "outputs": (), **fields, **self._lineage(name)},
+            since=beginning.since,
+            updates=beginning.updates,
+            key=key,
+            version=version,
+            **{"template": 0, "outputs": (), **fields},
         )
         self._next += 1
         self._index(one)
@@ -413,53 +430,42 @@ class Subscriptions:
                     f"{other.name!r} publishes the stream {target!r} in {other.language}",
                     hint="publish under another name",
                 )
-        reached = self._made_from(target)
+        below = self._levels([target], self._publications)
         for stream in reads:
-            if stream in reached:
+            if any(stream in level for level in below):
                 raise StreamCycle(
                     f"{name!r} would publish {target!r}, from which the stream {stream!r}"
                     " that it reads is made: a cycle",
                     hint="publish under another name",
                 )
-
-        if self.levels_above(reads) + 1 + self._levels_below(target) >= LEVELS:
+        if len(self._levels(reads, self._inputs)) + len(below) > LEVELS:
             raise StreamsTooDeep(
                 f"{name!r} would publish {target!r} in a row of more than {LEVELS - 1} streams that"
                 " are made from one another",
                 hint="read a stream that is nearer to the documents",
             )
 
-    def levels_above(self, streams: Iterable[str]) -> int:
-        """Return the length of the longest chain of published streams that ends in some streams."""
-        level = set(streams)
-        for levels in range(LEVELS):
-            level = {
-                read for stream in level for one in self.publishers(stream) for read in one.reads
-            }
-            if not level:
-                return levels
-        return LEVELS
+    def _inputs(self, stream: str) -> set[str]:
+        """Return the streams that a published stream is made from."""
+        return {read for one in self.publishers(stream) for read in one.reads}
 
-    def _levels_below(self, stream: str) -> int:
-        """Return the length of the longest chain of published streams below a stream."""
-        level = {stream}
-        for levels in range(LEVELS):
-            readers = [self._by_name[name] for stream in level for name in self.readers(stream)]
-            level = {one.publish for one in readers if one.publish is not None}
-            if not level:
-                return levels
-        return LEVELS
+    def _publications(self, stream: str) -> set[str]:
+        """Return the streams that are made from a stream."""
+        readers = (self._by_name[name] for name in self.readers(stream))
+        return {one.publish for one in readers if one.publish is not None}
 
-    def _made_from(self, stream: str) -> set[str]:
-        """Return a stream, and all streams that are published from it."""
-        found, pending = {stream}, [stream]
-        while pending:
-            for name in self.readers(pending.pop()):
-                following = self._by_name[name].publish
-                if following is not None and following not in found:
-                    found.add(following)
-                    pending.append(following)
-        return found
+    @staticmethod
+    def _levels(
+        streams: Iterable[str], following: Callable[[str], Iterable[str]]
+    ) -> list[set[str]]:
+        """Return some streams, those that follow them, and so on; at most LEVELS + 1 sets."""
+        levels = [set(streams)]
+        while len(levels) <= LEVELS:
+            level = {name for stream in levels[-1] for name in following(stream)}
+            if not level:
+                break
+            levels.append(level)
+        return levels
 
     def refuse_orphans(self, name: str) -> None:
         """Raise if others read what only this subscription publishes."""
