@@ -35,7 +35,7 @@ from xscl.engine.trials import Trials
 from xscl.errors import DocumentError
 from xscl.inspection.diagnosis import Diagnosis
 from xscl.inspection.why import Read, Why
-from xscl.language.names import NAME, NAME_HINT
+from xscl.language.names import LONGEST_STREAM, NAME, NAME_HINT
 from xscl.planning.event_queries import Attributes, names_of
 from xscl.planning.plan_graph import PlanGraph
 from xscl.planning.truncations import Stopped
@@ -513,7 +513,8 @@ def _checked_pairs(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]
 
 def _expect_stream_name(name: str) -> None:
     """Raise DocumentError for a name of a stream that no query can write."""
-    refuse_long_stream(name)
+    if len(name) > LONGEST_STREAM:
+        refuse_long_stream(name)
     if not NAME.fullmatch(name):
         raise DocumentError(
             f"{name!r} cannot be the name of a stream: no query could write it",

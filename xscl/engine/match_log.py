@@ -251,8 +251,12 @@ class MatchLog:
         """Return the subscriptions, of all or of `mine`, that read the streams of results."""
         if not rows.num_rows:
             return {}
-        receivers = self._transactions.state.subscriptions.receivers
-        of_qid = {qid: receivers(qid) for qid in set(rows["qid"].to_numpy().tolist())}
+        known = self._transactions.state.subscriptions
+        now, earlier = known.by_qid, known.retired.by_qid
+        of_qid: dict[int, Sequence[Subscription]] = {
+            qid: (*now.get(qid, ()), *earlier.get(qid, ()))
+            for qid in set(rows["qid"].to_numpy().tolist())
+        }
         if mine is not None:
             of_qid = {qid: [*filter(mine, sharers)] for qid, sharers in of_qid.items()}
         return {qid: sharers for qid, sharers in of_qid.items() if sharers}

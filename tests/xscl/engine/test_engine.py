@@ -62,6 +62,9 @@ def test_a_push_counts_each_document_once(engine: xscl.Engine) -> None:
     assert hash(first) == hash(first.matches)
     assert [first[0], *again] == first + again
     assert [*again, first[0]] == list(again) + first
+    assert first[-1].documents == list(first)[-1].documents
+    with pytest.raises(IndexError):
+        first[1]
 
 
 def test_a_push_counts_documents_that_a_subscription_may_have_missed(engine: xscl.Engine) -> None:
@@ -87,30 +90,6 @@ def test_the_counts_of_a_consumers_batch(engine: xscl.Engine) -> None:
 # -- Matches -------------------------------------------------------------------------------
 
 
-def test_push_returns_a_sequence(engine: xscl.Engine) -> None:
-    engine.subscribe("q", TWICE)
-    matches = engine.push(document(t) for t in range(3))
-    assert len(matches) == 3
-    assert matches[0] == next(iter(matches))
-    assert matches[-1].documents == list(matches)[-1].documents
-    assert matches[1:] == list(matches)[1:]
-    assert matches + matches[:1] == [*matches, matches[0]]
-    with pytest.raises(IndexError):
-        matches[3]
-
-
-def test_equal_subscriptions_share_a_row_and_each_gets_its_matches(engine: xscl.Engine) -> None:
-    engine.subscribe("one", TWICE)
-    engine.subscribe("two", "S//a->first FOLLOWED BY{second=first, 10} S//a->second")
-    matches = engine.push([document(1), document(2)])
-    assert [(m.subscription, sorted(m.bindings)) for m in matches] == [
-        ("one", ["x", "y"]),
-        ("two", ["first", "second"]),
-    ]
-    assert count(engine, "R_T_1") == 1
-    assert count(engine, "R_sub") == 2
-
-
 def test_select_distinct_makes_one_match_of_a_pair_of_documents(engine: xscl.Engine) -> None:
     query, xml = SHARED
     engine.subscribe("each", query)
@@ -120,22 +99,6 @@ def test_select_distinct_makes_one_match_of_a_pair_of_documents(engine: xscl.Eng
     (once,) = [m for m in matches if m.subscription == "once"]
     assert [node.value for node in once.bindings["c"]] == ["x", "y", "z"]
     assert [node.value for node in once.bindings["d"]] == ["x", "y", "z"]
-
-
-def test_kept_matches_can_be_read_again_from_a_position(engine: xscl.Engine) -> None:
-    engine.subscribe("q", TWICE)
-    first = engine.push([document(1), document(2)])
-    second = engine.push([document(3)])
-    assert list(engine.matches()) == [*first, *second]
-    assert list(engine.matches(after=first[-1])) == list(second)
-
-
-def test_reading_on_after_one_of_several_matches_of_a_result(engine: xscl.Engine) -> None:
-    engine.subscribe_many([("one", TWICE), ("two", TWICE), ("three", TWICE)])
-    matches = list(engine.push([document(1), document(2)]))
-    assert len(matches) == 3
-    for number, match in enumerate(matches, 1):
-        assert list(engine.matches(after=match)) == matches[number:]
 
 
 def test_a_match_id_is_the_same_in_another_engine(engine: xscl.Engine) -> None:

@@ -13,14 +13,19 @@ import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
+from cep_core.state.state_log import StateWriter
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
+from feeds.faultpoints import FaultSpec, armed
 from tests.examples import examples
-from tests.xscl.engine.test_entries import kept
+from tests.xscl.failing_commits import POINTS
 from tests.xscl.stored_tables import stored_tables
+from xscl.documents.retention import Retention
 from xscl.engine import transactions
 from xscl.engine.facade import Engine
-from xscl.errors import DocumentError, XsclError
+from xscl.engine.transactions import Transactions
+from xscl.errors import DocumentError, StoreError, XsclError
+from xscl.store.store import Store
 
 QUERIES = {
     "cel filter": ("SELECT k FROM FILTER{k = 'a'}(S) PUBLISH P", "cel"),
@@ -33,6 +38,13 @@ QUERIES = {
     "next": ("(P//k->x NEXT{x = y} S//a->y) JOIN{x = z, 9 ms} S//a->z", "xscl"),
     "silence": ("S//a->x NOT FOLLOWED BY{x = y, 3 ms} P//k->y PUBLISH Q", "xscl"),
     "or": ("S//a->x JOIN{x = y OR x = 'a', 5 ms} Q//*->y", "xscl"),
+}
+OVER_TIME = {
+    "fold": ("S//a[./k->x] FOLD{$2.y = $1.x, $2.y = $1.x, $.n + 1 AS n} S//a[./k->y]", "xscl"),
+    "else": ("S//a[./k->x] FOLLOWED BY{x = y, 4 ms} L//a[./k->y] ELSE", "xscl"),
+    "above": ("(S//a[./k->x] NEXT{x = y} S//a[./k->y]) NEXT{y = z} S//a[./k->z]", "xscl"),
+    "cel join": ("SELECT * FROM S JOIN{$1.k = $2.k, 3 ms} L", "cel"),
+    "mean": ("SELECT k, COUNT(*) AS n FROM S GROUP BY k WINDOW 4 ms", "cel"),
 }
 
 
@@ -61,7 +73,7 @@ def act(engine: Engine, action: tuple[str, str], number: int) -> None:
     kind, name = action
     match kind:
         case "subscribe":
-            query, language = QUERIES[name]
+            query, language = (QUERIES | OVER_TIME)[name]
             engine.subscribe(name, query, language=language)
         case "push":
             engine.push(documents(number))
@@ -78,6 +90,16 @@ def act(engine: Engine, action: tuple[str, str], number: int) -> None:
             engine.edit(name, rename=list(QUERIES)[number % len(QUERIES)])
         case _:
             engine.unsubscribe(name, cascade=kind == "cascade", purge=kind == "purge")
+
+
+def kept(engine: Engine) -> dict[str, list[str]]:
+    """Return the state of temporal operators: the entries of an empty log, in no order."""
+    core = engine.state.dataflow.core
+    found: dict[str, list[str]] = {"kept": [], "waiting": [], "lanes": []}
+    for entry in StateWriter(core.plan, core.codec, lambda operator: operator.number).entries({}):
+        for key, data in entry.items():
+            found[key].append(repr(data))
+    return {key: sorted(rows) for key, rows in found.items()}
 
 
 def state(engine: Engine) -> dict[str, Any]:
@@ -121,6 +143,12 @@ def prepared(path: Path) -> Engine:
         *(("subscribe", "one to P"), ("subscribe", "next"), ("push", ""), ("pause", "one to P")),
         *(("push", ""), ("edit", "next"), ("resume", "one to P"), ("rename", "one to P")),
         *(("push", ""), ("purge", "next")),
+    ]
+)
+@example(
+    [
+        *(("subscribe", name) for name in ("next", *OVER_TIME)),
+        *(3 * [("push", "")]),
     ]
 )
 def test_it_opens_again_as_it_was(actions: list[tuple[str, str]]) -> None:
@@ -193,3 +221,52 @@ def test_what_is_refused_rebuilds_nothing(
     assert loads == []
     assert kept(engine) == before
     engine.close()
+
+
+def test_only_what_a_push_touches_is_written() -> None:
+    with Engine() as engine:
+        engine.subscribe("next", "S//a[./k->x] NEXT{x = y} S//a[./k->y]")
+        engine.push([Document("S", f"d{n}", n, f"<a><k>{n}</k></a>".encode()) for n in range(50)])
+        before = written(engine)
+        engine.push(Document("S", "e", 50, b"<a><k>7</k></a>"))
+        after = written(engine)
+        assert len(before) >= 50
+        assert len(before - after) == 3  # what waited, left and right; the lanes
+        assert len(after - before) == 4  # the same of today, and an instance
+        assert len(engine.push(Document("S", "f", 51, b"<b/>"))) == 1
+        assert len(after - written(engine)) == 4  # and the instance that was met
+        engine.unsubscribe("next")
+        assert written(engine) == set()
+
+
+def written(engine: Engine) -> set[tuple[int, bytes]]:
+    rows = engine.sql("SELECT number, entry FROM state.core").to_pylist()
+    return {(row["number"], row["entry"]) for row in rows}
+
+
+def test_a_component_that_fails_closes_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Transactions) -> Store:
+        raise StoreError("no room", hint="planted")
+
+    path = tmp_path / "x.sqlite"
+    with monkeypatch.context() as patched:
+        patched.setattr(Transactions, "connect", fail)
+        with pytest.raises(StoreError, match="no room"):
+            Engine(path)
+    Engine(path).close()
+
+
+def test_a_retention_that_fails_closes_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.sqlite"
+    Engine(path).close()
+    keep = Retention(matches=7)
+    with monkeypatch.context() as patched:
+        patched.setattr(POINTS, armed(FaultSpec("before_commit", 1, "EIO")))
+        with pytest.raises(OSError, match="Input/output"):
+            Engine(path, retention=keep)
+    with Engine(path) as engine:
+        assert engine.retention is None
