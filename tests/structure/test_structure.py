@@ -11,7 +11,7 @@ from tests.structure import modules
 from tests.structure.lines import Lines, lines_of
 from tests.structure.names import ambiguous
 
-MOST = {"push": (39, 322), "read": (11, 100), "new shape": (36, 423), "EQL": (43, 405)}
+MOST = {"push": (38, 322), "read": (11, 100), "new shape": (36, 423), "EQL": (43, 405)}
 """Bounds of the modules and functions that calls enter; 0.2: 44/377, 26/217, 38/455, 42/356."""
 AMBIGUOUS = 102
 """Bound of the names of classes that several modules define; 0.2: 183."""
@@ -24,7 +24,7 @@ def test_every_public_name_can_be_loaded() -> None:
 def test_an_engine_has_few_public_names() -> None:
     with xscl.Engine() as engine:
         names = [name for name in dir(engine) if not name.startswith("_")]
-    assert len(names) <= 36, names
+    assert len(names) <= 35, names
 
 
 def test_first_calls_pass_through_few_modules() -> None:

@@ -79,15 +79,14 @@ class Backfills:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
         self._running = threading.RLock()
-        self._ending = threading.Event()
         self._changed = threading.Condition()
         self._failures = Counter[int]()  # of the thread in `serve`
         self._arrived = -1  # the documents that there were when the disk failed it last
         self._completions: dict[int, Future[None]] = {}  # guarded by `_changed`
 
     def end(self) -> None:
-        """Stop all backfills, also later ones: they raise Stopping."""
-        self._ending.set()
+        """Stop all backfills and trials, also later ones: they raise Stopping."""
+        self._transactions.ending.set()
         with self._changed:
             self._changed.notify_all()
 
@@ -137,7 +136,7 @@ class Backfills:
         `completed` is called after each, `give_up` for one that fails.  Raises StoreError and
         OSError: call it again when the disk can be written.
         """
-        while not self._ending.is_set():
+        while not self._transactions.ending.is_set():
             with self._changed:
                 number = min((*self._completions, *self._acknowledged()), default=0)
                 if not number:
@@ -208,7 +207,7 @@ class Backfills:
     def _run(self, number: int, until: float | None, is_bounded: bool) -> None:
         for attempt in range(1, ATTEMPTS + 1):
             with ExitStack() as held:
-                run = _Run(self._transactions, self._ending, number, until, is_bounded)
+                run = _Run(self._transactions, number, until, is_bounded)
                 held.callback(run.close)
                 if attempt == ATTEMPTS:
                     held.enter_context(self._transactions.lock)
@@ -222,7 +221,6 @@ class _Run:
     def __init__(
         self,
         transactions: Transactions,
-        ending: threading.Event,
         number: int,
         until: float | None,
         is_bounded: bool,
@@ -230,7 +228,7 @@ class _Run:
         self._is_bounded = is_bounded
         self._worked = 0.0  # seconds of all slices
         self._transactions = transactions
-        self._ending = ending
+        self._ending = transactions.ending
         self._number = number
         self._until = until
         self._twin = Twin(transactions)

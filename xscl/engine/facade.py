@@ -31,7 +31,6 @@ from xscl.engine.match_log import LIMIT, MatchLog, Page
 from xscl.engine.queries import EngineQueries
 from xscl.engine.state import EngineState, Settings
 from xscl.engine.transactions import Transactions
-from xscl.engine.trials import Trials
 from xscl.errors import DocumentError
 from xscl.inspection.diagnosis import Diagnosis
 from xscl.inspection.why import Read, Why
@@ -57,8 +56,8 @@ class Engine:
     changes something waits for the one before it.  All methods raise StoreError if the store cannot
     be read or written, and after `close`.
 
-    The parts `transactions`, `catalog`, `ingest`, `log`, `queries` and `trials` are for the
-    service; they may change between releases.
+    The parts `transactions`, `catalog`, `ingest`, `log` and `queries` are for the service; they may
+    change between releases.
     """
 
     def __init__(
@@ -89,9 +88,8 @@ class Engine:
             self.log = MatchLog(self.transactions)
             opened.callback(self.log.close)
             self.ingest = Ingest(self.transactions, self.log)
-            self.trials = Trials(self.transactions)
             self.catalog = EngineCatalog(self.transactions)
-            self.queries = EngineQueries(self.transactions, self.trials, self.log)
+            self.queries = EngineQueries(self.transactions, self.log)
             self.catalog.drop_unacknowledged()
             if retention is not None:
                 self.retain(retention)

@@ -22,7 +22,7 @@ from xscl.engine.match_log import MatchLog
 from xscl.engine.read_snapshot import PATIENCE
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
-from xscl.engine.trials import TrialResult, Trials
+from xscl.engine.trials import TrialResult, run_trial
 from xscl.errors import DocumentError, SqlError, XsclError
 from xscl.inspection.condition_split import unmet
 from xscl.inspection.diagnosis import TRIAL_SECONDS, Diagnosis, diagnose
@@ -49,10 +49,9 @@ from xscl.subscriptions.match_tables import values_table
 class EngineQueries:
     """Answers questions about one engine; none changes it."""
 
-    def __init__(self, transactions: Transactions, trials: Trials, log: MatchLog) -> None:
+    def __init__(self, transactions: Transactions, log: MatchLog) -> None:
         self._transactions = transactions
         self._log = log
-        self._trials = trials
         self._instances = Counter[int]()  # of operators over time by how long, when last counted
         self._instances_lately = Counter[int]()  # those of the last day
         self._vocabularies = Vocabularies()
@@ -115,7 +114,7 @@ class EngineQueries:
         seconds: float | None = None,
         dropped: threading.Event | None = None,
     ) -> TrialResult:
-        """Evaluate a query on the kept documents; raises TooLong, see `Trials.run`."""
+        """Evaluate a query on the kept documents; raises TooLong, see `run_trial`."""
         until = None if seconds is None else time.monotonic() + seconds
         with self._transactions.lock:
             known, compiled = self._compiled(query)
@@ -126,7 +125,7 @@ class EngineQueries:
                 known is not None and known.updates,
                 begin=beginning(since, self._state.documents.clock),
             )
-        return self._trials.run(trial, until, dropped)
+        return run_trial(self._transactions, trial, until, dropped)
 
     def why(
         self, query: str, *documents: str, read: Read | None = None, visible: Visible = str
@@ -175,7 +174,7 @@ class EngineQueries:
             compiled,
             known,
             lateness,
-            lambda trial: self._trials.run(trial, until).matches,
+            lambda trial: run_trial(self._transactions, trial, until).matches,
             self._state.dataflow.watermark(documents.clock, max(lateness.values(), default=0)),
             streams.not_live(compiled.streams),
         )

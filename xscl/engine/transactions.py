@@ -40,6 +40,7 @@ class Transactions:
         self._is_reloaded = False  # a failed change has left an old state to the collector
         self.settings = settings
         self.executors: Executors | None = None
+        self.ending = threading.Event()  # the process ends: what reads the past raises Stopping
         try:
             with self.paused():  # until all is frozen: to traverse it takes a tenth of the start
                 self._load()

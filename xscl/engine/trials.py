@@ -42,63 +42,53 @@ class TrialResult(NamedTuple):
     lateness: int
 
 
-class Trials:
-    """Runs trials on the past of one engine; thread-safe."""
+def run_trial(
+    transactions: Transactions,
+    trial: Trial,
+    until: float | None = None,
+    dropped: threading.Event | None = None,
+) -> TrialResult:
+    """Evaluate a trial on the past of an engine; any thread may.
 
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
-        self._ending = threading.Event()
-
-    def end(self) -> None:
-        """Stop all trials, also later ones: they raise Stopping."""
-        self._ending.set()
-
-    def run(
-        self, trial: Trial, until: float | None = None, dropped: threading.Event | None = None
-    ) -> TrialResult:
-        """Evaluate a trial.
-
-        `until` is a time of `time.monotonic`; `dropped` is set when nobody waits any more.  Raises
-        TooLong after either, Stopping after `end`.
-        """
-        with ExitStack() as failing:
-            twin = Twin(self._transactions)
-            failing.callback(twin.close)
-            with self._transactions.lock:
-                store = self._transactions.connect()
-                lateness = {
-                    one: self._transactions.state.streams.lateness(one) for one in trial.streams
-                }
-                clock = self._transactions.state.documents.clock
-                latest = max(lateness.values(), default=0)
-                watermark = self._transactions.state.dataflow.watermark(clock, latest)
-            twin.register(trial, lateness)
-            behind: list[int] = []
-            size = BatchSize(SLICE, replay.BATCH, SLICE / FEWEST)
-            with closing(store):
-                if any(map(is_calendar, trial.streams)) and (begin := replay.first(store, trial)):
-                    twin.occur(begin, min(trial.end, clock))
-                docs = replay.past(store, trial)
-                while len(docs):
-                    began = time.monotonic()
-                    if self._ending.is_set():
-                        raise Stopping
-                    if until is not None and began > until:
-                        raise TooLong
-                    if dropped is not None and dropped.is_set():
-                        raise TooLong
-                    some, docs = np.split(docs, [size.documents])
-                    behind += twin.replay(
-                        store, some, own_time=trial.own_time, in_order=False, texts=trial.texts
-                    )
-                    size.learn(len(some), time.monotonic() - began)
-            # An absence whose deadline is later is no match yet.
-            twin.end_own_time(watermark, clock)
-            dataflow = twin.state.dataflow
-            qids = dataflow.subscribed.qids(twin.state.subscriptions[trial.name])
-            matches = twin.matches()
-            close = finalize(matches.source, twin.close)
-            close.atexit = False
-            late = twin.count_late(behind)
-            failing.pop_all()
-            return TrialResult(matches, dataflow.cuts.ids_of(qids), close, late, latest)
+    `until` is a time of `time.monotonic`; `dropped` is set when nobody waits any more.  Raises
+    TooLong after either, Stopping when the process ends.
+    """
+    with ExitStack() as failing:
+        twin = Twin(transactions)
+        failing.callback(twin.close)
+        with transactions.lock:
+            store = transactions.connect()
+            lateness = {one: transactions.state.streams.lateness(one) for one in trial.streams}
+            clock = transactions.state.documents.clock
+            latest = max(lateness.values(), default=0)
+            watermark = transactions.state.dataflow.watermark(clock, latest)
+        twin.register(trial, lateness)
+        behind: list[int] = []
+        size = BatchSize(SLICE, replay.BATCH, SLICE / FEWEST)
+        with closing(store):
+            if any(map(is_calendar, trial.streams)) and (begin := replay.first(store, trial)):
+                twin.occur(begin, min(trial.end, clock))
+            docs = replay.past(store, trial)
+            while len(docs):
+                began = time.monotonic()
+                if transactions.ending.is_set():
+                    raise Stopping
+                if until is not None and began > until:
+                    raise TooLong
+                if dropped is not None and dropped.is_set():
+                    raise TooLong
+                some, docs = np.split(docs, [size.documents])
+                behind += twin.replay(
+                    store, some, own_time=trial.own_time, in_order=False, texts=trial.texts
+                )
+                size.learn(len(some), time.monotonic() - began)
+        # An absence whose deadline is later is no match yet.
+        twin.end_own_time(watermark, clock)
+        dataflow = twin.state.dataflow
+        qids = dataflow.subscribed.qids(twin.state.subscriptions[trial.name])
+        matches = twin.matches()
+        close = finalize(matches.source, twin.close)
+        close.atexit = False
+        late = twin.count_late(behind)
+        failing.pop_all()
+        return TrialResult(matches, dataflow.cuts.ids_of(qids), close, late, latest)

@@ -254,7 +254,6 @@ class App:
     def begin_shutdown(self) -> None:
         """End listeners, deliveries, trials and histories, which share the time that is left."""
         self.delivery.begin_shutdown()
-        self.engine.trials.end()
         self.engine.catalog.backfills.end()
 
     def close(self) -> None:

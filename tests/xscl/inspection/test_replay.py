@@ -295,7 +295,7 @@ def test_a_query_in_another_language() -> None:
 
 
 def test_a_trial_ends_when_it_is_told_to(engine: Engine) -> None:
-    engine.trials.end()
+    engine.catalog.backfills.end()
     with pytest.raises(Stopping):
         engine.try_query(PAIR)
 
