@@ -43,7 +43,7 @@ from xscl.engine.eviction import Eviction
 from xscl.engine.facade import Engine
 from xscl.planning.operators import scan
 from xscl.planning.planned_subscriptions import InstalledPairs, PlannedSubscriptions
-from xscl.planning.query_plan import Shapes
+from xscl.planning.query_plan import QueryPlans
 from xscl.store.database import Database
 from xscl.subscriptions.registration import Registration
 from xscl.subscriptions.subscriptions import Subscriptions
@@ -53,7 +53,7 @@ SEED = 2009
 SHAPES = 1_000
 PART = 10_000  # subscriptions that are brought in at once while an engine is made ready
 STAGES: dict[str, tuple[Any, str]] = {
-    "text to shape and constants": (Shapes, "prepare"),
+    "text to shape and constants": (QueryPlans, "prepare"),
     "R_T in memory": (Registry, "add"),
     "R_T to the store": (Registry, "save"),
     "subscription in memory": (Subscriptions, "add"),

@@ -16,7 +16,7 @@ from lxml import etree
 from feeds.formats.display import plain_text
 from xscl.delivery.web_links import link
 from xscl.errors import StoreError
-from xscl.planning.join_groups import Place, compared
+from xscl.planning.join_groups import ComparedOperand, compared
 from xscl.shredding.conditions.navigate import select
 from xscl.shredding.nodes.tree import AttributeNode, DocumentTree, Item, string_value
 from xscl.store.store_errors import StoreUnavailable
@@ -183,7 +183,7 @@ def _numbers(tree: DocumentTree) -> dict[object, int]:
 
 
 def _selected(
-    place: Place, node: Node, tree: DocumentTree, numbers: Mapping[object, int]
+    place: ComparedOperand, node: Node, tree: DocumentTree, numbers: Mapping[object, int]
 ) -> Iterator[int]:
     """Yield the numbers of compared nodes; for a text node that of its element."""
     if not place.path.steps:

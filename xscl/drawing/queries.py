@@ -29,7 +29,7 @@ from xscl.language.normalform import (
 )
 from xscl.language.syntax import Block, Predicate
 from xscl.language.unparse import unparse
-from xscl.planning.compile import CompiledJoin, CompiledQuery, Part
+from xscl.planning.compile import CompiledForm, CompiledJoin, CompiledQuery
 from xscl.time_format import duration
 
 MARGIN = 12.0
@@ -89,7 +89,7 @@ _Band: TypeAlias = "tuple[list[etree._Element], float, float]"
 _Form: TypeAlias = "OverTime[CompiledJoin]"
 
 
-def _bands(part: Part, blocks: Sequence[Block]) -> Iterator[_Band]:
+def _bands(part: CompiledForm, blocks: Sequence[Block]) -> Iterator[_Band]:
     """Yield the drawing of a part of a query, with its width and height."""
     match part:
         case Scan(_, join):

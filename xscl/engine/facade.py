@@ -37,7 +37,7 @@ from xscl.inspection.why import Read, Why
 from xscl.language.names import LONGEST_STREAM, NAME, NAME_HINT
 from xscl.planning.event_queries import Attributes, names_of
 from xscl.planning.plan_graph import PlanGraph
-from xscl.planning.truncations import Stopped
+from xscl.planning.truncations import Truncation
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_tables import html_table
@@ -349,7 +349,7 @@ class Engine:
         error = self.state.subscriptions.refusal(self.state.subscriptions[name])
         return None if error is None else str(error)
 
-    def stopped(self, name: str) -> Stopped | None:
+    def stopped(self, name: str) -> Truncation | None:
         """Return at which documents the bound of results has cut a subscription, None for none.
 
         Does not wait for a push (docs/decisions/bounds.md).

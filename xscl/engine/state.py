@@ -26,7 +26,7 @@ from xscl.inspection.relations import Relations
 from xscl.inspection.witness_reach import documents_seen
 from xscl.planning.compile import CompiledQuery
 from xscl.planning.dataflow import Dataflow
-from xscl.planning.query_plan import Shapes
+from xscl.planning.query_plan import QueryPlans
 from xscl.planning.readers import PublishedMatches
 from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrivals
@@ -94,7 +94,7 @@ class EngineState:
         self.arrived: list[Arrivals] = []
         self.pushes = 0
         self.flow = PlanThroughput()
-        shapes = Shapes(compiled)
+        shapes = QueryPlans(compiled)
         self.composite_ids = CompositeIds(store)
         self.streams = StreamDefinitions(store, self.subscriptions, compiled, shapes.prepare)
         self._matches = MatchSource(compiled, self.documents.tree)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from xscl.language.faults import fault, near_miss
-from xscl.language.scope import Scope, leaves, rewritten
+from xscl.language.scope import JoinScope, leaves, rewritten
 from xscl.language.syntax import (
     Decorated,
     Fold,
@@ -39,7 +39,7 @@ class Folding:
     mentioned: tuple[str, ...]
 
 
-def folding(fold: Fold, scope: Scope) -> Folding:
+def folding(fold: Fold, scope: JoinScope) -> Folding:
     """Return the meaning of a FOLD; raises QueryError for an unknown name."""
     names = _Names(scope, tuple(name for name, _ in fold.aggregates))
     for name in names.aggregates:
@@ -63,7 +63,7 @@ def folding(fold: Fold, scope: Scope) -> Folding:
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    scope: Scope
+    scope: JoinScope
     aggregates: tuple[str, ...]
 
     def first(self, name: str) -> str | None:

@@ -15,7 +15,7 @@ from typing import Generic, TypeAlias, TypeVar, assert_never
 from templates.model.join_graph import TemporalRelation
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.folding import Folding, folding
-from xscl.language.scope import Scope, bound_names, distinct_names, variables, walk
+from xscl.language.scope import JoinScope, bound_names, distinct_names, variables, walk
 from xscl.language.syntax import (
     Block,
     Computed,
@@ -322,15 +322,15 @@ class _Reader:
             self.made.append((covered[0], covered[-1], query.select))
         return form
 
-    def _inputs(self, expression: Join | FollowedBy | Next | Fold) -> tuple[Form, Form, Scope]:
+    def _inputs(self, expression: Join | FollowedBy | Next | Fold) -> tuple[Form, Form, JoinScope]:
         left, right = self.form(expression.left), self.form(expression.right)
-        return left, right, Scope(self.source, self.names(left), self.names(right))
+        return left, right, JoinScope(self.source, self.names(left), self.names(right))
 
     def names(self, form: Form) -> tuple[str, ...]:
         return names_of(form, self.places)
 
     def _resolved(
-        self, predicate: Predicate | None, scope: Scope, *, paths: bool = False
+        self, predicate: Predicate | None, scope: JoinScope, *, paths: bool = False
     ) -> Predicate | None:
         if predicate is None:
             return None

@@ -1,36 +1,70 @@
 """The parser: text to syntax tree.
 
-Lark reads the grammar (`xscl.lark`); `Queries` turns its tree into ours.
+Lark reads the grammar (`xscl.lark`); `Queries` turns its tree into ours: stream expressions,
+windows and join predicates; `paths` has blocks and conditions.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+from types import MappingProxyType
+from typing import Any, cast
+
+from lark import Token, Tree
 
 from xscl.errors import TooComplex
 from xscl.language.constants import ShapeCache
 from xscl.language.constructor import cut_constructors
-from xscl.language.faults import SyntaxFault, fault
+from xscl.language.faults import SyntaxFault, broken_declaration, fault, near_miss
+from xscl.language.functions import DATE_TIME, DEFINING, DURATION, OPERANDS, TESTS, duration
 from xscl.language.grammar import read
 from xscl.language.limits import admit
-from xscl.language.prologue import broken_declaration
-from xscl.language.queries import Queries
-from xscl.language.scope import leaves, shortest, variables
+from xscl.language.paths import (
+    Node,
+    Paths,
+    binds,
+    calls,
+    formulas,
+    function_name,
+    is_token,
+    sign,
+    span_of,
+    tree_of,
+)
+from xscl.language.scope import leaves, shortest, variables, walk
 from xscl.language.syntax import (
+    And,
+    Arithmetic,
     Block,
     Call,
+    Comparison,
     Computed,
+    Constant,
     Decorated,
+    Element,
     Embedded,
+    Expression,
+    Fold,
+    FollowedBy,
+    Join,
     NameTest,
+    Next,
+    Not,
     Operand,
+    Operator,
+    Or,
+    Path,
+    Predicate,
     Query,
     Span,
     Step,
     VariablePath,
+    Window,
 )
+from xscl.time_format import UNITS
 
 MAX_LATENESS = 1 << 61
 _DURATION = re.compile(r"\s*(-?[0-9.]+)\s*([a-z]*)\s*|\s*INF\s*", re.IGNORECASE)
@@ -116,3 +150,315 @@ def parse_window(text: str) -> int:
     if window.ticks > MAX_LATENESS:
         raise fault(text, Span(), "this duration is too long")
     return window.ticks
+
+
+# -- From lark's tree ----------------------------------------------------------------------
+
+MAX_WINDOW = 1 << 62
+
+_MEANT = {
+    "m": "write min for minutes, ms for milliseconds",
+    "msec": "did you mean ms?",
+    "millisecond": "did you mean ms?",
+    "sec": "did you mean s?",
+    "second": "did you mean s?",
+    "minute": "did you mean min?",
+    "hr": "did you mean h?",
+    "hour": "did you mean h?",
+    "day": "did you mean d?",
+    "week": "did you mean w?",
+    "month": "write 30 d",
+    "y": "write 365 d",
+    "year": "write 365 d",
+}
+"""Hints for units that a window does not have, in the singular."""
+
+
+def _unit_hint(unit: str) -> str:
+    """Return the hint for a unit that there is not, in lower case."""
+    single = unit.removesuffix("s")
+    return _MEANT.get(single) or near_miss(unit, UNITS) or f"units are {', '.join(UNITS)}"
+
+
+class Queries(Paths):
+    """Makes whole queries from lark's tree of one text."""
+
+    def __init__(
+        self,
+        source: str,
+        constructors: Iterable[Element] = (),
+        declared: Mapping[str, str] = MappingProxyType({}),
+        *,
+        here: bool = False,
+    ) -> None:
+        super().__init__(source, declared)
+        self._here = here  # operands start at a node that is called `.`
+        self._constructors = iter(constructors)
+
+    # -- Queries and stream expressions ----------------------------------------------------
+
+    def query(self, node: Node) -> Query:
+        select: Element | None = None
+        distinct, publish = False, None
+        expression: Expression | None = None
+        declared: dict[str, str] = {}
+        for child in tree_of(node).children:
+            tree = tree_of(child)
+            match tree.data:
+                case "namespace":
+                    self._declare(tree, declared)
+                case "select":
+                    kinds = {token.type for token in tree.children if isinstance(token, Token)}
+                    distinct = "DISTINCT" in kinds
+                    if "CONSTRUCTOR" in kinds:
+                        select = next(self._constructors)
+                case "publish":
+                    publish = str(tree.children[1])
+                case _:
+                    expression = self.expression(tree)
+        assert expression is not None
+        return Query(expression, select, distinct, publish, span_of(node))
+
+    def _declare(self, tree: Tree[Token], declared: dict[str, str]) -> None:
+        """Declare a namespace; `declared` are those of the same query before it."""
+        _, prefix, uri = tree.children
+        if declared.setdefault(str(prefix), str(uri)[1:-1]) != str(uri)[1:-1]:
+            raise self.fault(prefix, f"the prefix {str(prefix)!r} is declared twice")
+        if prefix == "xml":
+            raise self.fault(prefix, "the prefix 'xml' cannot be declared anew")
+        if "{" in str(uri) or "}" in str(uri):
+            raise self.fault(uri, "the name of a namespace holds no braces")
+        self.prefixes[str(prefix)] = str(uri)[1:-1]
+
+    def expression(self, node: Node) -> Expression:
+        tree = tree_of(node)
+        if tree.data == "block":
+            return self.block(tree)
+        if tree.data == "query":
+            inner = self.query(tree)
+            clauses = {tree_of(child).data for child in tree.children} & {"select", "publish"}
+            return inner if clauses else inner.expression
+        left, right, constraint = self._operands(tree)
+        span = span_of(next(c for c in tree.children if isinstance(c, Token)))
+        match tree.data:
+            case "join":
+                predicate, window = self.constraint(constraint)
+                return Join(left, right, predicate, window, span)
+            case "followed_by" | "not_followed_by":
+                predicate, window = self.constraint(constraint)
+                if window.ticks == 0:
+                    raise self.fault(window.span, "the window of FOLLOWED BY must be above 0")
+                negated = tree.data == "not_followed_by"
+                otherwise = any(is_token(c, "ELSE") for c in tree.children)
+                return FollowedBy(left, right, predicate, window, negated, otherwise, span)
+            case "next":
+                formulas = [c for c in tree.children[1:-1] if not is_token(c, "NEXT")]
+                predicate = self.predicate(formulas[0]) if formulas else None
+                return Next(left, right, predicate, span)
+            case _:
+                return self._fold(tree, left, right, span)
+
+    def _operands(self, tree: Tree[Token]) -> tuple[Expression, Expression, Node | None]:
+        first, *others, last = formulas(tree)
+        constraint = others[0] if others and others[0].data == "constraint" else None
+        return self.expression(first), self.expression(last), constraint
+
+    def _fold(self, tree: Tree[Token], left: Expression, right: Expression, span: Span) -> Fold:
+        items = [c for c in tree.children if isinstance(c, Tree) and c.data == "fold_item"]
+        predicates = [self.predicate(item.children[0]) for item in items[:2]]
+        predicates.extend([None] * (2 - len(predicates)))  # type: ignore[list-item]  # absent ones
+        aggregates = tuple(
+            (str(item.children[-1]), self.operand(item.children[0])) for item in items[2:]
+        )
+        return Fold(left, right, predicates[0], predicates[1], aggregates, span)
+
+    # -- Windows ---------------------------------------------------------------------------
+
+    def constraint(self, node: Node | None) -> tuple[Predicate | None, Window]:
+        """Return predicate and window of `{p, T}`; either may be left out."""
+        predicate: Predicate | None = None
+        window = Window()
+        for child in tree_of(node).children if node is not None else ():
+            tree = tree_of(child)
+            if tree.data in ("window", "duration"):
+                window = self.window(tree)
+            elif tree.data == "number":
+                window = self.window_of(str(tree.children[0]), None, span_of(tree))
+            elif tree.data == "minus" and tree_of(tree.children[1]).data == "number":
+                number = tree_of(tree.children[1]).children[0]
+                window = self.window_of(f"-{number}", None, span_of(tree))
+            else:
+                predicate = self.predicate(tree)
+        return predicate, window
+
+    def window(self, tree: Tree[Token]) -> Window:
+        tokens = {token.type: token for token in tree.children if isinstance(token, Token)}
+        number, unit = tokens.get("NUMBER"), tokens.get("NAME")
+        if "INF" in tokens:
+            return Window(None, None, span_of(tree))
+        if number is None:
+            raise self.fault(
+                tree,
+                f"the window {str(unit)!r} is a name, not a duration",
+                "write a number of ticks, a duration such as 10 min, or INF",
+            )
+        digits = f"-{number}" if "MINUS" in tokens else str(number)
+        first = Span(span_of(tree).start, (tokens.get("MINUS") or number).end_pos or 0)
+        return self.window_of(digits, unit and str(unit), first, span_of(unit) if unit else None)
+
+    def window_of(
+        self, digits: str, unit: str | None, span: Span, unit_span: Span | None = None
+    ) -> Window:
+        """Return the window of a number and a unit."""
+        if unit is not None and unit.lower() not in UNITS:
+            raise self.fault(
+                unit_span or span, f"{unit!r} is not a unit of time", _unit_hint(unit.lower())
+            )
+        unit = unit and unit.lower()
+        try:
+            ticks = Decimal(digits) * (UNITS[unit] if unit else 1)
+        except InvalidOperation:
+            raise self.fault(span, f"{digits!r} is not a number") from None
+        if ticks < 0:
+            raise self.fault(
+                span,
+                f"the window {digits}{f' {unit}' if unit else ''} is below 0",
+                "a window is how far apart two documents may be",
+            )
+        if ticks > MAX_WINDOW:
+            raise self.fault(span, "the window is too long", "write INF for no limit")
+        if ticks != int(ticks):
+            raise self.fault(
+                span,
+                f"the window {digits} {unit or 'ticks'} is no whole number of ticks",
+                "one tick is 1 microsecond",
+            )
+        return Window(int(ticks), unit, span)
+
+    # -- Join predicates -------------------------------------------------------------------
+
+    def predicate(self, node: Node) -> Predicate:
+        tree = tree_of(node)
+        match tree.data:
+            case "conjunction":
+                return And(tuple(self.predicate(c) for c in formulas(tree)), sign(tree))
+            case "disjunction":
+                return Or(tuple(self.predicate(c) for c in formulas(tree)), sign(tree))
+            case "negation":
+                return Not(self.predicate(formulas(tree)[0]), sign(tree))
+            case "comparison":
+                one, operator, other = tree.children
+                left, right = self.operand(one), self.operand(other)
+                if any(isinstance(n, Call) and n.function == DURATION for n in walk((left, right))):
+                    left, right = _as_times(left), _as_times(right)
+                return Comparison(cast(Operator, str(operator)), left, right, span_of(tree))
+            case "path" if (
+                calls(tree) and function_name(tree_of(tree.children[0])).lower() == "not"
+            ):
+                negation = tree_of(tree.children[0])
+                return Not(self.predicate(formulas(negation)[0]), sign(negation))
+            case "path" if calls(tree):
+                call = self.operand(tree)
+                assert isinstance(call, Call)
+                if call.function in TESTS:
+                    return call
+                message = f"{call.function}() is a value, not a predicate"
+                raise self.fault(call.span, message, "compare it: lower-case(x) = 'a'")
+            case _:
+                raise self.fault(
+                    tree,
+                    "this is not a predicate",
+                    "a predicate compares variables of the two sides, for example x2 = x5",
+                )
+
+    def operand(self, node: Node) -> Operand:
+        tree = tree_of(node)
+        span = span_of(tree)
+        match tree.data:
+            case "number" | "string":
+                return Constant(self.literal(tree), span)
+            case "minus" if tree_of(tree.children[1]).data == "number":
+                return Constant(self.literal(tree), span)
+            case "minus":
+                return Arithmetic("-", Constant(0.0, span), self.operand(tree.children[1]), span)
+            case "decorated":
+                text = str(tree.children[0])
+                number, _, name = text[1:].partition(".")
+                return Decorated(int(number or 0), name, span)
+            case "arithmetic":
+                left, sign, right = tree.children
+                operator = cast(Any, str(sign).lower())
+                return Arithmetic(operator, self.operand(left), self.operand(right), span)
+            case "path" if calls(tree):
+                return self._call(tree_of(tree.children[0]), span)
+            case "path":
+                return self._variable_path(tree)
+            case _:
+                raise self.fault(span, "this has no value to compare")
+
+    def _call(self, tree: Tree[Token], span: Span) -> Call:
+        name = function_name(tree)
+        functions = DEFINING if self._here else OPERANDS
+        if name not in (*functions, *TESTS):
+            known = (*TESTS, *OPERANDS)
+            hint = near_miss(name, known) or f"functions are {', '.join(known)}"
+            raise self.fault(span, f"unknown function {name}()", hint)
+        arguments = tuple(map(self.operand, formulas(tree)))
+        while name == "concat" and len(arguments) > 2:  # from the right, two at a time
+            arguments = (*arguments[:-2], Call("concat", arguments[-2:], span))
+        function = {**functions, **TESTS}[name]
+        if not function.takes(len(arguments)):
+            raise self.fault(span, f"{name}() takes {function.arity}, not {len(arguments)}")
+        arguments += tuple(map(Constant, function.defaults(len(arguments))))
+        fixed = len(function.arguments) - function.constants
+        for at, (argument, kind) in enumerate(zip(arguments, function.arguments, strict=False)):
+            if isinstance(argument, Call) and argument.function in TESTS:
+                message = f"{argument.function}() is a predicate, not a value"
+                raise self.fault(argument.span, message)
+            value = argument.value if isinstance(argument, Constant) else None
+            if at >= fixed and not isinstance(value, kind):
+                what = "a string in quotes" if kind is str else "a number"
+                message = f"the second argument of {name}() is {what}"
+                raise self.fault(argument.span, message)
+        self.check_expression(name, formulas(tree)[1:], arguments[1:])
+        if name == DURATION and duration(str(cast(Constant, arguments[0]).value)) is None:
+            hint = 'for example xs:dayTimeDuration("P1DT12H"): 1 day and 12 hours'
+            raise self.fault(arguments[0].span, "this is no duration of days and time", hint)
+        return Call(name, arguments, span)
+
+    def _variable_path(self, tree: Tree[Token]) -> VariablePath:
+        if self._here:
+            return VariablePath("", self.path(tree))
+        path = self.path(tree, variable=True)
+        first = path.steps[0] if path.steps else None
+        if first is not None and first.conditions:
+            raise self.unsupported(path.span, "a condition on a variable", "write it in the block")
+        if binds(path):
+            raise self.fault(path.span, "no variable can be bound here", "bind it in a block")
+        if (
+            first is None
+            or isinstance(tree.children[0], Token)
+            or first.attribute
+            or first.test.local is None
+            or first.test.uri != ""
+        ):
+            raise self.fault(
+                path.span, "a path between documents starts at a variable", "for example x1/author"
+            )
+        return VariablePath(first.test.local, Path(path.steps[1:], path.text), path.span)
+
+
+def _as_times(operand: Operand) -> Operand:
+    """Return an operand of a comparison with a duration: what is in no function is a time.
+
+    So are the two sides of a difference that is divided or multiplied.
+    """
+    match operand:
+        case VariablePath() | Decorated():
+            return Call(DATE_TIME, (operand,), operand.span)
+        case Arithmetic("+" | "-", left, right):
+            return replace(operand, left=_as_times(left), right=_as_times(right))
+        case Arithmetic("*" | "div", Arithmetic("-") as left, _):
+            return replace(operand, left=_as_times(left))
+        case _:
+            return operand

@@ -62,7 +62,7 @@ class WrongExpression(ValueError):
         self.hint = hint
 
 
-class Expression(NamedTuple):
+class RegularExpression(NamedTuple):
     """A compiled expression: whether it matches somewhere in a text, and its factor, casefolded.
 
     Case folding maps characters one by one, so the folded text of a match contains the factor.
@@ -87,7 +87,7 @@ class Expression(NamedTuple):
 
 
 @lru_cache(maxsize=20_000)
-def expression(pattern: str, flags: str = "") -> Expression:
+def expression(pattern: str, flags: str = "") -> RegularExpression:
     """Return a compiled expression; raises WrongExpression."""
     import re2  # C++: loaded with the first expression
 
@@ -108,7 +108,7 @@ def expression(pattern: str, flags: str = "") -> Expression:
         compiled = re2.compile(f"(?{modes}){text}" if modes else text, options)
     except re2.error as error:
         raise WrongExpression(_reason(error), 0, "RE2 does not take it") from None
-    return Expression(compiled, read.factor)
+    return RegularExpression(compiled, read.factor)
 
 
 def _reason(error: Exception) -> str:

@@ -153,7 +153,7 @@ def below(steps: tuple[Step, ...], path: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class JoinScope:
     """The scope of names between the two inputs of an operator: those that each of them binds."""
 
     source: str

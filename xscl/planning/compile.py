@@ -169,7 +169,7 @@ class CompiledJoin:
         return sorted(number for where, number in places if where == side)
 
 
-Part: TypeAlias = "FormOf[CompiledJoin]"
+CompiledForm: TypeAlias = "FormOf[CompiledJoin]"
 """A part of a compiled query."""
 
 
@@ -183,7 +183,7 @@ class CompiledQuery:
     source: str
     normal: NormalQuery
     patterns: tuple[Pattern, ...]
-    root: Part
+    root: CompiledForm
     components: tuple[int, ...]
     values: tuple[str, ...]
 

@@ -41,7 +41,7 @@ ITSELF = Path()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ComparedOperand:
     """A variable, and a path from its node to those that are compared."""
 
     variable: str
@@ -49,27 +49,27 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class OperandGroup:
     """A group of operands; `is_equal` if all comparisons between them are equalities."""
 
-    places: tuple[Place, ...]
+    places: tuple[ComparedOperand, ...]
     is_equal: bool
 
 
-_Comparison: TypeAlias = tuple[Sequence[Place], bool]
+_Comparison: TypeAlias = tuple[Sequence[ComparedOperand], bool]
 """The operands of a comparison, and whether it is an equality."""
 
 
-def compared(query: CompiledQuery) -> tuple[Compared, ...]:
+def compared(query: CompiledQuery) -> tuple[OperandGroup, ...]:
     """Return the groups of what a query compares, in the order of its comparisons."""
-    groups: list[Compared] = []
+    groups: list[OperandGroup] = []
     for places, is_equal in _comparisons(query):
         touched = [group for group in groups if not set(group.places).isdisjoint(places)]
         merged = [place for group in touched for place in group.places]
         at = groups.index(touched[0]) if touched else len(groups)
         is_equal = is_equal and all(group.is_equal for group in touched)
         groups = [group for group in groups if group not in touched]
-        groups.insert(at, Compared(tuple(dict.fromkeys([*merged, *places])), is_equal))
+        groups.insert(at, OperandGroup(tuple(dict.fromkeys([*merged, *places])), is_equal))
     return tuple(group for group in groups if len(group.places) > 1)
 
 
@@ -96,7 +96,7 @@ def _of_form(form: OverTime[CompiledJoin]) -> Iterator[_Comparison]:
             for predicate in (folding.predicate, folding.again):
                 for places, is_equal in () if predicate is None else _of_predicate(predicate):
                     named = [place.variable for place in places]
-                    first = [Place(begins[name]) for name in named if name in begins]
+                    first = [ComparedOperand(begins[name]) for name in named if name in begins]
                     yield [*places, *first], is_equal
         case Following(predicate=predicate) | Absent(predicate=predicate):
             if predicate is not None:
@@ -105,7 +105,7 @@ def _of_form(form: OverTime[CompiledJoin]) -> Iterator[_Comparison]:
             assert_never(form)
 
 
-def _node(join: CompiledJoin, number: int) -> Iterator[Place]:
+def _node(join: CompiledJoin, number: int) -> Iterator[ComparedOperand]:
     """Yield what a node of a join graph stands for: none where it stands for a constant."""
     which, local = join.place(number)
     side = join.sides[which]
@@ -116,7 +116,7 @@ def _node(join: CompiledJoin, number: int) -> Iterator[Place]:
     for above in reversed(side.pattern.chain(local)):
         node = side.pattern.nodes[above]
         if node.variable is not None and not node.variable.startswith("$"):
-            yield Place(node.variable, Path(tuple(reversed(steps))))
+            yield ComparedOperand(node.variable, Path(tuple(reversed(steps))))
             return
         if node.step.derived is None:
             steps.append(node.step)
@@ -137,9 +137,11 @@ def _of_predicate(predicate: Predicate) -> Iterator[_Comparison]:
             assert_never(predicate)
 
 
-def _places(node: Predicate | Operand) -> list[Place]:
+def _places(node: Predicate | Operand) -> list[ComparedOperand]:
     return [
-        Place(leaf.variable, leaf.path) if isinstance(leaf, VariablePath) else Place(leaf.name)
+        ComparedOperand(leaf.variable, leaf.path)
+        if isinstance(leaf, VariablePath)
+        else ComparedOperand(leaf.name)
         for leaf in leaves(node)
         if not isinstance(leaf, Constant)
     ]

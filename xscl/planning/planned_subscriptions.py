@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TypeVar
 
 from cep_core import Query, StateLog
@@ -15,10 +16,10 @@ from xscl.documents.results import Subscription
 from xscl.errors import QueryError
 from xscl.planning.event_queries import Relational, composite_of_row
 from xscl.planning.operators.leaves import Leaves
-from xscl.planning.planner import Planned, Planner, one_sided_numbers
+from xscl.planning.planner import PlannedQuery, Planner, one_sided_numbers
 from xscl.planning.query_plan import QueryPlan
 from xscl.planning.readers import PublishQueue, ResultCollector, composite_in
-from xscl.planning.truncations import Cuts, Stopped
+from xscl.planning.truncations import Cuts, Truncation
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import install_pairs
 
@@ -83,7 +84,7 @@ class StreamScans:
     def __init__(self, plan: Plan, source: Callable[[str], Operator]) -> None:
         self._plan = plan
         self._source = source
-        self._scans: dict[str, Operator] = {}
+        self.operators: dict[str, Operator] = {}
         self._rows: Counter[str] = Counter()  # subscriptions by stream
 
     def acquire(self, streams: Iterable[str]) -> None:
@@ -91,7 +92,7 @@ class StreamScans:
         for stream in streams:
             if not self._rows[stream]:
                 scan = Wanted("xpath_scan", (), (self._source(stream),))
-                self._scans[stream] = self._plan.insert(scan)
+                self.operators[stream] = self._plan.insert(scan)
             self._rows[stream] += 1
 
     def release(self, streams: Iterable[str]) -> None:
@@ -100,10 +101,7 @@ class StreamScans:
             self._rows[stream] -= 1
             if not self._rows[stream]:
                 del self._rows[stream]
-                self._plan.release(self._scans.pop(stream))
-
-    def __getitem__(self, stream: str) -> Operator:
-        return self._scans[stream]
+                self._plan.release(self.operators.pop(stream))
 
 
 def _add(counts: Counter[T], found: Iterable[T], by: int) -> None:
@@ -131,7 +129,7 @@ class PlannedSubscriptions:
     _pairs: InstalledPairs
     _log: StateLog
     _truncations: Cuts
-    _planned: dict[str, Planned] = field(default_factory=dict, init=False)
+    _planned: dict[str, PlannedQuery] = field(default_factory=dict, init=False)
     _suspended: set[str] = field(default_factory=set, init=False)
     _refused: set[str] = field(default_factory=set, init=False)
     # Subscriptions with operators over time, and of these those that read joins of rows of another.
@@ -143,11 +141,11 @@ class PlannedSubscriptions:
 
     def plan(
         self, query: QueryPlan, since: int, updates: bool, bound_to: int | None = None
-    ) -> Planned:
+    ) -> PlannedQuery:
         """Insert the operators of a query into the plan; `attach` adds a subscription to them."""
         return self._planner.plan(query, since, updates, bound_to)
 
-    def suspend(self, subscription: Subscription, planned: Planned | None = None) -> None:
+    def suspend(self, subscription: Subscription, planned: PlannedQuery | None = None) -> None:
         """Give a subscription its rows of R_T and numbers of streams, but no operators.
 
         It has neither state nor results until it is attached.
@@ -177,16 +175,16 @@ class PlannedSubscriptions:
         found = map(self._pairs.refused.get, self.pairs(subscription))
         return next(filter(None, found), None)
 
-    def end_suspension(self, subscription: Subscription) -> Planned | None:
+    def end_suspension(self, subscription: Subscription) -> PlannedQuery | None:
         """End a suspension; return the subscription's plan, to be released when it is attached."""
         self._suspended.discard(subscription.key)
         return self._planned.pop(subscription.key, None)
 
-    def release(self, planned: Planned) -> None:
+    def release(self, planned: PlannedQuery) -> None:
         """Release what a suspended subscription had, after it was attached."""
         self._pairs.remove(self._planner.release(planned))
 
-    def attach(self, subscription: Subscription, planned: Planned) -> None:
+    def attach(self, subscription: Subscription, planned: PlannedQuery) -> None:
         """Make a subscription read the results of its planned query."""
         planned.one_sided = one_sided_numbers(planned.held)
         self._planned[subscription.key] = planned
@@ -302,48 +300,49 @@ class PlannedSubscriptions:
         """Run joins within an epoch if needed there, by `prompt` or by an operator over time."""
         self._planner.core.batch.prompt = prompt or self.nested > 0
 
+    def _of(self, subscription: Subscription) -> PlannedQuery:
+        """Return what a subscription has in the plan.
+
+        It is kept of those with operators of their own only.
+        """
+        planned = self._planned.get(subscription.key)
+        if planned is not None:
+            return planned
+        works = subscription.key not in self._suspended
+        if subscription.relational:
+            held = list(self._relational.operators(subscription.key)) if works else []
+            return PlannedQuery(held=held, numbers=[subscription.qid])
+        if not subscription.template:  # refused since the start
+            return PlannedQuery()
+        scans = self._scans.operators
+        held = [scans[stream] for stream in subscription.reads] if works else []
+        return PlannedQuery(held=held, placed=[Placed(subscription.template, subscription.qid, ())])
+
     def pairs(self, subscription: Subscription) -> list[int]:
         """Return the pairs of variables that a subscription uses."""
         return [pair for qid in self.qids(subscription) for pair in self._registry.row(qid).pairs]
 
     def placed(self, subscription: Subscription) -> Sequence[Placed]:
-        """Return the places of the joins of a subscription with operators, the inner ones first."""
-        planned = self._planned.get(subscription.key)
-        return () if planned is None else planned.placed
+        """Return the places of a subscription's joins, the inner ones first."""
+        return self._of(subscription).placed
 
     def qids(self, subscription: Subscription) -> list[int]:
         """Return the rows of R_T that a subscription uses."""
-        planned = self._planned.get(subscription.key)
-        if planned is not None:
-            return [one.qid for one in planned.placed]
-        return [subscription.qid] if subscription.template else []
+        return [one.qid for one in self.placed(subscription)]
 
     def templates(self, subscription: Subscription) -> list[int]:
         """Return the template of each join of a subscription, while it has operators."""
         if subscription.key in self._suspended:
             return []
-        planned = self._planned.get(subscription.key)
-        if planned is not None:
-            return [one.template for one in planned.placed]
-        return [subscription.template] if subscription.template else []
+        return list(map(attrgetter("template"), self._of(subscription).placed))
 
     def numbers(self, subscription: Subscription) -> list[int]:
         """Return the numbers of the streams of composites that a subscription uses."""
-        planned = self._planned.get(subscription.key)
-        if planned is not None:
-            return planned.numbers
-        return [subscription.qid] if subscription.relational else []
+        return self._of(subscription).numbers
 
     def operators(self, subscription: Subscription) -> Iterable[Operator]:
         """Return the operators of a subscription, inputs before the operators that read them."""
-        if subscription.key in self._suspended:
-            return ()
-        planned = self._planned.get(subscription.key)
-        if planned is not None:
-            return dict.fromkeys(planned.held)
-        if subscription.relational:
-            return self._relational.operators(subscription.key)
-        return [self._scans[stream] for stream in subscription.reads]
+        return dict.fromkeys(self._of(subscription).held)
 
     def one_sided(self, subscription: Subscription) -> int:
         """Return how many comparisons did not hold since only one side was a number.
@@ -353,7 +352,7 @@ class PlannedSubscriptions:
         planned = self._planned.get(subscription.key)
         return 0 if planned is None else one_sided_numbers(planned.held) - planned.one_sided
 
-    def stopped(self, subscription: Subscription) -> Stopped | None:
+    def stopped(self, subscription: Subscription) -> Truncation | None:
         """Return where the bound of results has truncated a subscription's results, or None."""
         return self._truncations.of(
             self.qids(subscription), subscription.since, ordered=subscription.ordered

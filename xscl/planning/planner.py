@@ -39,7 +39,7 @@ from xscl.language.scope import rewritten
 from xscl.language.syntax import Predicate, VariablePath
 from xscl.language.unparse import unparse
 from xscl.planning.compile import too_deep
-from xscl.planning.operators.events import Attributed, Collected, Kind
+from xscl.planning.operators.events import CompositeLayout, EventColumns, Kind
 from xscl.planning.operators.joins import JoinDefinition
 from xscl.planning.operators.refine import Refinement
 from xscl.planning.query_plan import PlannedJoin, PlannedPart, QueryPlan
@@ -53,7 +53,7 @@ DOCUMENTS = "documents"
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
+class PlannedStream:
     """A part of a query in the plan: its operator, and what its composites are made of.
 
     `number` is that of the stream, 0 for a stream of documents.  `nodes` and `values` are the names
@@ -76,7 +76,7 @@ class Lowered:
 
 
 @dataclass(slots=True)
-class Planned:
+class PlannedQuery:
     """A query in the plan: its root, all that it holds: operators, rows of R_T, stream numbers.
 
     `ordered` says that an operator over time is among them, or a calendar, of which `calendars` has
@@ -84,7 +84,7 @@ class Planned:
     the count of its operators (`one_sided_numbers`) when a subscription was attached.
     """
 
-    root: Lowered | None = None
+    root: PlannedStream | None = None
     held: list[Operator] = field(default_factory=list)
     placed: list[Placed] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
@@ -130,7 +130,7 @@ class Planner:
 
     def plan(
         self, query: QueryPlan, since: int, updates: bool, bound_to: int | None = None
-    ) -> Planned:
+    ) -> PlannedQuery:
         """Put a query into the plan.  It sees documents that arrive from `since` on.
 
         Its operators over time are shared by queries of the same `bound_to`.
@@ -142,19 +142,19 @@ class Planner:
             raise too_deep(query.source) from None
         return lowering.planned
 
-    def plan_row(self, placed: Placed, streams: Sequence[str]) -> Planned:
+    def plan_row(self, placed: Placed, streams: Sequence[str]) -> PlannedQuery:
         """Put a row of R_T whose sides are blocks of these streams into the plan."""
-        planned = Planned(placed=[placed])
+        planned = PlannedQuery(placed=[placed])
         operator = self.join(planned, placed, [self.documents(stream) for stream in streams])
-        planned.root = Lowered(operator, placed.qid, (), ())
+        planned.root = PlannedStream(operator, placed.qid, (), ())
         return planned
 
-    def release(self, planned: Planned) -> tuple[int, ...]:
+    def release(self, planned: PlannedQuery) -> tuple[int, ...]:
         """Take a query out of the plan; return the pairs of variables that nothing uses now."""
         self.release_operators(planned)
         return tuple(pair for one in planned.placed for pair in self.registry.remove(one.qid))
 
-    def release_operators(self, planned: Planned) -> None:
+    def release_operators(self, planned: PlannedQuery) -> None:
         """Take the operators of a query out of the plan; it keeps its rows of R_T."""
         for operator in reversed(planned.held):
             self.core.release(operator)
@@ -178,17 +178,19 @@ class Planner:
             known.lateness = self.lateness(name)
         return known
 
-    def documents(self, stream: str, component: int = 0) -> Lowered:
+    def documents(self, stream: str, component: int = 0) -> PlannedStream:
         """Return a stream of documents as the input of a join."""
-        return Lowered(self.source(stream), 0, (component,), ())
+        return PlannedStream(self.source(stream), 0, (component,), ())
 
-    def insert(self, planned: Planned, asked: Wanted) -> Operator:
+    def insert(self, planned: PlannedQuery, asked: Wanted) -> Operator:
         """Return the operator that does what is asked, held by a query."""
         operator = self.core.insert(asked)
         planned.held.append(operator)
         return operator
 
-    def join(self, planned: Planned, placed: Placed, sides: Sequence[Lowered]) -> Operator:
+    def join(
+        self, planned: PlannedQuery, placed: Placed, sides: Sequence[PlannedStream]
+    ) -> Operator:
         """Return the operator of a row of R_T.
 
         A side that is a stream of documents gets its scan.
@@ -221,14 +223,14 @@ class _Lowering:
     def __init__(
         self, planner: Planner, query: QueryPlan, since: int, updates: bool, bound_to: int | None
     ) -> None:
-        self.planned = Planned()
+        self.planned = PlannedQuery()
         self._planner = planner
         self._query = query
         self._since = since
         self._updates = updates
         self._bound_to = bound_to
 
-    def lower(self, part: PlannedPart) -> Lowered:
+    def lower(self, part: PlannedPart) -> PlannedStream:
         """Return a part of the query in the plan."""
         match part:
             case Scan():
@@ -244,14 +246,14 @@ class _Lowering:
 
     # -- Joins -----------------------------------------------------------------------------
 
-    def _read(self, part: Scan[PlannedJoin]) -> Lowered:
+    def _read(self, part: Scan[PlannedJoin]) -> PlannedStream:
         assert part.join is not None, "the input of a join is a stream of documents"
         documents = self._documents(part.component)
         placed, names = self._place(part.join, [documents], 0)
         operator = self._planner.join(self.planned, placed, [documents])
-        return Lowered(operator, placed.qid, (part.component,), names, plain=True)
+        return PlannedStream(operator, placed.qid, (part.component,), names, plain=True)
 
-    def _instants(self, part: Instants) -> Lowered:
+    def _instants(self, part: Instants) -> PlannedStream:
         name = self._query.shape.blocks[part.component]
         source = self._planner.read_calendar(name)
         self.planned.calendars.append(name)
@@ -260,12 +262,12 @@ class _Lowering:
         operator = self._planner.insert(
             self.planned, Wanted("instants", (number,), (source,), width=1)
         )
-        return Lowered(operator, number, (part.component,), (), (part.variable,))
+        return PlannedStream(operator, number, (part.component,), (), (part.variable,))
 
-    def _documents(self, component: int) -> Lowered:
+    def _documents(self, component: int) -> PlannedStream:
         return self._planner.documents(self._query.shape.blocks[component], component)
 
-    def _joined(self, part: Joined[PlannedJoin]) -> Lowered:
+    def _joined(self, part: Joined[PlannedJoin]) -> PlannedStream:
         inner = [
             side if isinstance(side, Scan) else self.lower(side) for side in (part.left, part.right)
         ]
@@ -284,7 +286,7 @@ class _Lowering:
         operator, placed, names = found[0]
         if len(found) == 1 and part.disjuncts[0].residual is None:
             plain = not any(side.number for side in sides)
-            return Lowered(operator, placed.qid, covered, names, values, waits, plain)
+            return PlannedStream(operator, placed.qid, covered, names, values, waits, plain)
         return self._refined(part, found, covered, values, waits)
 
     def _refined(
@@ -294,7 +296,7 @@ class _Lowering:
         covered: tuple[int, ...],
         values: tuple[str, ...],
         waits: bool,
-    ) -> Lowered:
+    ) -> PlannedStream:
         nodes = found[0][2]
         positions = {name: str(at) for at, name in enumerate((*nodes, *values))}
         definition = tuple(
@@ -312,10 +314,10 @@ class _Lowering:
             for one, (_, placed, _) in zip(definition, found, strict=True)
         ]
         number = self._number(f"refine {' | '.join(texts)}")
-        return Lowered(operator, number, covered, nodes, values, waits)
+        return PlannedStream(operator, number, covered, nodes, values, waits)
 
     def _place(
-        self, row: PlannedJoin, sides: Sequence[Lowered], lateness: int
+        self, row: PlannedJoin, sides: Sequence[PlannedStream], lateness: int
     ) -> tuple[Placed, tuple[str, ...]]:
         """Register a join; return its place in R_T, and the output variables in its order."""
         leaves = [
@@ -348,7 +350,7 @@ class _Lowering:
 
     # -- Operators over time ---------------------------------------------------------------
 
-    def _timed(self, part: OverTime[PlannedJoin]) -> Lowered:
+    def _timed(self, part: OverTime[PlannedJoin]) -> PlannedStream:
         left, right = self.lower(part.left), self.lower(part.right)
         self.planned.ordered = True
         self.planned.nested |= any(
@@ -383,7 +385,7 @@ class _Lowering:
         return self._collected(part, left, right, made, resolve(output))
 
     def _attributes(self, source: Operator, columns: tuple[tuple[int, Kind], ...]) -> Operator:
-        definition = Attributed(columns, self._updates)
+        definition = EventColumns(columns, self._updates)
         width = 1 + len(columns)
         return self._planner.insert(
             self.planned, Wanted("attributes", definition, (source,), width=width)
@@ -392,13 +394,13 @@ class _Lowering:
     def _collected(
         self,
         part: OverTime[PlannedJoin],
-        left: Lowered,
-        right: Lowered,
+        left: PlannedStream,
+        right: PlannedStream,
         made: Timing,
         operator: Operator,
-    ) -> Lowered:
+    ) -> PlannedStream:
         sides = (left, right)[: len(made.parts)]
-        layout = Collected(
+        layout = CompositeLayout(
             tuple(
                 (at, len(side.components), len(side.nodes), len(side.values))
                 for at, side in zip(made.parts, sides, strict=True)
@@ -409,7 +411,7 @@ class _Lowering:
         collected = self._planner.insert(self.planned, asked)
         own = part.folding.aggregates if isinstance(part, Folded) else ()
         number = self._number(_definition(part, left, right, made, self._bound(operator)))
-        return Lowered(
+        return PlannedStream(
             collected,
             number,
             tuple(component for side in sides for component in side.components),
@@ -426,14 +428,16 @@ class _Lowering:
 
 
 def _definition(
-    part: OverTime[PlannedJoin], left: Lowered, right: Lowered, made: Timing, bound: str
+    part: OverTime[PlannedJoin], left: PlannedStream, right: PlannedStream, made: Timing, bound: str
 ) -> str:
     literals = " ".join(map(repr, made.literals))
     inputs = f"{left.number} {made.left} {right.number} {made.right}"
     return f"{type(part).__name__} {inputs} {made.node!r} {literals} {bound}"
 
 
-def _in_order(sides: Sequence[Lowered], own: tuple[str, ...], query: QueryPlan) -> tuple[str, ...]:
+def _in_order(
+    sides: Sequence[PlannedStream], own: tuple[str, ...], query: QueryPlan
+) -> tuple[str, ...]:
     """Return the variables of a join's composites: a row has those of its blocks only."""
     names: list[str] = []
     for side in sides:

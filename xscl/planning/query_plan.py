@@ -3,7 +3,7 @@
 A compiled query has its blocks as trees, which are looked at again for people.  Stage 2 asks for
 the definitions of the nodes that it sees, as texts, and for what is left of predicates.  The plans
 of queries that differ in constants are the same but for these, and mostly but for the definitions.
-So `Shapes` compiles a query once for all of its shape.
+So `QueryPlans` compiles a query once for all of its shape.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from xscl.planning.compile import CompiledJoin, CompiledQuery, too_deep
 
 MOST = 50_000
 """Shapes that are kept: of some 3 to 7 kB each while one query has it, then of 9 to 16 kB."""
-Variable: TypeAlias = tuple[int, str]
+DocumentVariable: TypeAlias = tuple[int, str]
 """A variable, and the place of its document."""
 
 
@@ -90,7 +90,7 @@ class PlanShape:
                 return None
 
     @cached_property
-    def outputs(self) -> tuple[Variable | None, ...]:
+    def outputs(self) -> tuple[DocumentVariable | None, ...]:
         """Each node of the row's minor as a variable of a match; None if it belongs to none."""
         assert self.row is not None
         return tuple(
@@ -137,7 +137,7 @@ class QueryPlan:
         return tuple(dict.fromkeys(of(self.shape.root, 0)))
 
 
-class Shapes:
+class QueryPlans:
     """Plans of queries, compiled once for each shape; for any thread."""
 
     def __init__(self, compile_: Callable[[str], CompiledQuery], most: int = MOST) -> None:

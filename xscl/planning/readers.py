@@ -21,7 +21,7 @@ from xscl.documents.results import Subscription
 from xscl.planning.operators.leaves import Leaves
 
 
-class Reader:
+class OperatorReader:
     """Reads the rows of one operator until it is closed; `label` says what for."""
 
     def __init__(
@@ -58,7 +58,7 @@ class PublishQueue:
         self.seconds = 0.0
         self._batch = batch
         self._publish = publish
-        self._readers: dict[str, Reader] = {}
+        self._readers: dict[str, OperatorReader] = {}
         self._reads: dict[str, Sequence[str]] = {}
         self._levels: dict[str, int] = {}
         self._queue: dict[str, PublishedMatches] = {}
@@ -77,7 +77,7 @@ class PublishQueue:
 
         self.streams[key], self._reads[key] = stream, subscription.reads
         self._levels.clear()
-        self._readers[key] = Reader("publish", root, put)
+        self._readers[key] = OperatorReader("publish", root, put)
 
     def remove(self, key: str) -> None:
         """Stop publishing for a subscription, if it publishes."""
@@ -114,7 +114,7 @@ class ResultCollector:
         self._rows: list[tuple[int, Composite]] = []
         self._tables: list[pa.Table] = []
         self.readers: Counter[int] = Counter()  # subscriptions by qid
-        self._sinks: dict[int, Reader] = {}
+        self._sinks: dict[int, OperatorReader] = {}
 
     def add_reader(self, qid: int, root: Operator) -> None:
         """Add a subscriber of a qid; one below 0 has no row of R_T, but its `root` operator."""
@@ -124,7 +124,7 @@ class ResultCollector:
             def collect(row: Row, members: Members) -> None:
                 self._rows.append((qid, composite_in(row)))
 
-            self._sinks[qid] = Reader("results", root, collect)
+            self._sinks[qid] = OperatorReader("results", root, collect)
 
     def remove_reader(self, qid: int) -> None:
         """Remove a subscriber of a qid."""

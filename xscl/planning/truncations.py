@@ -24,7 +24,7 @@ KEPT = 1_000
 """Documents that are known of a row of R_T at least: the latest ones."""
 
 
-class Stopped(NamedTuple):
+class Truncation(NamedTuple):
     """The number of recent documents with too many results, and the id of the last one.
 
     `results` is the bound; `incomplete` is True if a temporal operator lacks their rows.
@@ -110,7 +110,7 @@ class Cuts:
         if gone:
             delete_cuts(self._store, gone)
 
-    def of(self, qids: Iterable[int], since: int, *, ordered: bool) -> Stopped | None:
+    def of(self, qids: Iterable[int], since: int, *, ordered: bool) -> Truncation | None:
         """Return where a subscription was stopped, None if it was not.
 
         `qids` are the rows of R_T that it uses, `since` is its first document; `ordered`: an
@@ -119,7 +119,7 @@ class Cuts:
         docs: dict[int, str] = {}
         for qid in qids:
             docs.update({at: one for at, one in self._ids.get(qid, {}).items() if at >= since})
-        return Stopped(len(docs), docs[max(docs)], self._bound, ordered) if docs else None
+        return Truncation(len(docs), docs[max(docs)], self._bound, ordered) if docs else None
 
 
 def joins_below(operator: Operator) -> frozenset[int]:

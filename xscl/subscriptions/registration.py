@@ -20,8 +20,8 @@ from xscl.documents.results import XSCL, Subscription
 from xscl.errors import StoreError, XsclError
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.event_queries import LANGUAGES
-from xscl.planning.planner import Planned
-from xscl.planning.query_plan import PlannedJoin, QueryPlan, Shapes, Variable
+from xscl.planning.planner import PlannedQuery
+from xscl.planning.query_plan import DocumentVariable, PlannedJoin, QueryPlan, QueryPlans
 from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 from xscl.subscriptions.streams import StreamDefinitions, refuse_long_stream
@@ -39,7 +39,7 @@ class Registration:
     _streams: StreamDefinitions
     _numbers: CompositeIds
     _dataflow: Dataflow
-    _shapes: Shapes
+    _shapes: QueryPlans
 
     def __post_init__(self) -> None:
         self._planned = self._dataflow.subscribed
@@ -329,7 +329,7 @@ class Registration:
         self._numbers.acquire(_definition(subscription.key, subscription.language))
         return self._dataflow.relational.plan_again(subscription)
 
-    def _planned_again(self, subscription: Subscription) -> Planned:
+    def _planned_again(self, subscription: Subscription) -> PlannedQuery:
         query = self._shapes.prepare(subscription.query)
         return self._planned.plan(
             *(query, subscription.since, subscription.updates, subscription.bound_to)
@@ -356,8 +356,8 @@ _ORDERS = 50_000  # orders of shapes' nodes that are remembered, by all engines 
 
 @lru_cache(_ORDERS)
 def _outputs(
-    graph: JoinGraph, order: tuple[int, ...], outputs: tuple[Variable | None, ...]
-) -> tuple[Variable, ...]:
+    graph: JoinGraph, order: tuple[int, ...], outputs: tuple[DocumentVariable | None, ...]
+) -> tuple[DocumentVariable, ...]:
     """Return the variables of a minor that the results of its template bind, the left ones first.
 
     `order` says which node of the minor takes each position of the template.

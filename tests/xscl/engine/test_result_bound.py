@@ -28,7 +28,7 @@ from tests.examples import examples, usually
 from xscl.documents.consumed_offsets import BatchKey, Beat
 from xscl.engine.ingest import AIM, FIRST, MOST, PushSize
 from xscl.errors import StoreError
-from xscl.planning.truncations import Stopped
+from xscl.planning.truncations import Truncation
 from xscl.store.queries.results import results_since
 
 Answer = tuple[int, int, int, tuple[int, ...]]
@@ -332,7 +332,7 @@ def test_a_chain_is_bounded_from_its_lowest_join_on(
     ids, (stopped,) = told(documents, cuts, most, CHAINS[:1])
     matches, cut = chain(documents, most)
     assert len(ids) == matches.total()
-    assert stopped == (Stopped(len(cut), f"d{max(cut)}", most, False) if cut else None)
+    assert stopped == (Truncation(len(cut), f"d{max(cut)}", most, False) if cut else None)
 
 
 def test_an_operator_over_time_takes_no_row_of_a_document_that_was_cut() -> None:

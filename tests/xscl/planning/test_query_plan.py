@@ -26,7 +26,7 @@ from xscl.language.parser import parse, parse_block
 from xscl.language.scope import shortest
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledQuery, compile_query
-from xscl.planning.query_plan import QueryPlan, Shapes, plan_of
+from xscl.planning.query_plan import QueryPlan, QueryPlans, plan_of
 from xscl.subscriptions.streams import StreamDefinitions
 
 FORMS = (
@@ -104,7 +104,7 @@ class Counting:
 def test_a_shape_gives_what_the_query_itself_gives(
     form: str, cases: list[dict[str, object]]
 ) -> None:
-    shapes = Shapes(compile_query)
+    shapes = QueryPlans(compile_query)
     for values in cases:
         text = filled(form, values)
         alone = compile_query(text)
@@ -119,7 +119,7 @@ def test_queries_of_the_whole_language_are_made_from_shapes(case: Case) -> None:
         assert found is not None
         shape, given_ = found
         event(f"of {min(len(given_), 3)} constants")
-        shapes = Shapes(compile_query)
+        shapes = QueryPlans(compile_query)
         for more in (100, 200):
             changed = [f"o{more}{c}" if isinstance(c, str) else c + more for c in given_]
             shapes.prepare(shape.text(changed))
@@ -155,14 +155,14 @@ def test_what_hides_nothing_is_split_like_any_other_text() -> None:
 
 def test_what_is_refused_is_refused_for_its_own_reason() -> None:
     with pytest.raises(QueryError) as refused:
-        Shapes(compile_query).prepare("S//a->x JOIN{x = zz, 3} S//a->y")
+        QueryPlans(compile_query).prepare("S//a->x JOIN{x = zz, 3} S//a->y")
     assert refused.value.__context__ is None
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if not form.startswith(ALONE)])
 def test_every_form_is_compiled_with_its_second_query_and_never_again(form: str) -> None:
     counting, counts = Counting(), []
-    shapes = Shapes(counting)
+    shapes = QueryPlans(counting)
     for k in range(4):
         shapes.prepare(form.format(f"u{k}", f"v{k}", f"w{k}", n=k + 20, m=k + 100))
         counts.append(len(counting.compiled))
@@ -170,7 +170,7 @@ def test_every_form_is_compiled_with_its_second_query_and_never_again(form: str)
 
 
 def test_where_the_order_of_constants_matters_every_query_is_compiled() -> None:
-    shapes = Shapes(compile_query)
+    shapes = QueryPlans(compile_query)
     form = 'S//a[./b = "{0}"][./b = "{1}"][./d->x] JOIN{{x = y, 3}} T//a->y'
     one, other = (shapes.prepare(form.format(*each)) for each in (("k", "l"), ("l", "k")))
     assert one.definitions == other.definitions
@@ -201,7 +201,7 @@ def test_a_definition_is_read_as_it_is_written(text: str, values: dict[str, obje
 @pytest.mark.parametrize("inside", INSIDE)
 @pytest.mark.parametrize("other", ["x", "y", "\t", "5"])
 def test_what_is_inside_a_string_is_no_constant(inside: str, other: str) -> None:
-    shapes = Shapes(compile_query)
+    shapes = QueryPlans(compile_query)
     for constant in ("first", other):
         form = f'[contains(./a, "{inside}")][./b = "{constant}"][./c > 3][0.0000001001 < ./d]'
         text = f"S//i{form}[./e->x] JOIN{{x = y, 3}} T//i->y"
@@ -212,7 +212,7 @@ def test_what_is_inside_a_string_is_no_constant(inside: str, other: str) -> None
 
 
 def test_what_is_refused_for_itself_is_refused_by_its_shape() -> None:
-    shapes = Shapes(compile_query)
+    shapes = QueryPlans(compile_query)
     shapes.prepare(FORMS[0].format("good", "good"))
     for text in ("z" * 70_000, "\x01"):
         with pytest.raises(QueryError):
@@ -247,7 +247,7 @@ def test_of_more_shapes_than_are_kept_the_one_of_longest_ago_leaves() -> None:
     def texts(name: str) -> tuple[str, str]:
         return f'S//{name}[./b = "one"]->v', f'S//{name}[./b = "two"]->v'
 
-    shapes = Shapes(counting, most=2)
+    shapes = QueryPlans(counting, most=2)
     for name in "abacc":  # c in the place of b; with the second query of each the shape is learnt
         shapes.prepare(texts(name)[0])
     counting.compiled.clear()
@@ -274,7 +274,7 @@ def test_threads_may_ask_at_once() -> None:
             return found
 
     asked: list[Future[QueryPlan]] = []
-    shapes = Shapes(counting)
+    shapes = QueryPlans(counting)
     for query in queries[:2]:
         shapes.prepare(query)
     known = len(counting.compiled)

@@ -51,7 +51,7 @@ from xscl.time_format import UNITS
 Kind: TypeAlias = Literal["text", "number"]
 
 
-class Attributed(NamedTuple):
+class EventColumns(NamedTuple):
     """The columns behind the composite, by position; whether updated documents are seen.
 
     The position -1 is a constant: 0, or the empty text.
@@ -77,7 +77,7 @@ class Attributes(SlotWiseMOp):
         self._tree = tree
         self._cuts = cuts
         self._joins: dict[int, frozenset[int]] = {}  # below each slot
-        self._columns, self._updates = cast(Attributed, first.definition)
+        self._columns, self._updates = cast(EventColumns, first.definition)
 
     def add(self, wanted: Wanted) -> Operator:
         operator = super().add(wanted)
@@ -115,7 +115,7 @@ class Attributes(SlotWiseMOp):
         return text if kind == "text" else _float(text)
 
 
-class Collected(NamedTuple):
+class CompositeLayout(NamedTuple):
     """The positions of a row's parts and aggregates among its values.
 
     A part that a row does not have (after ELSE) has so many components, nodes and values.
@@ -132,7 +132,7 @@ class Collect(SlotWiseMOp):
 
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number, ordered=True)
-        self._parts, self._aggregates = cast(Collected, first.definition)
+        self._parts, self._aggregates = cast(CompositeLayout, first.definition)
         self._epoch: int | None = None
         self._seen: dict[tuple[tuple[int, ...], ...], set[int]] = {}
 

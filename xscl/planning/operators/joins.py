@@ -40,7 +40,7 @@ from templates.processor import Processor
 from xscl.documents.composite_events import Composite, CompositeEvents, joined
 from xscl.errors import EvaluationFailed
 from xscl.planning.operators.leaves import Leaves
-from xscl.planning.readers import Reader
+from xscl.planning.readers import OperatorReader
 from xscl.store.queries.tables import LEVELS
 
 AT_ONCE = 100_000
@@ -167,7 +167,7 @@ class Joins:
     templates: dict[TemplateJoin, None] = field(default_factory=dict, init=False)
     operators: dict[int, Operator] = field(default_factory=dict, init=False)
     documents: set[int] = field(default_factory=set, init=False)
-    _inlets: dict[Operator, Reader] = field(default_factory=dict, init=False)
+    _inlets: dict[Operator, OperatorReader] = field(default_factory=dict, init=False)
     _uses: Counter[Operator] = field(default_factory=Counter, init=False)  # of each inlet
     _witnesses: list[Witnesses] = field(default_factory=list, init=False)
     _again: list[tuple[int, int, Composite]] = field(default_factory=list, init=False)
@@ -200,7 +200,7 @@ class Joins:
             def take(row: Row, members: Members) -> None:
                 self.join_again(stream, cast(Composite, row[VALUES_AT]))
 
-            self._inlets[source] = Reader("joins", source, take)
+            self._inlets[source] = OperatorReader("joins", source, take)
         self._uses[source] += 1
 
     def detach(self, source: Operator) -> None:

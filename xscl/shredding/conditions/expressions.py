@@ -7,7 +7,7 @@ a factor are tested on every text.
 
 from __future__ import annotations
 
-from xscl.language.regex import Expression, expression
+from xscl.language.regex import RegularExpression, expression
 from xscl.shredding.conditions.substrings import SubstringIndex
 
 
@@ -19,7 +19,7 @@ class ExpressionIndex:
     def __init__(self, flags: str) -> None:
         self._flags = flags
         self._factors = SubstringIndex()
-        self._by_factor: dict[str, dict[str, Expression]] = {}
+        self._by_factor: dict[str, dict[str, RegularExpression]] = {}
 
     def add(self, pattern: str) -> None:
         """Insert a new expression."""
