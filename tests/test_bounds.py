@@ -87,6 +87,7 @@ import xscl.store.queries.mirrors as mirrors
 import xscl.subscriptions.construct as construct
 import xscl.subscriptions.match as match
 import xscl.subscriptions.match_tables as match_tables
+from cep_core.algebra import MOST_DISJUNCTS
 from cep_core.languages.tokens import _LONGEST as CEP_TEXT
 from cep_core.languages.tokens import _LONGEST_NUMBER as CEP_NUMBER
 from feeds.files import archives
@@ -97,7 +98,6 @@ from tests.reliability import all_tests
 from xscl.delivery import message, send_slots, wording
 from xscl.delivery.outbox import printing
 from xscl.ingestion.consumer_watch import STALLED
-from xscl.language.valuejoin import MAX_DISJUNCTS
 from xscl.server import termination
 from xscl.service import intake
 from xscl.service.accounts import Quota
@@ -216,7 +216,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "what functions and arithmetic": (made.LONGEST, made.LARGEST, made.ITEMS),
     "work of the functions of an expression": (made.STEPS, made.SHARE, residual.CHOICES),
     "work of the functions of a join": (refine.DOCUMENT,),
-    "alternatives of a predicate": (MAX_DISJUNCTS,),
+    "alternatives of a predicate": (MOST_DISJUNCTS,),
     "components of a sequence": (sase.MOST_COMPONENTS,),
     "instants of a calendar": (calendars.MOST,),
     "items of a list": (reader.MOST_ITEMS,),

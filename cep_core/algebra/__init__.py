@@ -64,6 +64,7 @@ from cep_core.algebra.nodes import (
     sources_of,
     streams_of,
 )
+from cep_core.algebra.normal_form import MOST_DISJUNCTS, Atom, Junction, TooManyDisjuncts, disjuncts
 from cep_core.algebra.pattern_constructors import Rules, pattern_match
 from cep_core.algebra.pattern_tree import Absent, Chain, Choice, Loop, One, Unordered
 from cep_core.algebra.schemas import (
@@ -86,16 +87,19 @@ from cep_core.algebra.untyped import (
 
 __all__ = [
     "AGGREGATES",
+    "MOST_DISJUNCTS",
     "WHITE_SPACE",
     "Absence",
     "Absent",
     "Aggregate",
+    "Atom",
     "Chain",
     "Choice",
     "Component",
     "Functions",
     "InstanceAggregate",
     "Iterate",
+    "Junction",
     "Loop",
     "Node",
     "One",
@@ -108,6 +112,7 @@ __all__ = [
     "Select",
     "Sequence",
     "Stream",
+    "TooManyDisjuncts",
     "Union",
     "Unordered",
     "WindowAggregate",
@@ -115,6 +120,7 @@ __all__ = [
     "absence",
     "alternative",
     "comparands",
+    "disjuncts",
     "instance_aggregate",
     "instant_of",
     "integer_of",

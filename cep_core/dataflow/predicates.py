@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain, product
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -35,12 +35,12 @@ from cep_core.algebra.expressions import (
     is_same,
     walk,
 )
+from cep_core.algebra.normal_form import Atom, Junction, TooManyDisjuncts, disjuncts
 from cep_core.algebra.operands import operands, with_operands
 from cep_core.dataflow import code
 from cep_core.dataflow.code import Condition, EntryScan, InstanceScan, RowMaker
 from cep_core.events import VALUES, Row
 
-MOST_DISJUNCTS = 64
 Bare = TypeVar("Bare")
 Made = TypeVar("Made")
 _MOST_SEEN = 10_000
@@ -348,47 +348,31 @@ def _is_constant(node: Expression) -> bool:
 def normal_form(node: Expression) -> list[tuple[Expression, ...]]:
     """Return the disjunctive normal form: literals by disjunct, or the whole as one literal."""
     try:
-        return _disjuncts(node, True)
-    except OverflowError:
+        found = disjuncts(node, _junction, _atom)
+    except TooManyDisjuncts:
         return [(node,)]
+    return [tuple([one if positive else Not(one) for one, positive in part]) for part in found]
 
 
-def _disjuncts(node: Expression, positive: bool) -> list[tuple[Expression, ...]]:
+def _junction(node: Expression) -> Junction | None:
     match node:
         case Constant(bool() as value):
-            return [()] if value is positive else []
+            return ("and" if value else "or"), ()
         case Not(item):
-            return _disjuncts(item, not positive)
-        case And(items) | Or(items):
-            parts = [_disjuncts(item, positive) for item in items]
-            if isinstance(node, And) is positive:
-                return _crossed(parts)
-            return _checked([disjunct for part in parts for disjunct in part])
-        case Compare(operator, Parameter() as left, Column(2) | Duration() as right) if positive:
-            return [(Compare(_MIRROR[operator], right, left),)]
+            return "not", (item,)
+        case And(items):
+            return "and", items
+        case Or(items):
+            return "or", items
         case _:
-            return [(node if positive else Not(node),)]
+            return None
 
 
-def _crossed(parts: Sequence[list[tuple[Expression, ...]]]) -> list[tuple[Expression, ...]]:
-    """Return the conjunction of normal forms: one disjunct of each, in all ways."""
-    sole = [literal for part in parts if len(part) == 1 for literal in part[0]]
-    result: list[tuple[Expression, ...]] = [tuple(dict.fromkeys(sole))]
-    for part in (part for part in parts if len(part) != 1):
-        result = _checked(
-            [
-                tuple(dict.fromkeys((*one, *other)))
-                for one, other in product(result, part[: MOST_DISJUNCTS + 1])
-            ]
-        )
-    return result
-
-
-def _checked(disjuncts: list[tuple[Expression, ...]]) -> list[tuple[Expression, ...]]:
-    distinct = list(dict.fromkeys(disjuncts))
-    if len(distinct) > MOST_DISJUNCTS:
-        raise OverflowError
-    return distinct
+def _atom(node: Expression, positive: bool) -> Atom:
+    match node:
+        case Compare(operator, Parameter() as left, Column(2) | Duration() as right) if positive:
+            node = Compare(_MIRROR[operator], right, left)
+    return Atom(node, node, positive)
 
 
 def values_of(columns: Sequence[int]) -> Callable[[Row], Any]:

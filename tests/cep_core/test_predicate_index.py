@@ -7,6 +7,7 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
+from cep_core.algebra import MOST_DISJUNCTS
 from cep_core.algebra.expressions import (
     FUNCTIONS,
     And,
@@ -21,7 +22,7 @@ from cep_core.algebra.expressions import (
 )
 from cep_core.dataflow import code
 from cep_core.dataflow.predicate_index import PredicateIndex
-from cep_core.dataflow.predicates import MOST_DISJUNCTS, BoundPredicate, Shapes, normal_form
+from cep_core.dataflow.predicates import BoundPredicate, Shapes, normal_form
 from tests.examples import tried
 
 NAN = float("nan")

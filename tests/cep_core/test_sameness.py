@@ -109,8 +109,8 @@ def test_a_long_conjunction_is_read_once() -> None:
     either = Or((equal(0, -1), equal(1, -1)))
     assert normal_form(And((*many, either))) == [(*many, equal(0, -1)), (*many, equal(1, -1))]
     assert normal_form(And((many[0], either, many[0], many[1]))) == [
-        (many[0], many[1], equal(0, -1)),
-        (many[0], many[1], equal(1, -1)),
+        (many[0], equal(0, -1), many[1]),
+        (many[0], equal(1, -1), many[1]),
     ]
     assert normal_form(And((*many, Or(())))) == []
     assert normal_form(And(())) == [()]

@@ -10,22 +10,19 @@ A side is a block or a composite.  A composite's nodes are known; each operand o
 
 A join with OR is the union of the joins of its disjuncts (disjunctive normal form), each of which
 has equalities of its own to be found by.  NOT is moved inwards to the atoms by De Morgan's laws and
-stays there: the complement of `x1/a = x4/a` is not `x1/a != x4/a`, because a path may select
-several nodes or none.  Only of two plain variables, each of which is one node, is NOT = the same as
-!=.  A conjunction of atoms is a bit mask: atom i, numbered by its first appearance, is bit 2i, and
-its complement is bit 2i + 1.  One conjunction absorbs another if its mask is contained in the
-other's.
+stays there (`cep_core.algebra.normal_form`): the complement of `x1/a = x4/a` is not `x1/a != x4/a`,
+because a path may select several nodes or none.  Only of two plain variables, each of which is one
+node, is NOT = the same as !=.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from functools import reduce
-from typing import Any, NamedTuple, TypeAlias, TypeGuard, assert_never, cast
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeGuard, assert_never, cast
 
+from cep_core import algebra
+from cep_core.algebra import MOST_DISJUNCTS, Atom, Junction, TooManyDisjuncts
 from templates.model.join_graph import EXCHANGED
-from xscl.errors import QueryError
 from xscl.language.faults import fault
 from xscl.language.functions import COMPARED_BY, OPERANDS, TESTS
 from xscl.language.scope import leaves, rewritten
@@ -56,16 +53,12 @@ from xscl.language.syntax import (
 )
 from xscl.language.unparse import literal
 
-MAX_DISJUNCTS = 64
-
-Atom: TypeAlias = "Comparison | Call"
-
 
 @dataclass(frozen=True, slots=True)
 class Literal:
     """An atom, or (not `positive`) its complement."""
 
-    atom: Atom
+    atom: Comparison | Call
     positive: bool = True
 
 
@@ -82,74 +75,8 @@ def disjuncts(
     one empty disjunct for one that is `true`.  Raises QueryError where there
     are more than 64, for the whole or for a part of it.
     """
-    atoms = _Atoms(source, unbound)
-    return tuple(atoms.literals(mask) for mask in sorted(atoms.masks(predicate), key=_bits))
 
-
-@dataclass(slots=True)
-class _Atoms:
-    """The atoms of a predicate, numbered; two spellings of one comparison are one atom."""
-
-    source: str
-    unbound: frozenset[str]
-    _numbers: dict[object, int] = field(default_factory=dict)
-    _atoms: list[Atom] = field(default_factory=list)
-
-    def masks(self, predicate: Predicate, *, positive: bool = True) -> tuple[int, ...]:
-        """Return the conjunctions of a predicate or of its complement."""
-        match predicate:
-            case Not(part):
-                return self.masks(part, positive=not positive)
-            case And(parts) | Or(parts):
-                found = [self.masks(part, positive=positive) for part in parts]
-                if isinstance(predicate, And) is positive:
-                    return reduce(lambda a, b: self._both(a, b, predicate), found, (0,))
-                return self._least((mask for masks in found for mask in masks), predicate)
-            case Comparison() | Call():
-                return (self._mask(predicate, positive),)
-            case _:
-                assert_never(predicate)
-
-    def literals(self, mask: int) -> tuple[Literal, ...]:
-        """Return the literals of a conjunction."""
-        return tuple(self._literal(bit) for bit in _bits(mask))
-
-    def _both(self, left: Iterable[int], right: Iterable[int], where: Predicate) -> tuple[int, ...]:
-        rights = tuple(right)
-        return self._least((one | two for one in left for two in rights), where)
-
-    def _least(self, masks: Iterable[int], where: Predicate) -> tuple[int, ...]:
-        """Return the masks that no other absorbs and that do not contradict themselves.
-
-        What is contained in a mask is a smaller number and looked at before, so that those kept
-        are never dropped again.
-        """
-        positives = ((1 << 2 * len(self._atoms)) - 1) // 3
-        kept: list[int] = []
-        for mask in sorted(set(masks)):
-            if mask & mask >> 1 & positives or any(mask & one == one for one in kept):
-                continue
-            if len(kept) == MAX_DISJUNCTS:
-                raise self._too_many(where)
-            kept.append(mask)
-        return tuple(kept)
-
-    def _mask(self, atom: Atom, positive: bool) -> int:
-        """Return the mask of one literal; that of `x != y` is the complement of `x = y`."""
-        if self._is_plain(atom) and atom.operator == "!=":
-            atom, positive = replace(atom, operator="="), not positive
-        number = self._numbers.setdefault(_key(atom), len(self._atoms))
-        if number == len(self._atoms):
-            self._atoms.append(atom)
-        return 1 << (2 * number + (not positive))
-
-    def _literal(self, bit: int) -> Literal:
-        atom = self._atoms[bit // 2]
-        if bit % 2 and self._is_plain(atom) and atom.operator == "=":
-            return Literal(replace(atom, operator="!="))
-        return Literal(atom, not bit % 2)
-
-    def _is_plain(self, atom: Atom) -> TypeGuard[Comparison]:
+    def is_plain(atom: Comparison | Call) -> TypeGuard[Comparison]:
         """True for = or != between two variables that are bound to one node each."""
         return (
             isinstance(atom, Comparison)
@@ -157,23 +84,49 @@ class _Atoms:
             and all(
                 isinstance(side, VariablePath)
                 and side.path == Path()
-                and side.variable not in self.unbound
+                and side.variable not in unbound
                 for side in (atom.left, atom.right)
             )
         )
 
-    def _too_many(self, where: Predicate) -> QueryError:
-        return fault(
-            self.source,
-            where.span,
-            f"the predicate has more than {MAX_DISJUNCTS} alternatives once its ORs are "
+    def numbered(atom: Comparison | Call, positive: bool) -> Atom:
+        """Return an atom; of two plain variables `x != y` is the complement of `x = y`."""
+        if is_plain(atom) and atom.operator == "!=":
+            atom, positive = replace(atom, operator="="), not positive
+        return Atom(_key(atom), atom, positive)
+
+    def literal(atom: Comparison | Call, positive: bool) -> Literal:
+        if not positive and is_plain(atom) and atom.operator == "=":
+            return Literal(replace(atom, operator="!="))
+        return Literal(atom, positive)
+
+    try:
+        found = algebra.disjuncts(predicate, _junction, numbered)
+    except TooManyDisjuncts as error:
+        raise fault(
+            source,
+            error.node.span,
+            f"the predicate has more than {MOST_DISJUNCTS} alternatives once its ORs are "
             "multiplied out",
             "subscribe to the alternatives one by one, or move conditions on one document "
             "into its block",
-        )
+        ) from None
+    return tuple(tuple(literal(*one) for one in part) for part in found)
 
 
-def _key(atom: Atom) -> object:
+def _junction(predicate: Predicate) -> Junction | None:
+    match predicate:
+        case Not(part):
+            return "not", (part,)
+        case And(parts):
+            return "and", parts
+        case Or(parts):
+            return "or", parts
+        case _:
+            return None
+
+
+def _key(atom: Comparison | Call) -> object:
     """Return a key common to all spellings of a comparison: `x = y` and `y = x`."""
     match atom:
         case Comparison("=" | "!=" as operator, left, right):
@@ -184,10 +137,6 @@ def _key(atom: Atom) -> object:
             return operator, left, right
         case Call():
             return atom
-
-
-def _bits(mask: int) -> tuple[int, ...]:
-    return tuple(bit for bit in range(mask.bit_length()) if mask >> bit & 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from itertools import permutations
 import pytest
 from hypothesis import given
 
+from cep_core.algebra import MOST_DISJUNCTS
 from tests.examples import examples
 from tests.oracle.formulas import holds
 from tests.oracle.queries import Formula
@@ -16,7 +17,7 @@ from tests.xscl.shredding.test_residual import nodes_of, parsed
 from xscl.errors import QueryError
 from xscl.language.syntax import And, Not, Or
 from xscl.language.unparse import unparse
-from xscl.language.valuejoin import MAX_DISJUNCTS, disjuncts
+from xscl.language.valuejoin import disjuncts
 from xscl.shredding.conditions.residual import compiled
 
 
@@ -96,20 +97,20 @@ def pairs(number: int) -> str:
 
 
 def test_sixty_four_disjuncts_are_allowed() -> None:
-    assert len(printed(alternatives(MAX_DISJUNCTS))) == MAX_DISJUNCTS
-    assert len(printed(pairs(6))) == MAX_DISJUNCTS == 64
+    assert len(printed(alternatives(MOST_DISJUNCTS))) == MOST_DISJUNCTS
+    assert len(printed(pairs(6))) == MOST_DISJUNCTS == 64
 
 
 def test_what_is_absorbed_does_not_count() -> None:
-    many = alternatives(MAX_DISJUNCTS)
-    assert len(printed(f"{many} AND {many}")) == MAX_DISJUNCTS
-    assert len(printed(f"{many} OR {many}")) == MAX_DISJUNCTS
+    many = alternatives(MOST_DISJUNCTS)
+    assert len(printed(f"{many} AND {many}")) == MOST_DISJUNCTS
+    assert len(printed(f"{many} OR {many}")) == MOST_DISJUNCTS
 
 
 @pytest.mark.parametrize(
     ("predicate", "sign"),
     [
-        (alternatives(MAX_DISJUNCTS + 1), "OR x = y1 "),
+        (alternatives(MOST_DISJUNCTS + 1), "OR x = y1 "),
         (pairs(7), "AND (x = y1 "),
         (f"u = v AND NOT ({' OR '.join(f'(x < y{i} AND u < v{i})' for i in range(7))})", "OR (x"),
     ],
