@@ -15,6 +15,7 @@ import cep_core.algebra.calendars as calendars
 import cep_core.algebra.function_bounds as made
 import cep_core.algebra.patterns as sase
 import cep_core.algebra.wellformed as wellformed
+import cep_core.dataflow.code as code
 import cep_core.languages.reader as reader
 import feeds.formats.identity as identity
 import feeds.formats.opml as opml
@@ -78,7 +79,6 @@ import xscl.service.stars as stars
 import xscl.service.tags as tags
 import xscl.service.tokens as tokens
 import xscl.shredding.batch.shape as shape
-import xscl.shredding.conditions.residual as residual
 import xscl.shredding.conditions.unevaluated as unevaluated
 import xscl.shredding.conditions.xpath_values as xpath_values
 import xscl.shredding.nodes.tree as tree_cache
@@ -214,7 +214,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "names and numbers in XSCL": (limits.LONGEST_WORD, limits.MOST_REPLACING, CEP_NUMBER),
     "nesting of a query": (limits.MAX_DEPTH, reader.MOST, wellformed.MOST_LEVELS),
     "what functions and arithmetic": (made.LONGEST, made.LARGEST, made.ITEMS),
-    "work of the functions of an expression": (made.STEPS, made.SHARE, residual.CHOICES),
+    "work of the functions of an expression": (made.STEPS, made.SHARE, code.CHOICES),
     "work of the functions of a join": (refine.DOCUMENT,),
     "alternatives of a predicate": (MOST_DISJUNCTS,),
     "components of a sequence": (sase.MOST_COMPONENTS,),

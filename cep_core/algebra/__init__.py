@@ -64,7 +64,13 @@ from cep_core.algebra.nodes import (
     sources_of,
     streams_of,
 )
-from cep_core.algebra.normal_form import MOST_DISJUNCTS, Atom, Junction, TooManyDisjuncts, disjuncts
+from cep_core.algebra.normal_form import (
+    MOST_DISJUNCTS,
+    Junction,
+    NumberedAtom,
+    TooManyDisjuncts,
+    disjuncts,
+)
 from cep_core.algebra.pattern_constructors import Rules, pattern_match
 from cep_core.algebra.pattern_tree import Absent, Chain, Choice, Loop, One, Unordered
 from cep_core.algebra.schemas import (
@@ -92,7 +98,6 @@ __all__ = [
     "Absence",
     "Absent",
     "Aggregate",
-    "Atom",
     "Chain",
     "Choice",
     "Component",
@@ -102,6 +107,7 @@ __all__ = [
     "Junction",
     "Loop",
     "Node",
+    "NumberedAtom",
     "One",
     "Part",
     "PatternMatch",

@@ -182,8 +182,21 @@ class Every(Spanned):
     condition: Expression
 
 
+@dataclass(frozen=True, slots=True)
+class Each(Spanned):
+    """The sequence of what an expression is for every choice of items, one of each sequence.
+
+    ``names`` are those of the `Item`s that stand for them.  A sequence may read items of an `Each`
+    around it; an `Each` directly inside adds its own to the same sequence.
+    """
+
+    names: tuple[int, ...]
+    over: tuple[Expression, ...]
+    item: Expression
+
+
 Leaf: TypeAlias = Column | Constant | Parameter | Duration | Time | Missing | Item
-Value: TypeAlias = Leaf | Arithmetic | Negative | Call | Case | Coalesce
+Value: TypeAlias = Leaf | Arithmetic | Negative | Call | Case | Coalesce | Each
 Expression: TypeAlias = Value | Compare | And | Or | Not | Every | IsNull
 Condition: TypeAlias = Compare | And | Or | Not | Every | IsNull
 TRUE = Constant(True)
@@ -223,6 +236,11 @@ def type_of(
                 _require(one, type_of(one, types, functions), (tuple,))
             require_condition(condition, types, functions)
             return bool
+        case Each(_, over, item):
+            for one in over:
+                _require(one, type_of(one, types, functions), (tuple,))
+            type_of(item, types, functions)
+            return tuple
         case Case(items):
             for condition in items[:-1:2]:
                 require_condition(condition, types, functions)

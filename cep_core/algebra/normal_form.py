@@ -18,7 +18,7 @@ MOST_DISJUNCTS = 64
 Junction: TypeAlias = tuple[Literal["and", "or", "not"], Sequence[Any]]
 
 
-class Atom(NamedTuple):
+class NumberedAtom(NamedTuple):
     """An atom or (not `positive`) its complement; atoms with one key are the same."""
 
     key: Hashable
@@ -35,7 +35,7 @@ class TooManyDisjuncts(Exception):
 
 
 def disjuncts(
-    node: Any, junction: Callable[[Any], Junction | None], atom: Callable[[Any, bool], Atom]
+    node: Any, junction: Callable[[Any], Junction | None], atom: Callable[[Any, bool], NumberedAtom]
 ) -> list[list[tuple[Any, bool]]]:
     """Return the literals of each disjunct as (atom, positive), both in the order of the text.
 

@@ -71,7 +71,7 @@ class Words:
                 return "MISSING"
             case ex.Item(name):
                 return self._items.get(name, f"#{name}")
-            case ex.Every(names, over, condition):
+            case ex.Every(names, over, condition) | ex.Each(names, over, condition):
                 self._items |= {
                     name: f"ALL({self(one)})" for name, one in zip(names, over, strict=True)
                 }

@@ -11,12 +11,14 @@ In the functions ``a`` is the row of side 1, ``b`` that of side 2, ``k`` a tuple
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
+from math import prod
 from typing import Any, TypeAlias, assert_never, cast
 
 from cep_core.algebra import expressions as ex
-from cep_core.algebra.function_bounds import Budget, added, spending, within_bounds
+from cep_core.algebra.function_bounds import Budget, added, current_budget, spending, within_bounds
 from cep_core.algebra.operands import operands
 from cep_core.events import VALUES, Row
 
@@ -27,6 +29,8 @@ RowMaker: TypeAlias = Callable[[Row | None, Row, Sequence[Any]], Row]
 Functions: TypeAlias = Mapping[str, ex.Function]
 
 _ARGUMENTS = "a, b, k"
+CHOICES = 8
+"""Choices of items of sequences that are a step of their budget."""
 ATOM_ERRORS = (Exception,)  # whatever a user's function raises makes its atom false
 
 
@@ -50,7 +54,7 @@ class Writer:
         self._binary = binary
         self.names: dict[str, Any] = {
             **{"_eq": _equal, "_ne": _unequal, "_first": _first},
-            **{"_added": added, "_bounded": within_bounds},
+            **{"_added": added, "_bounded": within_bounds, "_choices": _choices},
         }
         self._functions = functions
 
@@ -73,6 +77,8 @@ class Writer:
                 return f"x{name}"
             case ex.Every():
                 return self._every(node)
+            case ex.Each():
+                return self._each(node)
             case ex.Case(items):
                 return self._case(items)
             case ex.Coalesce(items):
@@ -106,6 +112,15 @@ class Writer:
         over = [self.write(one) for one in node.over]
         items = over[0] if len(over) == 1 else f"zip({', '.join(over)})"
         return f"all({self.condition(node.condition)} for {', '.join(names)} in {items})"
+
+    def _each(self, node: ex.Each) -> str:
+        item: ex.Expression = node
+        loops = ""
+        while isinstance(item, ex.Each):
+            names = ", ".join(f"x{name}" for name in item.names)
+            loops += f" for {names}, in _choices({', '.join(map(self.write, item.over))})"
+            item = item.item
+        return f"({self.value(item)}{loops})"
 
     def _case(self, items: Sequence[ex.Expression]) -> str:
         """Return the source of CASE, whose conditions are evaluated atom by atom."""
@@ -267,6 +282,21 @@ def row_maker(
     return _with_budget(make) if writer.calls else make
 
 
+def evaluator(
+    node: ex.Expression, functions: Functions
+) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
+    """Return an expression as a function of (values of its columns, constants).
+
+    The function raises what the expression does; the result of `Each` is an iterator.
+    """
+    writer = Writer(
+        functions, False, lambda slot: f"k[{slot}]", lambda column: f"b[{column.index}]"
+    )
+    evaluate: Callable[[Sequence[Any], Sequence[Any]], Any]
+    evaluate = returning(writer.value(node), writer, "b, k")
+    return evaluate
+
+
 def careful(node: ex.Expression, functions: Functions, binary: bool) -> Condition:
     """Return a condition evaluated atom by atom: an atom that fails is false."""
     writer = _writer(functions, binary)
@@ -322,6 +352,15 @@ def _first(*values: Callable[[], Any]) -> Any:
             if (made := value()) is not None:
                 return made
     return None
+
+
+def _choices(*sequences: Iterable[Any]) -> Iterable[tuple[Any, ...]]:
+    """Return every choice of items, one of each sequence."""
+    each = [tuple(one) for one in sequences]
+    count = prod(map(len, each))
+    if count > CHOICES:
+        current_budget().spend(count // CHOICES)
+    return product(*each)
 
 
 def _equal(left: Any, right: Any) -> bool:

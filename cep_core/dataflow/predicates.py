@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from cep_core.algebra.expressions import (
+    TRUE,
     And,
     Arithmetic,
     Column,
@@ -35,7 +36,7 @@ from cep_core.algebra.expressions import (
     is_same,
     walk,
 )
-from cep_core.algebra.normal_form import Atom, Junction, TooManyDisjuncts, disjuncts
+from cep_core.algebra.normal_form import Junction, NumberedAtom, TooManyDisjuncts, disjuncts
 from cep_core.algebra.operands import operands, with_operands
 from cep_core.dataflow import code
 from cep_core.dataflow.code import Condition, EntryScan, InstanceScan, RowMaker
@@ -347,6 +348,8 @@ def _is_constant(node: Expression) -> bool:
 
 def normal_form(node: Expression) -> list[tuple[Expression, ...]]:
     """Return the disjunctive normal form: literals by disjunct, or the whole as one literal."""
+    if node == TRUE:
+        return [()]
     try:
         found = disjuncts(node, _junction, _atom)
     except TooManyDisjuncts:
@@ -368,11 +371,11 @@ def _junction(node: Expression) -> Junction | None:
             return None
 
 
-def _atom(node: Expression, positive: bool) -> Atom:
+def _atom(node: Expression, positive: bool) -> NumberedAtom:
     match node:
         case Compare(operator, Parameter() as left, Column(2) | Duration() as right) if positive:
             node = Compare(_MIRROR[operator], right, left)
-    return Atom(node, node, positive)
+    return NumberedAtom(node, node, positive)
 
 
 def values_of(columns: Sequence[int]) -> Callable[[Row], Any]:

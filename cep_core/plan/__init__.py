@@ -14,6 +14,7 @@ everything else is internal.
 
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
 from cep_core.dataflow.clock import Batch, Clock
+from cep_core.dataflow.code import evaluator
 from cep_core.dataflow.mop import MOp, Operator, SoleMOp, Wanted, Wire
 from cep_core.events import VALUES, Row
 from cep_core.operators.cayuga.state import StateMOp
@@ -42,6 +43,7 @@ __all__ = [
     "Step",
     "Wanted",
     "Wire",
+    "evaluator",
     "members_of",
     "slots_of",
     "steps_of",

@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeGuard, assert_never, cast
 
 from cep_core import algebra
-from cep_core.algebra import MOST_DISJUNCTS, Atom, Junction, TooManyDisjuncts
+from cep_core.algebra import MOST_DISJUNCTS, Junction, NumberedAtom, TooManyDisjuncts
 from templates.model.join_graph import EXCHANGED
 from xscl.language.faults import fault
-from xscl.language.functions import COMPARED_BY, OPERANDS, TESTS
+from xscl.language.functions import COMPARED_BY, DEFINING, OPERANDS, TESTS
 from xscl.language.scope import leaves, rewritten
 from xscl.language.syntax import (
     MIRRORED,
@@ -75,6 +75,12 @@ def disjuncts(
     one empty disjunct for one that is `true`.  Raises QueryError where there
     are more than 64, for the whole or for a part of it.
     """
+    parts = predicate.parts if isinstance(predicate, And) else (predicate,)
+    equalities = [one for one in parts if isinstance(one, Comparison) and one.operator == "="]
+    if len(equalities) == len(parts):
+        # Most joins are a few equalities: nothing to multiply out, and no contradiction.
+        distinct = {_key(one): one for one in reversed(equalities)}
+        return (tuple(Literal(one) for one in equalities if distinct[_key(one)] is one),)
 
     def is_plain(atom: Comparison | Call) -> TypeGuard[Comparison]:
         """True for = or != between two variables that are bound to one node each."""
@@ -89,11 +95,11 @@ def disjuncts(
             )
         )
 
-    def numbered(atom: Comparison | Call, positive: bool) -> Atom:
+    def numbered(atom: Comparison | Call, positive: bool) -> NumberedAtom:
         """Return an atom; of two plain variables `x != y` is the complement of `x = y`."""
         if is_plain(atom) and atom.operator == "!=":
             atom, positive = replace(atom, operator="="), not positive
-        return Atom(_key(atom), atom, positive)
+        return NumberedAtom(_key(atom), atom, positive)
 
     def literal(atom: Comparison | Call, positive: bool) -> Literal:
         if not positive and is_plain(atom) and atom.operator == "=":
@@ -470,7 +476,7 @@ def is_numeric(operand: Operand) -> bool:
         case Arithmetic():
             return True
         case Call(function):
-            return OPERANDS[function].result in (int, float)
+            return DEFINING[function].result in (int, float)
         case VariablePath() | Decorated():
             return False
         case _:

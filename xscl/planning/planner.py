@@ -25,6 +25,7 @@ from cep_core import ALL_RULES, CepError, Engine, Rule
 from cep_core.algebra import Node
 from cep_core.plan import Operator, Reference, Step, Wanted, steps_of, wanted
 from templates.registry.registry import Placed, Registry
+from xscl.language.lowering import ColumnKind, OneSidedNumbers
 from xscl.language.normalform import (
     Absent,
     Folded,
@@ -39,14 +40,13 @@ from xscl.language.scope import rewritten
 from xscl.language.syntax import Predicate, VariablePath
 from xscl.language.unparse import unparse
 from xscl.planning.compile import too_deep
-from xscl.planning.operators.events import CompositeLayout, EventColumns, Kind
+from xscl.planning.operators.events import CompositeLayout, EventColumns
 from xscl.planning.operators.joins import JoinDefinition
 from xscl.planning.operators.refine import Refinement
 from xscl.planning.query_plan import PlannedJoin, PlannedPart, QueryPlan
 from xscl.planning.temporal_lowering import LEFT as LEFT_INPUT
 from xscl.planning.temporal_lowering import RIGHT as RIGHT_INPUT
 from xscl.planning.temporal_lowering import Timing, timing
-from xscl.shredding.conditions.residual import OneSidedNumbers
 
 DOCUMENTS = "documents"
 """The label of all streams of documents: a document may belong to several."""
@@ -384,7 +384,9 @@ class _Lowering:
             done.append(self._planner.insert(self.planned, asked))
         return self._collected(part, left, right, made, resolve(output))
 
-    def _attributes(self, source: Operator, columns: tuple[tuple[int, Kind], ...]) -> Operator:
+    def _attributes(
+        self, source: Operator, columns: tuple[tuple[int, ColumnKind], ...]
+    ) -> Operator:
         definition = EventColumns(columns, self._updates)
         width = 1 + len(columns)
         return self._planner.insert(

@@ -144,7 +144,7 @@ def test_the_truth_value_is_kept_and_nothing_is_said_twice() -> None:
         form = disjuncts(parsed(formula.text()))
         row = nodes_of(sides)
         literals = {one for disjunct in form for one in disjunct}
-        truth = {one: compiled(one.atom)(row) is one.positive for one in literals}
+        truth = {one: compiled(one.atom).holds(row) is one.positive for one in literals}
         scope = {name: node for _, nodes in sides for name, node in nodes.items()}
         assert any(all(map(truth.get, disjunct)) for disjunct in form) is holds(formula, scope)
         for one, other in permutations(form, 2):

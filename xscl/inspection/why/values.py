@@ -40,7 +40,7 @@ from xscl.language.unparse import unparse
 from xscl.language.valuejoin import is_numeric, is_untyped
 from xscl.shredding.automaton.pattern import Pattern
 from xscl.shredding.batch.bind import bind
-from xscl.shredding.conditions.residual import Row, Test, compiled, texts_of, texts_over
+from xscl.shredding.conditions.residual import CompiledOperand, compiled, texts_of, texts_over
 from xscl.shredding.nodes.tree import DocumentTree, Item
 
 CHOICES = 100
@@ -58,7 +58,7 @@ class Conjunct:
     predicate: Predicate
 
     @cached_property
-    def test(self) -> Test:
+    def test(self) -> CompiledOperand:
         return compiled(self.predicate)
 
     @cached_property
@@ -139,8 +139,8 @@ class Choices:
         done: int,
     ) -> Iterator[Choice]:
         for conjunct in tests[done]:
-            row: Row = {name: self.item(choice, name) for name in conjunct.variables}
-            if not conjunct.test(row):
+            nodes = {name: self.item(choice, name) for name in conjunct.variables}
+            if not conjunct.test.holds(nodes):
                 return
         if done == len(order):
             yield dict(choice)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from heapq import heappop, heappush
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 from lxml import etree
 
@@ -42,13 +42,12 @@ from cep_core.plan import (
     slots_of,
 )
 from xscl.documents.composite_events import Composite, absent, item_at, over_time
+from xscl.language.lowering import ColumnKind
 from xscl.planning.truncations import Cuts, joins_below
 from xscl.shredding.arrivals import Arrival
 from xscl.shredding.nodes.tree import DocumentTree, string_value
 from xscl.store.queries.tables import EARLIEST, LEVELS
 from xscl.time_format import UNITS
-
-Kind: TypeAlias = Literal["text", "number"]
 
 
 class EventColumns(NamedTuple):
@@ -57,7 +56,7 @@ class EventColumns(NamedTuple):
     The position -1 is a constant: 0, or the empty text.
     """
 
-    columns: tuple[tuple[int, Kind], ...]
+    columns: tuple[tuple[int, ColumnKind], ...]
     updates: bool
 
 
@@ -105,7 +104,7 @@ class Attributes(SlotWiseMOp):
         values = [self._value(composite, *column) for column in self._columns]
         self._output.emit((*row, *values), members)
 
-    def _value(self, composite: Composite, position: int, kind: Kind) -> str | float | None:
+    def _value(self, composite: Composite, position: int, kind: ColumnKind) -> str | float | None:
         if position < 0:
             return 0.0 if kind == "number" else ""
         item = item_at(composite, position, self._tree)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import repeat
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from cep_core.algebra.function_bounds import STEPS, Budget, spending
 from cep_core.plan import (
@@ -24,11 +24,11 @@ from cep_core.plan import (
     members_of,
 )
 from xscl.documents.composite_events import Composite, item_at
-from xscl.language.scope import leaves, variables
-from xscl.language.syntax import Constant, Path, Predicate, VariablePath
+from xscl.language.lowering import OneSidedNumbers
+from xscl.language.syntax import Path, Predicate
 from xscl.planning.operators.joins import CandidatePort, Candidates
-from xscl.shredding.conditions.residual import OneSidedNumbers, Test, compiled, is_light
-from xscl.shredding.nodes.tree import DocumentTree, Item, string_value
+from xscl.shredding.conditions.residual import CompiledOperand, compiled, values_in
+from xscl.shredding.nodes.tree import DocumentTree, string_value
 
 READ_AHEAD = 64
 """Candidates whose documents are read in one go."""
@@ -97,24 +97,25 @@ class Refine(SoleMOp):
             return Port(self, receive)
         return CandidatePort(self, receive, lambda columns: self._passing(index, columns))
 
-    def _holds(self, index: int, doc: int, row: Mapping[str, Item | None]) -> bool:
+    def _holds(self, index: int, doc: int, row: tuple[Any, ...]) -> bool:
         """Test a candidate that a document has made, within the budget of that document.
 
         Candidates that are tested by columns are tested again as composites, since several
         predicates may read a join.  The second test of texts is a look at the first.
         """
         test = cast(ResidualTest, self._tests[index])
-        if test.light:
-            return test.holds(row)
+        holds_for = test.test.evaluate
+        if test.test.light:
+            return bool(holds_for(row))
         budget, known = self._budgets.setdefault(doc, (Budget(STEPS * DOCUMENT), {}))
-        key = (index, *row.values()) if test.plain else None
+        key = (index, *row) if test.plain else None
         if key is not None and key in known:
             holds, one_sided = known[key]
             test.one_sided.count += one_sided
             return holds
         before = test.one_sided.count
         with spending(budget):
-            holds = test.holds(row)
+            holds = bool(holds_for(row))
         if key is not None:
             known[key] = holds, test.one_sided.count - before
         return holds
@@ -130,12 +131,11 @@ class Refine(SoleMOp):
             places = list(zip(docs, candidates.nodes[at], strict=True))
             texts = self._string_values(set(places))
             columns.append(map(texts.__getitem__, places))
-        names = tuple(map(str, test.positions))
         # A condition on constants alone has no columns, and one answer for every candidate.
         rows = zip(*columns, strict=True) if columns else repeat((), len(candidates.left))
         newest = map(max, candidates.left, candidates.right)
         for doc, values in zip(newest, rows, strict=True):
-            yield self._holds(index, doc, dict(zip(names, values, strict=True)))
+            yield self._holds(index, doc, values)
 
     def _string_values(self, places: set[tuple[int, int]]) -> Mapping[tuple[int, int], str | None]:
         """Return the string values of nodes of documents, None for no node.
@@ -185,9 +185,8 @@ class Refine(SoleMOp):
         if test is None:
             return True
         before = test.one_sided.count
-        row = {str(at): item_at(composite, at, self._tree) for at in test.positions}
-        if test.plain:
-            row = {at: None if one is None else string_value(one) for at, one in row.items()}
+        nodes = {str(at): item_at(composite, at, self._tree) for at in test.positions}
+        row = tuple(values_in(test.test.leaves, nodes))
         found = self._holds(index, max(composite.docs, default=0), row)
         if index in self._counted:
             test.one_sided.count = before
@@ -197,24 +196,19 @@ class Refine(SoleMOp):
 class ResidualTest(NamedTuple):
     """A residual predicate over the variables at some positions.
 
-    It is `plain` if it reads only their string values, no paths below them, and `light` if it needs
-    no budget.
+    It is `plain` if it reads only their string values, no paths below them.
     """
 
     positions: tuple[int, ...]
-    holds: Test
+    test: CompiledOperand
     plain: bool
-    light: bool
     one_sided: OneSidedNumbers
 
 
 def _test(residual: Predicate | None, one_sided: OneSidedNumbers) -> ResidualTest | None:
     if residual is None:
         return None
-    plain = all(
-        isinstance(leaf, Constant) or (isinstance(leaf, VariablePath) and leaf.path == Path())
-        for leaf in leaves(residual)
-    )
-    places = tuple(map(int, variables(residual)))
-    holds = compiled(residual, one_sided)
-    return ResidualTest(places, holds, plain, is_light(residual), one_sided)
+    test = compiled(residual, one_sided)
+    positions = tuple(dict.fromkeys(int(name) for name, _ in test.leaves))
+    plain = all(path == Path() for _, path in test.leaves)
+    return ResidualTest(positions, test, plain, one_sided)

@@ -1,0 +1,317 @@
+"""Predicates and operands between documents as expressions of the event core's algebra.
+
+All of XSCL's predicates are lowered here: those over time, those tested on the candidates of a
+join, and the operands of constructors and derived nodes.  Literals become parameters, so that
+queries that differ in constants share what is compiled.
+
+An operand is a sequence of values.  A variable has one, a path one for each selected node (perhaps
+none), and functions and arithmetic have the results for every choice of their arguments.  A
+comparison holds if it holds for some choice (XPath 1.0, section 3.4), so for an operand without
+nodes it is false.  NOT is the complement of the truth value.  The functions contains(),
+starts-with(), ends-with() and matches() take the first value, "" if there is none, as in
+conditions.  Sequences are `Each` in the algebra; what has one value has none of them.
+
+Two values of documents have no type: `<` and the like compare them as both are
+(`cep_core.algebra.untyped`), and do not hold if exactly one is a number.
+
+A function without a value gives null, a number that is none NaN.  Both compare like NaN: = < <= >
+>= are false and != is true.  No expression made here raises anything but BeyondBounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from operator import ge, gt, le, lt
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, assert_never
+
+from cep_core.algebra import comparands, text_of
+from cep_core.algebra import expressions as ex
+from cep_core.algebra.expressions import Expression, Function
+from xscl.language.functions import DEFINING, TESTS, number
+from xscl.language.syntax import (
+    And,
+    Arithmetic,
+    Call,
+    Comparison,
+    Constant,
+    Decorated,
+    Not,
+    Operand,
+    Operator,
+    Or,
+    Path,
+    Predicate,
+    VariablePath,
+)
+from xscl.language.valuejoin import is_numeric, is_untyped
+
+ColumnKind: TypeAlias = Literal["text", "number"]
+NamedLeaf: TypeAlias = "VariablePath | Decorated"
+
+
+@dataclass(eq=False, slots=True)
+class OneSidedNumbers:
+    """The number of comparisons that did not hold since exactly one side was a number.
+
+    It is part of what a predicate is made of; predicates are equal even so.
+    """
+
+    count: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OneSidedNumbers)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "one-sided"
+
+
+def has_path(operand: Operand) -> bool:
+    """Return True for a path on a variable, which may select several nodes or none."""
+    return isinstance(operand, VariablePath) and operand.path != Path()
+
+
+class Lowering:
+    """Lowers predicates and operands over the columns that `column` returns for their leaves.
+
+    The column of a path is a tuple of texts.  `kinds` says what an aggregate is; all other leaves
+    are values of documents.  With `nullable` the text of a variable may be null: it has no node.
+    `one_sided` makes the counters of the comparisons.
+    """
+
+    def __init__(
+        self,
+        column: Callable[[NamedLeaf, ColumnKind], Expression],
+        kinds: Mapping[str, ColumnKind] = MappingProxyType({}),
+        *,
+        nullable: bool,
+        one_sided: Callable[[], OneSidedNumbers] = OneSidedNumbers,
+    ) -> None:
+        self.literals: list[Any] = []
+        self._one_sided = one_sided
+        self._column = column
+        self._kinds = kinds
+        self._nullable = nullable
+        self._items = 0
+        # The sequences of the expression that is being lowered.  Those of a level read items of the
+        # levels before, and those of one level are chosen from together.
+        self._levels: list[list[tuple[int, Expression]]] = []
+
+    def condition(self, predicate: Predicate) -> Expression:
+        """Return a predicate as a condition."""
+        match predicate:
+            case And(parts):
+                return ex.And(tuple(map(self.condition, parts)))
+            case Or(parts):
+                return ex.Or(tuple(map(self.condition, parts)))
+            case Not(part):
+                return ex.Not(self.condition(part))
+            case Comparison(operator, left, right):
+                found = self._each(lambda: self._compare(operator, left, right))
+                return ex.Call(SOME, (found,)) if isinstance(found, ex.Each) else found
+            case Call(function, arguments):
+                return ex.Call(name_of(function), tuple(map(self._first, arguments)))
+            case _:
+                assert_never(predicate)
+
+    def values(self, operand: Operand) -> Expression:
+        """Return the text of an operand, or `Each` of its texts if it may not have exactly one."""
+        return self._each(lambda: self.text(operand))
+
+    def is_number(self, operand: Operand) -> bool:
+        """Return True if an operand is compared as a number."""
+        if isinstance(operand, Decorated) and operand.input == 0:
+            return self._kinds.get(operand.name) == "number"
+        return is_numeric(operand)
+
+    def text(self, operand: Operand) -> Expression:
+        """Return the text of an operand."""
+        value = self._value(operand)
+        return ex.Call(TEXT, (value,)) if self.is_number(operand) else value
+
+    def number(self, operand: Operand) -> Expression:
+        """Return the number of an operand."""
+        if isinstance(operand, VariablePath | Decorated) and not has_path(operand):
+            return self._column(operand, "number")
+        value = self._value(operand)
+        return value if self.is_number(operand) else ex.Call(NUMBER, (value,))
+
+    def literal(self, value: Any, kind: type) -> Expression:
+        """Return a parameter with a value."""
+        self.literals.append(value)
+        return ex.Parameter(len(self.literals) - 1, kind)
+
+    def _value(self, operand: Operand) -> Expression:
+        match operand:
+            case Constant(str() as value):
+                return self.literal(value, str)
+            case Constant(value):
+                return self.literal(float(value), float)
+            case Call(function, arguments):
+                called = ex.Call(name_of(function), tuple(map(self._value, arguments)))
+                several = DEFINING[function].result is tuple
+                return self._item(called) if several else called
+            case Arithmetic("+" | "-" | "*" as sign, left, right):
+                return ex.Arithmetic(sign, self.number(left), self.number(right))
+            case Arithmetic(sign, left, right):
+                return ex.Call(name_of(sign), (self.number(left), self.number(right)))
+            case VariablePath() | Decorated():
+                if self.is_number(operand):
+                    return self._column(operand, "number")
+                column = self._column(operand, "text")
+                return self._item(column) if has_path(operand) else column
+            case _:
+                assert_never(operand)
+
+    def _compare(self, operator: Operator, left: Operand, right: Operand) -> Expression:
+        numeric = self.is_number(left) or self.is_number(right)
+        lowered = self.number if numeric else self._value
+        ends = lowered(left), lowered(right)
+        if operator == "=":
+            return ex.Compare(operator, *ends)
+        if operator == "!=":
+            unequal = ex.Not(ex.Compare("=", *ends))
+            nodes = dict.fromkeys(
+                part for end in ends for part in ex.walk(end) if isinstance(part, ex.Column)
+            )
+            if not self._nullable or not nodes:
+                return unequal
+            return ex.And((*(ex.Not(ex.IsNull(node)) for node in nodes), unequal))
+        if numeric:
+            return ex.Compare(operator, *ends)
+        untyped = self._is_untyped(left) and self._is_untyped(right)
+        counted = self._one_sided() if untyped else None
+        return ex.Call(_ORDERS[operator][0], (*ends, self.literal(counted, OneSidedNumbers)))
+
+    def _is_untyped(self, operand: Operand) -> bool:
+        if isinstance(operand, Decorated) and operand.input == 0 and operand.name in self._kinds:
+            return False
+        return is_untyped(operand)
+
+    # -- Sequences -------------------------------------------------------------------------
+
+    def _each(self, lower: Callable[[], Expression]) -> Expression:
+        """Return what is lowered, as `Each` of the choices of its items if it has some."""
+        outer, self._levels = self._levels, []
+        made = lower()
+        for level in reversed(self._levels):
+            made = ex.Each(tuple(n for n, _ in level), tuple(over for _, over in level), made)
+        self._levels = outer
+        return made
+
+    def _item(self, over: Expression) -> Expression:
+        """Return an item of a sequence."""
+        read = {part.name for part in ex.walk(over) if isinstance(part, ex.Item)}
+        below = [at for at, level in enumerate(self._levels) if read & {name for name, _ in level}]
+        at = max(below, default=-1) + 1
+        if at == len(self._levels):
+            self._levels.append([])
+        self._items += 1
+        self._levels[at].append((self._items, over))
+        return ex.Item(self._items, str)
+
+    def _first(self, operand: Operand) -> Expression:
+        value = self._each(lambda: self._value(operand))
+        return ex.Call(FIRST, (value,)) if isinstance(value, ex.Each) else value
+
+
+def name_of(function: str) -> str:
+    """Return the name of an XPath function or operator in the core, which has its own."""
+    return f"xpath_{function.replace('-', '_').replace(':', '_')}"
+
+
+# -- Functions without nulls and errors ------------------------------------------------------
+
+
+def _number_of(value: Any) -> float:
+    """Return the number of a value, NaN of none."""
+    if isinstance(value, str):
+        return number(value)
+    return math.nan if value is None else value
+
+
+def _total(function: Function) -> Callable[..., Any]:
+    """Return a function of values without types, NaN where a number is not there."""
+    apply = function.apply
+    if function.result in (int, float):
+        return lambda *values: _number_of(apply(*values))
+    return apply
+
+
+def _divided(dividend: float, divisor: float) -> float:
+    if divisor:
+        return dividend / divisor
+    if not dividend or math.isnan(dividend):
+        return math.nan
+    return math.copysign(math.inf, dividend) * math.copysign(1, divisor)
+
+
+def _modulo(dividend: float, divisor: float) -> float:
+    """Return the remainder of a division that truncates: it has the sign of the dividend."""
+    if math.isinf(dividend) or not divisor:
+        return math.nan
+    return math.fmod(dividend, divisor)
+
+
+def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
+    """Return the order of two values without a type, which counts numbers on one side only.
+
+    Without a counter the values are texts.
+    """
+
+    def ordered(one: str | None, other: str | None, counted: OneSidedNumbers | None) -> bool:
+        if one is None or other is None:
+            return False
+        if counted is None:
+            return holds(one, other)
+        found = comparands(one, other)
+        if found is None:
+            counted.count += 1
+            return False
+        return holds(*found)
+
+    return ordered
+
+
+def _tested(test: Callable[..., bool]) -> Callable[..., bool]:
+    """Return a predicate on texts, of which one without a value is empty."""
+    return lambda *values: test(*[text_of(value) or "" for value in values])
+
+
+def _first_of(values: Iterable[Any]) -> Any:
+    return next(iter(values), None)
+
+
+SOME, FIRST, TEXT, NUMBER = map(name_of, ("some", "first", "text", "value"))
+_ORDERS: Mapping[Operator, tuple[str, Callable[[Any, Any], bool]]] = {
+    **{"<": (name_of("less"), lt), "<=": (name_of("at_most"), le)},
+    **{">": (name_of("greater"), gt), ">=": (name_of("at_least"), ge)},
+}
+LOWERED: Mapping[str, Function] = MappingProxyType(
+    {
+        **{
+            name_of(name): Function(_total(one), one.arguments, one.result, one.optional)
+            for name, one in DEFINING.items()
+        },
+        **{
+            name_of(name): Function(_tested(one.call), one.arguments, bool, one.optional)
+            for name, one in TESTS.items()
+        },
+        SOME: Function(any, (tuple,), bool),
+        FIRST: Function(_first_of, (tuple,), str),
+        TEXT: Function(text_of, (float,), str),
+        NUMBER: Function(_number_of, (str,), float),
+        name_of("div"): Function(_divided, (float, float), float),
+        name_of("mod"): Function(_modulo, (float, float), float),
+        **{
+            name: Function(_ordered(holds), (str, str, OneSidedNumbers), bool)
+            for name, holds in _ORDERS.values()
+        },
+    }
+)
+"""The functions that lowered expressions call."""
