@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path as File
-
 import pytest
 
 from templates.model.join_graph import FOLLOWED_BY
+from tests.golden import messages
 from tests.xscl.language.queries import TABLE_6_2
 from xscl.errors import QueryError
 from xscl.language.normalform import (
@@ -23,8 +22,6 @@ from xscl.language.scope import bound_steps
 from xscl.language.syntax import Join, Predicate
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import Disjunct
-
-GOLDEN = File(__file__).resolve().parents[2] / "golden" / "language"
 
 
 def normal(text: str) -> NormalQuery:
@@ -235,14 +232,7 @@ def test_what_is_absent_is_no_part_of_the_match() -> None:
     assert components(query.form) == (0,)
 
 
-def cases() -> list[tuple[str, str]]:
-    """Return queries and their messages: blocks of a golden file, parted by lines of dashes."""
-    text = (GOLDEN / "normal_form_errors.txt").read_text("utf-8")
-    parted = (case.strip("\n").split("\n\n", 1) for case in text.split("\n----\n"))
-    return [(query, message) for query, message in parted]
-
-
-@pytest.mark.parametrize(("query", "message"), cases())
+@pytest.mark.parametrize(("query", "message"), messages("normal_form_errors"))
 def test_messages(query: str, message: str) -> None:
     with pytest.raises(QueryError) as caught:
         normal(query)

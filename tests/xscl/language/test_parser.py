@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 import time
-from pathlib import Path as File
 
 import pytest
 
 from tests.examples import usually
+from tests.golden import messages
 from tests.xscl.language.queries import PAIR, TABLE_6_2, VALID
 from xscl.errors import NotSupported, QueryError, TooComplex
 from xscl.language import limits
@@ -38,8 +38,6 @@ from xscl.language.syntax import (
     Window,
 )
 from xscl.language.unparse import unparse
-
-GOLDEN = File(__file__).resolve().parents[2] / "golden" / "language"
 
 
 def name(local: str, *conditions: object, variable: str | None = None, deep: bool = False) -> Step:
@@ -191,14 +189,7 @@ def test_constants_and_calls_in_predicates() -> None:
 # -- Errors --------------------------------------------------------------------------------
 
 
-def cases() -> list[tuple[str, str]]:
-    """Return queries and their messages: blocks of a golden file, parted by lines of dashes."""
-    text = (GOLDEN / "syntax_errors.txt").read_text("utf-8")
-    parted = (case.strip("\n").split("\n\n", 1) for case in text.split("\n----\n"))
-    return [(query, message) for query, message in parted]
-
-
-@pytest.mark.parametrize(("query", "message"), cases())
+@pytest.mark.parametrize(("query", "message"), messages("syntax_errors"))
 def test_messages(query: str, message: str) -> None:
     with pytest.raises(QueryError) as caught:
         parse(query)
