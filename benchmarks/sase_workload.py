@@ -32,13 +32,13 @@ STAGES: Mapping[str, tuple[Any, str]] = {
     "take in": (Intake, "consume"),
     "epochs": (Lane, "close"),
     "scan and construct": (ActiveStacks, "push_row"),
-    "deliver": (Channel, "emit_all"),
+    "deliver": (Channel, "emit"),
     "sort matches": (Engine, "_matches"),
 }
 SCANNING: Mapping[str, tuple[Any, str]] = {
     "stacks": (ActiveStacks, "push_row"),
     "runtime stack": (RuntimeStack, "advance"),
-    "delivery": (Channel, "emit_all"),
+    "delivery": (Channel, "emit"),
 }
 
 

@@ -41,7 +41,7 @@ from cep_core.events import (
     shown,
 )
 from cep_core.languages import require_name
-from cep_core.plan.fanout import FoundRows
+from cep_core.plan.fanout import FoundRow
 from cep_core.plan.plan import Builder, Plan
 from cep_core.plan.rules import ALL_RULES, Rule
 from cep_core.runtime.delivery import matches
@@ -232,7 +232,7 @@ class Engine:
         """Pop the rows that queries have found since the last call, as (query, row), unordered."""
         by_number = self._queries.by_number
         found = self._fetched()
-        return [(by_number[number].name, row) for _, number, rows in found for row in rows]
+        return [(by_number[number].name, row) for _, number, row in found]
 
     def close(self) -> list[Match]:
         """End the input: all epochs are closed."""
@@ -421,11 +421,11 @@ class Engine:
     def _matches(self) -> list[Match]:
         return matches(self._fetched(), self._queries.by_number)
 
-    def _fetched(self) -> list[FoundRows]:
+    def _fetched(self) -> list[FoundRow]:
         """Pop the rows found since the last call, and count them."""
         found = self._queries.found[:]
         self._queries.found.clear()
-        self.counts["matches"] += sum(len(one.rows) for one in found)
+        self.counts["matches"] += len(found)
         return found
 
     def _report_late(self, row: Row, watermark: int, missed: object) -> None:

@@ -16,7 +16,6 @@ from cep_core.events import VALUES, Row
 
 Members: TypeAlias = int | tuple[int, ...]
 Receive: TypeAlias = Callable[[Row, Members], None]
-ReceiveAll: TypeAlias = Callable[[Sequence[Row], Members], None]
 _MASKED = 64
 
 
@@ -58,29 +57,18 @@ def paired(a: Row, b: Row) -> Row:
 class Port:
     """One input of an m-op: what is called with rows, and the slots it listens to.
 
-    ``mop`` is the m-op that it feeds, for those who look at the plan.  Rows that end together are
-    handed over ``together``: one by one, unless the m-op says otherwise.  ``seconds`` is the time
-    in which rows were handed over from a lane, for those who look at the plan.
+    ``mop`` is the m-op that it feeds, and ``seconds`` the time in which rows were handed over from
+    a lane, for those who look at the plan.
     """
 
-    __slots__ = ("mask", "mop", "receive", "seconds", "slots", "together")
+    __slots__ = ("mask", "mop", "receive", "seconds", "slots")
 
-    def __init__(
-        self,
-        mop: Any,
-        receive: Receive,
-        together: ReceiveAll | None = None,
-    ) -> None:
+    def __init__(self, mop: Any, receive: Receive) -> None:
         self.mop = mop
         self.receive = receive
-        self.together = together if together is not None else self._each
         self.slots: dict[int, None] = {}
         self.mask = 0
         self.seconds = 0.0
-
-    def _each(self, rows: Sequence[Row], members: Members) -> None:
-        for row in rows:
-            self.receive(row, members)
 
 
 class Channel:
@@ -163,15 +151,6 @@ class Channel:
         if self.ports:
             for port, part in self._shares(members):
                 port.receive(row, part)
-
-    def emit_all(self, rows: Sequence[Row], members: Members) -> None:
-        """Pass on rows of the same streams that end together."""
-        self.rows += len(rows)
-        if self.sole is not None:
-            self.sole.together(rows, members)
-            return
-        for port, part in self._shares(members):
-            port.together(rows, part)
 
     def _shares(self, members: Members) -> Iterable[tuple[Port, Members]]:
         """Return the ports with their parts of a membership."""

@@ -7,14 +7,16 @@ m-op's output channel.  An m-op implements many operators; its meaning is theirs
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 from cep_core.dataflow.channels import Channel, Port, without_slot
 from cep_core.dataflow.clock import BEGINNING, END, Lane
+from cep_core.dataflow.journal import Unwritten
 from cep_core.events import Row
 
 Saved: TypeAlias = list[list[Any]]  # [row, numbers of operators, anything else] of a snapshot
+Kept = TypeVar("Kept")
 Number: TypeAlias = Callable[["Operator"], int]
 
 
@@ -183,6 +185,55 @@ class OrderedMOp(MOp):
         if not self._armed and window < END:
             self._armed = True
             self._lane.evict_at(now + max(1, window // 2), self)
+
+
+class KeptGroups(Generic[Kept]):
+    """What an m-op keeps, in groups by key; the journal records what comes and goes."""
+
+    def __init__(self, keeper: MOp, journal: Unwritten) -> None:
+        self.groups: dict[Any, list[Kept]] = {}
+        self.count = 0
+        self._keeper = keeper
+        self._journal = journal
+
+    def __iter__(self) -> Iterator[Kept]:
+        for group in self.groups.values():
+            yield from group
+
+    def add(self, key: Any, kept: Kept) -> None:
+        """Keep one thing more."""
+        self.groups.setdefault(key, []).append(kept)
+        self.count += 1
+        self._journal.keep(self._keeper, kept)
+
+    def clear(self) -> None:
+        """Forget all; the journal is not told."""
+        self.groups.clear()
+        self.count = 0
+
+    def drop(self, key: Any) -> None:
+        """Drop a group."""
+        group = self.groups.pop(key)
+        self.count -= len(group)
+        self._journal.drop(group)
+
+    def change(self, changed: Callable[[Kept], Kept | None], *keys: Any) -> None:
+        """Replace what is kept, of all groups without keys; None drops it."""
+        for key in keys or list(self.groups):
+            before, kept = self.groups[key], []
+            for one in before:
+                left = changed(one)
+                if left is not one:
+                    self._journal.drop((one,))
+                    if left is not None:
+                        self._journal.keep(self._keeper, left)
+                if left is not None:
+                    kept.append(left)
+            self.count -= len(before) - len(kept)
+            if kept:
+                self.groups[key] = kept
+            else:
+                del self.groups[key]
 
 
 class SoleMOp(MOp):

@@ -9,7 +9,7 @@ enter no index.  Sources: Hong 2009, sections 4.5.3 and 4.5.4 (AN- and FR-index)
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from cep_core.dataflow.predicates import (
@@ -23,7 +23,6 @@ from cep_core.dataflow.predicates import (
 from cep_core.events import TYPES, VALUES, Row
 
 Target = TypeVar("Target")
-_FEW = 8  # up to so many predicates are tried one by one: an index would cost more than it saves
 _NOTHING: frozenset[int] = frozenset()
 
 
@@ -47,11 +46,10 @@ class _Sorted(NamedTuple):
 class PredicateIndex(Generic[Target]):
     """Targets by definition; `find` returns those whose predicate holds, each once."""
 
-    __slots__ = ("_few", "_ranges", "_rest", "_several", "_tables", "definitions")
+    __slots__ = ("_ranges", "_rest", "_several", "_tables", "definitions")
 
     def __init__(self) -> None:
         self.definitions: dict[Target, BoundPredicate] = {}
-        self._few = True  # nothing is looked up: all entries are in `_rest`
         self._tables: dict[tuple[int, ...], tuple[Callable[[Row], Any], dict[Any, Any]]] = {}
         self._ranges: dict[tuple[int, str, EntryLayout], _Sorted] = {}
         self._rest: dict[EntryLayout, list[tuple[Any, ...]]] = {}
@@ -65,9 +63,8 @@ class PredicateIndex(Generic[Target]):
 
         If it fails the index is as it was.
         """
-        if self._few and len(self.definitions) >= _FEW:
-            self._spread()
-        self._enter(list(_places(definition, target, self._few)))
+        for place in list(_places(definition, target)):
+            self._enter(place)
         self.definitions[target] = definition
         self._several += len(definition.shape.disjuncts) > 1
 
@@ -75,47 +72,34 @@ class PredicateIndex(Generic[Target]):
         """Remove a target."""
         definition = self.definitions.pop(target)
         self._several -= len(definition.shape.disjuncts) > 1
-        for place in _places(definition, target, self._few):
+        for place in _places(definition, target):
             self._drop(place)
 
     def find(self, a: Row | None, b: Row) -> list[Target]:
         """Return the targets whose predicate holds for (a, b), in no particular order."""
         found: list[Target] = []
-        if not self._few:
-            for value_of, table in self._tables.values():
-                bucket = table.get(value_of(b))
-                if bucket is not None:
-                    for part, entries in bucket:
-                        found += part.scan(entries, a, b)
-            for (column, operator, part), held in self._ranges.items():
-                value = b[column + VALUES]
-                if value is not None and value == value:
-                    found += part.scan(_satisfied(held, operator, value), a, b)
+        for value_of, table in self._tables.values():
+            bucket = table.get(value_of(b))
+            if bucket is not None:
+                for part, entries in bucket:
+                    found += part.scan(entries, a, b)
+        for (column, operator, part), held in self._ranges.items():
+            value = b[column + VALUES]
+            if value is not None and value == value:
+                found += part.scan(_satisfied(held, operator, value), a, b)
         for part, entries in self._rest.items():
             found += part.scan(entries, a, b)
         return list(dict.fromkeys(found)) if self._several else found
 
-    def _spread(self) -> None:
-        """Turn from trying a few to looking them up."""
-        places = [
-            place
-            for target, definition in self.definitions.items()
-            for place in _places(definition, target, False)
-        ]
-        self._few = False
-        self._rest.clear()
-        self._enter(places)
-
-    def _enter(self, places: Iterable[_Place]) -> None:
-        for place in places:
-            if place.range is not None:
-                name = (place.range.column, place.range.operator, place.part)
-                held = self._ranges.setdefault(name, _Sorted([], []))
-                at = bisect_right(held.values, place.key)
-                held.values.insert(at, place.key)
-                held.entries.insert(at, place.entry)
-            else:
-                self._entries(place).append(place.entry)
+    def _enter(self, place: _Place) -> None:
+        if place.range is not None:
+            name = (place.range.column, place.range.operator, place.part)
+            held = self._ranges.setdefault(name, _Sorted([], []))
+            at = bisect_right(held.values, place.key)
+            held.values.insert(at, place.key)
+            held.entries.insert(at, place.entry)
+        else:
+            self._entries(place).append(place.entry)
 
     def _drop(self, place: _Place) -> None:
         if place.range is not None:
@@ -156,7 +140,7 @@ class PredicateIndex(Generic[Target]):
             del self._tables[place.columns]
 
 
-def _places(definition: BoundPredicate, target: object, few: bool) -> Iterator[_Place]:
+def _places(definition: BoundPredicate, target: object) -> Iterator[_Place]:
     """Yield where each disjunct belongs; nothing for one that can never hold.
 
     Whatever has to be compiled is compiled here: entering and dropping only change tables.
@@ -164,9 +148,9 @@ def _places(definition: BoundPredicate, target: object, few: bool) -> Iterator[_
     shape, constants = definition
     for number, disjunct in enumerate(shape.disjuncts):
         chosen = disjunct.ranges[0] if disjunct.ranges else None
-        if disjunct.equalities and not few:
+        if disjunct.equalities:
             yield from _hashed(definition, number, disjunct, target)
-        elif chosen is not None and not few and type(constants[chosen.slot]) in TYPES:
+        elif chosen is not None and type(constants[chosen.slot]) in TYPES:
             part = shape.part(number, frozenset({chosen.literal}))
             key = constants[chosen.slot]
             if is_proper(key, False):

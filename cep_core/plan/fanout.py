@@ -6,7 +6,6 @@ here, at the end, so that all work below stays shared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from cep_core.dataflow.channels import Channel, Members, Port, slots_of
@@ -21,12 +20,12 @@ class QueryReader(NamedTuple):
     since: int
 
 
-class FoundRows(NamedTuple):
-    """Rows of a query's output that end together."""
+class FoundRow(NamedTuple):
+    """A row of a query's output."""
 
     time: int
     number: int
-    rows: Sequence[Row]
+    row: Row
 
 
 class Fanout:
@@ -34,8 +33,8 @@ class Fanout:
 
     label = "output"
 
-    def __init__(self, clock: Clock, found: list[FoundRows]) -> None:
-        self.port = Port(self, self.receive, together=self.receive_all)
+    def __init__(self, clock: Clock, found: list[FoundRow]) -> None:
+        self.port = Port(self, self.receive)
         self._clock = clock
         self._found = found
         self._readers: dict[int, list[QueryReader]] = {}
@@ -65,14 +64,4 @@ class Fanout:
         for slot in slots_of(members):
             for number, since in self._readers[slot]:
                 if first >= since:
-                    self._found.append(FoundRows(row[1], number, (row,)))
-
-    def receive_all(self, rows: Sequence[Row], members: Members) -> None:
-        """Collect rows that end together for the queries that see them."""
-        if self._clock.replaying:
-            return
-        for slot in slots_of(members):
-            for number, since in self._readers[slot]:
-                seen = [row for row in rows if row[2] >= since]
-                if seen:
-                    self._found.append(FoundRows(seen[0][1], number, seen))
+                    self._found.append(FoundRow(row[1], number, row))

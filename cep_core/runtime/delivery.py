@@ -1,20 +1,20 @@
 """The delivery of results: found rows are ordered and become matches.
 
 Matches are ordered by (t1, registration, values, t0), so they do not depend on how they were
-computed.  Rows come in groups of one query and time, and a group may be thousands: it is sorted and
-made into matches as a whole.
+computed.  Rows of one query and time may be thousands: they are sorted and made into matches as a
+whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import chain, groupby, islice, repeat
+from itertools import groupby, islice, repeat
 from operator import eq, itemgetter
 from typing import Any, TypeAlias
 
 from cep_core.events import TYPES, VALUES, Event, Match, Row, Schema, written
-from cep_core.plan.fanout import FoundRows
+from cep_core.plan.fanout import FoundRow
 from cep_core.runtime.queries import Query
 
 _ALL_ORDERED = {str, int, bool}  # types all of whose values have an order
@@ -25,12 +25,12 @@ _new: Callable[[type[Any], Iterable[Any]], Any] = tuple.__new__
 Pairs: TypeAlias = Iterator[tuple[str, Row]]
 
 
-def matches(found: list[FoundRows], by_number: Mapping[int, Query]) -> list[Match]:
+def matches(found: list[FoundRow], by_number: Mapping[int, Query]) -> list[Match]:
     """Return found rows as ordered matches."""
     found.sort(key=_WHEN)
     made: list[Match] = []
     for (_, number), group in groupby(found, key=_WHEN):
-        rows = list(chain.from_iterable([one.rows for one in group]))
+        rows = [one.row for one in group]
         query = by_number[number]
         values = _sorted_by_values(rows, query.schema)
         stream, name = query.publishes or query.name, query.name

@@ -31,7 +31,7 @@ from cep_core.errors import (
 )
 from cep_core.events import CALENDAR_SCHEMA, Schema, is_calendar, shown
 from cep_core.languages import LANGUAGES, Prepared, prepare_node, require_name
-from cep_core.plan.fanout import Fanout, FoundRows, QueryReader
+from cep_core.plan.fanout import Fanout, FoundRow, QueryReader
 from cep_core.plan.plan import Plan
 from cep_core.plan.predicate_pushdown import push_down
 from cep_core.plan.steps import Reference, Step, steps_of, wanted
@@ -103,7 +103,7 @@ class Queries:
         self.by_name: dict[str, Query] = {}
         self.by_number: dict[int, Query] = {}
         self.publishers: dict[str, Query] = {}
-        self.found: list[FoundRows] = []  # rows of outputs that nobody has fetched
+        self.found: list[FoundRow] = []  # rows of outputs that nobody has fetched
         self.next_number = 0
         self._plan = plan
         self._streams = streams

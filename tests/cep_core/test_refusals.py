@@ -85,7 +85,7 @@ def test_an_expression_that_grows_without_end() -> None:
         al.select(S, Compare(">", node, Constant(0)))
 
 
-@pytest.mark.parametrize("present", [0, 1, 7, 8, 9, 20])
+@pytest.mark.parametrize("present", [0, 1, 20])
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_selection_that_fails_leaves_a_shared_index_as_it_was(
     monkeypatch: pytest.MonkeyPatch, present: int, shared: bool
@@ -112,7 +112,7 @@ def test_a_selection_that_fails_leaves_a_shared_index_as_it_was(
     assert {name: core.stats()[name] for name in KEPT} == dict.fromkeys(KEPT, 0)
 
 
-@pytest.mark.parametrize("present", [0, 7, 8, 9])
+@pytest.mark.parametrize("present", [0, 9])
 def test_an_index_is_as_it_was_if_an_entry_fails(
     monkeypatch: pytest.MonkeyPatch, present: int
 ) -> None:

@@ -78,8 +78,7 @@ class AbsenceMOp(StateMOp):
 
     def _forget(self, slot: int) -> None:
         kept = list(self._all())
-        self._groups.clear()
-        self._count = 0
+        self._kept.clear()
         for due in self._due.values():
             due.open.clear()
             due.answered.clear()
@@ -109,10 +108,10 @@ class AbsenceMOp(StateMOp):
         return [*super().saved(kept, number), int(id(kept) in due.answered)]
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
-        had = self._count
+        had = self._kept.count
         members = members_of(sorted(operator.slot for operator in operators))
         self._restore((row, members), bool(side))
-        if self._count and not had:
+        if self._kept.count and not had:
             self.wake()
 
     def indexes(self) -> str:
@@ -170,7 +169,7 @@ class AbsenceMOp(StateMOp):
             self._met.clear()  # what is answered stays until its deadline
         for instance in self._over:
             key = None if self._left_key is None else self._left_key(instance[0])
-            if key in self._groups:
+            if key in self._kept.groups:
                 met = self._met.setdefault(key, set())
                 if met is not None:
                     met.add(id(instance))

@@ -10,12 +10,13 @@ operators whose window holds it (rules s_⋈ and c_⋈: Hong 2009, Table 5.1).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.dataflow.clock import Clock
 from cep_core.dataflow.journal import Unwritten
-from cep_core.dataflow.mop import MOp, Number, Operator, Wanted, Wire
+from cep_core.dataflow.mop import KeptGroups, MOp, Number, Operator, Wanted, Wire
 from cep_core.dataflow.predicates import BoundPredicate, is_proper, values_of
 from cep_core.events import VALUES, Row
 
@@ -60,7 +61,8 @@ class WindowJoinMOp(MOp):
             Wire(Port(self, lambda row, members: self._arrive(_RIGHT, row, members)), None),
         ]
         self._readers: list[dict[int, dict[Operator, None]]] = [{}, {}]  # by slot
-        self._kept: list[dict[Any, list[KeptRow]]] = [{}, {}]
+        self._kept: list[KeptGroups[KeptRow]]
+        self._kept = [KeptGroups(self, journal), KeptGroups(self, journal)]
         self._window = -1  # the largest
         self._windows: dict[int, int] = {}  # how many operators have each
         self._by_left: dict[int, dict[Operator, None]] = {}
@@ -103,13 +105,13 @@ class WindowJoinMOp(MOp):
             self._window = max(self._windows, default=-1)
 
     def instances(self) -> int:
-        return sum(len(rows) for kept in self._kept for rows in kept.values())
+        return sum(kept.count for kept in self._kept)
 
     def entries(self) -> int:
-        return sum(map(len, self._kept))
+        return sum(len(kept.groups) for kept in self._kept)
 
     def kept(self) -> Iterator[KeptRow]:
-        return (one for kept in self._kept for rows in kept.values() for one in rows)
+        return chain.from_iterable(self._kept)
 
     def saved(self, kept: KeptRow, number: Number) -> list[Any]:
         """Return a row as it is written: each of its streams is named by its first reader.
@@ -123,11 +125,10 @@ class WindowJoinMOp(MOp):
 
     def _write_again(self, side: int, slot: int) -> None:
         """Journal the rows of a stream again after its first reader has left."""
-        for rows in self._kept[side].values():
-            for one in rows:
-                if slot in slots_of(one.members):
-                    self._journal.drop((one,))
-                    self._journal.keep(self, one)
+        for one in self._kept[side]:
+            if slot in slots_of(one.members):
+                self._journal.drop((one,))
+                self._journal.keep(self, one)
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         slots = sorted({operator.wanted.inputs[side].slot for operator in operators})
@@ -142,7 +143,7 @@ class WindowJoinMOp(MOp):
         key = self._key(side, row)
         if self._keys and not is_proper(key, self._several):
             return
-        for other, theirs, _ in self._kept[1 - side].get(key, ()):
+        for other, theirs, _ in self._kept[1 - side].groups.get(key, ()):
             apart = abs(row[1] - other[1])
             if apart <= self._window and now <= other[1] + self._window + self._lateness:
                 self._meet(side, row, members, other, theirs, apart, now)
@@ -184,9 +185,7 @@ class WindowJoinMOp(MOp):
         return self._keys[side](row) if self._keys else None
 
     def _keep(self, side: int, row: Row, members: Members) -> None:
-        kept = KeptRow(row, members, side)
-        self._kept[side].setdefault(self._key(side, row), []).append(kept)
-        self._journal.keep(self, kept)
+        self._kept[side].add(self._key(side, row), KeptRow(row, members, side))
         if self._next_eviction is None:
             self._next_eviction = row[1] + self._window + self._lateness
 
@@ -196,29 +195,14 @@ class WindowJoinMOp(MOp):
             return
         reach = self._window + self._lateness
         for kept in self._kept:
-            for key, rows in list(kept.items()):
-                left = [one for one in rows if now <= one.row[1] + reach]
-                if len(left) < len(rows):
-                    self._journal.drop([one for one in rows if now > one.row[1] + reach])
-                if left:
-                    kept[key] = left
-                else:
-                    del kept[key]
+            kept.change(lambda one: one if now <= one.row[1] + reach else None)
         self._next_eviction = now + reach // 2 if self.instances() else None
 
     def _forget(self, side: int, slot: int) -> None:
-        for key, rows in list(self._kept[side].items()):
-            left = []
-            for one in rows:
-                fewer = without_slot(one.members, slot)
-                if fewer == one.members:
-                    left.append(one)
-                    continue
-                self._journal.drop((one,))
-                if fewer is not None:
-                    left.append(one._replace(members=fewer))
-                    self._journal.keep(self, left[-1])
-            if left:
-                self._kept[side][key] = left
-            else:
-                del self._kept[side][key]
+        def left(one: KeptRow) -> KeptRow | None:
+            fewer = without_slot(one.members, slot)
+            if fewer == one.members:
+                return one
+            return None if fewer is None else one._replace(members=fewer)
+
+        self._kept[side].change(left)

@@ -18,7 +18,7 @@ from cep_core.algebra.text import counted
 from cep_core.dataflow import code
 from cep_core.dataflow.channels import Members, Port, members_of, slots_of, without_slot
 from cep_core.dataflow.clock import END
-from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Wanted
+from cep_core.dataflow.mop import KeptGroups, Number, Operator, OrderedMOp, Wanted
 from cep_core.dataflow.predicates import BoundPredicate, Disjunct, is_proper, values_of
 from cep_core.events import Row
 from cep_core.operators.cayuga.active import ActiveIndex
@@ -45,8 +45,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         self.active = index
         self.place = index.place(filter)
         self._constants = filter.constants
-        self._groups: dict[Any, list[Instance]] = {}
-        self._count = 0
+        self._kept: KeptGroups[Instance] = KeptGroups(self, self._lane.journal)
         self._pending: list[Instance] = []
         self._met: dict[Any, set[int] | None] = {}  # instances to delete; None: the whole group
         self._read(filter, index)
@@ -62,7 +61,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
     def remove(self, operator: Operator) -> None:
         super().remove(operator)
         self._forget(operator.slot)
-        if not self._count:
+        if not self._kept.count:
             self.rest()
         if not self.operators:
             self.active.leave(self)
@@ -77,10 +76,10 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         self.active.deactivate(self)
 
     def instances(self) -> int:
-        return self._count
+        return self._kept.count
 
     def entries(self) -> int:
-        return len(self._groups) + (1 if self._count else 0)
+        return len(self._kept.groups) + (1 if self._kept.count else 0)
 
     @property
     def keeps(self) -> int | None:
@@ -89,8 +88,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
 
     def kept(self) -> Iterator[Instance]:
         """Yield the instances, oldest first within their group."""
-        for group in self._groups.values():
-            yield from group
+        return iter(self._kept)
 
     # -- rows ------------------------------------------------------------------------------
 
@@ -106,23 +104,20 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
     def finish(self, now: int) -> None:
         """Delete the instances that were met, install the new ones."""
         super().finish(now)
-        had, journal = self._count, self._lane.journal
+        had, kept = self._kept.count, self._kept
         pending, self._pending = self._pending, []
         for key, met in self._met.items():
-            group = self._groups[key]
-            kept = [] if met is None else [one for one in group if id(one) not in met]
-            journal.drop(group if met is None else [one for one in group if id(one) in met])
-            self._count -= len(group) - len(kept)
-            if kept:
-                self._groups[key] = kept
+            if met is None:
+                kept.drop(key)
             else:
-                del self._groups[key]
+                gone = met
+                kept.change(lambda one: None if id(one) in gone else one, key)  # noqa: B023
         self._met.clear()
         for instance in pending:
             self.install(instance)
-        if self._count and not had:
+        if self._kept.count and not had:
             self.wake()
-        elif had and not self._count:
+        elif had and not self._kept.count:
             self.rest()
 
     def install(self, instance: Instance) -> None:
@@ -138,13 +133,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
             key = self._left_key(row)
             if not is_proper(key, self._several):
                 return
-        group = self._groups.get(key)
-        if group is None:
-            self._groups[key] = [instance]
-        else:
-            group.append(instance)
-        self._count += 1
-        self._lane.journal.keep(self, instance)
+        self._kept.add(key, instance)
         if self._bounds and self._eviction is None:
             self._evict_after(last)
 
@@ -152,26 +141,20 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         """Drop instances that no row from the watermark on can meet: their time has passed."""
         nearest = END
         self._eviction = None
-        had = self._count
-        for key, group in list(self._groups.items()):
-            kept, dead = [], []
-            for instance in group:
-                last = self._last_of(instance[0])
-                if last is not None and last >= watermark:
-                    kept.append(instance)
-                    nearest = min(nearest, last)
-                else:
-                    dead.append(instance)
-            if dead:
-                self._lane.journal.drop(dead)
-                self._count -= len(group) - len(kept)
-                if kept:
-                    self._groups[key] = kept
-                else:
-                    del self._groups[key]
-        if had and not self._count:
+        had = self._kept.count
+
+        def alive(instance: Instance) -> Instance | None:
+            nonlocal nearest
+            last = self._last_of(instance[0])
+            if last is None or last < watermark:
+                return None
+            nearest = min(nearest, last)
+            return instance
+
+        self._kept.change(alive)
+        if had and not self._kept.count:
             self.rest()
-        if self._count:
+        if self._kept.count:
             self._evict_after(nearest)
 
     def saved(self, kept: Instance, number: Number) -> list[Any]:
@@ -182,30 +165,21 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         return (self._wire.port,)
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
-        had = self._count
+        had = self._kept.count
         self.install((row, members_of(sorted(operator.slot for operator in operators))))
-        if self._count and not had:
+        if self._kept.count and not had:
             self.wake()
 
     def _forget(self, slot: int) -> None:
         """Remove a stream from the instances."""
-        journal = self._lane.journal
-        for key, group in list(self._groups.items()):
-            kept = []
-            for instance in group:
-                left = without_slot(instance[1], slot)
-                if left == instance[1]:
-                    kept.append(instance)
-                    continue
-                journal.drop((instance,))
-                if left is not None:
-                    kept.append((instance[0], left))
-                    journal.keep(self, kept[-1])
-            self._count -= len(group) - len(kept)
-            if kept:
-                self._groups[key] = kept
-            else:
-                del self._groups[key]
+
+        def left(instance: Instance) -> Instance | None:
+            members = without_slot(instance[1], slot)
+            if members == instance[1]:
+                return instance
+            return None if members is None else (instance[0], members)
+
+        self._kept.change(left)
 
     def _pend(self, row: Row, members: Members) -> None:
         self._pending.append((row, members))
@@ -218,7 +192,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         if self._guard is not None and not self._guard(None, row, self._constants):
             return []
         key = None if self._right_key is None else self._right_key(row)
-        group = self._groups.get(key)
+        group = self._kept.groups.get(key)
         if group is None:
             return []
         found: list[Instance] = self._scan(group, row, self._constants)
@@ -229,7 +203,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         """Mark instances of a group as met: they are deleted when the epoch ends."""
         if not found:
             return
-        if len(found) == len(self._groups[key]):
+        if len(found) == len(self._kept.groups[key]):
             self._met[key] = None
         else:
             met = self._met.setdefault(key, set())

@@ -218,7 +218,9 @@ class ActiveStacks(SharedRuns):
         if not found:
             return
         if self._alike:
-            self._output.emit_all(found, members_in(mask))
+            members = members_in(mask)
+            for made in found:
+                self._output.emit(made, members)
         else:
             self._deliver(found, self._shape.constant_conditions)
 
