@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar, assert_never
 from hypothesis import strategies as st
 
 from cep_core import algebra
-from cep_core.algebra import Aggregate, Node
+from cep_core.algebra import Aggregate, Node, sources_of
 from cep_core.algebra.expressions import (
     TRUE,
     And,
@@ -28,7 +28,6 @@ from cep_core.algebra.expressions import (
     Comparison,
     Constant,
     Duration,
-    Every,
     Expression,
     IsNull,
     Missing,
@@ -39,6 +38,7 @@ from cep_core.algebra.expressions import (
     Time,
     rewrite,
 )
+from cep_core.algebra.text import Said, operator_in_words
 from cep_core.errors import AlgebraError
 from cep_core.events import Event, Schema
 
@@ -788,70 +788,7 @@ def reordered_programs(draw: st.DrawFn) -> tuple[Program, Program]:
 
 
 def written(node: Node) -> str:
-    """Return an expression of the algebra in the papers' letters."""
-    match node:
-        case algebra.Stream(name):
-            return name
-        case algebra.Select(source, predicate):
-            return f"σ[{said(predicate)}]({written(source)})"
-        case algebra.Project(source, found):
-            return f"π[{', '.join(map(said, found))}]({written(source)})"
-        case algebra.Union(left, right):
-            return f"({written(left)} ∪ {written(right)})"
-        case algebra.Sequence(left, right, predicate):
-            first = "" if node.rank is None else " first"
-            return f"({written(left)} ;[{said(predicate)}]{first} {written(right)})"
-        case algebra.WindowJoin(left, right, predicate, window):
-            return f"({written(left)} ⋈[{said(predicate)}, {said(window)}] {written(right)})"
-        case algebra.Absence(left, right, predicate, window, both):
-            word = "else" if both else "@" if node.moment else "not"
-            operator = f"{word}[{said(predicate)}, {said(window)}]"
-            return f"({written(left)} {operator} {written(right)})"
-        case algebra.Iterate(left, right, filter, rebind, found):
-            parts = "; ".join([said(filter), said(rebind), *map(said, found)])
-            return f"μ[{parts}]({written(left)}, {written(right)})"
-        case algebra.InstanceAggregate(source, group, found):
-            return f"β[{group}; {'; '.join(map(function_of, found))}]({written(source)})"
-        case algebra.PatternMatch(inputs):
-            order = ", ".join(str(one.input) for one in node.components)
-            reach = "" if node.window is None else said(node.window)
-            shown = f"{said(node.predicate)}, {reach}"
-            return f"SEQ({order})[{shown}]({', '.join(map(written, inputs))})"
-        case algebra.WindowAggregate(source, group, found, window):
-            parts = "; ".join([str(group), *map(function_of, found), said(window)])
-            return f"α[{parts}]({written(source)})"
-        case _:
-            assert_never(node)
-
-
-def function_of(one: Aggregate) -> str:
-    """Return an aggregate as text."""
-    parts = [said(part) for part in (one.argument, one.by) if part is not None]
-    return f"{one.function}({', '.join(parts)})"
-
-
-def said(part: Expression) -> str:
-    """Return an expression as text, columns by side and position."""
-    match part:
-        case Column(side, index):
-            return f"${side}.{index}"
-        case Constant(value):
-            return repr(value)
-        case Compare(operator, left, right) | Arithmetic(operator, left, right):
-            return f"({said(left)} {operator} {said(right)})"
-        case And(items) | Or(items):
-            return "(" + f" {type(part).__name__} ".join(map(said, items)) + ")"
-        case Not(item) | Negative(item):
-            return f"{type(part).__name__} {said(item)}"
-        case Call(function, arguments):
-            return f"{function}({', '.join(map(said, arguments))})"
-        case Case(items) | Coalesce(items):
-            return f"{type(part).__name__}({', '.join(map(said, items))})"
-        case IsNull(operand):
-            return f"({said(operand)} IS NULL)"
-        case Time(side, edge):
-            return f"${side}.{edge}"
-        case Every(names, over, found):
-            return f"every {names} in {' '.join(map(said, over))}: {said(found)}"
-        case _:
-            return str(part)
+    """Return an expression of the algebra as text, the inputs of an operator in parentheses."""
+    inputs = ", ".join(map(written, sources_of(node)))
+    said = operator_in_words(node, Said((), 1))
+    return f"{said}({inputs})" if inputs else said
