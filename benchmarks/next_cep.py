@@ -42,7 +42,7 @@ from benchmarks.placement import Policy, supported, tree_of
 from cep_core import Engine, Event, Match
 from cep_core import Options as EngineOptions
 from cep_core.algebra import Chain, Choice, One
-from cep_core.algebra.pattern_tree import Tree
+from cep_core.algebra.pattern_tree import PatternTree
 from cep_core.rewrite.cost import of_source
 from cep_core.rewrite.nexts import optimal_next
 from cep_core.rewrite.unions import optimal_union
@@ -77,7 +77,7 @@ PLACEMENTS: Mapping[str, tuple[Policy, bool]] = {
 class Pattern(NamedTuple):
     """A tree of sequences and unions of two, and the streams of its components."""
 
-    tree: Tree
+    tree: PatternTree
     streams: tuple[str, ...]
 
 
@@ -85,7 +85,7 @@ def pattern(kind: Kind, size: int, choose: random.Random) -> Pattern:
     """Return a random tree of so many operators."""
     streams: list[str] = []
 
-    def grown(operators: int, operator: type[Chain] | type[Choice]) -> Tree:
+    def grown(operators: int, operator: type[Chain] | type[Choice]) -> PatternTree:
         if not operators:
             streams.append(choose.choice(list(RATES)))
             return One(len(streams) - 1)
@@ -103,7 +103,7 @@ def pattern(kind: Kind, size: int, choose: random.Random) -> Pattern:
 def text(one: Pattern) -> str:
     """Return a pattern as EQL; alternatives share one alias, as the operands of a union do."""
 
-    def written(tree: Tree, alias: str | None) -> str:
+    def written(tree: PatternTree, alias: str | None) -> str:
         match tree:
             case One(component):
                 return f"{one.streams[component]} {alias or f'x{component}'}"
@@ -118,7 +118,7 @@ def text(one: Pattern) -> str:
     return f"SELECT * FROM {written(one.tree, None)}"
 
 
-def leaves(tree: Tree) -> list[One]:
+def leaves(tree: PatternTree) -> list[One]:
     """Return the components of a tree, from left to right."""
     if isinstance(tree, Chain | Choice):
         return [leaf for part in tree.parts for leaf in leaves(part)]
@@ -128,7 +128,7 @@ def leaves(tree: Tree) -> list[One]:
 
 def rewritten(one: Pattern) -> Pattern:
     """Return a pattern of sequences or of unions alone in its cheapest form."""
-    parts: list[Tree] = [*leaves(one.tree)]
+    parts: list[PatternTree] = [*leaves(one.tree)]
     rates = [RATES[one.streams[part.component]] for part in leaves(one.tree)]
     if isinstance(one.tree, Choice):
         weighted = list(zip(rates, parts, strict=True))

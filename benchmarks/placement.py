@@ -49,7 +49,9 @@ class Tree:
             yield self
 
 
-def tree_of(pattern: algebra.Tree, streams: Sequence[str], rates: Mapping[str, float]) -> Tree:
+def tree_of(
+    pattern: algebra.PatternTree, streams: Sequence[str], rates: Mapping[str, float]
+) -> Tree:
     """Return the operator tree of a pattern over the streams of its components."""
     found = estimate(pattern, [rates[one] for one in streams])
     if found is None:

@@ -22,14 +22,14 @@ from cep_core.dataflow.channels import Channel
 from cep_core.dataflow.clock import Lane
 from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.plan.plan import Builder
-from cep_core.runtime.intake import Intake
+from cep_core.runtime.intake import EventIntake
 
 SEED = 2006
 TYPES = 20
 WINDOW = 10_000
 BATCH = 1_000  # events of a push
 STAGES: Mapping[str, tuple[Any, str]] = {
-    "take in": (Intake, "consume"),
+    "take in": (EventIntake, "consume"),
     "epochs": (Lane, "close"),
     "scan and construct": (ActiveStacks, "push_row"),
     "deliver": (Channel, "emit"),

@@ -23,7 +23,7 @@ from cep_core.dataflow.clock import END, Clock
 from cep_core.dataflow.journal import Journal
 from cep_core.dataflow.mop import Operator
 from cep_core.dataflow.options import Options
-from cep_core.dataflow.predicates import Shapes
+from cep_core.dataflow.predicates import PredicateShapes
 from cep_core.errors import (
     CepError,
     Closed,
@@ -45,9 +45,9 @@ from cep_core.plan.fanout import FoundRow
 from cep_core.plan.plan import Builder, Plan
 from cep_core.plan.rules import ALL_RULES, Rule
 from cep_core.runtime.delivery import matches
-from cep_core.runtime.intake import Intake
-from cep_core.runtime.queries import Queries, Query
-from cep_core.runtime.streams import Streams
+from cep_core.runtime.intake import EventIntake
+from cep_core.runtime.queries import Query, RegisteredQueries
+from cep_core.runtime.streams import EngineStreams
 from cep_core.state.snapshot import AttributeType, Codec
 from cep_core.state.state_log import StateLog, StateReader, StateWriter
 from cep_core.views.air import from_xml, to_xml
@@ -92,14 +92,20 @@ class Engine:
         self.counts = dict.fromkeys(("events", "matches", "late", "rejected"), 0)
         self.clock = Clock()
         self.plan = Plan(
-            *(self.rules, self.options, self.clock, Shapes(self.functions), self._report_late),
+            *(
+                self.rules,
+                self.options,
+                self.clock,
+                PredicateShapes(self.functions),
+                self._report_late,
+            ),
             builders,
         )
-        self._streams = Streams(self.plan, ticks_per_second)
-        self._queries = Queries(
+        self._streams = EngineStreams(self.plan, ticks_per_second)
+        self._queries = RegisteredQueries(
             self.plan, self._streams, self.functions, ticks_per_second, exact=exact
         )
-        self._intake = Intake(self._streams, self.plan, self.counts, self.rejected)
+        self._intake = EventIntake(self._streams, self.plan, self.counts, self.rejected)
         self._closed = False
         self._last_late: tuple[Row, int] | None = None
 

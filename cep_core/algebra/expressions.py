@@ -22,7 +22,7 @@ from cep_core.algebra.operands import operands, with_operands
 from cep_core.errors import AlgebraError, Span, TypeFault, UnknownName, near_miss
 from cep_core.events import is_hashable, shown
 
-Side: TypeAlias = Literal[1, 2]
+RowSide: TypeAlias = Literal[1, 2]
 Comparison: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
 
 
@@ -46,7 +46,7 @@ class Spanned:
 class Column(Spanned):
     """An attribute by side and position."""
 
-    side: Side
+    side: RowSide
     index: int
 
 
@@ -77,7 +77,7 @@ class Duration(Spanned):
 class Time(Spanned):
     """When a row begins or ends, in ticks: of the row of a side."""
 
-    side: Side
+    side: RowSide
     edge: Literal["begin", "end"]
 
 
@@ -195,10 +195,10 @@ class Each(Spanned):
     item: Expression
 
 
-Leaf: TypeAlias = Column | Constant | Parameter | Duration | Time | Missing | Item
-Value: TypeAlias = Leaf | Arithmetic | Negative | Call | Case | Coalesce | Each
-Expression: TypeAlias = Value | Compare | And | Or | Not | Every | IsNull
-Condition: TypeAlias = Compare | And | Or | Not | Every | IsNull
+LeafExpression: TypeAlias = Column | Constant | Parameter | Duration | Time | Missing | Item
+ValueExpression: TypeAlias = LeafExpression | Arithmetic | Negative | Call | Case | Coalesce | Each
+Expression: TypeAlias = ValueExpression | Compare | And | Or | Not | Every | IsNull
+ConditionExpression: TypeAlias = Compare | And | Or | Not | Every | IsNull
 TRUE = Constant(True)
 FALSE = Constant(False)
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
@@ -208,11 +208,11 @@ _LEVELS = 3  # of what is evaluated as a function inside
 MOST_PARTS = 100_000  # of an expression, counted where they occur
 
 
-Types: TypeAlias = Mapping[int, Sequence[type | None]]  # by side, then by position
+SideTypes: TypeAlias = Mapping[int, Sequence[type | None]]  # by side, then by position
 
 
 def type_of(
-    node: Expression, types: Types, functions: Mapping[str, Function] = FUNCTIONS
+    node: Expression, types: SideTypes, functions: Mapping[str, Function] = FUNCTIONS
 ) -> type | None:
     """Return the type of an expression, None if only null is known; raise AlgebraError if wrong.
 
@@ -269,7 +269,7 @@ def type_of(
 
 
 def require_condition(
-    node: Expression, types: Types, functions: Mapping[str, Function] = FUNCTIONS
+    node: Expression, types: SideTypes, functions: Mapping[str, Function] = FUNCTIONS
 ) -> None:
     """Raise AlgebraError unless the expression is true or false."""
     _require(node, type_of(node, types, functions), (bool,))
@@ -317,7 +317,7 @@ def moved(node: Expression, places: Mapping[tuple[int, int], Expression]) -> Exp
         if not isinstance(part, Column):
             return part
         found = places.get((part.side, part.index), part)
-        return replace(found, span=part.span) if isinstance(found, Leaf) else found
+        return replace(found, span=part.span) if isinstance(found, LeafExpression) else found
 
     return rewrite(node, change)
 
@@ -381,7 +381,9 @@ def _require(node: Expression, kind: type | None, wanted: tuple[type, ...]) -> t
     return kind
 
 
-def _arithmetic(node: Arithmetic, types: Types, functions: Mapping[str, Function]) -> type | None:
+def _arithmetic(
+    node: Arithmetic, types: SideTypes, functions: Mapping[str, Function]
+) -> type | None:
     left, right = type_of(node.left, types, functions), type_of(node.right, types, functions)
     for kind in (str, tuple):
         if node.operator == "+" and kind in (left, right):
@@ -398,7 +400,7 @@ def _arithmetic(node: Arithmetic, types: Types, functions: Mapping[str, Function
 def _common(
     node: Expression,
     values: Sequence[Expression],
-    types: Types,
+    types: SideTypes,
     functions: Mapping[str, Function],
 ) -> type | None:
     """Return the type of values one of which is taken; raise AlgebraError if they differ."""
@@ -412,7 +414,7 @@ def _common(
     return next(iter(kinds), None)
 
 
-def _call(node: Call, types: Types, functions: Mapping[str, Function]) -> type:
+def _call(node: Call, types: SideTypes, functions: Mapping[str, Function]) -> type:
     name, arguments = node.function, node.arguments
     function = functions.get(name)
     if function is None:
@@ -433,7 +435,7 @@ def _call(node: Call, types: Types, functions: Mapping[str, Function]) -> type:
     return function.result
 
 
-def _require_comparable(node: Compare, types: Types, functions: Mapping[str, Function]) -> None:
+def _require_comparable(node: Compare, types: SideTypes, functions: Mapping[str, Function]) -> None:
     kinds = [type_of(operand, types, functions) for operand in (node.left, node.right)]
     if node.operator not in ("=", "!="):
         for kind in kinds:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from cep_core.algebra.expressions import TRUE, Expression
 from cep_core.algebra.operands import operands
-from cep_core.algebra.pattern_tree import Mark, Policy, Tree
+from cep_core.algebra.pattern_tree import PatternTree, Policy, StepMark
 from cep_core.events import Schema
 
 RunAggregate: TypeAlias = Literal["COUNT", "SUM", "AVG", "MIN", "MAX"]
@@ -201,13 +201,13 @@ class PatternMatch:
 
     inputs: tuple[Node, ...]
     components: tuple[Component, ...]
-    tree: Tree
+    tree: PatternTree
     parts: tuple[Part, ...]
     predicate: Expression
     window: Expression | None
     inclusive: bool
     simultaneous: bool
-    mark: Mark
+    mark: StepMark
     partition: tuple[tuple[int, ...] | None, ...]
     policy: Policy
     target: int | None

@@ -17,10 +17,10 @@ from cep_core.algebra.pattern_tree import (
     Chain,
     Choice,
     Loop,
-    Mark,
+    LoopPace,
     One,
-    Pace,
-    Tree,
+    PatternTree,
+    StepMark,
     Unordered,
     trees_in,
 )
@@ -46,7 +46,7 @@ class _Way(NamedTuple):
     """One event more: what it says about loops, and which absences lie before it."""
 
     look: Look
-    mark: Mark | None
+    mark: StepMark | None
     stays: frozenset[int] = frozenset()
     leaves: frozenset[int] = frozenset()
     until: tuple[tuple[int, bool], ...] = ()  # with whether the loop has begun
@@ -67,7 +67,7 @@ class Move(NamedTuple):
     passes: Absences
 
 
-class State(NamedTuple):
+class PatternState(NamedTuple):
     """The rest of a pattern.
 
     ``ended_by`` says for each move, as bits, which moves end when it could have taken an event
@@ -86,12 +86,12 @@ class State(NamedTuple):
 
 
 @lru_cache(64)
-def automaton_of(tree: Tree, mark: Mark) -> tuple[State, ...]:
+def automaton_of(tree: PatternTree, mark: StepMark) -> tuple[PatternState, ...]:
     """Return the states of a pattern, the first one first; raises AlgebraError if they are many."""
     numbered, _ = _numbered(tree, 0)
     paces = {one.number: one.pace for one in trees_in(numbered) if isinstance(one, Loop)}
-    places: dict[Tree, int] = {numbered: 0}
-    states: list[State] = []
+    places: dict[PatternTree, int] = {numbered: 0}
+    states: list[PatternState] = []
     for left in _growing(places):
         ways = _few(dict.fromkeys(islice(_ways(left), MOST_WAYS + 1)))
         for _, rest in ways:
@@ -105,7 +105,7 @@ def automaton_of(tree: Tree, mark: Mark) -> tuple[State, ...]:
     return tuple(states)
 
 
-def _growing(places: dict[Tree, int]) -> Iterator[Tree]:
+def _growing(places: dict[PatternTree, int]) -> Iterator[PatternTree]:
     """Yield the keys in order, also those that come while they are gone through."""
     at = 0
     while at < len(places):
@@ -115,14 +115,14 @@ def _growing(places: dict[Tree, int]) -> Iterator[Tree]:
             at += 1
 
 
-def _numbered(tree: Tree, number: int) -> tuple[Tree, int]:
+def _numbered(tree: PatternTree, number: int) -> tuple[PatternTree, int]:
     """Return a tree whose loops have numbers of their own, and the next number."""
     match tree:
         case Loop(inner):
             below, after = _numbered(inner, number + 1)
             return replace(tree, inner=below, number=number, begun=False), after
         case Chain(parts) | Choice(parts):
-            made: list[Tree] = []
+            made: list[PatternTree] = []
             for part in parts:
                 below, number = _numbered(part, number)
                 made.append(below)
@@ -132,12 +132,12 @@ def _numbered(tree: Tree, number: int) -> tuple[Tree, int]:
 
 
 def _state(
-    ways: list[tuple[_Way, Tree]],
-    places: dict[Tree, int],
-    paces: dict[int, Pace],
-    mark: Mark,
+    ways: list[tuple[_Way, PatternTree]],
+    places: dict[PatternTree, int],
+    paces: dict[int, LoopPace],
+    mark: StepMark,
     ends: tuple[Absences, ...],
-) -> State:
+) -> PatternState:
     """Return a state of its ways; a way is ended by its number as a bit."""
     looks = list(dict.fromkeys(way.look for way, _ in ways))
     ended_by, moves = [0] * len(ways), []
@@ -162,13 +162,13 @@ def _state(
             before.append(number)  # nothing is taken where it is whole
         stops = tuple(dict.fromkeys(component for component, _ in way.until))
         moves.append(Move(looks.index(way.look), places[rest], tuple(before), stops, way.passes))
-    return State(
+    return PatternState(
         *(tuple(looks), tuple(moves), tuple(ended_by), strict, partition),
         *(tuple(stopped_by.items()), ends),
     )
 
 
-def _rather(way: _Way, other: _Way, paces: dict[int, Pace]) -> bool:
+def _rather(way: _Way, other: _Way, paces: dict[int, LoopPace]) -> bool:
     """Return True if the pace of a loop prefers another way."""
     return any(paces[loop] == "greedy" for loop in way.leaves & other.stays) or any(
         paces[loop] == "reluctant" for loop in way.stays & other.leaves
@@ -188,7 +188,7 @@ def _few(found: Collection[T]) -> list[T]:
 # -- derivation ------------------------------------------------------------------------------
 
 
-def empties(tree: Tree) -> list[Absences]:
+def empties(tree: PatternTree) -> list[Absences]:
     """Return the absences on the ways through a tree that take nothing; none if there is none."""
     match tree:
         case One():
@@ -211,7 +211,7 @@ def empties(tree: Tree) -> list[Absences]:
             assert_never(tree)
 
 
-def _ways(tree: Tree) -> Iterator[tuple[_Way, Tree]]:
+def _ways(tree: PatternTree) -> Iterator[tuple[_Way, PatternTree]]:
     """Yield what may be taken next, and what is left then."""
     match tree:
         case One(component, mark, until):
@@ -257,16 +257,16 @@ def _in_loop(way: _Way, loop: Loop) -> _Way:
     return way._replace(mark=mark, stays=way.stays | {loop.number}, until=(*way.until, *until))
 
 
-def _chained(*parts: Tree) -> Tree:
+def _chained(*parts: PatternTree) -> PatternTree:
     """Return patterns one after the other, without those that are over."""
-    made: list[Tree] = []
+    made: list[PatternTree] = []
     for part in parts:
         made += part.parts if isinstance(part, Chain) else [part]
     kept = [one for one in made if not _over(one)]
     return kept[0] if len(kept) == 1 else Chain(tuple(kept))
 
 
-def _over(tree: Tree) -> bool:
+def _over(tree: PatternTree) -> bool:
     """Return True if a tree takes nothing more and asks for nothing."""
     match tree:
         case Loop(most=0) | Unordered(components=()):
@@ -275,7 +275,7 @@ def _over(tree: Tree) -> bool:
             return False
 
 
-def _loops(tree: Tree) -> frozenset[int]:
+def _loops(tree: PatternTree) -> frozenset[int]:
     """Return the loops that end if a tree is left."""
     match tree:
         case Loop(inner, _, most):

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from cep_core.algebra.expressions import FUNCTIONS, TRUE, Duration, Expression, walk
 from cep_core.algebra.nodes import Component, Node, Part, PatternMatch
-from cep_core.algebra.pattern_automaton import State, automaton_of
+from cep_core.algebra.pattern_automaton import PatternState, automaton_of
 from cep_core.algebra.pattern_tree import (
     Absent,
     Loop,
-    Mark,
     One,
+    PatternTree,
     Policy,
-    Tree,
+    StepMark,
     Unordered,
     trees_in,
 )
@@ -33,7 +33,7 @@ class Rules:
     window: Expression | None = None
     inclusive: bool = False
     simultaneous: bool = False
-    mark: Mark = "any"
+    mark: StepMark = "any"
     partition: tuple[tuple[int, ...] | None, ...] = ()
     policy: Policy = "none"
     target: int | None = None
@@ -44,7 +44,7 @@ class Rules:
 def pattern_match(
     inputs: Sequence[Node],
     components: Sequence[Component],
-    tree: Tree,
+    tree: PatternTree,
     parts: Sequence[Part],
     names: Sequence[str],
     predicate: Expression,
@@ -96,7 +96,7 @@ def pattern_match(
 
 
 def _require_tree(
-    tree: Tree, components: Sequence[Component], rules: Rules, span: Span | None
+    tree: PatternTree, components: Sequence[Component], rules: Rules, span: Span | None
 ) -> None:
     """Raise AlgebraError unless each component is in the tree once, and some has to occur."""
     found: list[int] = []
@@ -134,7 +134,7 @@ def _require_tree(
         )
 
 
-def _meets_an_edge(states: Sequence[State]) -> bool:
+def _meets_an_edge(states: Sequence[PatternState]) -> bool:
     """Return True if something may be absent where a pattern begins or ends."""
     begins = any(move.passes for move in states[0].moves)
     return begins or any(absences for state in states for absences in state.ends)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
 
-Mark: TypeAlias = Literal["any", "next", "nearest", "strict", "partition"]
-Pace: TypeAlias = Literal["all", "greedy", "reluctant"]
+StepMark: TypeAlias = Literal["any", "next", "nearest", "strict", "partition"]
+LoopPace: TypeAlias = Literal["all", "greedy", "reluctant"]
 Policy: TypeAlias = Literal[
     "none", "to next", "to first", "to last", "past last", "first only", "restart", "newest"
 ]
@@ -25,7 +25,7 @@ class One:
     """
 
     component: int
-    mark: Mark | None = None
+    mark: StepMark | None = None
     until: tuple[int, ...] = ()
 
 
@@ -37,11 +37,11 @@ class Loop:
     ``begun`` says that some events of it have been taken.
     """
 
-    inner: Tree
+    inner: PatternTree
     least: int
     most: int | None = None
-    pace: Pace = "all"
-    mark: Mark | None = None
+    pace: LoopPace = "all"
+    mark: StepMark | None = None
     until: int | None = None
     number: int = 0
     begun: bool = False
@@ -51,14 +51,14 @@ class Loop:
 class Chain:
     """Patterns one after the other."""
 
-    parts: tuple[Tree, ...]
+    parts: tuple[PatternTree, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One of some patterns."""
 
-    parts: tuple[Tree, ...]
+    parts: tuple[PatternTree, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,10 @@ class Absent:
     spanning: bool = False
 
 
-Tree: TypeAlias = One | Loop | Chain | Choice | Unordered | Absent
+PatternTree: TypeAlias = One | Loop | Chain | Choice | Unordered | Absent
 
 
-def parts_of(tree: Tree) -> tuple[Tree, ...]:
+def parts_of(tree: PatternTree) -> tuple[PatternTree, ...]:
     """Return the trees directly below one."""
     match tree:
         case Chain(parts) | Choice(parts):
@@ -97,7 +97,7 @@ def parts_of(tree: Tree) -> tuple[Tree, ...]:
             assert_never(tree)
 
 
-def stops_of(tree: Tree) -> tuple[int, ...]:
+def stops_of(tree: PatternTree) -> tuple[int, ...]:
     """Return the components whose events end a step or a loop, without those below."""
     match tree:
         case One(until=stops):
@@ -108,7 +108,7 @@ def stops_of(tree: Tree) -> tuple[int, ...]:
             return ()
 
 
-def trees_in(tree: Tree) -> Iterator[Tree]:
+def trees_in(tree: PatternTree) -> Iterator[PatternTree]:
     """Yield a tree and all below it, the upper first."""
     yield tree
     for part in parts_of(tree):

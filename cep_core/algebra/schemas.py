@@ -12,7 +12,7 @@ from cep_core.algebra.expressions import (
     Expression,
     Function,
     Missing,
-    Types,
+    SideTypes,
     is_ordered,
     require_compilable,
     require_condition,
@@ -130,7 +130,7 @@ def require_aggregable(function: str, kind: type | None, span: Span | None) -> N
         )
 
 
-def require(predicate: Expression, types: Types, functions: Functions) -> None:
+def require(predicate: Expression, types: SideTypes, functions: Functions) -> None:
     """Raise AlgebraError unless an expression is a condition that can be compiled."""
     require_compilable(predicate)
     require_condition(predicate, types, functions)
@@ -147,7 +147,7 @@ def require_window(window: Expression, functions: Functions) -> None:
         raise AlgebraError(f"a window is a whole number of ticks, not {word}", span=window.span)
 
 
-def kind_of(node: Expression, types: Types, functions: Functions) -> type | None:
+def kind_of(node: Expression, types: SideTypes, functions: Functions) -> type | None:
     """Return the type of an expression that can be compiled."""
     require_compilable(node)
     return type_of(node, types, functions)

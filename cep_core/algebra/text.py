@@ -9,7 +9,7 @@ from typing import Any, assert_never
 from cep_core import algebra
 from cep_core.algebra import expressions as ex
 from cep_core.algebra.nodes import Node, sources_of, streams_of
-from cep_core.algebra.pattern_tree import Tree
+from cep_core.algebra.pattern_tree import PatternTree
 from cep_core.events import written
 
 Names = Sequence[str]
@@ -186,7 +186,7 @@ def part_in_words(part: algebra.Part, node: algebra.PatternMatch) -> str:
             return f"{role}({run}{'.' if name else ''}{name})"
 
 
-def _tree(node: algebra.PatternMatch, tree: Tree, said: Said) -> str:
+def _tree(node: algebra.PatternMatch, tree: PatternTree, said: Said) -> str:
     """Return a tree of a pattern, whose components are written as what they read."""
 
     def read(component: int) -> str:

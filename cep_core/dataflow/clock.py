@@ -29,7 +29,7 @@ END = 1 << 62
 _LAST_SECOND = 253_402_300_799  # since 1970: the end of the year 9999
 SAMPLED = 8
 """One epoch in so many is timed, and counts for all: a reading costs 2 % of the cheapest row."""
-Waiting: TypeAlias = tuple[Port, Row, Members]
+WaitingRow: TypeAlias = tuple[Port, Row, Members]
 
 
 def farthest(ticks_per_second: int) -> int:
@@ -80,7 +80,7 @@ class Deadlined(Barrier, Timed, Protocol):
     """An m-op with deadlines: it takes its turn by depth in the epoch of each."""
 
 
-class Stage(Counted, Protocol):
+class BatchStage(Counted, Protocol):
     """An m-op, or several together, that consumes rows by batches."""
 
     depth: int
@@ -101,12 +101,12 @@ class Batch:
     def __init__(self, clock: Clock) -> None:
         self.prompt = False
         self._clock = clock
-        self._touched: dict[Stage, None] = {}
+        self._touched: dict[BatchStage, None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._touched)
 
-    def touch(self, stage: Stage) -> None:
+    def touch(self, stage: BatchStage) -> None:
         """Schedule a stage to run."""
         self._touched[stage] = None
 
@@ -165,7 +165,7 @@ class Lane:
         self.fresh: set[tuple[Port, int]] | None = None  # during a replay: what it is for
         self.connected: list[tuple[Port, int]] | None = None  # what a registration connects
         self._late = late
-        self._rows: dict[int, list[Waiting]] = {}
+        self._rows: dict[int, list[WaitingRow]] = {}
         self._epochs: list[int] = []
         self._touched: list[Stateful] = []
         self._barriers: list[tuple[int, int, Barrier]] = []
@@ -349,7 +349,7 @@ class Lane:
     def forget(self, port: Port, slot: int, left: Callable[[Members], Members | None]) -> None:
         """Remove a slot from the rows that wait for a port; ``left`` returns the other slots."""
         for time, rows in list(self._rows.items()):
-            kept: list[Waiting] = []
+            kept: list[WaitingRow] = []
             for waiting in rows:
                 members = left(waiting[2]) if waiting[0] is port else waiting[2]
                 if members == waiting[2]:
@@ -368,7 +368,7 @@ class Lane:
         heapify(self._evictions)
         heapify(self._timers)
 
-    def waiting(self) -> Iterator[Waiting]:
+    def waiting(self) -> Iterator[WaitingRow]:
         """Yield the rows that wait, by time and arrival."""
         for time in sorted(self._rows):
             yield from self._rows[time]

@@ -20,13 +20,13 @@ from typing import Any, TypeAlias, assert_never, cast
 from cep_core.algebra import expressions as ex
 from cep_core.algebra.function_bounds import Budget, added, current_budget, spending, within_bounds
 from cep_core.algebra.operands import operands
+from cep_core.algebra.schemas import Functions
 from cep_core.events import VALUES, Row
 
-Condition: TypeAlias = Callable[[Row | None, Row, Sequence[Any]], bool]
+CompiledCondition: TypeAlias = Callable[[Row | None, Row, Sequence[Any]], bool]
 EntryScan: TypeAlias = Callable[[Sequence[Any], Row | None, Row], list[Any]]
 InstanceScan: TypeAlias = Callable[[Sequence[Any], Row, Sequence[Any]], list[Any]]
 RowMaker: TypeAlias = Callable[[Row | None, Row, Sequence[Any]], Row]
-Functions: TypeAlias = Mapping[str, ex.Function]
 
 _ARGUMENTS = "a, b, k"
 CHOICES = 8
@@ -146,13 +146,13 @@ class Writer:
             return self.write(node)
         if _misses(node):
             return "False"
-        if isinstance(node, ex.Condition):
+        if isinstance(node, ex.ConditionExpression):
             return self.write(node)
         return f"({self.write(node)} is True)"
 
     def value(self, node: ex.Expression) -> str:
         """Return the source of a value: of a condition, True or False."""
-        if isinstance(node, ex.Condition):
+        if isinstance(node, ex.ConditionExpression):
             return self.condition(node)
         written = "None" if _misses(node) else self.write(node)
         return f"_bounded({written})" if isinstance(node, _MAKING) else written
@@ -208,11 +208,11 @@ def either(quick: Any, careful: Any) -> Any:
     return evaluated
 
 
-def condition(node: ex.Expression, functions: Functions, binary: bool) -> Condition:
+def condition(node: ex.Expression, functions: Functions, binary: bool) -> CompiledCondition:
     """Return a condition as a function of (a, b, k) that never raises."""
     writer = _writer(functions, binary)
     quick = returning(writer.condition(node), writer)
-    holds: Condition = either(quick, careful(node, functions, binary))
+    holds: CompiledCondition = either(quick, careful(node, functions, binary))
     return _with_budget(holds) if writer.calls else holds
 
 
@@ -297,10 +297,10 @@ def evaluator(
     return evaluate
 
 
-def careful(node: ex.Expression, functions: Functions, binary: bool) -> Condition:
+def careful(node: ex.Expression, functions: Functions, binary: bool) -> CompiledCondition:
     """Return a condition evaluated atom by atom: an atom that fails is false."""
     writer = _writer(functions, binary)
-    holds: Condition = returning(writer.by_atoms(node), writer)
+    holds: CompiledCondition = returning(writer.by_atoms(node), writer)
     return holds
 
 

@@ -15,9 +15,9 @@ from cep_core.dataflow.clock import BEGINNING, END, Lane
 from cep_core.dataflow.journal import Unwritten
 from cep_core.events import Row
 
-Saved: TypeAlias = list[list[Any]]  # [row, numbers of operators, anything else] of a snapshot
+SavedRows: TypeAlias = list[list[Any]]  # [row, numbers of operators, anything else] of a snapshot
 Kept = TypeVar("Kept")
-Number: TypeAlias = Callable[["Operator"], int]
+OperatorNumber: TypeAlias = Callable[["Operator"], int]
 
 
 class Wanted(NamedTuple):
@@ -129,11 +129,11 @@ class MOp(ABC):
         """Return the kept objects: the m-op journals them, or its state is compared."""
         return ()
 
-    def saved(self, kept: Any, number: Number) -> list[Any]:
+    def saved(self, kept: Any, number: OperatorNumber) -> list[Any]:
         """Return the row of a thing that is kept, the numbers of its operators, and its side."""
         raise AssertionError(f"{self.label} keeps nothing")
 
-    def dump(self, number: Number) -> Saved:
+    def dump(self, number: OperatorNumber) -> SavedRows:
         """Return all that the m-op keeps, as it is saved."""
         return [self.saved(one, number) for one in self.kept()]
 

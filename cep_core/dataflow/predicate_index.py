@@ -14,9 +14,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from cep_core.dataflow.predicates import (
     BoundPredicate,
-    Disjunct,
+    ConstantRange,
     EntryLayout,
-    Range,
+    IndexedDisjunct,
     is_proper,
     values_of,
 )
@@ -33,7 +33,7 @@ class _Place(NamedTuple):
     entry: tuple[Any, ...]
     columns: tuple[int, ...] = ()
     key: Any = None
-    range: Range | None = None
+    range: ConstantRange | None = None
 
 
 class _Sorted(NamedTuple):
@@ -161,7 +161,7 @@ def _places(definition: BoundPredicate, target: object) -> Iterator[_Place]:
 
 
 def _hashed(
-    definition: BoundPredicate, number: int, disjunct: Disjunct, target: object
+    definition: BoundPredicate, number: int, disjunct: IndexedDisjunct, target: object
 ) -> Iterator[_Place]:
     """Yield the place of a disjunct with equalities."""
     shape, constants = definition

@@ -39,7 +39,7 @@ from cep_core.algebra.expressions import (
 from cep_core.algebra.normal_form import Junction, NumberedAtom, TooManyDisjuncts, disjuncts
 from cep_core.algebra.operands import operands, with_operands
 from cep_core.dataflow import code
-from cep_core.dataflow.code import Condition, EntryScan, InstanceScan, RowMaker
+from cep_core.dataflow.code import CompiledCondition, EntryScan, InstanceScan, RowMaker
 from cep_core.events import VALUES, Row
 
 Bare = TypeVar("Bare")
@@ -73,13 +73,13 @@ class Bound(NamedTuple, Generic[Bare]):
         return not self == other
 
 
-class BoundPredicate(Bound["Shape"]):
+class BoundPredicate(Bound["PredicateShape"]):
     """A predicate of one query."""
 
     __slots__ = ()
 
 
-class Columns(Bound["ColumnsShape"]):
+class BoundColumns(Bound["ColumnsShape"]):
     """Computed columns: equal ones make equal rows of equal rows."""
 
     __slots__ = ()
@@ -92,7 +92,7 @@ class ColumnsShape:
     make: RowMaker
 
 
-class Range(NamedTuple):
+class ConstantRange(NamedTuple):
     """column operator constant: a static literal that a sorted list can index."""
 
     column: int
@@ -102,7 +102,7 @@ class Range(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Disjunct:
+class IndexedDisjunct:
     """A conjunction of literals, and which of them what index can use (by their numbers)."""
 
     literals: tuple[Expression, ...]
@@ -127,10 +127,10 @@ class Disjunct:
         return tuple(found[column] for column in sorted(found))
 
     @cached_property
-    def ranges(self) -> tuple[Range, ...]:
+    def ranges(self) -> tuple[ConstantRange, ...]:
         """Static inequalities of one column with a constant."""
         return tuple(
-            Range(column, operator, slot, number)
+            ConstantRange(column, operator, slot, number)
             for number, operator, column, slot in self._static()
             if operator not in ("=", "!=")
         )
@@ -206,17 +206,17 @@ class EntryLayout(NamedTuple):
     scan: EntryScan
 
 
-class Shape:
+class PredicateShape:
     """A predicate without its constants; one object for equal predicates (`Shapes`)."""
 
     def __init__(self, node: Expression, binary: bool, functions: Mapping[str, Function]) -> None:
         self.node = node
         self.binary = binary
         self.functions = functions
-        self.disjuncts = tuple(Disjunct(literals, binary) for literals in normal_form(node))
+        self.disjuncts = tuple(IndexedDisjunct(literals, binary) for literals in normal_form(node))
         self._parts: dict[tuple[int, frozenset[int]], EntryLayout] = {}
         self._scans: dict[frozenset[int], InstanceScan] = {}
-        self._some: dict[frozenset[int], Condition] = {}
+        self._some: dict[frozenset[int], CompiledCondition] = {}
 
     @property
     def always(self) -> bool:
@@ -224,7 +224,7 @@ class Shape:
         return any(not disjunct.literals for disjunct in self.disjuncts)
 
     @cached_property
-    def holds(self) -> Condition:
+    def holds(self) -> CompiledCondition:
         """The predicate as a function of (a, b, constants)."""
         return code.condition(self.node, self.functions, self.binary)
 
@@ -239,7 +239,7 @@ class Shape:
             self._scans[without] = code.instance_scan(literals, self.functions)
         return self._scans[without]
 
-    def some(self, literals: frozenset[int]) -> Condition | None:
+    def some(self, literals: frozenset[int]) -> CompiledCondition | None:
         """Return the conjunction of some literals of the only disjunct, None for none."""
         if not literals:
             return None
@@ -259,7 +259,7 @@ class Shape:
         return self._parts[key]
 
 
-class Shapes:
+class PredicateShapes:
     """The shapes of an engine's predicates, each once."""
 
     def __init__(self, functions: Mapping[str, Function]) -> None:
@@ -267,13 +267,15 @@ class Shapes:
         self._made: dict[Hashable, Any] = {}
         self._seen: dict[Hashable, Any] = {}  # shapes with constants, by their expressions
 
-    def of(self, node: Expression, binary: bool) -> tuple[Shape, Callable[[Sequence[Any]], Row]]:
+    def of(
+        self, node: Expression, binary: bool
+    ) -> tuple[PredicateShape, Callable[[Sequence[Any]], Row]]:
         """Return a predicate's shape, and how to get its constants from a query's literals."""
         key = (node, binary)
         if key not in self._seen:
             bare, found = without_constants(node)
             self._see(key, self._shape(bare, binary), found)
-        shape: tuple[Shape, Callable[[Sequence[Any]], Row]] = self._seen[key]
+        shape: tuple[PredicateShape, Callable[[Sequence[Any]], Row]] = self._seen[key]
         return shape
 
     def columns(
@@ -318,8 +320,8 @@ class Shapes:
         values = self.constants((node,))
         return lambda literals: values(literals)[0]
 
-    def _shape(self, node: Expression, binary: bool) -> Shape:
-        return self.once(("shape", node, binary), partial(Shape, node, binary))
+    def _shape(self, node: Expression, binary: bool) -> PredicateShape:
+        return self.once(("shape", node, binary), partial(PredicateShape, node, binary))
 
 
 def without_constants(node: Expression) -> tuple[Expression, list[Expression]]:

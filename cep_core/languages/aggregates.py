@@ -11,7 +11,7 @@ from cep_core.errors import AlgebraError
 from cep_core.languages.formula import Own, arguments
 from cep_core.languages.names import OneStream
 from cep_core.languages.reader import TokenReader
-from cep_core.languages.tokens import Token
+from cep_core.languages.tokens import LanguageToken
 
 
 def refused(
@@ -64,7 +64,7 @@ def _is_called(reader: TokenReader) -> bool:
     return reader.token.word in AGGREGATES and reader.tokens[reader.at + 1].text == "("
 
 
-def _aggregate(name: Token, given: list[Expression]) -> Aggregate:
+def _aggregate(name: LanguageToken, given: list[Expression]) -> Aggregate:
     """Return an aggregate of its arguments; COUNT of none counts rows."""
     function = name.word
     wanted = 2 if function.startswith("ARG") else 1

@@ -22,14 +22,14 @@ from cep_core.languages.reader import TokenReader
 from cep_core.languages.tokens import tokens
 
 _TYPES = {kind.__name__: kind for kind in TYPES}
-Kind: TypeAlias = Literal["source", "sink"]
+EndKind: TypeAlias = Literal["source", "sink"]
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
     """A source or a sink; ``rate`` is in events a second, ``lateness`` in ticks."""
 
-    kind: Kind
+    kind: EndKind
     name: str
     schema: Schema
     time: str | None = None
@@ -54,7 +54,7 @@ def definitions(text: str, ticks_per_second: int) -> tuple[Definition, ...]:
 def _definition(reader: TokenReader) -> Definition:
     if not reader.is_word("SOURCE", "SINK"):
         raise reader.expected("SOURCE or SINK")
-    kind: Kind = "source" if reader.next().word == "SOURCE" else "sink"
+    kind: EndKind = "source" if reader.next().word == "SOURCE" else "sink"
     name = reader.expect_name("a name").text
     schema = _schema(reader)
     if kind == "sink":

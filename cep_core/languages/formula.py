@@ -31,15 +31,15 @@ from cep_core.algebra.expressions import (
 )
 from cep_core.errors import AlgebraError, Span, UnknownName
 from cep_core.languages.reader import TokenReader, parameter
-from cep_core.languages.tokens import Token
+from cep_core.languages.tokens import LanguageToken
 
-Operator: TypeAlias = Literal["+", "-", "*", "/", "%"]
+ArithmeticSign: TypeAlias = Literal["+", "-", "*", "/", "%"]
 _POWERS = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 _POINTS = "a number has digits before and after its point; attributes have no point before them"
 _WORDS = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
-class Scope(Protocol):
+class NameScope(Protocol):
     """The resolution of names."""
 
     def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
@@ -49,7 +49,7 @@ class Scope(Protocol):
 Own: TypeAlias = Callable[[TokenReader], Expression | None]  # reads what only one language has
 
 
-def is_attribute(scope: Scope, token: Token) -> bool:
+def is_attribute(scope: NameScope, token: LanguageToken) -> bool:
     """Return True if a name is one of an attribute here, whatever its word means elsewhere."""
     try:
         scope.resolve(None, token.text, token.span)
@@ -58,18 +58,18 @@ def is_attribute(scope: Scope, token: Token) -> bool:
     return True
 
 
-def formula(reader: TokenReader, scope: Scope, own: Own | None = None) -> Expression:
+def formula(reader: TokenReader, scope: NameScope, own: Own | None = None) -> Expression:
     """Read an expression; ``own`` returns None where nothing of its language stands."""
     return _Formula(reader, scope, own).disjunction()
 
 
-def arguments(reader: TokenReader, scope: Scope, own: Own | None = None) -> list[Expression]:
+def arguments(reader: TokenReader, scope: NameScope, own: Own | None = None) -> list[Expression]:
     """Read expressions between commas, up to a closing parenthesis that is not consumed."""
     return _Formula(reader, scope, own).arguments()
 
 
 class _Formula:
-    def __init__(self, reader: TokenReader, scope: Scope, own: Own | None) -> None:
+    def __init__(self, reader: TokenReader, scope: NameScope, own: Own | None) -> None:
         self._reader = reader
         self._scope = scope
         self._own = own
@@ -121,7 +121,7 @@ class _Formula:
             return left
         return found[0] if len(found) == 1 else And(tuple(found), span=found[0].span)
 
-    def _require_values(self, sign: Token, *operands: Expression) -> None:
+    def _require_values(self, sign: LanguageToken, *operands: Expression) -> None:
         """Raise QueryError if NULL is compared: no comparison with it holds."""
         for one in operands:
             if one == _NULL:
@@ -187,7 +187,7 @@ class _Formula:
             reader.next()
             reader.deeper()
             right = self._arithmetic(power + 1)
-            operator = cast(Operator, text)
+            operator = cast(ArithmeticSign, text)
             left = Arithmetic(operator, left, right, span=_between(left, right))
 
     def _signed(self) -> Expression:
@@ -241,7 +241,7 @@ class _Formula:
             return Duration(span=token.span)
         return self._attribute(token, reader.nested(token))
 
-    def _attribute(self, first: Token, token: Token) -> Expression:
+    def _attribute(self, first: LanguageToken, token: LanguageToken) -> Expression:
         """Return an attribute; if it is unknown behind a point, name it as it could be written."""
         try:
             return self._scope.resolve(None, token.text, token.span)
@@ -266,7 +266,7 @@ class _Formula:
         plain = [one for one in (f"{name}_1", name) if is_known(None, one)]
         return plain or [f"${side}.{name}" for side in "12" if is_known(side, name)]
 
-    def _case(self, start: Token) -> Expression:
+    def _case(self, start: LanguageToken) -> Expression:
         """Read CASE WHEN condition THEN value .. [ELSE value] END."""
         reader = self._reader
         reader.deeper()
@@ -280,7 +280,7 @@ class _Formula:
         end = reader.expect_word("END", "WHEN, ELSE or END")
         return Case(tuple(items), span=Span(start.start, end.end))
 
-    def _call(self, name: Token) -> Expression:
+    def _call(self, name: LanguageToken) -> Expression:
         reader = self._reader
         reader.expect_sign("(")
         reader.deeper()
@@ -302,7 +302,7 @@ _TESTS = ("IS", "IN", "LIKE", "BETWEEN")
 _NOT_NAMES = ("AND", "OR", "AS", "FROM", "SELECT", "PUBLISH", "NEXT", "FOLD", "JOIN", "UNION")
 
 
-def _until(left: Expression, end: Token) -> Span:
+def _until(left: Expression, end: LanguageToken) -> Span:
     return Span(left.span.start if left.span else end.start, end.end)
 
 

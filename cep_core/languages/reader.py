@@ -12,7 +12,7 @@ from cep_core.algebra import Stream
 from cep_core.algebra.expressions import Parameter
 from cep_core.errors import AlgebraError, QueryError, Span
 from cep_core.events import CALENDAR_SCHEMA
-from cep_core.languages.tokens import Token
+from cep_core.languages.tokens import LanguageToken
 
 MOST = 100  # operators and parentheses that may be inside one another, in one expression
 MOST_ITEMS = 1_000  # of a list, such as that of SELECT: several passes compare each with all
@@ -23,7 +23,9 @@ T = TypeVar("T")
 class TokenReader:
     """A position in a sequence of tokens; the last token stands for what comes after."""
 
-    def __init__(self, text: str, tokens: Sequence[Token], keywords: Collection[str] = ()) -> None:
+    def __init__(
+        self, text: str, tokens: Sequence[LanguageToken], keywords: Collection[str] = ()
+    ) -> None:
         """``keywords`` are the words that are no names."""
         self.text = text
         self.tokens = tokens
@@ -32,7 +34,7 @@ class TokenReader:
         self.depth = 0
 
     @property
-    def token(self) -> Token:
+    def token(self) -> LanguageToken:
         """The next token."""
         return self.tokens[self.at]
 
@@ -50,7 +52,7 @@ class TokenReader:
         token = self.tokens[self.at]
         return token.text in signs and token.kind == "sign"
 
-    def next(self) -> Token:
+    def next(self) -> LanguageToken:
         """Return the next token and go on."""
         token = self.tokens[self.at]
         if token.kind != "end":
@@ -72,13 +74,13 @@ class TokenReader:
             return True
         return False
 
-    def expect_sign(self, sign: str, why: str = "") -> Token:
+    def expect_sign(self, sign: str, why: str = "") -> LanguageToken:
         """Consume a sign; raise QueryError if another token is next."""
         if not self.is_sign(sign):
             raise self.expected(f"{sign!r}{why}")
         return self.next()
 
-    def expect_word(self, word: str, what: str = "") -> Token:
+    def expect_word(self, word: str, what: str = "") -> LanguageToken:
         """Consume a keyword; raise QueryError if another token is next."""
         if not self.is_word(word):
             raise self.expected(what or word)
@@ -89,7 +91,7 @@ class TokenReader:
         token = self.tokens[self.at]
         return token.kind == "name" and token.word not in self.keywords
 
-    def expect_name(self, what: str, hint: str | None = None) -> Token:
+    def expect_name(self, what: str, hint: str | None = None) -> LanguageToken:
         """Consume a name that is no keyword; raise QueryError if another token is next."""
         if self.token.text.upper() == "NOT":
             hint = NO_EVENT
@@ -99,13 +101,13 @@ class TokenReader:
             raise self.expected(what, hint)
         return self.next()
 
-    def expect_attribute(self, known: Collection[str] = ()) -> Token:
+    def expect_attribute(self, known: Collection[str] = ()) -> LanguageToken:
         """Consume a name of an attribute, also a keyword if it is one of the known names."""
         if self.token.text in known:
             return self.next()
         return self.expect_name("an attribute")
 
-    def nested(self, name: Token) -> Token:
+    def nested(self, name: LanguageToken) -> LanguageToken:
         """Return an attribute's name that has begun: `a.b.c`, of a map in a map, is a_b_c."""
         while self.is_sign(".") and self.tokens[self.at + 1].kind == "name":
             self.next()
@@ -196,7 +198,7 @@ class TokenReader:
         bare: bool = True,
         zero: str | None = None,
         before: str = "",
-    ) -> Token:
+    ) -> LanguageToken:
         """Consume a duration in ticks; raise QueryError if another token is next.
 
         ``bare`` accepts a number of ticks without a unit.  With a hint ``zero``, a duration of no
@@ -237,7 +239,7 @@ class TokenReader:
             raise self.expected("AS name (an expression needs one)")
         return default
 
-    def published(self) -> Token | None:
+    def published(self) -> LanguageToken | None:
         """Consume PUBLISH and a name; return the name, None without PUBLISH."""
         if not self.take_word("PUBLISH"):
             return None
@@ -254,6 +256,6 @@ class TokenReader:
         return name.text
 
 
-def parameter(literal: Token) -> Parameter:
+def parameter(literal: LanguageToken) -> Parameter:
     """Return the parameter that stands for a literal."""
     return Parameter(literal.literal, type(literal.value), span=literal.span)

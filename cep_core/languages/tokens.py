@@ -81,7 +81,7 @@ def lexis(signs: str = "", verbatim: str = "(?!)") -> Lexis:
 COMMON = lexis()
 
 
-class Token(NamedTuple):
+class LanguageToken(NamedTuple):
     """A piece of text: a literal, name, decorator, sign, calendar, verbatim, or the end.
 
     ``word`` is a name in upper case (of keywords), "" right behind a point, where every word is a
@@ -182,10 +182,10 @@ def admit(text: str) -> None:
         at = end + len(closing)
 
 
-def tokens(text: str, ticks_per_second: int, lexis: Lexis = COMMON) -> list[Token]:
+def tokens(text: str, ticks_per_second: int, lexis: Lexis = COMMON) -> list[LanguageToken]:
     """Return the tokens of a text and its end; literals are numbered as `split` does."""
     admit(text)
-    made: list[Token] = []
+    made: list[LanguageToken] = []
     literals = 0
     for found in lexis.token.finditer(text):
         kind = found.lastgroup
@@ -195,13 +195,13 @@ def tokens(text: str, ticks_per_second: int, lexis: Lexis = COMMON) -> list[Toke
         written = found[0]
         if kind == "name":
             behind = bool(made) and made[-1].end == start and made[-1].text.endswith(".")
-            made.append(Token(kind, written, start, end, "" if behind else written.upper()))
+            made.append(LanguageToken(kind, written, start, end, "" if behind else written.upper()))
         elif kind == "sign" and written in _WORDS:
-            made.append(Token("name", written, start, end, _WORDS[written]))
+            made.append(LanguageToken("name", written, start, end, _WORDS[written]))
         elif kind == "sign":
-            made.append(Token(kind, _SAME.get(written, written), start, end))
+            made.append(LanguageToken(kind, _SAME.get(written, written), start, end))
         elif kind in ("decorator", "verbatim", "calendar"):
-            made.append(Token(kind, written, start, end))
+            made.append(LanguageToken(kind, written, start, end))
         elif kind == "open":
             message = "this comment does not end"
             raise QueryError(message, text, Span(start, end), hint="it ends with */")
@@ -209,9 +209,9 @@ def tokens(text: str, ticks_per_second: int, lexis: Lexis = COMMON) -> list[Toke
             raise _unexpected(written, text, Span(start, end))
         else:
             value = _value(found, kind, text, ticks_per_second)
-            made.append(Token("literal", written, start, end, "", literals, value))
+            made.append(LanguageToken("literal", written, start, end, "", literals, value))
             literals += 1
-    made.append(Token("end", "", len(text), len(text)))
+    made.append(LanguageToken("end", "", len(text), len(text)))
     return made
 
 

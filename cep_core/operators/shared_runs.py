@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from cep_core.algebra.text import counted
 from cep_core.dataflow.channels import Channel, Members, Port, slots_of
-from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Wanted, Wire
+from cep_core.dataflow.mop import Operator, OperatorNumber, OrderedMOp, Wanted, Wire
 from cep_core.events import Row
 from cep_core.operators.query_masks import QueryMasks
 
@@ -60,7 +60,7 @@ class SharedRuns(OrderedMOp):
 
     # -- snapshots -------------------------------------------------------------------------
 
-    def _numbers(self, mask: int, number: Number) -> list[int]:
+    def _numbers(self, mask: int, number: OperatorNumber) -> list[int]:
         """Return the numbers of the operators of some queries."""
         by_slot = {operator.slot: operator for operator in self.operators}
         return [number(by_slot[slot]) for slot in slots_of(mask)] if mask else []

@@ -14,7 +14,7 @@ from cep_core.dataflow.clock import Batch, Clock, Lane
 from cep_core.dataflow.journal import Unwritten
 from cep_core.dataflow.mop import MOp, Operator, Wanted
 from cep_core.dataflow.options import Options
-from cep_core.dataflow.predicates import Shapes
+from cep_core.dataflow.predicates import PredicateShapes
 from cep_core.errors import AlgebraError
 from cep_core.events import Row
 from cep_core.operators.cayuga.absence import AbsenceMOp
@@ -40,7 +40,7 @@ class Plan:
         rules: Sequence[Rule],
         options: Options,
         clock: Clock,
-        shapes: Shapes,
+        shapes: PredicateShapes,
         late: Callable[[Row, int, object], None],
         builders: Mapping[str, Builder] | None = None,
     ) -> None:

@@ -17,7 +17,12 @@ from cep_core.algebra.expressions import Column, Constant, Expression, Parameter
 from cep_core.algebra.pattern_tree import Absent, trees_in
 from cep_core.dataflow.clock import END, Lane
 from cep_core.dataflow.mop import Operator, Wanted
-from cep_core.dataflow.predicates import BoundPredicate, Columns, Shapes, without_constants
+from cep_core.dataflow.predicates import (
+    BoundColumns,
+    BoundPredicate,
+    PredicateShapes,
+    without_constants,
+)
 from cep_core.errors import CepError
 from cep_core.events import Schema
 from cep_core.operators.cayuga.absence import Expectation
@@ -95,7 +100,7 @@ def wanted(
 
 
 def steps_of(
-    node: Node, inner: Sequence[Node], shapes: Shapes
+    node: Node, inner: Sequence[Node], shapes: PredicateShapes
 ) -> tuple[list[Step], list[Node], list[Reference]]:
     """Return the steps of a query, lower ones first, and where it and its inner queries come out.
 
@@ -118,7 +123,7 @@ def _nothing(literals: Literals) -> None:
 
 
 class _Writer:
-    def __init__(self, shapes: Shapes, inner: Sequence[Node]) -> None:
+    def __init__(self, shapes: PredicateShapes, inner: Sequence[Node]) -> None:
         self._shapes = shapes
         self._inner = {id(node) for node in inner}
         self._done: dict[int, Reference] = {}  # of inner queries, by identity
@@ -176,9 +181,11 @@ class _Writer:
         shape, constants = self._shapes.of(node, binary)
         return lambda p: BoundPredicate(shape, constants(p))
 
-    def _columns(self, nodes: Sequence[Expression], binary: bool) -> Callable[[Literals], Columns]:
+    def _columns(
+        self, nodes: Sequence[Expression], binary: bool
+    ) -> Callable[[Literals], BoundColumns]:
         shape, constants = self._shapes.columns(nodes, binary)
-        return lambda p: Columns(shape, constants(p))
+        return lambda p: BoundColumns(shape, constants(p))
 
     def _iteration(self, node: algebra.Iterate) -> Define:
         width, right = len(node.left.schema), node.right.schema

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple, TypeAlias
 
-from cep_core.algebra.pattern_tree import Chain, Choice, One, Tree
+from cep_core.algebra.pattern_tree import Chain, Choice, One, PatternTree
 
-Rates: TypeAlias = Mapping[str, float]  # events in a second, by stream
+StreamRates: TypeAlias = Mapping[str, float]  # events in a second, by stream
 
 
 class Estimate(NamedTuple):
@@ -64,7 +64,7 @@ def followed(one: Estimate, other: Estimate) -> Estimate:
     )
 
 
-def estimate(tree: Tree, rates: Sequence[float | None]) -> Estimate | None:
+def estimate(tree: PatternTree, rates: Sequence[float | None]) -> Estimate | None:
     """Return the estimate of a pattern; None if it has no bound, or a rate is not known.
 
     ``rates`` are those of its components.

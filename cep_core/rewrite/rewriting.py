@@ -14,18 +14,18 @@ from typing import TypeAlias
 from cep_core.algebra import Chain, Node, PatternMatch, Project, Stream, Union, union
 from cep_core.algebra.expressions import Column
 from cep_core.algebra.operands import with_operands
-from cep_core.algebra.pattern_tree import Tree
+from cep_core.algebra.pattern_tree import PatternTree
 from cep_core.algebra.patterns import conjuncts_of, parts_in
-from cep_core.rewrite.cost import Rates, estimate
+from cep_core.rewrite.cost import StreamRates, estimate
 from cep_core.rewrite.nexts import MOST_KEPT, optimal_next
 from cep_core.rewrite.sequences import as_sequences, bound_of, components_of, ways
 from cep_core.rewrite.unions import optimal_union
 
-Rule: TypeAlias = Callable[[Node, Rates], Node]
+RewriteRule: TypeAlias = Callable[[Node, StreamRates], Node]
 _MOST_COMPARED = 16  # operands of a sequence of which all forms are compared
 
 
-def rewritten(node: Node, rates: Rates) -> Node:
+def rewritten(node: Node, rates: StreamRates) -> Node:
     """Return an equal node; ``rates`` are events in a second, by stream."""
     node = with_operands(node, "Node", lambda one: rewritten(one, rates))
     for rule in RULES:
@@ -36,7 +36,7 @@ def rewritten(node: Node, rates: Rates) -> Node:
 # -- unions --------------------------------------------------------------------------------
 
 
-def order_unions(node: Node, rates: Rates) -> Node:
+def order_unions(node: Node, rates: StreamRates) -> Node:
     """The identity: | is commutative and associative.  The rarest streams lie the deepest."""
     if not isinstance(node, Union):
         return node
@@ -59,7 +59,7 @@ def _alternatives(node: Node) -> list[Node]:
 # -- sequences -----------------------------------------------------------------------------
 
 
-def associate(node: Node, rates: Rates) -> Node:
+def associate(node: Node, rates: StreamRates) -> Node:
     """The identity: ; is associative where no filter relates its operands.
 
     A filter chooses among later events, so the operands up to the last one that it reads stay as
@@ -82,7 +82,7 @@ def associate(node: Node, rates: Rates) -> Node:
     assert prefix is not None
     # The optimum of 40 operands takes half a minute, as its work grows with the fourth power.
     few = len(operands) - fixed <= _MOST_COMPARED
-    made: Tree = optimal_next(
+    made: PatternTree = optimal_next(
         [first, *operands[fixed + 1 :]],
         [prefix, *estimates[fixed + 1 :]],
         lambda left, right: Chain((left, right)),
@@ -94,15 +94,15 @@ def associate(node: Node, rates: Rates) -> Node:
     return replace(node, tree=made) if cheaper.cost < written.cost else node
 
 
-def _operands(tree: Chain) -> list[Tree]:
+def _operands(tree: Chain) -> list[PatternTree]:
     """Return the operands of a sequence, without its parentheses."""
-    found: list[Tree] = []
+    found: list[PatternTree] = []
     for part in tree.parts:
         found += _operands(part) if isinstance(part, Chain) else [part]
     return found
 
 
-def _rates(node: PatternMatch, rates: Rates) -> list[float | None]:
+def _rates(node: PatternMatch, rates: StreamRates) -> list[float | None]:
     """Return the rates of a pattern's components."""
     found: list[float | None] = []
     for component in node.components:
@@ -113,7 +113,7 @@ def _rates(node: PatternMatch, rates: Rates) -> list[float | None]:
     return found
 
 
-def _fixed(node: PatternMatch, operands: Sequence[Tree]) -> int:
+def _fixed(node: PatternMatch, operands: Sequence[PatternTree]) -> int:
     """Return the last operand up to which the parentheses have to stay."""
     places = {
         component: place
@@ -128,7 +128,7 @@ def _fixed(node: PatternMatch, operands: Sequence[Tree]) -> int:
     return fixed
 
 
-def sequences(node: Node, rates: Rates) -> Node:
+def sequences(node: Node, rates: StreamRates) -> Node:
     """The identity: a pattern of single events is the union of its sequences, each with `;`."""
     if not isinstance(node, PatternMatch):
         return node
@@ -144,7 +144,7 @@ def sequences(node: Node, rates: Rates) -> Node:
     return reduce(union, made)
 
 
-def drop_projection(node: Node, rates: Rates) -> Node:
+def drop_projection(node: Node, rates: StreamRates) -> Node:
     """The identity: a projection to all columns under their names is its source."""
     if isinstance(node, Project) and node.schema == node.source.schema:
         same = tuple([Column(2, at) for at in range(len(node.schema))])
@@ -152,4 +152,4 @@ def drop_projection(node: Node, rates: Rates) -> Node:
     return node
 
 
-RULES: tuple[Rule, ...] = (order_unions, associate, sequences, drop_projection)
+RULES: tuple[RewriteRule, ...] = (order_unions, associate, sequences, drop_projection)

@@ -31,23 +31,23 @@ from cep_core.algebra.expressions import (
     Time,
     rewrite,
 )
-from cep_core.algebra.pattern_tree import Tree
+from cep_core.algebra.pattern_tree import PatternTree
 from cep_core.algebra.patterns import conjunction, conjuncts_of, parts_in
 from cep_core.events import Schema
 
 _ROLES = {"value": "value", "start": "start", "first_end": "end", "end": "end"}
 _MOST_WAYS = 64  # ways through alternatives, each a sequence of its own
-Key: TypeAlias = tuple[int, str, int | None]  # component, role, attribute
+PartKey: TypeAlias = tuple[int, str, int | None]  # component, role, attribute
 
 
-def as_sequences(pattern: PatternMatch) -> list[tuple[Tree, Node]] | None:
+def as_sequences(pattern: PatternMatch) -> list[tuple[PatternTree, Node]] | None:
     """Return the sequences of a pattern with what computes them; None if it has others."""
     trees = ways(pattern.tree, pattern.mark)
     plain = pattern.policy == "none" and not pattern.simultaneous
     plain = plain and all(part.role in _ROLES and not part.before for part in pattern.parts)
     if not trees or not plain or any(one.repeated for one in pattern.components):
         return None
-    found: list[tuple[Tree, Node]] = []
+    found: list[tuple[PatternTree, Node]] = []
     for tree in trees:
         order = components_of(tree)
         own = set(order)
@@ -79,7 +79,7 @@ def bound_of(pattern: PatternMatch) -> Expression | None:
     return None
 
 
-def ways(tree: Tree, mark: str) -> list[Tree]:
+def ways(tree: PatternTree, mark: str) -> list[PatternTree]:
     """Return the chains of single events through a pattern, none if it has anything else."""
     match tree:
         case One(component, own, ()):
@@ -95,7 +95,7 @@ def ways(tree: Tree, mark: str) -> list[Tree]:
             return []
 
 
-def components_of(tree: Tree) -> list[int]:
+def components_of(tree: PatternTree) -> list[int]:
     """Return the components of single events, in the order of the text."""
     match tree:
         case One(component):
@@ -132,7 +132,7 @@ class _Made:
 
     node: Node
     order: tuple[int, ...]
-    columns: Mapping[Key, int]
+    columns: Mapping[PartKey, int]
     names: tuple[str, ...]
 
 
@@ -141,10 +141,10 @@ class _Sequence:
     """One way through a pattern, which has some of its components."""
 
     pattern: PatternMatch
-    tree: Tree
+    tree: PatternTree
     bound: Expression | None = field(init=False)
     conjuncts: list[_Conjunct] = field(init=False)
-    kept: set[Key] = field(init=False)  # times that are needed where rows no longer have them
+    kept: set[PartKey] = field(init=False)  # times that are needed where rows no longer have them
 
     def __post_init__(self) -> None:
         own = set(components_of(self.tree))
@@ -156,7 +156,7 @@ class _Sequence:
         ]
         self.kept = self._kept_times()
 
-    def _kept_times(self) -> set[Key]:
+    def _kept_times(self) -> set[PartKey]:
         """Return the times that are read where the row of a pair has them no longer.
 
         Such a row begins with its first event and ends with its last one.  Parentheses to the right
@@ -168,7 +168,7 @@ class _Sequence:
             if len(one.components) > 1:
                 latest = max(one.components)
                 read |= {(_key(part), latest) for part in parts_in(one.node, self.pattern.parts)}
-        kept: set[Key] = {(one, "end", None) for one in firsts}
+        kept: set[PartKey] = {(one, "end", None) for one in firsts}
         for key, latest in read:
             begins, ends = key == (order[0], "start", None), key == (latest, "end", None)
             if key[1] != "value" and not begins and (firsts or not ends):
@@ -187,7 +187,7 @@ class _Sequence:
         ]
         return Project(made.node, tuple(columns), schema)
 
-    def _made(self, tree: Tree, leading: bool) -> _Made:
+    def _made(self, tree: PatternTree, leading: bool) -> _Made:
         """Return a part of the chain; ``leading``: nothing is before it."""
         match tree:
             case One(component):
@@ -204,7 +204,7 @@ class _Sequence:
         """Return the events of a component that satisfy its filters, with the times to be kept."""
         node = self.pattern.inputs[self.pattern.components[component].input]
         schema = node.schema
-        columns: dict[Key, int] = {(component, "value", at): at for at in range(len(schema))}
+        columns: dict[PartKey, int] = {(component, "value", at): at for at in range(len(schema))}
         conditions = [
             one.node
             for one in self.conjuncts
@@ -286,7 +286,7 @@ class _Sequence:
 
         return rewrite(condition, placed)
 
-    def _value(self, key: Key, sides: Mapping[Literal[1, 2], _Made]) -> Expression:
+    def _value(self, key: PartKey, sides: Mapping[Literal[1, 2], _Made]) -> Expression:
         component, role, _ = key
         side, made = next(one for one in sides.items() if component in one[1].order)
         if key in made.columns:
@@ -294,7 +294,7 @@ class _Sequence:
         return Time(side, "begin" if role == "start" else "end")
 
 
-def _firsts(tree: Tree, leading: bool = True) -> Iterator[int]:
+def _firsts(tree: PatternTree, leading: bool = True) -> Iterator[int]:
     """Yield the first components of the parts in parentheses to the right."""
     if isinstance(tree, Chain):
         if not leading:
@@ -303,7 +303,7 @@ def _firsts(tree: Tree, leading: bool = True) -> Iterator[int]:
             yield from _firsts(part, leading and not at)
 
 
-def _key(part: Part) -> Key:
+def _key(part: Part) -> PartKey:
     return part.component, _ROLES[part.role], part.index
 
 

@@ -22,7 +22,7 @@ _BEGIN, _END, _VALUES = itemgetter(0), itemgetter(1), itemgetter(slice(VALUES, N
 _WHEN = itemgetter(0, 1)
 # what NamedTuple's own constructors do, without a call of Python for each
 _new: Callable[[type[Any], Iterable[Any]], Any] = tuple.__new__
-Pairs: TypeAlias = Iterator[tuple[str, Row]]
+DeliveredPairs: TypeAlias = Iterator[tuple[str, Row]]
 
 
 def matches(found: list[FoundRow], by_number: Mapping[int, Query]) -> list[Match]:

@@ -15,7 +15,7 @@ from cep_core.algebra.calendars import Calendar, calendar_of
 from cep_core.dataflow.clock import END
 
 
-class Instant(NamedTuple):
+class CalendarInstant(NamedTuple):
     """An instant of a calendar, by the calendar's name; ``at`` is its local time."""
 
     time: int
@@ -23,7 +23,7 @@ class Instant(NamedTuple):
     at: str
 
 
-class Instants:
+class CalendarInstants:
     """The calendars that are read, and their next instants; ``farthest`` is that of times."""
 
     def __init__(self, ticks_per_second: int, farthest: int) -> None:
@@ -44,7 +44,7 @@ class Instants:
         """Return the first instant of some calendars, `END` if there is none."""
         return min((self._first(name) for name in names & self._next.keys()), default=END)
 
-    def add(self, name: str, now: int, reach: int) -> list[Instant]:
+    def add(self, name: str, now: int, reach: int) -> list[CalendarInstant]:
         """Add a calendar when the clock is at ``now``; return its instants of the last ticks.
 
         Raises AlgebraError if the name is none of a calendar.
@@ -72,9 +72,9 @@ class Instants:
         """Set the time from which instants of all calendars occur."""
         self._next = dict.fromkeys(self._next, time)
 
-    def before(self, time: int) -> list[Instant]:
+    def before(self, time: int) -> list[CalendarInstant]:
         """Pop the instants before a time, in order, simultaneous ones by name."""
-        found: list[Instant] = []
+        found: list[CalendarInstant] = []
         if time <= self._earliest:
             return found
         for name, following in self._next.items():
@@ -88,9 +88,9 @@ class Instants:
         following = self._next[name]
         return self._earliest if following is None else following
 
-    def _pass(self, name: str, start: int, time: int, found: list[Instant]) -> int:
+    def _pass(self, name: str, start: int, time: int, found: list[CalendarInstant]) -> int:
         """Add the instants of a calendar between two times; return the next."""
         one, unit = self._calendars[name], self._ticks_per_second
         seconds, following = one.passed(-(-start // unit), -(-time // unit))
-        found += [Instant(second * unit, name, one.text(second)) for second in seconds]
+        found += [CalendarInstant(second * unit, name, one.text(second)) for second in seconds]
         return END if following is None else following * unit

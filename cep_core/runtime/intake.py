@@ -16,17 +16,17 @@ from typing import Any
 from cep_core.dataflow.clock import END, Clock
 from cep_core.events import Event, Rejected
 from cep_core.plan.plan import Plan
-from cep_core.runtime.streams import Streams, names_of
+from cep_core.runtime.streams import EngineStreams, names_of
 
 _TOGETHER = 1_000  # events between which nobody else is asked for anything
 _NO_EVENT: Any = (None, (), 0, 0, None)
 
 
-class Intake:
+class EventIntake:
     """Consumes events; one that does not fit its stream is rejected, not raised."""
 
     def __init__(
-        self, streams: Streams, plan: Plan, counts: dict[str, int], rejected: deque[Rejected]
+        self, streams: EngineStreams, plan: Plan, counts: dict[str, int], rejected: deque[Rejected]
     ) -> None:
         self._streams = streams
         self._plan = plan

@@ -36,7 +36,7 @@ from cep_core.plan.plan import Plan
 from cep_core.plan.predicate_pushdown import push_down
 from cep_core.plan.steps import Reference, Step, steps_of, wanted
 from cep_core.rewrite.rewriting import rewritten
-from cep_core.runtime.streams import Streams
+from cep_core.runtime.streams import EngineStreams
 
 MOST_LEVELS = 100  # of published streams that are read above one another
 
@@ -87,13 +87,13 @@ class Query:
         return self.compiled.published(self.publishes)
 
 
-class Queries:
+class RegisteredQueries:
     """The queries of an engine, and the streams that they publish."""
 
     def __init__(
         self,
         plan: Plan,
-        streams: Streams,
+        streams: EngineStreams,
         functions: Mapping[str, Function],
         ticks_per_second: int,
         *,

@@ -29,7 +29,7 @@ from cep_core.languages import require_name
 from cep_core.plan.plan import Plan
 
 if TYPE_CHECKING:
-    from cep_core.runtime.instants import Instants
+    from cep_core.runtime.instants import CalendarInstants
 
 _LONGEST = 200  # characters of a name for which a similar one is looked for
 
@@ -49,7 +49,7 @@ class BaseStream:
     plain: tuple[type, ...] | None = None  # types of values that need no closer look
 
 
-class Streams:
+class EngineStreams:
     """The base streams of an engine, and their rows of open epochs."""
 
     def __init__(self, plan: Plan, ticks_per_second: int) -> None:
@@ -61,7 +61,7 @@ class Streams:
         self.recent: deque[tuple[Row, tuple[str, ...]]] = deque()
         self._labels: dict[str, BaseStream] = {}  # the first stream of each label
         self.widest = 0  # the largest lateness: how long rows may be open
-        self.instants: Instants | None = None  # of the calendars, while there are any
+        self.instants: CalendarInstants | None = None  # of the calendars, while there are any
         self._readers: Counter[str] = Counter()  # of each calendar
 
     def declare(
@@ -110,7 +110,7 @@ class Streams:
 
         Instants of open epochs are remembered with the first one, as arrivals of the past.
         """
-        from cep_core.runtime.instants import Instants
+        from cep_core.runtime.instants import CalendarInstants
 
         if self._readers[name]:
             self._readers[name] += 1
@@ -118,7 +118,7 @@ class Streams:
 
         clock = self._plan.clock
         if self.instants is None:
-            self.instants = Instants(self._ticks_per_second, self.farthest)
+            self.instants = CalendarInstants(self._ticks_per_second, self.farthest)
         for time, _, at in self.instants.add(name, clock.now, self.widest):
             self.recent.append(((time, time, clock.arrivals - 1, at), (name,)))
         operator = self._plan.source(name, len(CALENDAR_SCHEMA), 0, None)

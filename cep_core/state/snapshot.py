@@ -17,7 +17,7 @@ from cep_core.events import TYPES, Row, Schema
 VERSION = 5
 _OWN, _BIG, _TUPLE = 2, 3, 4  # values of the user's types, integers beyond 64 bits, tuples
 _LONE = "surrogatepass"  # half a character of UTF-16 is a character to Python
-Data: TypeAlias = Any
+PlainData: TypeAlias = Any
 
 
 class AttributeType(NamedTuple):
@@ -43,11 +43,11 @@ class Codec:
             if isinstance(made, type) and is_dataclass(made)
         }
 
-    def row(self, row: Row) -> list[Data]:
+    def row(self, row: Row) -> list[PlainData]:
         """Encode a row as plain data; raises SnapshotError for a value of an unregistered type."""
         return [self._value(value) for value in row]
 
-    def node(self, node: Any) -> Data:
+    def node(self, node: Any) -> PlainData:
         """Encode an algebra node or expression as plain data."""
         if isinstance(node, Schema):
             return ["Schema", list(node.names), [self.type_name(kind) for kind in node.types]]
@@ -60,7 +60,7 @@ class Codec:
             return ["node", type(node).__name__, values]
         return ["value", self._value(node)]
 
-    def made(self, data: Data) -> Any:
+    def made(self, data: PlainData) -> Any:
         """Decode the result of `node`; raises SnapshotError for an unknown type."""
         match data:
             case ["Schema", names, kinds]:
@@ -92,12 +92,12 @@ class Codec:
             )
         return self._types[name]
 
-    def packed(self, data: Data) -> bytes:
+    def packed(self, data: PlainData) -> bytes:
         """Serialise data with msgpack, with the version of the format."""
         packed: bytes = msgpack.packb({"cep_core": VERSION, "data": data}, unicode_errors=_LONE)
         return packed
 
-    def unpacked(self, packed: bytes) -> Data:
+    def unpacked(self, packed: bytes) -> PlainData:
         """Deserialise the result of `packed`; raises SnapshotError for other bytes or versions."""
         try:
             found = msgpack.unpackb(
@@ -115,18 +115,18 @@ class Codec:
             )
         return found["data"]
 
-    def joined(self, parts: Iterable[Data]) -> bytes:
+    def joined(self, parts: Iterable[PlainData]) -> bytes:
         """Return parts as bytes, one after the other: only one of them is in memory as data."""
         return b"".join(map(msgpack.Packer(unicode_errors=_LONE).pack, parts))
 
-    def parted(self, joined: bytes) -> Iterable[Data]:
+    def parted(self, joined: bytes) -> Iterable[PlainData]:
         """Return the parts of bytes."""
-        found: Iterable[Data] = msgpack.Unpacker(
+        found: Iterable[PlainData] = msgpack.Unpacker(
             BytesIO(joined), ext_hook=self._extension, strict_map_key=False, unicode_errors=_LONE
         )
         return found
 
-    def _value(self, value: Any) -> Data:
+    def _value(self, value: Any) -> PlainData:
         if type(value) is int and not -(1 << 63) <= value < 1 << 63:
             size = value.bit_length() // 8 + 1
             return msgpack.ExtType(_BIG, value.to_bytes(size, "big", signed=True))

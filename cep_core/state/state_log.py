@@ -21,19 +21,19 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from cep_core.dataflow.channels import members_of
-from cep_core.dataflow.clock import BEGINNING, Lane, Waiting
+from cep_core.dataflow.clock import BEGINNING, Lane, WaitingRow
 from cep_core.dataflow.journal import Journal, Note
-from cep_core.dataflow.mop import MOp, Number, Operator
+from cep_core.dataflow.mop import MOp, Operator, OperatorNumber
 from cep_core.errors import SnapshotError
 from cep_core.events import Row, shown
 from cep_core.operators.cayuga.active import ActiveIndex
 from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.plan.pending_work import receivers
 from cep_core.plan.plan import Plan
-from cep_core.state.snapshot import Codec, Data
+from cep_core.state.snapshot import Codec, PlainData
 
 Entry: TypeAlias = tuple[int, bytes]
-Reference: TypeAlias = int | str  # the number of an operator, or the name of a base stream
+HeldReference: TypeAlias = int | str  # the number of an operator, or the name of a base stream
 
 
 class Held(NamedTuple):
@@ -59,18 +59,18 @@ class LoadedRow(NamedTuple):
 
     place: tuple[Any, ...]
     row: Row
-    references: list[Reference]
+    references: list[HeldReference]
 
 
 class StateWriter:
     """Parts of a plan's state as entries, operators being named by ``number``."""
 
-    def __init__(self, plan: Plan, codec: Codec, number: Number) -> None:
+    def __init__(self, plan: Plan, codec: Codec, number: OperatorNumber) -> None:
         self._plan = plan
         self._codec = codec
         self._number = number
 
-    def entries(self, held: Mapping[str, Sequence[Operator]]) -> Iterator[Data]:
+    def entries(self, held: Mapping[str, Sequence[Operator]]) -> Iterator[PlainData]:
         """Yield all entries of the state, as an empty log would write them."""
         for holder, operators in held.items():
             yield self.held(holder, operators)
@@ -81,25 +81,27 @@ class StateWriter:
         for lane in self._plan.lanes.values():
             yield from filter(None, [self.waiting(lane, one) for one in lane.waiting()])
 
-    def held(self, holder: str, operators: Iterable[Operator]) -> Data:
+    def held(self, holder: str, operators: Iterable[Operator]) -> PlainData:
         """Return the entry of the operators that a query holds."""
         return {"held": [holder, list(map(self._number, operators))]}
 
-    def lanes(self) -> Data:
+    def lanes(self) -> PlainData:
         """Return the entry of how far the lanes have come: (lateness, closed)."""
         return {"lanes": [[lane.lateness, lane.closed] for lane in self._plan.lanes.values()]}
 
-    def kept(self, row: Row, rest: Sequence[Any]) -> Data:
+    def kept(self, row: Row, rest: Sequence[Any]) -> PlainData:
         """Return the entry of a row that an m-op keeps."""
         return {"kept": [self._codec.row(row), *rest]}
 
-    def waiting(self, lane: Lane, waiting: Waiting) -> Data:
+    def waiting(self, lane: Lane, waiting: WaitingRow) -> PlainData:
         """Return the entry of a row that waits for its epoch; None: it makes no difference."""
         port, row, members = waiting
         side = 0
         if isinstance(port.mop, ActiveIndex):
             right = port.mop.right
-            target: Data = right.wanted.definition if right.mop is None else self._number(right)
+            target: PlainData = (
+                right.wanted.definition if right.mop is None else self._number(right)
+            )
         elif port not in port.mop.waiting_ports():
             return None
         else:
@@ -121,10 +123,10 @@ class StateReader:
         self.bijective = True  # whether each number means one operator, and each operator has one
         self._plan = plan
         self._held = held
-        self._operators: dict[Reference, Operator] = dict(plan.sources.items())
+        self._operators: dict[HeldReference, Operator] = dict(plan.sources.items())
         self._operators.update(operators.items())
 
-    def read(self, entries: Iterable[Data]) -> None:
+    def read(self, entries: Iterable[PlainData]) -> None:
         """Load entries into the plan; ``held`` entries have to come first.
 
         What several operators kept that are one now is kept once, if it is read together.
@@ -167,7 +169,7 @@ class StateReader:
             yield LoadedRow((mop, *side), tuple(values), known)
 
     def _waiting(
-        self, lateness: int, target: list[int] | Reference, values: Sequence[Any], side: int
+        self, lateness: int, target: list[int] | HeldReference, values: Sequence[Any], side: int
     ) -> Iterator[LoadedRow]:
         lane, row = self._plan.lane(lateness), tuple(values)
         if isinstance(target, list):
@@ -177,15 +179,15 @@ class StateReader:
             index = self._plan.active(self._operators[target], lane)
             yield LoadedRow((lane, index.wire.port, None), row, [target])
 
-    def _by_mop(self, numbers: Iterable[int]) -> dict[MOp, list[Reference]]:
-        found: dict[MOp, list[Reference]] = {}
+    def _by_mop(self, numbers: Iterable[int]) -> dict[MOp, list[HeldReference]]:
+        found: dict[MOp, list[HeldReference]] = {}
         for number in numbers:
             mop = self._operators[number].mop
             assert mop is not None
             found.setdefault(mop, []).append(number)
         return found
 
-    def _named(self, references: Iterable[Reference]) -> list[Operator]:
+    def _named(self, references: Iterable[HeldReference]) -> list[Operator]:
         return list(dict.fromkeys(map(self._operators.__getitem__, references)))
 
 
@@ -321,7 +323,7 @@ class StateLog:
         self._journal.drop(before.values())
         return found
 
-    def _entry(self, note: Note) -> Data:
+    def _entry(self, note: Note) -> PlainData:
         """Return the entry of a kept object; None: it has none."""
         keeper, thing = note
         writer = self._writer
@@ -348,7 +350,7 @@ class StateLog:
         known = [(number, self._codec.unpacked(packed)) for number, packed in entries]
         if known:
             self._journal.begin_after(known[-1][0])
-        changed: list[Data] = []
+        changed: list[PlainData] = []
         if any(data["held"][0] not in self._held for _, data in known if "held" in data):
             known, changed = self._without_absent(known)
         reader = StateReader(self._plan, {one.holder: one.operators for one in self._held.values()})
@@ -369,16 +371,16 @@ class StateLog:
         self._replanned = True
 
     def _without_absent(
-        self, known: Sequence[tuple[int, Data]]
-    ) -> tuple[list[tuple[int, Data]], list[Data]]:
+        self, known: Sequence[tuple[int, PlainData]]
+    ) -> tuple[list[tuple[int, PlainData]], list[PlainData]]:
         """Return the entries of what is held, and parts of entries that are of that only in part.
 
         The numbers of all others are forgotten.
         """
         held = [data["held"] for _, data in known if "held" in data]
         there = {one for holder, numbers in held if holder in self._held for one in numbers}
-        left: list[tuple[int, Data]] = []
-        parts: list[Data] = []
+        left: list[tuple[int, PlainData]] = []
+        parts: list[PlainData] = []
         for number, data in known:
             part = _part_of(data, there, self._held)
             if part == data:
@@ -414,7 +416,7 @@ class StateLog:
             self._number_all(held)
 
 
-def _part_of(data: Data, there: Container[int], held: Container[str]) -> Data:
+def _part_of(data: PlainData, there: Container[int], held: Container[str]) -> PlainData:
     """Return the part of an entry that is of some operators; None if there is none."""
     match data:
         case {"held": [holder, _]}:
@@ -432,8 +434,8 @@ def _part_of(data: Data, there: Container[int], held: Container[str]) -> Data:
 
 
 def _only(
-    data: Data, operators: Mapping[int, Operator], fresh: Container[Operator], plan: Plan
-) -> Data:
+    data: PlainData, operators: Mapping[int, Operator], fresh: Container[Operator], plan: Plan
+) -> PlainData:
     """Return the part of an entry that is of fresh operators; None if there is none."""
 
     def chosen(numbers: Iterable[int]) -> list[int]:

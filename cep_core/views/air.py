@@ -16,14 +16,14 @@ from cep_core.algebra import expressions as ex
 from cep_core.algebra.operands import operands
 from cep_core.errors import AlgebraError
 from cep_core.events import TYPES, Schema, shown, written
-from cep_core.views.automata import Automaton, Forward, Input, State, Unary
+from cep_core.views.automata import AutomatonView, Forward, Input, Unary, WaitingState
 
 _LARGEST = 10_000_000  # characters of a document
 _TEXT = re.compile("[\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")  # that XML keeps
 _TYPES: dict[str, type] = {kind.__name__: kind for kind in TYPES}
 
 
-def to_xml(view: Automaton, literals: Sequence[Any] = ()) -> str:
+def to_xml(view: AutomatonView, literals: Sequence[Any] = ()) -> str:
     """Return an automaton as an XML document; ``literals`` are the values of its parameters."""
     root = Element("automaton", version="1")
     for state in view.states:
@@ -35,7 +35,7 @@ def to_xml(view: Automaton, literals: Sequence[Any] = ()) -> str:
     return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def from_xml(text: str) -> Automaton:
+def from_xml(text: str) -> AutomatonView:
     """Return the automaton of a document; raises AlgebraError with what is wrong where."""
     if len(text) > _LARGEST or "<!DOCTYPE" in text:
         raise AlgebraError("an automaton is a document without DOCTYPE of at most 10 MB")
@@ -59,10 +59,10 @@ def from_xml(text: str) -> Automaton:
         for name in (edge.source, edge.target):
             if name not in known:
                 raise AlgebraError(f"an edge names the state {name}, which is not there")
-    return Automaton(states, edges)
+    return AutomatonView(states, edges)
 
 
-def _state(element: Element, state: State, literals: Sequence[Any]) -> None:
+def _state(element: Element, state: WaitingState, literals: Sequence[Any]) -> None:
     _schema(element, state.schema)
     if state.input is None:
         element.set("final", "yes")
@@ -124,13 +124,13 @@ def _constant(value: Any) -> Element:
     return element
 
 
-def _read_state(element: Element) -> State:
+def _read_state(element: Element) -> WaitingState:
     schema = _read_schema(element)
     input, filter, rebind = (element.find(tag) for tag in ("input", "filter", "rebind"))
     if input is None:
-        return State(element.attrib["name"], schema, None)
+        return WaitingState(element.attrib["name"], schema, None)
     aggregates = [] if rebind is None else rebind.findall("aggregate")
-    return State(
+    return WaitingState(
         element.attrib["name"],
         schema,
         Input(input.attrib["stream"], _read_schema(input), _read_unary(input)),

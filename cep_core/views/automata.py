@@ -42,7 +42,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class WaitingState:
     """A state; ``schema`` is that of its instances.
 
     ``filter`` is θ (the filter edge carries its complement); a rebind edge is there if ``rebind``
@@ -67,10 +67,10 @@ class Forward:
 
 
 @dataclass(frozen=True, slots=True)
-class Automaton:
+class AutomatonView:
     """States, the last of them the end, and forward edges."""
 
-    states: tuple[State, ...]
+    states: tuple[WaitingState, ...]
     edges: tuple[Forward, ...]
 
 
@@ -79,15 +79,15 @@ _MOST_STATES = 200
 _MOST_EDGES = 1_000
 
 
-def automaton(node: Node) -> Automaton:
+def automaton(node: Node) -> AutomatonView:
     """Return the automaton of an expression; raises AlgebraError if it is not linear-plus."""
     drawing = _Drawing()
     drawing.enter(node, "end", _IDENTITY)
     states = sorted(drawing.states, key=lambda state: int(state.name[1:]))
-    return Automaton((*states, State("end", node.schema, None)), tuple(drawing.edges))
+    return AutomatonView((*states, WaitingState("end", node.schema, None)), tuple(drawing.edges))
 
 
-def expression(view: Automaton, functions: Functions = FUNCTIONS) -> Node:
+def expression(view: AutomatonView, functions: Functions = FUNCTIONS) -> Node:
     """Return the expression of an automaton; the inverse of `automaton`."""
     if len(view.states) > _MOST_STATES or len(view.edges) > _MOST_EDGES:
         raise AlgebraError(f"an automaton has at most {_MOST_STATES} states, {_MOST_EDGES} edges")
@@ -96,7 +96,7 @@ def expression(view: Automaton, functions: Functions = FUNCTIONS) -> Node:
 
 class _Drawing:
     def __init__(self) -> None:
-        self.states: list[State] = []
+        self.states: list[WaitingState] = []
         self.edges: list[Forward] = []
         self._numbers = count()
 
@@ -109,15 +109,15 @@ class _Drawing:
                 self.enter(right, target, after)
                 return
             case Stream():
-                state = State(self._name(), node.schema, _input(node))
+                state = WaitingState(self._name(), node.schema, _input(node))
             case algebra.Sequence(left, right, predicate):
-                state = State(self._name(), left.schema, _input(right), predicate)
+                state = WaitingState(self._name(), left.schema, _input(right), predicate)
             case Iterate(left, right, filter, rebind):
                 added = slice(len(node.schema) - len(node.aggregates), None)
                 names, kinds = node.schema.names[added], node.schema.types[added]
                 aggregates = tuple(zip(names, node.aggregates, kinds, strict=True))
                 input = _input(right)
-                state = State(self._name(), node.schema, input, filter, rebind, aggregates)
+                state = WaitingState(self._name(), node.schema, input, filter, rebind, aggregates)
             case _:
                 kind = type(node).__name__
                 raise AlgebraError(f"{kind} is not part of an automaton", hint="publish it first")
@@ -175,7 +175,7 @@ def _projected(columns: Sequence[tuple[str, Expression]], after: Unary) -> Unary
 class _Reading:
     """Makes the expression of an automaton: what leads to a state is made once."""
 
-    def __init__(self, view: Automaton, functions: Functions) -> None:
+    def __init__(self, view: AutomatonView, functions: Functions) -> None:
         self._states = {state.name: state for state in view.states}
         self._functions = functions
         self._edges: dict[str, list[Forward]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cep_core.algebra.text import counted
 from cep_core.dataflow.mop import Operator
-from cep_core.dataflow.predicates import BoundPredicate, Shape
+from cep_core.dataflow.predicates import BoundPredicate, PredicateShape
 
 
 def indexed(operator: Operator) -> str:
@@ -18,7 +18,7 @@ def indexed(operator: Operator) -> str:
     return mop.indexes()
 
 
-def _static(shape: Shape) -> str:
+def _static(shape: PredicateShape) -> str:
     found = []
     for disjunct in shape.disjuncts:
         if disjunct.equalities:

@@ -34,7 +34,7 @@ from cep_core.algebra.expressions import (
     Negative,
     Not,
     Or,
-    Side,
+    RowSide,
     Time,
     rewrite,
 )
@@ -258,7 +258,7 @@ def operand(choose: Choice, types: Types, kind: type, depth: int = 2) -> Express
 
 def measured(choose: Choice, types: Types) -> Expression:
     """Return an int that no column holds: a duration, a time, a length."""
-    side: Side = 1 if 1 in types and choose.often(2) else 2
+    side: RowSide = 1 if 1 in types and choose.often(2) else 2
     match choose.number(0, 5):
         case 0 | 1:
             return Duration()

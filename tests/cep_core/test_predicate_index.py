@@ -22,7 +22,7 @@ from cep_core.algebra.expressions import (
 )
 from cep_core.dataflow import code
 from cep_core.dataflow.predicate_index import PredicateIndex
-from cep_core.dataflow.predicates import BoundPredicate, Shapes, normal_form
+from cep_core.dataflow.predicates import BoundPredicate, PredicateShapes, normal_form
 from tests.examples import tried
 
 NAN = float("nan")
@@ -65,7 +65,7 @@ def predicates(binary: bool) -> st.SearchStrategy[Expression]:
 ROWS = st.tuples(VALUES, VALUES).map(lambda values: (0, 0, 0, *values))
 
 
-def defined(shapes: Shapes, node: Expression, binary: bool) -> BoundPredicate:
+def defined(shapes: PredicateShapes, node: Expression, binary: bool) -> BoundPredicate:
     shape, constants = shapes.of(node, binary)
     return BoundPredicate(shape, constants(()))
 
@@ -76,7 +76,7 @@ def defined(shapes: Shapes, node: Expression, binary: bool) -> BoundPredicate:
     data=st.data(),
 )
 def test_finds_what_trying_each_finds(binary: bool, data: st.DataObject) -> None:
-    shapes = Shapes(FUNCTIONS)
+    shapes = PredicateShapes(FUNCTIONS)
     nodes = data.draw(st.lists(predicates(binary), min_size=1, max_size=24))
     removed = data.draw(st.sets(st.integers(0, len(nodes) - 1)))
     index: PredicateIndex[int] = PredicateIndex()
@@ -117,7 +117,7 @@ def test_a_predicate_of_too_many_disjuncts_stays_whole() -> None:
 
 
 def test_nulls_and_nan_enter_no_index() -> None:
-    shapes = Shapes(FUNCTIONS)
+    shapes = PredicateShapes(FUNCTIONS)
     index: PredicateIndex[int] = PredicateIndex()
     equal = defined(shapes, Compare("=", Column(2, 0), Constant(None)), False)
     for number in range(20):

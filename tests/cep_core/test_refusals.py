@@ -24,7 +24,7 @@ from cep_core.algebra.expressions import (
 )
 from cep_core.dataflow.clock import Batch, Clock
 from cep_core.dataflow.predicate_index import PredicateIndex
-from cep_core.dataflow.predicates import BoundPredicate, Shapes
+from cep_core.dataflow.predicates import BoundPredicate, PredicateShapes
 from cep_core.errors import AlgebraError, CepError
 from cep_core.events import Event, Schema
 
@@ -116,7 +116,7 @@ def test_a_selection_that_fails_leaves_a_shared_index_as_it_was(
 def test_an_index_is_as_it_was_if_an_entry_fails(
     monkeypatch: pytest.MonkeyPatch, present: int
 ) -> None:
-    shapes = Shapes(FUNCTIONS)
+    shapes = PredicateShapes(FUNCTIONS)
 
     def defined(node: Expression) -> BoundPredicate:
         shape, constants = shapes.of(node, False)

@@ -21,7 +21,7 @@ from cep_core.algebra.expressions import (
     Expression,
     Or,
 )
-from cep_core.dataflow.predicates import BoundPredicate, Shapes, normal_form
+from cep_core.dataflow.predicates import BoundPredicate, PredicateShapes, normal_form
 from cep_core.errors import SnapshotError
 from cep_core.events import Event, Schema
 from cep_core.plan.plan import BUILDERS
@@ -82,7 +82,7 @@ def test_predicates_whose_constants_are_equal_but_not_the_same() -> None:
 
 
 def test_definitions_with_equal_constants() -> None:
-    shapes = Shapes(FUNCTIONS)
+    shapes = PredicateShapes(FUNCTIONS)
 
     def defined(value: Any) -> BoundPredicate:
         shape, constants = shapes.of(Compare("=", Column(2, 0), Constant(value)), False)

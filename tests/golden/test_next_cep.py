@@ -15,7 +15,7 @@ import pytest
 
 import cep_core
 from cep_core.algebra import Chain, Choice, One
-from cep_core.algebra.pattern_tree import Tree
+from cep_core.algebra.pattern_tree import PatternTree
 from cep_core.events import Event
 from cep_core.rewrite.cost import Estimate, estimate, followed, of_source, united
 from cep_core.rewrite.nexts import optimal_next
@@ -254,7 +254,7 @@ def test_bursts_grow_in_left_deep_sequences() -> None:
     assert costs[1] is not None
     assert costs[1].cost == pytest.approx(float(65 + 128 + waiting))
     estimates = [of_source(rate) for rate in RATES.values()]
-    operands: list[Tree] = [a, b, c]
+    operands: list[PatternTree] = [a, b, c]
     assert optimal_next(operands, estimates, lambda x, y: Chain((x, y))) == right
 
 
@@ -274,7 +274,7 @@ def test_figure_4() -> None:
     rates = {"E1": 1000.0, "E2": 300.0, "E3": 300.0, "E4": 400.0}
     assert _union(rates) == "(E1|(E4|(E2|E3)))"
     e1, e2, e3, e4 = map(One, range(4))
-    tree: Tree = Choice((e1, Choice((e4, Choice((e2, e3))))))
+    tree: PatternTree = Choice((e1, Choice((e4, Choice((e2, e3))))))
     found = estimate(tree, [*rates.values()])
     assert found is not None
     assert found.cost == 3600

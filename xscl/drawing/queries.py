@@ -20,9 +20,9 @@ from xscl.language.calendars import calendar_words
 from xscl.language.folding import Folding
 from xscl.language.normalform import (
     Absent,
+    CalendarForm,
     Folded,
     Following,
-    Instants,
     Joined,
     OverTime,
     Scan,
@@ -95,7 +95,7 @@ def _bands(part: CompiledForm, blocks: Sequence[Block]) -> Iterator[_Band]:
         case Scan(_, join):
             if join is not None:
                 yield _filter(join)
-        case Instants(component):
+        case CalendarForm(component):
             block = blocks[component]
             yield _alone(unparse(block), shortened(calendar_words(block.stream), WIDEST))
         case Joined(left, right, disjuncts=disjuncts):

@@ -17,7 +17,7 @@ from xscl.engine.transactions import Transactions
 from xscl.engine.twin import event_publishers
 from xscl.errors import StreamInUse, XsclError
 from xscl.inspection.replay import beginning
-from xscl.planning.event_queries import Attributes, schema_of
+from xscl.planning.event_queries import StreamAttributes, schema_of
 from xscl.planning.query_plan import QueryPlan
 from xscl.store.queries.documents import has_documents
 from xscl.store.queries.past import first_after
@@ -64,7 +64,7 @@ class EngineCatalog:
         *,
         lateness: str | int = 0,
         live: bool = False,
-        attributes: Attributes | None = None,
+        attributes: StreamAttributes | None = None,
     ) -> None:
         """Declare a stream as `Engine.stream` does."""
         with self._transactions.committed():
@@ -80,7 +80,7 @@ class EngineCatalog:
                     self.declare(name, live=True)
 
     def raise_lateness(
-        self, needed: Mapping[str, int], attributes: Attributes | None = None
+        self, needed: Mapping[str, int], attributes: StreamAttributes | None = None
     ) -> list[str]:
         """Make streams live, with a minimum lateness in ticks; return those where it is fixed.
 

@@ -35,7 +35,7 @@ from xscl.errors import DocumentError
 from xscl.inspection.diagnosis import Diagnosis
 from xscl.inspection.why import Read, Why
 from xscl.language.names import LONGEST_STREAM, NAME, NAME_HINT
-from xscl.planning.event_queries import Attributes, names_of
+from xscl.planning.event_queries import StreamAttributes, names_of
 from xscl.planning.plan_graph import PlanGraph
 from xscl.planning.truncations import Truncation
 from xscl.store.store import Store
@@ -202,7 +202,7 @@ class Engine:
         *,
         lateness: str | int = 0,
         live: bool = False,
-        attributes: Attributes | None = None,
+        attributes: StreamAttributes | None = None,
     ) -> None:
         """Set a stream's lateness: how far behind the latest document one may still come.
 

@@ -27,9 +27,9 @@ from xscl.inspection.replay import subscription_named
 from xscl.language.calendars import calendar_words
 from xscl.language.normalform import (
     Absent,
+    CalendarForm,
     Folded,
     Following,
-    Instants,
     Joined,
     OverTime,
     Scan,
@@ -237,10 +237,10 @@ def _time(
                     yield (
                         f"evaluated by: stage 1 ({where}), {evaluators(registry, [join], [place])}"
                     )
-            case Instants() if part is root:
+            case CalendarForm() if part is root:
                 yield "filter: every instant"
                 yield "evaluated by: core: Stream"
-            case Instants():
+            case CalendarForm():
                 pass  # an input of the operator above it
             case Joined(relation=relation, disjuncts=disjuncts):
                 yield str(EDGE_RULES[relation.operator.name])

@@ -48,7 +48,7 @@ class Scan(Generic[J]):
 
 
 @dataclass(frozen=True, slots=True)
-class Instants:
+class CalendarForm:
     """A calendar: its component, and the variable of the instant, "" without one.
 
     A component without a document: the instant is a value, like an aggregate.
@@ -109,9 +109,9 @@ class Absent(Generic[J]):
 
 OverTime: TypeAlias = "Following[J] | Folded[J] | Absent[J]"
 """An operator over time."""
-FormOf: TypeAlias = "Scan[J] | Instants | Joined[J] | OverTime[J]"
+FormOf: TypeAlias = "Scan[J] | CalendarForm | Joined[J] | OverTime[J]"
 """An expression whose joins are in the form of `J`."""
-Form: TypeAlias = "FormOf[Disjunct]"
+NormalForm: TypeAlias = "FormOf[Disjunct]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class NormalQuery:
     `made` are the constructors of sub-queries, each with its first and last component.
     """
 
-    form: Form
+    form: NormalForm
     blocks: tuple[Block, ...]
     places: Mapping[str, int]
     variables: tuple[str, ...]
@@ -176,7 +176,7 @@ def with_joins(
     match form:
         case Scan(component):
             return Scan(component, None if is_input else read(form))
-        case Instants():
+        case CalendarForm():
             return form
         case _:
             below = isinstance(form, Joined)
@@ -198,7 +198,7 @@ def with_joins(
 
 def forms(form: FormOf[J]) -> Iterator[FormOf[J]]:
     """Yield a form and all forms below it, the inner ones first."""
-    if not isinstance(form, Scan | Instants):
+    if not isinstance(form, Scan | CalendarForm):
         yield from forms(form.left)
         yield from forms(form.right)
     yield form
@@ -206,7 +206,7 @@ def forms(form: FormOf[J]) -> Iterator[FormOf[J]]:
 
 def read_components(form: FormOf[J]) -> tuple[int, ...]:
     """Return the components that a form reads, from left to right."""
-    return tuple(one.component for one in forms(form) if isinstance(one, Scan | Instants))
+    return tuple(one.component for one in forms(form) if isinstance(one, Scan | CalendarForm))
 
 
 def results_of(form: FormOf[J]) -> Iterator[FormOf[J]]:
@@ -214,7 +214,7 @@ def results_of(form: FormOf[J]) -> Iterator[FormOf[J]]:
 
     NOT FOLLOWED BY has the results of its left input.
     """
-    if not isinstance(form, Scan | Instants):
+    if not isinstance(form, Scan | CalendarForm):
         yield from results_of(form.left)
         if not isinstance(form, Absent) or form.otherwise:
             yield from results_of(form.right)
@@ -223,24 +223,24 @@ def results_of(form: FormOf[J]) -> Iterator[FormOf[J]]:
 
 def components(form: FormOf[J]) -> tuple[int, ...]:
     """Return the components of a form's results; NOT FOLLOWED BY has those of its left input."""
-    return tuple(one.component for one in results_of(form) if isinstance(one, Scan | Instants))
+    return tuple(one.component for one in results_of(form) if isinstance(one, Scan | CalendarForm))
 
 
-def aggregates(form: Form) -> tuple[str, ...]:
+def aggregates(form: NormalForm) -> tuple[str, ...]:
     """Return the names of a form's values: instants, and what its FOLDs make."""
     return tuple(name for name, _ in _values(form))
 
 
-def instants(form: Form) -> tuple[int, ...]:
+def instants(form: NormalForm) -> tuple[int, ...]:
     """Return which of a form's values are instants."""
-    return tuple(at for at, (_, of) in enumerate(_values(form)) if isinstance(of, Instants))
+    return tuple(at for at, (_, of) in enumerate(_values(form)) if isinstance(of, CalendarForm))
 
 
-def _values(form: Form) -> Iterator[tuple[str, Form]]:
+def _values(form: NormalForm) -> Iterator[tuple[str, NormalForm]]:
     """Yield the names of a form's values, each with the form that makes it."""
     for one in results_of(form):
         match one:
-            case Instants(_, variable):
+            case CalendarForm(_, variable):
                 yield variable, one
             case Folded(folding=folding):
                 yield from ((name, one) for name, _ in folding.aggregates)
@@ -248,7 +248,7 @@ def _values(form: Form) -> Iterator[tuple[str, Form]]:
                 pass
 
 
-def names_of(form: Form, places: Mapping[str, int]) -> tuple[str, ...]:
+def names_of(form: NormalForm, places: Mapping[str, int]) -> tuple[str, ...]:
     """Return the variables and aggregates of a form's results; `places` as in `NormalQuery`."""
     covered = components(form)
     return (*(name for name, place in places.items() if place in covered), *aggregates(form))
@@ -264,12 +264,12 @@ class _Reader:
         self.mentioned: list[str] = []
         self.made: list[tuple[int, int, Element]] = []
 
-    def form(self, expression: Expression) -> Form:
+    def form(self, expression: Expression) -> NormalForm:
         """Return the normal form of an expression."""
         match expression:
             case Block(steps=(*_, step)) if expression.is_calendar:
                 self.blocks.append(expression)
-                return Instants(len(self.blocks) - 1, step.variable or "")
+                return CalendarForm(len(self.blocks) - 1, step.variable or "")
             case Block():
                 for name, _ in bound_names(expression):
                     self.places[name] = len(self.blocks)
@@ -308,7 +308,7 @@ class _Reader:
                     message = f"the variable {name!r} is not bound"
                     raise fault(self.source, embedded.span, message, near_miss(name, known))
 
-    def _subquery(self, query: Query) -> Form:
+    def _subquery(self, query: Query) -> NormalForm:
         if query.distinct:
             hint = "write it outside"
             raise unsupported(self.source, query.span, "SELECT DISTINCT in a sub-query", hint)
@@ -322,11 +322,13 @@ class _Reader:
             self.made.append((covered[0], covered[-1], query.select))
         return form
 
-    def _inputs(self, expression: Join | FollowedBy | Next | Fold) -> tuple[Form, Form, JoinScope]:
+    def _inputs(
+        self, expression: Join | FollowedBy | Next | Fold
+    ) -> tuple[NormalForm, NormalForm, JoinScope]:
         left, right = self.form(expression.left), self.form(expression.right)
         return left, right, JoinScope(self.source, self.names(left), self.names(right))
 
-    def names(self, form: Form) -> tuple[str, ...]:
+    def names(self, form: NormalForm) -> tuple[str, ...]:
         return names_of(form, self.places)
 
     def _resolved(
@@ -338,20 +340,20 @@ class _Reader:
         self.mentioned.extend(variables(found))
         return found
 
-    def _joined(self, expression: Join | FollowedBy) -> Form:
+    def _joined(self, expression: Join | FollowedBy) -> NormalForm:
         left, right, scope = self._inputs(expression)
         predicate = self._resolved(expression.predicate, scope, paths=True)
         sides, finite = (self._side(left), self._side(right)), expression.window.ticks is not None
         found = value_joins(predicate, sides, self.source, expression.span, finite=finite)
         return Joined(left, right, predicate, expression.relation, found)
 
-    def _side(self, form: Form) -> JoinInput:
+    def _side(self, form: NormalForm) -> JoinInput:
         block = self.blocks[form.component] if isinstance(form, Scan) else None
         otherwise = (one for one in results_of(form) if isinstance(one, Absent) and one.otherwise)
         unbound = (name for part in otherwise for name in self.names(part.right))
         return JoinInput(block, frozenset(self.names(form)), frozenset(unbound))
 
-    def _absent(self, expression: FollowedBy) -> Form:
+    def _absent(self, expression: FollowedBy) -> NormalForm:
         left, right, scope = self._inputs(expression)
         predicate = self._resolved(expression.predicate, scope)
         window = expression.window.ticks

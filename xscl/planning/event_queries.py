@@ -31,7 +31,7 @@ from xscl.store.queries.tables import EARLIEST
 LANGUAGES = ("cel", "sase", "eql")
 """The relational query languages; the other one is XSCL."""
 
-Attributes: TypeAlias = Mapping[str, type]
+StreamAttributes: TypeAlias = Mapping[str, type]
 _NAMES = {kind.__name__: kind for kind in READERS}
 _UNREAD = (
     "say which leaves of its documents are read, and as what: PUT /v1/streams/{0} with"
@@ -40,7 +40,7 @@ _UNREAD = (
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
-def schema_of(attributes: Attributes) -> Schema:
+def schema_of(attributes: StreamAttributes) -> Schema:
     """Return the schema of a stream's attributes; raises XsclError for an unsupported type."""
     for name, kind in attributes.items():
         if kind not in READERS:
@@ -53,7 +53,7 @@ def schema_of(attributes: Attributes) -> Schema:
         return Schema(tuple(attributes), tuple(attributes.values()))
 
 
-def attributes_of(types: Mapping[str, str]) -> Attributes:
+def attributes_of(types: Mapping[str, str]) -> StreamAttributes:
     """Return the attributes of a stream whose types are given by name: str, int, float or bool."""
     return {name: _NAMES[kind] for name, kind in types.items()}
 

@@ -13,9 +13,9 @@ from typing import TypeAlias, assert_never
 
 from xscl.language.normalform import (
     Absent,
+    CalendarForm,
     Folded,
     Following,
-    Instants,
     Joined,
     OverTime,
     Scan,
@@ -78,7 +78,7 @@ def _comparisons(query: CompiledQuery) -> Iterator[_Comparison]:
         if isinstance(part, Joined):
             for join in part.disjuncts:
                 yield from _of_join(join)
-        elif not isinstance(part, Scan | Instants):
+        elif not isinstance(part, Scan | CalendarForm):
             yield from _of_form(part)
 
 

@@ -28,9 +28,9 @@ from templates.registry.registry import Placed, Registry
 from xscl.language.lowering import ColumnKind, OneSidedNumbers
 from xscl.language.normalform import (
     Absent,
+    CalendarForm,
     Folded,
     Following,
-    Instants,
     Joined,
     OverTime,
     Scan,
@@ -235,7 +235,7 @@ class _Lowering:
         match part:
             case Scan():
                 return self._read(part)
-            case Instants():
+            case CalendarForm():
                 return self._instants(part)
             case Joined():
                 return self._joined(part)
@@ -253,7 +253,7 @@ class _Lowering:
         operator = self._planner.join(self.planned, placed, [documents])
         return PlannedStream(operator, placed.qid, (part.component,), names, plain=True)
 
-    def _instants(self, part: Instants) -> PlannedStream:
+    def _instants(self, part: CalendarForm) -> PlannedStream:
         name = self._query.shape.blocks[part.component]
         source = self._planner.read_calendar(name)
         self.planned.calendars.append(name)

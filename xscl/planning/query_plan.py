@@ -17,7 +17,7 @@ from typing import TypeAlias
 from templates.model.join_graph import UNBOUNDED, JoinGraph, TemporalRelation
 from xscl.language.constants import ShapeCache
 from xscl.language.limits import admit
-from xscl.language.normalform import Absent, FormOf, Instants, Joined, Scan, with_joins
+from xscl.language.normalform import Absent, CalendarForm, FormOf, Joined, Scan, with_joins
 from xscl.language.scope import here, rewritten, variables
 from xscl.language.syntax import Operand, Predicate
 from xscl.language.unparse import unparse
@@ -128,7 +128,7 @@ class QueryPlan:
         """Return the streams, each with the time of the deadlines that its documents wait for."""
 
         def of(part: PlannedPart, time: int) -> Iterator[tuple[str, int]]:
-            if isinstance(part, Scan | Instants):
+            if isinstance(part, Scan | CalendarForm):
                 yield self.shape.blocks[part.component], time
                 return
             later = time + part.window if isinstance(part, Absent) else time

@@ -16,7 +16,7 @@ from cep_core import Schema
 from cep_core.algebra import Absence, Iterate, Node, Select, Stream
 from cep_core.algebra import Sequence as SequenceNode
 from cep_core.algebra import expressions as ex
-from cep_core.algebra.expressions import Column, Expression, Function, Side
+from cep_core.algebra.expressions import Column, Expression, Function, RowSide
 from xscl.documents.composite_events import Composite
 from xscl.language import syntax
 from xscl.language.lowering import LOWERED, ColumnKind, Lowering
@@ -31,7 +31,7 @@ BEGINNING = -1
 
 
 @dataclass(slots=True)
-class Columns:
+class InputColumns:
     """The columns that are read of one input, by the name of the variable and the kind."""
 
     names: tuple[str, ...]
@@ -80,7 +80,7 @@ def timing(
 
     With `versions` a document may come again, as a new version, which it is not paired with.
     """
-    writer = _Writer(Columns(left), Columns(right), versions)
+    writer = _Writer(InputColumns(left), InputColumns(right), versions)
     match form:
         case Following(predicate=predicate):
             return writer.following(predicate)
@@ -95,7 +95,7 @@ def timing(
 class _Writer:
     """Writes predicates as expressions over the columns of both inputs."""
 
-    def __init__(self, left: Columns, right: Columns, versions: bool) -> None:
+    def __init__(self, left: InputColumns, right: InputColumns, versions: bool) -> None:
         self._versions = versions
         self._left = left
         self._right = right
@@ -172,7 +172,7 @@ class _Writer:
             schema,
         )
 
-    def _stream(self, name: str, columns: Columns) -> Stream:
+    def _stream(self, name: str, columns: InputColumns) -> Stream:
         return Stream(name, columns.schema)
 
     def _paired(self) -> Schema:
@@ -206,7 +206,7 @@ class _Writer:
         first, last = len(self._left.schema), len(self._left.schema) + len(self._right.schema)
         match operand:
             case VariablePath(name):
-                side: Side = 1 if name in self._left.names else 2
+                side: RowSide = 1 if name in self._left.names else 2
                 return Column(side, (self._left if side == 1 else self._right).at(name, kind))
             case Decorated(1, name):
                 return Column(1, self._left.at(name, kind))

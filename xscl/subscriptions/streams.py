@@ -20,7 +20,7 @@ from xscl.language.names import EVERYTHING, LONGEST_STREAM, PREFIX, in_short
 from xscl.language.parser import MAX_LATENESS, parse_window
 from xscl.planning.compile import CompiledQuery
 from xscl.planning.event_queries import (
-    Attributes,
+    StreamAttributes,
     published_schema,
     schema_as_text,
     schema_from,
@@ -88,7 +88,7 @@ class StreamDefinitions:
             self._declared[row["name"]] = StreamDeclaration(**row, schema=schema)
 
     def checked(
-        self, name: str, lateness: str | int, live: bool, attributes: Attributes | None
+        self, name: str, lateness: str | int, live: bool, attributes: StreamAttributes | None
     ) -> StreamDeclaration:
         """Return the checked declaration of a stream.
 

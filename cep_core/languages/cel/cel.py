@@ -24,10 +24,10 @@ from cep_core.algebra.schemas import schema_of
 from cep_core.errors import AlgebraError, QueryError, SchemaFault, Span, UnknownStream
 from cep_core.events import Schema
 from cep_core.languages.aggregates import Calls, refused
-from cep_core.languages.formula import Scope, formula
+from cep_core.languages.formula import NameScope, formula
 from cep_core.languages.names import Grouped, Iterations, OneStream, TwoStreams, repeated, unknown
 from cep_core.languages.reader import TokenReader, parameter
-from cep_core.languages.tokens import Token, lexis
+from cep_core.languages.tokens import LanguageToken, lexis
 
 _OPERATORS = ("NEXT", "FOLD", "JOIN", "UNION")
 _ENDS = ("GROUP", "WINDOW", "AT", "PUBLISH")
@@ -74,7 +74,7 @@ def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function
     return _Parser(reader, catalog, functions).whole()
 
 
-class Item(NamedTuple):
+class SelectItem(NamedTuple):
     """An item of SELECT: output name, expression, and span in the query text."""
 
     name: str
@@ -89,7 +89,7 @@ class _Parser:
     functions: Mapping[str, Function]
     inner: list[tuple[str, Node]] = field(default_factory=list)
     reads: dict[str, None] = field(default_factory=dict)
-    published: list[Token] = field(default_factory=list)
+    published: list[LanguageToken] = field(default_factory=list)
 
     def whole(self) -> Prepared:
         """Parse the whole text."""
@@ -129,7 +129,7 @@ class _Parser:
         self.published.append(name)
         return node, name.text
 
-    def _groups(self, schema: Schema) -> list[Token] | None:
+    def _groups(self, schema: Schema) -> list[LanguageToken] | None:
         """Parse GROUP BY; return None without it."""
         reader = self.reader
         if not reader.take_word("GROUP"):
@@ -138,7 +138,7 @@ class _Parser:
         return reader.listed(lambda: reader.expect_attribute(schema.names))
 
     def _selected(
-        self, source: Node, items: list[TokenReader], groups: list[Token] | None, span: Span
+        self, source: Node, items: list[TokenReader], groups: list[LanguageToken] | None, span: Span
     ) -> Node:
         reader = self.reader
         if reader.take_word("WINDOW"):
@@ -156,11 +156,11 @@ class _Parser:
             return source
         scope = OneStream(source.schema, decorated=False)
         everything = [(name, Column(2, place)) for place, name in enumerate(source.schema.names)]
-        columns: list[Item] = []
+        columns: list[SelectItem] = []
         for item in items:
             if item.take_sign("*"):
                 item.expect_end("a comma or FROM")
-                columns += [Item(name, column, item.consumed) for name, column in everything]
+                columns += [SelectItem(name, column, item.consumed) for name, column in everything]
             else:
                 columns.append(self._item(item, scope))
         made = [(one.name, one.expression) for one in columns]
@@ -168,20 +168,20 @@ class _Parser:
             return source
         return algebra.project(source, made, self.functions, _repeated(columns))
 
-    def _item(self, item: TokenReader, scope: Scope) -> Item:
+    def _item(self, item: TokenReader, scope: NameScope) -> SelectItem:
         """Parse `expression [AS name]`."""
         first = item.token
         expression = formula(item, scope, refused(self.functions))
         plain = item.at == 1 and first.kind == "name"
         name = item.result_name(first.text if plain else None)
         item.expect_end("a comma or FROM")
-        return Item(name, expression, item.consumed)
+        return SelectItem(name, expression, item.consumed)
 
     def _aggregated(
         self,
         source: Node,
         items: list[TokenReader],
-        groups: list[Token],
+        groups: list[LanguageToken],
         window: Expression | None,
         span: Span,
     ) -> Node:
@@ -200,7 +200,7 @@ class _Parser:
             node = algebra.window_aggregate(source, group_by, found, window, self.functions, span)
         return self._renamed(node, columns)
 
-    def _renamed(self, node: Node, columns: list[Item]) -> Node:
+    def _renamed(self, node: Node, columns: list[SelectItem]) -> Node:
         """Return an aggregation under the names of SELECT; a projection only where it differs."""
         in_place = [Column(2, place) for place in range(len(node.schema))]
         if [one.expression for one in columns] != in_place:
@@ -209,7 +209,7 @@ class _Parser:
         names = [one.name for one in columns]
         return replace(node, schema=schema_of(names, node.schema.types, _repeated(columns)))
 
-    def _aggregate_item(self, item: TokenReader, grouped: Grouped, calls: Calls) -> Item:
+    def _aggregate_item(self, item: TokenReader, grouped: Grouped, calls: Calls) -> SelectItem:
         """Read an item of aggregates, grouped attributes, and what is computed of them."""
         first = item.token
         if item.is_sign("*"):
@@ -221,7 +221,7 @@ class _Parser:
             default = "_".join([first.word, *inside]) if item.at > 1 else first.text
         name = item.result_name(default)
         item.expect_end("a comma or FROM")
-        return Item(name, expression, item.consumed)
+        return SelectItem(name, expression, item.consumed)
 
     # -- streams ---------------------------------------------------------------------------
 
@@ -281,21 +281,27 @@ class _Parser:
         predicate = self._predicate(part, OneStream(source.schema))
         return algebra.select(source, predicate, self.functions)
 
-    def _next(self, left: Node, braces: list[TokenReader], right: Node, operator: Token) -> Node:
+    def _next(
+        self, left: Node, braces: list[TokenReader], right: Node, operator: LanguageToken
+    ) -> Node:
         predicate: Expression = TRUE
         if braces:
             (part,) = self._exactly(braces, 1, "NEXT{predicate}")
             predicate = self._predicate(part, TwoStreams(left.schema, right.schema))
         return algebra.sequence(left, right, predicate, self.functions, operator.span)
 
-    def _join(self, left: Node, braces: list[TokenReader], right: Node, operator: Token) -> Node:
+    def _join(
+        self, left: Node, braces: list[TokenReader], right: Node, operator: LanguageToken
+    ) -> Node:
         part, window = self._exactly(braces, 2, "JOIN{predicate, window}")
         predicate = self._predicate(part, TwoStreams(left.schema, right.schema))
         time = parameter(window.duration("5 s", what="a window"))
         window.expect_end("'}'")
         return algebra.window_join(left, right, predicate, time, self.functions, operator.span)
 
-    def _fold(self, left: Node, braces: list[TokenReader], right: Node, operator: Token) -> Node:
+    def _fold(
+        self, left: Node, braces: list[TokenReader], right: Node, operator: LanguageToken
+    ) -> Node:
         if len(braces) < 2:
             form = "FOLD{which event is next, how long it goes on, aggregates}"
             raise self.reader.fault("FOLD has at least two parts", operator.span, hint=form)
@@ -322,7 +328,7 @@ class _Parser:
         self,
         left: Schema,
         right: Schema,
-        names: tuple[Token, ...],
+        names: tuple[LanguageToken, ...],
         parts: list[TokenReader],
         span: Span,
     ) -> tuple[Iterations, list[Expression]]:
@@ -356,7 +362,7 @@ class _Parser:
 
     # -- pieces ----------------------------------------------------------------------------
 
-    def _predicate(self, part: TokenReader, scope: Scope) -> Expression:
+    def _predicate(self, part: TokenReader, scope: NameScope) -> Expression:
         if part.token.kind == "end":
             return TRUE
         predicate = formula(part, scope, refused(self.functions, _NOT_HERE))
@@ -379,11 +385,11 @@ class _Parser:
         return parts
 
 
-def _repeated(columns: Iterable[Item]) -> Span | None:
+def _repeated(columns: Iterable[SelectItem]) -> Span | None:
     return repeated((one.name, one.span) for one in columns)
 
 
-def _given_name(part: TokenReader, text: str) -> Token:
+def _given_name(part: TokenReader, text: str) -> LanguageToken:
     """Return the name at the end of `expression AS name`."""
     if len(part.tokens) < 4 or part.tokens[-3].word != "AS":
         last = part.tokens[-1]

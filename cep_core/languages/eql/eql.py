@@ -71,11 +71,11 @@ from cep_core.languages.formula import formula
 from cep_core.languages.names import unknown
 from cep_core.languages.reader import TokenReader, parameter
 from cep_core.languages.sase.component_values import ValueReader, require_one
-from cep_core.languages.sase.components import TIMES, Pattern
-from cep_core.languages.sase.lowering import Item
+from cep_core.languages.sase.components import TIMES, ReadPattern
+from cep_core.languages.sase.lowering import ResultItem
 from cep_core.languages.sase.pattern_clauses import clauses, require_partition
-from cep_core.languages.sase.scope import INDEXES, Reference, Variable, Variables
-from cep_core.languages.tokens import Token, lexis
+from cep_core.languages.sase.scope import INDEXES, PartReference, PatternVariable, Variables
+from cep_core.languages.tokens import LanguageToken, lexis
 
 KEYWORDS = (
     *("SELECT", "FROM", "WHERE", "FILTER", "AS", "PUBLISH", "OCCURS", "WITHIN", "PREV", "ALL"),
@@ -104,13 +104,13 @@ def read(reader: TokenReader, catalog: Catalog, functions: Mapping[str, Function
 class _Query:
     reader: TokenReader
     functions: Mapping[str, Function]
-    pattern: Pattern
+    pattern: ReadPattern
     variables: Variables
     span: Span
     values: ValueReader = field(init=False)
     # attributes of runs, as columns below 0: of each event, of the last or of all, as the
     # condition says
-    open: list[Reference] = field(default_factory=list)
+    open: list[PartReference] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.values = ValueReader(self.variables, self.functions)
@@ -143,31 +143,31 @@ class _Query:
         named = token.kind == "name"
         return "an alias stands right behind its stream: t A{2}" if named else None
 
-    def _named(self) -> list[Variable]:
+    def _named(self) -> list[PatternVariable]:
         """Return the components that have names, without groups and merged alternatives."""
         return [one for one in self.variables.all if one.name.isidentifier()]
 
     # -- SELECT ----------------------------------------------------------------------------
 
-    def _selection(self, items: Sequence[TokenReader]) -> list[Item]:
+    def _selection(self, items: Sequence[TokenReader]) -> list[ResultItem]:
         if len(items) == 1 and items[0].take_sign("*"):
             items[0].expect_end("FROM")
             return self._everything()
         return [self._item(item) for item in items]
 
-    def _everything(self) -> list[Item]:
+    def _everything(self) -> list[ResultItem]:
         """Return the attributes of all that occurs, of a run as lists."""
-        found: list[Item] = []
+        found: list[ResultItem] = []
         positive = [one for one in self._named() if not one.negated]
         for one in positive:
             role: Role = "LIST" if one.repeated else "value"
             for name in one.attributes:
                 whole = f"{one.name}_{name}" if len(positive) > 1 else name
-                column = self.variables.column(Reference(one, role, name))
+                column = self.variables.column(PartReference(one, role, name))
                 found.append((whole, column, one.span))
         return found
 
-    def _item(self, item: TokenReader) -> Item:
+    def _item(self, item: TokenReader) -> ResultItem:
         start = item.token
         if item.is_sign("*"):
             raise item.expected("an attribute (* stands alone)")
@@ -208,19 +208,19 @@ class _Query:
             if not reader.take_sign(","):
                 return found
 
-    def _read_by(self, condition: Expression) -> list[Variable]:
+    def _read_by(self, condition: Expression) -> list[PatternVariable]:
         """Return the components that a condition reads."""
         indexes = [part.index for part in walk(condition) if isinstance(part, Column)]
         known = self.variables.references
         return [(known[at] if at >= 0 else self.open[-1 - at]).variable for at in indexes]
 
-    def _closed(self, node: Expression, read: Sequence[Variable]) -> Expression:
+    def _closed(self, node: Expression, read: Sequence[PatternVariable]) -> Expression:
         """Return a condition whose open attributes are of each event, of the last one or of all."""
         if not any(isinstance(part, Column) and part.index < 0 for part in walk(node)):
             return node  # itself: what may be vacuous is known by identity
         if isinstance(node, And | Or | Not):
             return with_operands(node, "Expression", lambda part: self._closed(part, read))
-        many: dict[Variable, dict[int, Column]] = {}  # lists by their numbers
+        many: dict[PatternVariable, dict[int, Column]] = {}  # lists by their numbers
 
         def closed(part: Expression) -> Expression:
             if not isinstance(part, Column) or part.index >= 0:
@@ -276,19 +276,19 @@ class _Query:
         found = self.values.read(reader)
         return None if found is None else contains(reader, found)
 
-    def _of(self, variable: Variable, name: str, span: Span) -> Expression:
+    def _of(self, variable: PatternVariable, name: str, span: Span) -> Expression:
         """Return an attribute; of a run it is not said to be that of each event or the last."""
         self._require(variable, name, span)
         if not variable.repeated:
             return self.variables.attribute(variable, None, name, span)
-        return self._opened(Reference(variable, "current", name), span)
+        return self._opened(PartReference(variable, "current", name), span)
 
-    def _opened(self, reference: Reference, span: Span) -> Column:
+    def _opened(self, reference: PartReference, span: Span) -> Column:
         if reference not in self.open:
             self.open.append(reference)
         return Column(2, -1 - self.open.index(reference), span=span)
 
-    def _require(self, variable: Variable, name: str, span: Span) -> None:
+    def _require(self, variable: PatternVariable, name: str, span: Span) -> None:
         if not variable.has(name):
             message = f"{variable.name} has no attribute {name}"
             raise unknown(name, variable.attributes, span, message)
@@ -309,8 +309,8 @@ class _Query:
         if word.word == "PREV":
             if selects:
                 raise AlgebraError("PREV belongs into conditions", hint="select id.f", span=span)
-            return self.variables.column(Reference(variable, "previous", attribute.text), span)
-        reference = Reference(variable, "LIST", attribute.text)
+            return self.variables.column(PartReference(variable, "previous", attribute.text), span)
+        reference = PartReference(variable, "LIST", attribute.text)
         return self.variables.column(reference, span) if selects else self._opened(reference, span)
 
     def _time_constraint(self, reader: TokenReader, selects: bool) -> Expression:
@@ -331,7 +331,7 @@ class _Query:
         parts = [self._apart(begin, end, time, span) for begin, end in pairs]
         return parts[0] if len(parts) == 1 else And(tuple(parts), span=span)
 
-    def _are_unordered(self, first: Variable, second: Variable) -> bool:
+    def _are_unordered(self, first: PatternVariable, second: PatternVariable) -> bool:
         if first.negated or second.negated:
             return True
         return first is not second and any(
@@ -340,17 +340,19 @@ class _Query:
             if isinstance(one, Unordered)
         )
 
-    def _apart(self, begin: Variable, end: Variable, time: Expression, span: Span) -> Expression:
+    def _apart(
+        self, begin: PatternVariable, end: PatternVariable, time: Expression, span: Span
+    ) -> Expression:
         """Return that one event ends at most so long after another begins."""
         role: Role = "current_end" if end.repeated else "end"
         columns = (
-            self.variables.column(Reference(end, role, None), span),
-            self.variables.column(Reference(begin, "start", None), span),
+            self.variables.column(PartReference(end, role, None), span),
+            self.variables.column(PartReference(begin, "start", None), span),
         )
         return Compare("<=", Arithmetic("-", *columns, span=span), time, span=span)
 
-    def _id(self, reader: TokenReader) -> Variable:
-        token: Token = reader.next()
+    def _id(self, reader: TokenReader) -> PatternVariable:
+        token: LanguageToken = reader.next()
         return self.values.indexed(reader, token)[0]
 
 

@@ -14,26 +14,26 @@ from typing import ClassVar
 
 from cep_core import algebra
 from cep_core.algebra.expressions import Arithmetic, Expression
-from cep_core.algebra.pattern_tree import Absent, Chain, Choice, Loop, One, Tree, trees_in
+from cep_core.algebra.pattern_tree import Absent, Chain, Choice, Loop, One, PatternTree, trees_in
 from cep_core.errors import AlgebraError
 from cep_core.events import Schema
 from cep_core.languages.reader import parameter
-from cep_core.languages.sase.components import ComponentReader, Pattern
-from cep_core.languages.sase.scope import Variable
-from cep_core.languages.tokens import Token
+from cep_core.languages.sase.components import ComponentReader, ReadPattern
+from cep_core.languages.sase.scope import PatternVariable
+from cep_core.languages.tokens import LanguageToken
 
 _NOTHING_YET = algebra.stream("", Schema((), ()))  # the node of a group before it is lowered
 
 
 @dataclass(slots=True)
-class Group:
+class PatternGroup:
     """A part of a pattern that is one event to what is around it, the component ``number``.
 
     ``time`` is that of `@`, ``guards`` are the components behind its `\\`.
     """
 
     number: int
-    tree: Tree
+    tree: PatternTree
     members: range
     time: Expression | None
     guards: list[int] = field(default_factory=list)
@@ -43,13 +43,13 @@ class Group:
 class OperandReader(ComponentReader):
     """Reads the pattern of a query, whose parts are separated by `;`."""
 
-    groups: dict[int, Group] = field(default_factory=dict)  # by number
+    groups: dict[int, PatternGroup] = field(default_factory=dict)  # by number
     separator: ClassVar[str] = ";"
     names_first: ClassVar[bool] = True
     article: ClassVar[str] = "a"
     noun: ClassVar[str] = "stream"
 
-    def pattern(self) -> Pattern:
+    def pattern(self) -> ReadPattern:
         """Read sequences, with | between them."""
         tree = self._merged(self._alternatives())
         for group in self.groups.values():
@@ -62,13 +62,13 @@ class OperandReader(ComponentReader):
                 raise AlgebraError(r"nothing comes before what \ ends", hint=hint, span=span)
         return self._whole(tree)
 
-    def in_order(self) -> list[Group]:
+    def in_order(self) -> list[PatternGroup]:
         """Return the groups, the inner ones first, and what ends a moment before the moment."""
         return sorted(
             self.groups.values(), key=lambda one: (max(one.number, *one.guards, 0), len(one.guards))
         )
 
-    def _sequence(self) -> Tree:
+    def _sequence(self) -> PatternTree:
         tree = ComponentReader._sequence(self)
         while self.reader.is_sign("\\"):
             self.reader.deeper()
@@ -76,7 +76,7 @@ class OperandReader(ComponentReader):
             tree = self._without(tree, self._other(), sign)
         return tree
 
-    def _item(self) -> Tree:
+    def _item(self) -> PatternTree:
         first, reader = len(self.found), self.reader
         tree = ComponentReader._item(self)
         while reader.is_sign("@"):
@@ -97,7 +97,7 @@ class OperandReader(ComponentReader):
 
     # -- moments and exceptions ------------------------------------------------------------
 
-    def _grouped(self, tree: Tree, first: int, time: Expression | None) -> Tree:
+    def _grouped(self, tree: PatternTree, first: int, time: Expression | None) -> PatternTree:
         """Return a part of the pattern as a group; a moment after a moment is a later one."""
         known = self.groups.get(tree.component) if isinstance(tree, One) else None
         if known is not None and time is not None and known.time and not known.guards:
@@ -108,8 +108,10 @@ class OperandReader(ComponentReader):
             tree, mark = replace(tree, mark=None), tree.mark
         number = len(self.found)
         span = self.found[first].span
-        self.found.append(Variable(f"@{number}", number, _NOTHING_YET, {}, False, False, span))
-        self.groups[number] = Group(number, tree, range(first, number), time)
+        self.found.append(
+            PatternVariable(f"@{number}", number, _NOTHING_YET, {}, False, False, span)
+        )
+        self.groups[number] = PatternGroup(number, tree, range(first, number), time)
         return One(number, mark)
 
     def _other(self) -> int:
@@ -123,7 +125,7 @@ class OperandReader(ComponentReader):
             self.found[number] = replace(self.found[number], negated=True)
         return tree.component
 
-    def _without(self, tree: Tree, other: int, sign: Token) -> Tree:
+    def _without(self, tree: PatternTree, other: int, sign: LanguageToken) -> PatternTree:
         r"""Return a pattern under an exception: it ends what waits for the last part."""
         group = self.groups.get(tree.component) if isinstance(tree, One) else None
         match tree:
@@ -138,7 +140,7 @@ class OperandReader(ComponentReader):
                 pass
         return self._ended(tree, other, sign)
 
-    def _ended(self, tree: Tree, other: int, sign: Token) -> Tree:
+    def _ended(self, tree: PatternTree, other: int, sign: LanguageToken) -> PatternTree:
         """Return a pattern none of whose events comes after what ends it."""
         match tree:
             case One(until=until):
@@ -155,7 +157,7 @@ class OperandReader(ComponentReader):
 
     # -- alternatives of one name ----------------------------------------------------------
 
-    def _merged(self, tree: Tree) -> Tree:
+    def _merged(self, tree: PatternTree) -> PatternTree:
         """Return a pattern in which alternatives of one name are one component."""
         match tree:
             case Chain(parts):
@@ -168,15 +170,15 @@ class OperandReader(ComponentReader):
             case _:
                 return tree
 
-    def _joined(self, parts: list[Tree]) -> list[Tree]:
-        flat: list[Tree] = []
+    def _joined(self, parts: list[PatternTree]) -> list[PatternTree]:
+        flat: list[PatternTree] = []
         for part in parts:
             flat += part.parts if isinstance(part, Choice) else [part]
         by_name: dict[str, list[One]] = {}
         for part in flat:
             if isinstance(part, One) and part.mark is None:
                 by_name.setdefault(self.found[part.component].name, []).append(part)
-        dropped: set[Tree] = set()
+        dropped: set[PatternTree] = set()
         for first, *others in by_name.values():
             own = self.found[first.component]
             nodes = [self.found[one.component].node for one in others]

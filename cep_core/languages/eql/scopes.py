@@ -32,18 +32,18 @@ from cep_core.algebra.pattern_tree import (
     Choice,
     Loop,
     One,
-    Tree,
+    PatternTree,
     Unordered,
     stops_of,
     trees_in,
 )
 from cep_core.algebra.patterns import conjunction
 from cep_core.errors import AlgebraError, Span
-from cep_core.languages.eql.operands import Group
-from cep_core.languages.sase.components import Pattern
-from cep_core.languages.sase.lowering import Item, PatternLowering
+from cep_core.languages.eql.operands import PatternGroup
+from cep_core.languages.sase.components import ReadPattern
+from cep_core.languages.sase.lowering import PatternLowering, ResultItem
 from cep_core.languages.sase.pattern_clauses import Clauses
-from cep_core.languages.sase.scope import Reference, Variable, Variables
+from cep_core.languages.sase.scope import PartReference, PatternVariable, Variables
 
 _CONSTRAINTS = (["start", "end"], ["start", "current_end"])
 _NO_CLAUSES = Clauses(False, None, "none", None)
@@ -55,17 +55,17 @@ class Scopes:
 
     variables: Variables
     functions: Mapping[str, Function]
-    pattern: Pattern
+    pattern: ReadPattern
     filters: list[Expression]
     tests: list[Expression]
-    items: list[Item]
+    items: list[ResultItem]
     span: Span
     partition: tuple[str, ...] = ()
     clauses: Clauses = _NO_CLAUSES
     simultaneous: bool = False
-    _kept: list[Reference] = field(default_factory=list)
+    _kept: list[PartReference] = field(default_factory=list)
 
-    def lowered(self, groups: Iterable[Group]) -> Node:
+    def lowered(self, groups: Iterable[PatternGroup]) -> Node:
         """Return the query as algebra."""
         for group in groups:
             node = self._group(group)
@@ -73,12 +73,12 @@ class Scopes:
             known = variables[group.number] = replace(variables[group.number], node=node)
             self.variables.all = variables
             self.variables.references = [
-                Reference(known, "value", one.text) if one in self._kept else one
+                PartReference(known, "value", one.text) if one in self._kept else one
                 for one in self.variables.references
             ]
         return self._lowered(self.pattern.tree, self.filters, self.tests, self.items, self.clauses)
 
-    def _group(self, group: Group) -> Node:
+    def _group(self, group: PatternGroup) -> Node:
         """Return a group as algebra: what is read of it elsewhere."""
         members, guards = group.members, group.guards
         own: tuple[list[Expression], list[Expression]] = ([], [])
@@ -101,7 +101,7 @@ class Scopes:
         )
         known = self.variables.references
         self._kept = [known[at] for at in columns if known[at].variable.position in members]
-        items: list[Item] = [
+        items: list[ResultItem] = [
             (one.text, self.variables.column(one), self.span) for one in self._kept
         ]
         node = self._lowered(group.tree, *own, items, _NO_CLAUSES)
@@ -159,10 +159,10 @@ class Scopes:
 
     def _lowered(
         self,
-        tree: Tree,
+        tree: PatternTree,
         filters: Sequence[Expression],
         tests: Sequence[Expression],
-        items: list[Item],
+        items: list[ResultItem],
         clauses: Clauses,
     ) -> Node:
         """Return a pattern as algebra, its components numbered by themselves."""
@@ -210,11 +210,11 @@ class Scopes:
     def _numbers(self, condition: Expression, places: Mapping[int, int]) -> set[int]:
         return {places[one] for one in self._read_by([condition]) if one in places}
 
-    def _variables(self, tree: Tree, places: Mapping[int, int]) -> Variables:
+    def _variables(self, tree: PatternTree, places: Mapping[int, int]) -> Variables:
         """Return the variables of a scope; references keep their columns."""
         aside = {one.component for one in trees_in(tree) if isinstance(one, Absent)}
         aside |= {number for one in trees_in(tree) for number in stops_of(one)}
-        made: list[Variable] = []
+        made: list[PatternVariable] = []
         for number, place in places.items():
             one = self.variables.all[number]
             ends = None if one.ends is None else places[one.ends]
@@ -232,7 +232,7 @@ def _first_stream(node: Node) -> algebra.Stream:
     return next(iter(algebra.streams_of(node).values()))
 
 
-def _places(tree: Tree) -> dict[int, int]:
+def _places(tree: PatternTree) -> dict[int, int]:
     """Return the places of a tree's components among themselves."""
     found: set[int] = set()
     for one in trees_in(tree):
@@ -247,7 +247,7 @@ def _places(tree: Tree) -> dict[int, int]:
     return {number: place for place, number in enumerate(sorted(found))}
 
 
-def _renumbered(tree: Tree, places: Mapping[int, int]) -> Tree:
+def _renumbered(tree: PatternTree, places: Mapping[int, int]) -> PatternTree:
     match tree:
         case Absent(component):
             return replace(tree, component=places[component])
@@ -262,14 +262,14 @@ def _renumbered(tree: Tree, places: Mapping[int, int]) -> Tree:
         case Choice(parts):
             return Choice(tuple([_renumbered(one, places) for one in parts]))
         case Chain(parts):  # parentheses say nothing
-            made: list[Tree] = []
+            made: list[PatternTree] = []
             for part in parts:
                 below = _renumbered(part, places)
                 made += below.parts if isinstance(below, Chain) else [below]
             return Chain(tuple(made))
 
 
-def _waiting(tree: Tree, looped: bool = False) -> Iterator[tuple[int, int]]:
+def _waiting(tree: PatternTree, looped: bool = False) -> Iterator[tuple[int, int]]:
     """Yield what ends a match with the last component that it can be compared with."""
     match tree:
         case One(component, until=stops):
@@ -286,7 +286,7 @@ def _waiting(tree: Tree, looped: bool = False) -> Iterator[tuple[int, int]]:
 
 
 def _window(
-    tree: Tree, variables: Variables, conditions: Sequence[Expression]
+    tree: PatternTree, variables: Variables, conditions: Sequence[Expression]
 ) -> Expression | None:
     """Return the window that a time constraint on the first and the last event implies."""
     parts = tree.parts if isinstance(tree, Chain) else (tree,)
@@ -304,7 +304,7 @@ def _window(
     return None
 
 
-def _occurring(tree: Tree) -> int | None:
+def _occurring(tree: PatternTree) -> int | None:
     """Return the component whose events a part certainly consists of."""
     match tree:
         case One(component):

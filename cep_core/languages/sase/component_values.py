@@ -16,12 +16,12 @@ from cep_core.languages.names import unknown
 from cep_core.languages.reader import TokenReader
 from cep_core.languages.sase.scope import (
     RUN_VALUES,
-    Reference,
-    Variable,
+    PartReference,
+    PatternVariable,
     Variables,
     index_of,
 )
-from cep_core.languages.tokens import Token
+from cep_core.languages.tokens import LanguageToken
 
 
 @dataclass(slots=True)
@@ -60,7 +60,9 @@ class ValueReader:
         span = Span(token.start, attribute.end)
         return self.variables.attribute(variable, index, attribute.text, span)
 
-    def indexed(self, reader: TokenReader, token: Token) -> tuple[Variable, str | None]:
+    def indexed(
+        self, reader: TokenReader, token: LanguageToken
+    ) -> tuple[PatternVariable, str | None]:
         """Return the variable of a name, and what follows it in brackets, None for nothing."""
         variable = self.variables.named(token.text)
         if variable is None:
@@ -134,7 +136,7 @@ class ValueReader:
         )
 
 
-def require_one(reference: Reference, span: Span | None) -> None:
+def require_one(reference: PartReference, span: Span | None) -> None:
     """Raise AlgebraError unless a result has one value of a reference."""
     variable = reference.variable
     if variable.negated:

@@ -14,16 +14,16 @@ from cep_core import algebra
 from cep_core.algebra import Absent, Chain, Choice, Loop, Node, One, Unordered, patterns
 from cep_core.algebra.expressions import Column, Constant, Expression, Function
 from cep_core.algebra.pattern_automaton import empties
-from cep_core.algebra.pattern_tree import Mark, Pace, Tree, trees_in
+from cep_core.algebra.pattern_tree import LoopPace, PatternTree, StepMark, trees_in
 from cep_core.errors import AlgebraError, SchemaFault, Span
 from cep_core.languages.cel.cel import Catalog, known_schema
 from cep_core.languages.reader import NO_EVENT, TokenReader, parameter
-from cep_core.languages.sase.scope import TAG, Variable, index_of
-from cep_core.languages.tokens import Token
+from cep_core.languages.sase.scope import TAG, PatternVariable, index_of
+from cep_core.languages.tokens import LanguageToken
 
 KEYWORDS = ("EVENT", "SEQ", "ANY", "WHERE", "WITHIN", "RETURN", "PUBLISH", "AS")
 TIMES = r"\{\s*\d+\s*(?:,\s*\d*\s*)?\}"  # of a quantifier: numbers of the query's shape
-_MARKS = {mark.upper(): mark for mark in get_args(Mark)}
+_MARKS = {mark.upper(): mark for mark in get_args(StepMark)}
 _PACES = ("GREEDY", "RELUCTANT")
 _SIMPLE = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 _MOST_NESTED = 20
@@ -31,11 +31,11 @@ _NAMES = ("name", "calendar")  # tokens that begin a type
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class ReadPattern:
     """A pattern that has been read, with the bounds of its unordered parts."""
 
-    variables: list[Variable]
-    tree: Tree
+    variables: list[PatternVariable]
+    tree: PatternTree
     spans: tuple[Expression, ...]
 
 
@@ -47,7 +47,7 @@ class ComponentReader:
     catalog: Catalog
     functions: Mapping[str, Function]
     reads: dict[str, None]
-    found: list[Variable] = field(default_factory=list)
+    found: list[PatternVariable] = field(default_factory=list)
     spans: list[Expression] = field(default_factory=list)
     bracketed: set[int] = field(default_factory=set)  # components whose names have []
     depth: int = 0
@@ -56,7 +56,7 @@ class ComponentReader:
     article: ClassVar[str] = "an"
     noun: ClassVar[str] = "event type"
 
-    def pattern(self) -> Pattern:
+    def pattern(self) -> ReadPattern:
         """Read SEQ and its components, or one component or group."""
         reader = self.reader
         if self._is_call("SEQ"):
@@ -73,13 +73,13 @@ class ComponentReader:
             tree = self._item()
         return self._whole(tree)
 
-    def _whole(self, tree: Tree) -> Pattern:
+    def _whole(self, tree: PatternTree) -> ReadPattern:
         """Return the pattern of a tree."""
         self._require_names()
         if all(one.negated for one in self.found):
             raise AlgebraError("some component has to occur", span=self.found[0].span)
         self._mark_optional(tree)
-        return Pattern(self.found, tree, tuple(self.spans))
+        return ReadPattern(self.found, tree, tuple(self.spans))
 
     def _require_names(self) -> None:
         names = [one.name for one in self.found]
@@ -91,7 +91,7 @@ class ComponentReader:
                     span=one.span,
                 )
 
-    def _mark_optional(self, tree: Tree) -> None:
+    def _mark_optional(self, tree: PatternTree) -> None:
         """Note which components need not occur."""
         for part in trees_in(tree):
             if isinstance(part, Choice) or (isinstance(part, Loop) and part.least == 0):
@@ -102,7 +102,7 @@ class ComponentReader:
 
     # -- groups ----------------------------------------------------------------------------
 
-    def _sequence(self) -> Tree:
+    def _sequence(self) -> PatternTree:
         parts = [self._item()]
         while self.reader.take_sign(self.separator):
             if len(self.found) >= patterns.MOST_COMPONENTS:
@@ -111,7 +111,7 @@ class ComponentReader:
             parts.append(self._item())
         return parts[0] if len(parts) == 1 else Chain(tuple(parts))
 
-    def _item(self) -> Tree:
+    def _item(self) -> PatternTree:
         """Read a component or a group, with its mark and its quantifier."""
         reader = self.reader
         start = reader.token
@@ -147,7 +147,7 @@ class ComponentReader:
         least, most = times
         return Loop(tree, least, most, pace, inner)
 
-    def _alternatives(self) -> Tree:
+    def _alternatives(self) -> PatternTree:
         """Read what is in parentheses."""
         reader = self.reader
         parts = [self._sequence()]
@@ -161,7 +161,7 @@ class ComponentReader:
             raise reader.fault("one of the alternatives has to occur", reader.token.span)
         return Choice(tuple(parts))
 
-    def _unordered(self, first: Tree) -> Tree:
+    def _unordered(self, first: PatternTree) -> PatternTree:
         """Read AND, and the bound of all events."""
         reader, parts = self.reader, [first]
         span = reader.token.span
@@ -184,7 +184,7 @@ class ComponentReader:
         absences = [Absent(one.component, True) for one in parts if isinstance(one, Absent)]
         return Chain((unordered, *absences)) if absences else unordered
 
-    def _marked(self, tree: Tree, mark: Mark, start: Token) -> Tree:
+    def _marked(self, tree: PatternTree, mark: StepMark, start: LanguageToken) -> PatternTree:
         """Return a group of which what comes first has a mark."""
         match tree:
             case One(_, None):
@@ -194,7 +194,7 @@ class ComponentReader:
             case Choice(parts):
                 return Choice(tuple([self._marked(one, mark, start) for one in parts]))
             case Chain(parts):
-                made: list[Tree] = []
+                made: list[PatternTree] = []
                 for place, one in enumerate(parts):
                     begins = all(empties(before) for before in parts[:place])
                     taking = begins and not isinstance(one, Absent)
@@ -223,7 +223,7 @@ class ComponentReader:
             return reader.tokens[at + 1].text == ")"
         return reader.tokens[at].text not in ("(", "!")
 
-    def _after(self) -> Token:
+    def _after(self) -> LanguageToken:
         """Return the token after the next one."""
         reader = self.reader
         return reader.tokens[min(reader.at + 1, len(reader.tokens) - 1)]
@@ -240,7 +240,7 @@ class ComponentReader:
             self.reader.next()
         return found
 
-    def _mark(self) -> Mark | None:
+    def _mark(self) -> StepMark | None:
         """Read a mark; a word that is a stream's name, or ANY of types, is none."""
         reader = self.reader
         token, after = reader.token, self._after()
@@ -250,7 +250,7 @@ class ComponentReader:
         if after.kind not in _NAMES and not opens:
             return None
         reader.next()
-        return cast(Mark, _MARKS[token.word])
+        return cast(StepMark, _MARKS[token.word])
 
     def _times(self) -> tuple[int, int | None] | None:
         """Read a quantifier; None: there is none."""
@@ -269,18 +269,18 @@ class ComponentReader:
             raise reader.fault(f"there is no repetition {token.text}", token.span, hint)
         return numbers
 
-    def _manner(self, named: bool = True) -> tuple[Pace, Mark | None]:
+    def _manner(self, named: bool = True) -> tuple[LoopPace, StepMark | None]:
         """Read how a run goes on: its pace, and the mark of all events but the first.
 
         Where a name may follow it is none of these words, unless something follows it.
         """
         reader = self.reader
-        pace: Pace = "all"
+        pace: LoopPace = "all"
         if reader.is_word(*_PACES) and self._goes_on(named):
             pace = "greedy" if reader.next().word == "GREEDY" else "reluctant"
-        mark: Mark | None = None
+        mark: StepMark | None = None
         if reader.token.word in _MARKS and self._goes_on(named):
-            mark = cast(Mark, _MARKS[reader.next().word])
+            mark = cast(StepMark, _MARKS[reader.next().word])
         return pace, mark
 
     def _goes_on(self, named: bool) -> bool:
@@ -292,7 +292,7 @@ class ComponentReader:
 
     # -- components ------------------------------------------------------------------------
 
-    def _component(self, mark: Mark | None) -> Tree:
+    def _component(self, mark: StepMark | None) -> PatternTree:
         """Read a component."""
         reader = self.reader
         start = reader.token.span
@@ -353,7 +353,7 @@ class ComponentReader:
     ) -> int:
         node, lacking = self._any(streams, span)
         number = len(self.found)
-        self.found.append(Variable(name, number, node, lacking, negated, repeated, span))
+        self.found.append(PatternVariable(name, number, node, lacking, negated, repeated, span))
         return number
 
     def _until(self, runs: bool) -> int | None:

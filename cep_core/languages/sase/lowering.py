@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 from cep_core import algebra
 from cep_core.algebra import Component, Node, One, Part, Rules, patterns
 from cep_core.algebra.expressions import TRUE, Column, Expression, Function, moved, walk
-from cep_core.algebra.pattern_tree import Tree
+from cep_core.algebra.pattern_tree import PatternTree
 from cep_core.errors import AlgebraError, Span
 from cep_core.languages.names import repeated
-from cep_core.languages.sase.scope import RUN_VALUES, Reference, Variable, Variables
+from cep_core.languages.sase.scope import RUN_VALUES, PartReference, PatternVariable, Variables
 
 WHOLE = ("last", "end", *RUN_VALUES)  # roles of a whole run
-Item: TypeAlias = tuple[str, Expression, Span]  # of RETURN: a name, and where it stands
+ResultItem: TypeAlias = tuple[str, Expression, Span]  # of RETURN: a name, and where it stands
 
 
 @dataclass(slots=True)
@@ -27,13 +27,13 @@ class PatternLowering:
 
     variables: Variables
     functions: Mapping[str, Function]
-    tree: Tree
+    tree: PatternTree
     rules: Rules
     span: Span
     partition: tuple[str, ...] = ()
     tests: Expression = TRUE  # what ends a match of the pattern
 
-    def lowered(self, condition: Expression, items: list[Item] | None) -> Node:
+    def lowered(self, condition: Expression, items: list[ResultItem] | None) -> Node:
         """Return the query as algebra: a pattern, and above it the items of RETURN."""
         columns = self._all() if items is None else items
         conjuncts, tests = (patterns.conjuncts_of(one) for one in (condition, self.tests))
@@ -115,18 +115,18 @@ class PatternLowering:
                 )
 
     def _projected(
-        self, node: Node, columns: list[Item], places: Mapping[tuple[int, int], Column]
+        self, node: Node, columns: list[ResultItem], places: Mapping[tuple[int, int], Column]
     ) -> Node:
         """Return the items of RETURN over the columns of a node."""
         made = [(name, moved(expression, places)) for name, expression, _ in columns]
         return algebra.project(node, made, self.functions, _repeated(columns))
 
-    def _places(self, references: Iterable[Reference]) -> dict[tuple[int, int], Column]:
+    def _places(self, references: Iterable[PartReference]) -> dict[tuple[int, int], Column]:
         """Return the columns of references that stand one after the other."""
         columns = [(2, self.variables.column(one).index) for one in references]
         return {column: Column(2, place) for place, column in enumerate(columns)}
 
-    def _single(self, conjuncts: list[Expression], columns: list[Item]) -> Node:
+    def _single(self, conjuncts: list[Expression], columns: list[ResultItem]) -> Node:
         """Return a query of one event as selection and projection."""
         (variable,) = self.variables.all
         places = {
@@ -138,15 +138,15 @@ class PatternLowering:
             node = algebra.select(node, predicate, self.functions)
         return self._projected(node, columns, places)
 
-    def _all(self) -> list[Item]:
+    def _all(self) -> list[ResultItem]:
         """Return the attributes of all components that have to occur."""
-        found: list[tuple[Variable, str, Expression]] = []
+        found: list[tuple[PatternVariable, str, Expression]] = []
         for one in self.variables.positive():
             role: Any = "last" if one.repeated else "value"
             for name in one.attributes:
-                found.append((one, name, self.variables.column(Reference(one, role, name))))
+                found.append((one, name, self.variables.column(PartReference(one, role, name))))
             if one.repeated:
-                count = self.variables.column(Reference(one, "COUNT", None))
+                count = self.variables.column(PartReference(one, "COUNT", None))
                 found.append((one, "count", count))
         names = [name for _, name, _ in found]
         return [
@@ -167,7 +167,7 @@ class PatternLowering:
                     span=conjunct.span,
                 )
 
-    def _references(self, expressions: list[Expression]) -> list[Reference]:
+    def _references(self, expressions: list[Expression]) -> list[PartReference]:
         """Return the references of expressions, negated components included, each once."""
         indexes = [
             part.index for one in expressions for part in walk(one) if isinstance(part, Column)
@@ -181,5 +181,5 @@ class PatternLowering:
         return tuple([names.index(name) for name in self.partition])
 
 
-def _repeated(columns: list[Item]) -> Span | None:
+def _repeated(columns: list[ResultItem]) -> Span | None:
     return repeated((name, span) for name, _, span in columns)

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from cep_core.algebra import Loop, One, Rules
 from cep_core.algebra.expressions import Expression
-from cep_core.algebra.pattern_tree import Mark, Policy, trees_in
+from cep_core.algebra.pattern_tree import Policy, StepMark, trees_in
 from cep_core.errors import AlgebraError, Span
 from cep_core.languages.reader import TokenReader, parameter
-from cep_core.languages.sase.components import Pattern
+from cep_core.languages.sase.components import ReadPattern
 from cep_core.languages.sase.scope import Variables
 
 _POLICIES: dict[tuple[str, ...], Policy] = {
@@ -32,7 +32,7 @@ class Clauses(NamedTuple):
     policy: Policy
     target: int | None
 
-    def rules(self, pattern: Pattern, simultaneous: bool, mark: Mark) -> Rules:
+    def rules(self, pattern: ReadPattern, simultaneous: bool, mark: StepMark) -> Rules:
         """Return the rules of a pattern."""
         return Rules(
             *(self.window, self.inclusive, simultaneous, mark),
@@ -47,7 +47,7 @@ def clauses(reader: TokenReader, variables: Variables) -> Clauses:
     return Clauses(*_within(reader), *_after_match(reader, variables))
 
 
-def require_partition(pattern: Pattern, partition: Collection[str], span: Span) -> None:
+def require_partition(pattern: ReadPattern, partition: Collection[str], span: Span) -> None:
     """Raise AlgebraError at the mark partition if there are no partitions."""
     marks = [one.mark for one in trees_in(pattern.tree) if isinstance(one, One | Loop)]
     if "partition" in marks and not partition:

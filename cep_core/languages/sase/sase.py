@@ -45,7 +45,7 @@ from cep_core.algebra.expressions import (
     Function,
     walk,
 )
-from cep_core.algebra.pattern_tree import Mark
+from cep_core.algebra.pattern_tree import StepMark
 from cep_core.errors import AlgebraError, Span
 from cep_core.languages.cel.cel import Catalog, Prepared
 from cep_core.languages.formula import formula, is_attribute
@@ -59,15 +59,15 @@ from cep_core.languages.sase.components import (
     ComponentReader,
     take_brackets,
 )
-from cep_core.languages.sase.lowering import Item, PatternLowering
+from cep_core.languages.sase.lowering import PatternLowering, ResultItem
 from cep_core.languages.sase.pattern_clauses import clauses, require_partition, without_partition
 from cep_core.languages.sase.scope import (
     INDEXES,
     Variables,
 )
-from cep_core.languages.tokens import Token, lexis
+from cep_core.languages.tokens import LanguageToken, lexis
 
-_STRATEGIES: dict[str, Mark] = {
+_STRATEGIES: dict[str, StepMark] = {
     "SKIP_TILL_ANY_MATCH": "any",
     "SKIP_TILL_NEXT_MATCH": "nearest",
     "STRICT_CONTIGUITY": "strict",
@@ -89,7 +89,7 @@ class _Parser:
     functions: Mapping[str, Function]
     reads: dict[str, None] = field(default_factory=dict)
     variables: Variables = field(default_factory=lambda: Variables(()))
-    strategy: Token = field(default_factory=lambda: Token("end", "", 0, 0))
+    strategy: LanguageToken = field(default_factory=lambda: LanguageToken("end", "", 0, 0))
     values: ValueReader = field(default_factory=lambda: ValueReader(Variables(()), {}))
 
     def whole(self) -> Prepared:
@@ -126,7 +126,7 @@ class _Parser:
 
     # -- WHERE -----------------------------------------------------------------------------
 
-    def _where(self) -> tuple[Mark, Expression]:
+    def _where(self) -> tuple[StepMark, Expression]:
         reader = self.reader
         if not reader.take_word("WHERE"):
             return "any", TRUE
@@ -184,7 +184,7 @@ class _Parser:
                 raise reader.expected("a value")
         return self.values.read(reader)
 
-    def _partition(self, strategy: Mark, condition: Expression) -> tuple[str, ...]:
+    def _partition(self, strategy: StepMark, condition: Expression) -> tuple[str, ...]:
         """Return the attributes in which all components agree: those of partitions."""
         common = self.values.tested_by_all(condition)
         if strategy == "partition" and not common:
@@ -193,14 +193,14 @@ class _Parser:
 
     # -- the other clauses -----------------------------------------------------------------
 
-    def _return(self) -> list[Item] | None:
+    def _return(self) -> list[ResultItem] | None:
         """Read RETURN; None stands for all attributes."""
         reader = self.reader
         if not reader.take_word("RETURN") or reader.take_sign("*"):
             return None
         return reader.listed(self._item)
 
-    def _item(self) -> Item:
+    def _item(self) -> ResultItem:
         reader = self.reader
         first = reader.token
         expression = formula(reader, self.variables, self._own)

@@ -42,7 +42,7 @@ INDEXES = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Variable:
+class PatternVariable:
     """A component of the pattern.
 
     ``lacking`` has the attributes that only some types have, with the numbers of the others.
@@ -73,10 +73,10 @@ class Variable:
         return self.node.schema.types[self.node.schema.names.index(attribute)]
 
 
-class Reference(NamedTuple):
+class PartReference(NamedTuple):
     """An attribute of a variable, in a role; without an attribute the rows of a run."""
 
-    variable: Variable
+    variable: PatternVariable
     role: Role
     attribute: str | None
     before: bool = False
@@ -114,16 +114,16 @@ class Reference(NamedTuple):
 class Variables:
     """The variables of a query, and the references that its conditions make."""
 
-    all: Sequence[Variable]
-    references: list[Reference] = field(default_factory=list)
+    all: Sequence[PatternVariable]
+    references: list[PartReference] = field(default_factory=list)
     # equalities with the rows of a run that have an attribute, and when there is none
     _vacuous: list[tuple[Expression, Expression]] = field(default_factory=list)
 
-    def positive(self) -> list[Variable]:
+    def positive(self) -> list[PatternVariable]:
         """Return the components that have to occur."""
         return [one for one in self.all if not one.negated]
 
-    def beside(self, variable: Variable) -> set[int]:
+    def beside(self, variable: PatternVariable) -> set[int]:
         """Return the components of the repeated group of a variable."""
         if variable.group is None:
             return {variable.position}
@@ -133,13 +133,13 @@ class Variables:
         """Return the components that have to occur as a strategy names them."""
         return [f"{one.name}{'[]' * one.repeated}" for one in self.positive()]
 
-    def column(self, reference: Reference, span: Span | None = None) -> Column:
+    def column(self, reference: PartReference, span: Span | None = None) -> Column:
         """Return the column of a reference."""
         if reference not in self.references:
             self.references.append(reference)
         return Column(2, self.references.index(reference), span=span)
 
-    def named(self, name: str) -> Variable | None:
+    def named(self, name: str) -> PatternVariable | None:
         """Return the variable of a name."""
         return next((one for one in self.all if one.name == name), None)
 
@@ -180,16 +180,18 @@ class Variables:
             span=span,
         )
 
-    def attribute(self, variable: Variable, index: str | None, name: str, span: Span) -> Expression:
+    def attribute(
+        self, variable: PatternVariable, index: str | None, name: str, span: Span
+    ) -> Expression:
         """Resolve an attribute of a variable; ``index`` is the text in brackets."""
         if not variable.has(name):
             if not any(one.has(name) for one in self.all):
                 raise self.unknown(name, [variable], span)
             return Missing(span=span)
         role, offset = self._role(variable, index, name, span)
-        return self.column(Reference(variable, role, name, offset=offset), span)
+        return self.column(PartReference(variable, role, name, offset=offset), span)
 
-    def time(self, variable: Variable, index: str | None, span: Span) -> Expression:
+    def time(self, variable: PatternVariable, index: str | None, span: Span) -> Expression:
         """Return when an event of a variable ends."""
         if variable.negated:
             message = f"{variable.name} does not occur: it has no time"
@@ -203,10 +205,10 @@ class Variables:
             role = "first_end" if found == "first" else _TIMES[found]
         elif index is not None:
             raise AlgebraError(f"{variable.name} is one event, not a run", span=span)
-        return self.column(Reference(variable, role, None), span)
+        return self.column(PartReference(variable, role, None), span)
 
     def aggregate(
-        self, function: str, variable: Variable, index: str, name: str | None, span: Span
+        self, function: str, variable: PatternVariable, index: str, name: str | None, span: Span
     ) -> Expression:
         """Return an aggregate over a run."""
         before = index.startswith("..")
@@ -229,7 +231,7 @@ class Variables:
         if name is not None and function != "LIST":
             aggregate_type(function, variable.type_of(name), span)
         role: Role = function  # type: ignore[assignment]  # one of RUN_VALUES
-        return self.column(Reference(variable, role, name, before), span)
+        return self.column(PartReference(variable, role, name, before), span)
 
     def equivalence(self, name: str, value: Expression | None, span: Span) -> Expression:
         """Return [attr], or [attr = value]: equal values of all components, negated or not."""
@@ -248,10 +250,10 @@ class Variables:
 
     def _alike(
         self,
-        one: Variable,
-        first: Variable | None,
+        one: PatternVariable,
+        first: PatternVariable | None,
         name: str,
-        having: Sequence[Variable],
+        having: Sequence[PatternVariable],
         span: Span,
     ) -> list[Expression]:
         """Return that a component agrees with the first one whose types all have an attribute.
@@ -271,7 +273,9 @@ class Variables:
         items = [self._equal(other, one, name, span) for other in others]
         return [self._equal(one, one, name, span), *items] if one.repeated else items
 
-    def _equal(self, base: Variable, one: Variable, name: str, span: Span) -> Expression:
+    def _equal(
+        self, base: PatternVariable, one: PatternVariable, name: str, span: Span
+    ) -> Expression:
         """Return that two components agree in an attribute, or the rows of one run.
 
         A run of which some rows lack it is represented by the least of those that have it: all of
@@ -280,9 +284,9 @@ class Variables:
         each = self._each(one, name, span)
         if not base.repeated or name not in base.lacking:
             role: Role = "first" if base.repeated else "value"
-            same = Compare("=", self.column(Reference(base, role, name), span), each, span=span)
+            same = Compare("=", self.column(PartReference(base, role, name), span), each, span=span)
             if base.optional and base is not one and one.ends is None:
-                count = self.column(Reference(base, "COUNT", None), span)
+                count = self.column(PartReference(base, "COUNT", None), span)
                 self._vacuous.append((same, Compare("=", count, Constant(0))))
             return same
         if not is_ordered(base.type_of(name)):
@@ -292,8 +296,8 @@ class Variables:
                 span=base.span,
             )
         before = one is base
-        least = self.column(Reference(base, "MIN", name, before), span)
-        count = self.column(Reference(base, "COUNT", name, before), span)
+        least = self.column(PartReference(base, "MIN", name, before), span)
+        count = self.column(PartReference(base, "COUNT", name, before), span)
         equal = Compare("=", least, each, span=span)
         self._vacuous.append((equal, Compare("=", count, Constant(0))))
         return And((Compare("=", each, each, span=span), equal), span=span) if before else equal
@@ -325,25 +329,25 @@ class Variables:
         made = atom if positive else Not(atom, span=atom.span)
         return Or((made, *found.values(), *vacuous), span=atom.span) if found or vacuous else made
 
-    def unknown(self, name: str, variables: Iterable[Variable], span: Span) -> AlgebraError:
+    def unknown(self, name: str, variables: Iterable[PatternVariable], span: Span) -> AlgebraError:
         """Return the error for an attribute that nobody has."""
         known = [attribute for one in variables for attribute in one.attributes]
         return unknown(name, known, span)
 
-    def _each(self, variable: Variable, name: str, span: Span) -> Column:
+    def _each(self, variable: PatternVariable, name: str, span: Span) -> Column:
         role: Role = "current" if variable.repeated else "value"
-        return self.column(Reference(variable, role, name), span)
+        return self.column(PartReference(variable, role, name), span)
 
-    def _lacks(self, reference: Reference) -> list[tuple[Column, int]]:
+    def _lacks(self, reference: PartReference) -> list[tuple[Column, int]]:
         """Return (tag, number) of the types that lack an attribute."""
         variable, role, attribute, before, offset = reference
         if attribute is None or role in RUN_VALUES:
             return []
-        tag = Reference(variable, role, TAG, before, offset)
+        tag = PartReference(variable, role, TAG, before, offset)
         return [(self.column(tag), number) for number in variable.lacking.get(attribute, ())]
 
     def _role(
-        self, variable: Variable, index: str | None, name: str, span: Span
+        self, variable: PatternVariable, index: str | None, name: str, span: Span
     ) -> tuple[Role, int]:
         """Return the role of an event of a variable, and how far it is from its end of the run."""
         if not variable.repeated:

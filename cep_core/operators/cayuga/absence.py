@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 from cep_core.dataflow.channels import members_of, paired, slots_of, without_slot
-from cep_core.dataflow.mop import Number, Operator, Wanted
+from cep_core.dataflow.mop import Operator, OperatorNumber, Wanted
 from cep_core.dataflow.predicates import BoundPredicate
 from cep_core.events import Row
 from cep_core.operators.cayuga.active import ActiveIndex
@@ -103,7 +103,7 @@ class AbsenceMOp(StateMOp):
         for instance, _ in self._all():
             yield instance
 
-    def saved(self, kept: Instance, number: Number) -> list[Any]:
+    def saved(self, kept: Instance, number: OperatorNumber) -> list[Any]:
         due = self._due[kept[0][1] + self._window]
         return [*super().saved(kept, number), int(id(kept) in due.answered)]
 

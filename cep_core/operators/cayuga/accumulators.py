@@ -93,17 +93,17 @@ class Best:
         return not other[1] < one[1]
 
 
-Accumulator: TypeAlias = Total | Best
+WindowAccumulator: TypeAlias = Total | Best
 
 
-def accumulator(function: str) -> Accumulator:
+def accumulator(function: str) -> WindowAccumulator:
     """Return a new accumulator for a function of `algebra.AGGREGATES`."""
     if function in ("COUNT", "SUM", "AVG"):
         return Total()
     return Best(function in ("MAX", "ARGMAX"))
 
 
-def result(function: str, counts_rows: bool, parts: Sequence[Accumulator]) -> Any:
+def result(function: str, counts_rows: bool, parts: Sequence[WindowAccumulator]) -> Any:
     """Return a function's value over the rows of several accumulators together."""
     if isinstance(parts[0], Best):
         return _best([part for part in parts if isinstance(part, Best)])

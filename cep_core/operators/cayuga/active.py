@@ -17,7 +17,7 @@ from cep_core.dataflow.predicates import BoundPredicate, is_proper, values_of
 from cep_core.events import Row
 
 
-class Place(NamedTuple):
+class IndexPlace(NamedTuple):
     """The position of a state in the AN-index: columns of the right row, and their values."""
 
     columns: tuple[int, ...]
@@ -50,7 +50,7 @@ class ActiveIndex:
         """The name for messages: that of the states."""
         return ", ".join(state.label for state in list(self.states)[:3])
 
-    def place(self, filter: BoundPredicate) -> Place | None:
+    def place(self, filter: BoundPredicate) -> IndexPlace | None:
         """Return where a state with a filter predicate lies; None: it is concerned by each row."""
         shape, constants = filter
         if not self.indexed or len(shape.disjuncts) != 1:
@@ -60,7 +60,7 @@ class ActiveIndex:
             return None
         values = tuple(constants[slot] for _, slot, _ in equalities)
         columns = tuple(column for column, _, _ in equalities)
-        return Place(columns, values if len(values) > 1 else values[0])
+        return IndexPlace(columns, values if len(values) > 1 else values[0])
 
     def attend(self, state: Any, right: Operator) -> None:
         """Attach a state to the right stream."""

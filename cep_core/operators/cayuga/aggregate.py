@@ -17,10 +17,16 @@ from typing import Any, NamedTuple, cast
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.dataflow.clock import END
 from cep_core.dataflow.journal import Unwritten
-from cep_core.dataflow.mop import Number, Operator, OrderedMOp, Saved, Wanted, Wire
-from cep_core.dataflow.predicates import Columns
+from cep_core.dataflow.mop import Operator, OperatorNumber, OrderedMOp, SavedRows, Wanted, Wire
+from cep_core.dataflow.predicates import BoundColumns
 from cep_core.events import VALUES, Row
-from cep_core.operators.cayuga.accumulators import Accumulator, Best, Total, accumulator, result
+from cep_core.operators.cayuga.accumulators import (
+    Best,
+    Total,
+    WindowAccumulator,
+    accumulator,
+    result,
+)
 
 _NAN = float("nan")  # one object: equal to itself as a key
 
@@ -34,7 +40,7 @@ class Aggregation(NamedTuple):
     group_by: tuple[int, ...]
     functions: tuple[str, ...]
     counts_rows: tuple[bool, ...]
-    inputs: Columns
+    inputs: BoundColumns
     window: int | None
 
 
@@ -46,9 +52,9 @@ class Fragment:
     def __init__(self, definition: Aggregation, operators: list[Operator]) -> None:
         self.operators = operators
         self.rows: deque[tuple[int, Row, Row]] = deque()
-        self.accumulators: list[Accumulator] = [accumulator(f) for f in definition.functions]
+        self.accumulators: list[WindowAccumulator] = [accumulator(f) for f in definition.functions]
 
-    def saved(self, kept: tuple[int, Row, Row], number: Number) -> list[Any]:
+    def saved(self, kept: tuple[int, Row, Row], number: OperatorNumber) -> list[Any]:
         """Return a row as it is in a snapshot."""
         return [kept[1], [number(operator) for operator in self.operators]]
 
@@ -72,7 +78,7 @@ class Fragment:
                 held.leave(inputs[VALUES + 2 * place])
 
 
-class Group(NamedTuple):
+class RowGroup(NamedTuple):
     """A group's values and its fragments by membership."""
 
     values: Row
@@ -88,11 +94,11 @@ class Share:
         self.slots: dict[int, Operator] = {}
         # an instant's rows are gone when its epoch is
         self._journal = journal if definition.window is not None else Unwritten()
-        self.groups: dict[Row, Group] = {}
+        self.groups: dict[Row, RowGroup] = {}
         self.arrived: list[tuple[Row, Members]] = []
         self._number = 0
 
-    def enter(self, rows: Iterable[tuple[Row, Members]]) -> list[tuple[Row, Group, Members]]:
+    def enter(self, rows: Iterable[tuple[Row, Members]]) -> list[tuple[Row, RowGroup, Members]]:
         """Consume rows; return them with their groups and the streams of this definition."""
         taken = []
         for row, members in rows:
@@ -102,7 +108,7 @@ class Share:
                 taken.append((row, self.put(row, own), own))
         return taken
 
-    def put(self, row: Row, members: Members) -> Group:
+    def put(self, row: Row, members: Members) -> RowGroup:
         """Consume a row."""
         definition = self.definition
         inputs = definition.inputs.shape.make(None, row, definition.inputs.constants)
@@ -110,7 +116,7 @@ class Share:
         key = tuple([_NAN if value != value else value for value in values])
         group = self.groups.get(key)
         if group is None:
-            group = self.groups[key] = Group(values, {})
+            group = self.groups[key] = RowGroup(values, {})
         fragment = group.fragments.get(members)
         if fragment is None:
             operators = [self.slots[slot] for slot in slots_of(members)]
@@ -120,7 +126,7 @@ class Share:
         self._journal.keep(fragment, fragment.rows[-1])
         return group
 
-    def forget(self, group: Group, until: int) -> None:
+    def forget(self, group: RowGroup, until: int) -> None:
         """Remove a group's rows with t1 up to a time."""
         for members, fragment in list(group.fragments.items()):
             while fragment.rows and fragment.rows[0][1][1] <= until:
@@ -129,7 +135,7 @@ class Share:
             if not fragment.rows:
                 del group.fragments[members]
 
-    def clear(self) -> list[Group]:
+    def clear(self) -> list[RowGroup]:
         """Remove all rows; return the groups that had them."""
         groups = list(self.groups.values())
         self.groups.clear()
@@ -138,7 +144,7 @@ class Share:
                 self._journal.drop(fragment.rows)
         return groups
 
-    def results(self, now: int, group: Group) -> Iterator[tuple[Row, set[int]]]:
+    def results(self, now: int, group: RowGroup) -> Iterator[tuple[Row, set[int]]]:
         """Yield a group's results with the streams that have them."""
         definition = self.definition
         for slots, fragments in blocks(group.fragments):
@@ -271,7 +277,7 @@ class AggregateMOp(OrderedMOp):
             for group in share.groups.values():
                 yield from group.fragments.values()
 
-    def dump(self, number: Number) -> Saved:
+    def dump(self, number: OperatorNumber) -> SavedRows:
         kept = [one.saved(row, number) for one in self._fragments() for row in one.rows]
         return sorted(kept, key=lambda one: one[0][1])
 

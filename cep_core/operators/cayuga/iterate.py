@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 from cep_core.dataflow.channels import Members
 from cep_core.dataflow.mop import Wanted
-from cep_core.dataflow.predicates import BoundPredicate, Columns
+from cep_core.dataflow.predicates import BoundColumns, BoundPredicate
 from cep_core.events import Row
 from cep_core.operators.cayuga.active import ActiveIndex
 from cep_core.operators.cayuga.state import StateMOp
@@ -22,8 +22,8 @@ class Iteration(NamedTuple):
 
     filter: BoundPredicate
     rebind: BoundPredicate
-    first: Columns
-    next: Columns
+    first: BoundColumns
+    next: BoundColumns
 
 
 class IterateMOp(StateMOp):

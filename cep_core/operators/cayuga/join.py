@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.dataflow.clock import Clock
 from cep_core.dataflow.journal import Unwritten
-from cep_core.dataflow.mop import KeptGroups, MOp, Number, Operator, Wanted, Wire
+from cep_core.dataflow.mop import KeptGroups, MOp, Operator, OperatorNumber, Wanted, Wire
 from cep_core.dataflow.predicates import BoundPredicate, is_proper, values_of
 from cep_core.events import VALUES, Row
 
@@ -113,7 +113,7 @@ class WindowJoinMOp(MOp):
     def kept(self) -> Iterator[KeptRow]:
         return chain.from_iterable(self._kept)
 
-    def saved(self, kept: KeptRow, number: Number) -> list[Any]:
+    def saved(self, kept: KeptRow, number: OperatorNumber) -> list[Any]:
         """Return a row as it is written: each of its streams is named by its first reader.
 
         So the rows are not written again when another join of the same streams comes.

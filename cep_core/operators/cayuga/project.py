@@ -9,7 +9,7 @@ from typing import cast
 
 from cep_core.dataflow.channels import Members, Port
 from cep_core.dataflow.mop import SoleMOp, Wanted, Wire
-from cep_core.dataflow.predicates import Columns
+from cep_core.dataflow.predicates import BoundColumns
 from cep_core.events import Row
 from cep_core.operators.slotwise import SlotWiseMOp
 
@@ -22,7 +22,7 @@ class ProjectMOp(SlotWiseMOp):
 
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number, ordered=first.inputs[0].channel.ordered)
-        self._columns = cast(Columns, first.definition)
+        self._columns = cast(BoundColumns, first.definition)
 
     def receive(self, row: Row, members: Members) -> None:
         """Consume a row."""

@@ -18,8 +18,8 @@ from cep_core.algebra.text import counted
 from cep_core.dataflow import code
 from cep_core.dataflow.channels import Members, Port, members_of, slots_of, without_slot
 from cep_core.dataflow.clock import END
-from cep_core.dataflow.mop import KeptGroups, Number, Operator, OrderedMOp, Wanted
-from cep_core.dataflow.predicates import BoundPredicate, Disjunct, is_proper, values_of
+from cep_core.dataflow.mop import KeptGroups, Operator, OperatorNumber, OrderedMOp, Wanted
+from cep_core.dataflow.predicates import BoundPredicate, IndexedDisjunct, is_proper, values_of
 from cep_core.events import Row
 from cep_core.operators.cayuga.active import ActiveIndex
 from cep_core.operators.slotwise import SlotWiseMOp
@@ -157,7 +157,7 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         if self._kept.count:
             self._evict_after(nearest)
 
-    def saved(self, kept: Instance, number: Number) -> list[Any]:
+    def saved(self, kept: Instance, number: OperatorNumber) -> list[Any]:
         row, members = kept
         return [row, [number(self._owners[slot]) for slot in slots_of(members)]]
 
@@ -234,8 +234,8 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
     def _read(self, filter: BoundPredicate, index: ActiveIndex) -> None:
         """Split the filter into what the indexes answer and what is left to test."""
         shape = filter.shape
-        self._guard: code.Condition | None = None
-        self._worthy: code.Condition | None = None
+        self._guard: code.CompiledCondition | None = None
+        self._worthy: code.CompiledCondition | None = None
         self._left_key: Callable[[Row], Any] | None = None
         self._right_key: Callable[[Row], Any] | None = None
         self._several = False
@@ -265,7 +265,9 @@ class StateMOp(SlotWiseMOp, OrderedMOp):
         self._scan = shape.instances(answered)
 
 
-def _bounds_of(disjuncts: Sequence[Disjunct], constants: Sequence[Any]) -> list[tuple[int, int]]:
+def _bounds_of(
+    disjuncts: Sequence[IndexedDisjunct], constants: Sequence[Any]
+) -> list[tuple[int, int]]:
     """Return (place, bound) of the places that every disjunct bounds: the longest of the bounds."""
     found: list[dict[int, int]] = []
     for disjunct in disjuncts:
@@ -280,7 +282,7 @@ def _bounds_of(disjuncts: Sequence[Disjunct], constants: Sequence[Any]) -> list[
     return [(place, max(own[place] for own in found)) for place in shared]
 
 
-def _joins_of(disjuncts: Sequence[Disjunct]) -> list[tuple[int, int]]:
+def _joins_of(disjuncts: Sequence[IndexedDisjunct]) -> list[tuple[int, int]]:
     """Return the dynamic equalities that every disjunct asks for."""
     found = [dict.fromkeys((left, right) for left, right, _ in one.joins) for one in disjuncts]
     first, *others = found or [{}]

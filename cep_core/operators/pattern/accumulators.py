@@ -16,27 +16,27 @@ COUNT = 2  # where a run's cell has the number of its rows; accumulators follow
 _NOTHING = {"COUNT": 0, "AVG": (0, 0), "LIST": ()}  # accumulators of no row; of others None
 
 
-class Accumulator(NamedTuple):
+class RunAccumulator(NamedTuple):
     """An aggregate of an attribute in a run's cell; of AVG it is the pair (sum, number)."""
 
     role: str
     place: int
 
 
-def accumulators_of(parts: Iterable[Part], component: int) -> list[Accumulator]:
+def accumulators_of(parts: Iterable[Part], component: int) -> list[RunAccumulator]:
     """Return the accumulators that parts of a run need; of the n-th row the list of all."""
-    found: dict[Accumulator, None] = {}
+    found: dict[RunAccumulator, None] = {}
     for part in parts:
         if part.component != component or part.index is None:
             continue
         if part.role in RUN_AGGREGATES:
-            found[Accumulator(part.role, part.index)] = None
+            found[RunAccumulator(part.role, part.index)] = None
         elif part.role == "LIST" or part.offset:
-            found[Accumulator("LIST", part.index)] = None
+            found[RunAccumulator("LIST", part.index)] = None
     return list(found)
 
 
-def started(accumulators: Sequence[Accumulator], row: Row) -> Any:
+def started(accumulators: Sequence[RunAccumulator], row: Row) -> Any:
     """Return the cell of a run that a row begins."""
     held = [
         _added(one.role, _NOTHING.get(one.role), row[one.place + VALUES]) for one in accumulators
@@ -44,7 +44,7 @@ def started(accumulators: Sequence[Accumulator], row: Row) -> Any:
     return (row, row, 1, *held)
 
 
-def longer(accumulators: Sequence[Accumulator], cell: Any, row: Row) -> Any:
+def longer(accumulators: Sequence[RunAccumulator], cell: Any, row: Row) -> Any:
     """Return the cell of a run with a row more."""
     first, _, count, *held = cell
     more = [

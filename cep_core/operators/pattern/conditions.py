@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from cep_core.algebra import Part, PatternMatch
 from cep_core.algebra.expressions import Expression, Function
-from cep_core.algebra.pattern_automaton import State, automaton_of
+from cep_core.algebra.pattern_automaton import PatternState, automaton_of
 from cep_core.algebra.pattern_tree import Absent, Unordered, stops_of, trees_in
 from cep_core.algebra.patterns import (
     PREVIOUS,
@@ -34,17 +34,17 @@ from cep_core.dataflow.predicates import Bound
 from cep_core.events import VALUES, Row
 from cep_core.operators.pattern.accumulators import (
     COUNT,
-    Accumulator,
+    RunAccumulator,
     accumulators_of,
     average,
     longer,
     nth,
     started,
 )
-from cep_core.operators.pattern.partitions import NO_PARTITIONS, Conjunct, partitions_of
+from cep_core.operators.pattern.partitions import NO_PARTITIONS, KeyConjunct, partitions_of
 
 Cells: TypeAlias = tuple[Any, ...]
-Condition: TypeAlias = tuple[ConstantTest, ...]  # what has to hold; of nothing, all does
+PatternCondition: TypeAlias = tuple[ConstantTest, ...]  # what has to hold; of nothing, all does
 _WHOLE = ("last", "end", "LIST")
 _NAMES = {"average": average, "nth": nth}
 
@@ -67,7 +67,7 @@ class MatchShape:
     outputs: int
     spans: int
     functions: Mapping[str, Function]
-    states: tuple[State, ...] = field(init=False)
+    states: tuple[PatternState, ...] = field(init=False)
     absent: tuple[int, ...] = field(init=False)
     stops: tuple[int, ...] = field(init=False)
 
@@ -100,37 +100,37 @@ class MatchShape:
         self.tested = bool(self._tests)
 
     @cached_property
-    def first(self) -> list[Condition]:
+    def first(self) -> list[PatternCondition]:
         """The conditions on the first row of each component."""
         return self._by_component(self.conjuncts, True)
 
     @cached_property
-    def more(self) -> list[Condition]:
+    def more(self) -> list[PatternCondition]:
         """The conditions on later rows of each component."""
         return self._by_component(self.conjuncts, False)
 
     @cached_property
-    def first_tests(self) -> list[Condition]:
+    def first_tests(self) -> list[PatternCondition]:
         """The tests of the first row of each component."""
         return self._by_component(self._tests, True)
 
     @cached_property
-    def more_tests(self) -> list[Condition]:
+    def more_tests(self) -> list[PatternCondition]:
         """The tests of later rows of each component."""
         return self._by_component(self._tests, False)
 
     @cached_property
-    def accept(self) -> Condition:
+    def accept(self) -> PatternCondition:
         """The conditions on whole runs."""
         return self.on_whole(one for one in (*self.conjuncts, *self._tests) if self._whole(one))
 
     @cached_property
-    def all_conditions(self) -> Condition:
+    def all_conditions(self) -> PatternCondition:
         """All conditions, on a whole match."""
         return self.on_whole(self.conjuncts)
 
     @cached_property
-    def constant_conditions(self) -> Condition:
+    def constant_conditions(self) -> PatternCondition:
         """The conditions that read constants, on a whole match."""
         return self.on_whole(one for one in self.conjuncts if one.has_constants)
 
@@ -157,28 +157,28 @@ class MatchShape:
 
     # -- when conditions are tested --------------------------------------------------------
 
-    def read(self, predicate: Expression) -> list[Conjunct]:
+    def read(self, predicate: Expression) -> list[KeyConjunct]:
         """Return the conditions of a predicate."""
         return [
-            Conjunct(node, tuple(parts_in(node, self.parts))) for node in conjuncts_of(predicate)
+            KeyConjunct(node, tuple(parts_in(node, self.parts))) for node in conjuncts_of(predicate)
         ]
 
-    def _by_component(self, read: Sequence[Conjunct], begins: bool) -> list[Condition]:
+    def _by_component(self, read: Sequence[KeyConjunct], begins: bool) -> list[PatternCondition]:
         """Return the conditions on a row of each component."""
         return [
             self._condition(self._tested(read, place, begins), place)
             for place in range(len(self.components))
         ]
 
-    def on_whole(self, read: Iterable[Conjunct]) -> Condition:
+    def on_whole(self, read: Iterable[KeyConjunct]) -> PatternCondition:
         """Return conditions that are tested on a whole match."""
         return self._condition([(None, one) for one in read], None)
 
-    def _aside(self, one: Conjunct) -> int | None:
+    def _aside(self, one: KeyConjunct) -> int | None:
         """Return the component of a condition that does not occur itself, None if all do."""
         return next((c for c in one.components if c in self.absent or c in self.stops), None)
 
-    def _whole(self, one: Conjunct) -> bool:
+    def _whole(self, one: KeyConjunct) -> bool:
         """Return True if a condition reads the whole of the last run that it reads."""
         if self._aside(one) is not None:
             return False
@@ -189,10 +189,10 @@ class MatchShape:
         )
 
     def _tested(
-        self, read: Iterable[Conjunct], place: int, begins: bool
-    ) -> list[tuple[str | None, Conjunct]]:
+        self, read: Iterable[KeyConjunct], place: int, begins: bool
+    ) -> list[tuple[str | None, KeyConjunct]]:
         """Return the conditions that are tested with a row of a component, and when."""
-        found: list[tuple[str | None, Conjunct]] = []
+        found: list[tuple[str | None, KeyConjunct]] = []
         for one in read:
             aside = self._aside(one)
             if aside is not None:
@@ -220,8 +220,8 @@ class MatchShape:
         return f"(m[{other}] is not None and m[{other}][{COUNT}] > {own})"
 
     def _condition(
-        self, conditions: Sequence[tuple[str | None, Conjunct]], current: int | None
-    ) -> Condition:
+        self, conditions: Sequence[tuple[str | None, KeyConjunct]], current: int | None
+    ) -> PatternCondition:
         """Return the tests of a conjunction, those first that read few constants."""
         tests = [self._test(when, one, current) for when, one in conditions]
         return tuple(sorted(tests, key=lambda test: len(test.reads)))
@@ -238,7 +238,7 @@ class MatchShape:
         made.names |= _NAMES
         return made
 
-    def _test(self, when: str | None, one: Conjunct, current: int | None) -> ConstantTest:
+    def _test(self, when: str | None, one: KeyConjunct, current: int | None) -> ConstantTest:
         """Return a condition as a function that never raises: an atom that fails is false."""
 
         writer = self.writer(lambda part: self._source(part, current))
@@ -306,7 +306,7 @@ class MatchShape:
 
     def _held(self, part: Part, role: str, cell: str) -> str:
         assert part.index is not None
-        held = self._accumulators[part.component].index(Accumulator(role, part.index))
+        held = self._accumulators[part.component].index(RunAccumulator(role, part.index))
         return f"{cell}[{COUNT + 1 + held}]"
 
 

@@ -19,7 +19,7 @@ from cep_core.algebra import Part
 from cep_core.dataflow.code import function_of
 from cep_core.events import VALUES, Row
 from cep_core.operators.pattern.conditions import MatchShape
-from cep_core.operators.pattern.partitions import Conjunct
+from cep_core.operators.pattern.partitions import KeyConjunct
 
 END_OF = itemgetter(1)
 Search: TypeAlias = Callable[..., list[Any]]
@@ -27,7 +27,7 @@ _NESTED = 16  # loops of one function, which a nested one goes on: Python nests 
 
 
 @lru_cache(256)  # of m-ops of one shape, and of rows for which a condition fails
-def search_of(shape: MatchShape, conjuncts: tuple[Conjunct, ...], alike: bool) -> Search:
+def search_of(shape: MatchShape, conjuncts: tuple[KeyConjunct, ...], alike: bool) -> Search:
     """Compile the search for the sequences that satisfy some conditions.
 
     In the function ``d`` is the row that completes, ``w`` the queries that select it, ``n`` how

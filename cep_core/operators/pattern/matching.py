@@ -17,15 +17,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from cep_core.algebra.pattern_automaton import State
+from cep_core.algebra.pattern_automaton import PatternState
 from cep_core.algebra.text import counted
 from cep_core.dataflow.channels import Members, slots_of
-from cep_core.dataflow.mop import MOp, Number, Operator, Saved, Wanted
+from cep_core.dataflow.mop import MOp, Operator, OperatorNumber, SavedRows, Wanted
 from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
 from cep_core.operators.pattern.conditions import Matching, MatchShape
 from cep_core.operators.pattern.policies import Policies
-from cep_core.operators.pattern.run import Gap, Place, Run, place_of
+from cep_core.operators.pattern.run import Gap, Run, RunPlace, place_of
 from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.operators.query_masks import members_in, shared_channels
 from cep_core.operators.shared_runs import SharedRuns
@@ -33,7 +33,7 @@ from cep_core.operators.shared_runs import SharedRuns
 Happened: TypeAlias = dict[int, tuple[Row, int]]  # by input: a row, and the queries that read it
 
 
-class Waiting(NamedTuple):
+class WaitingMatch(NamedTuple):
     """A match whose last absences are not certain yet: one of the ways has to hold."""
 
     run: Run
@@ -69,7 +69,7 @@ class PatternMatchMOp(SharedRuns):
         self._beginning = frozenset(
             [self._inputs[look.component] for look in self._states[0].looks]
         )
-        self._waiting: dict[int, list[Waiting]] = {}  # by deadline
+        self._waiting: dict[int, list[WaitingMatch]] = {}  # by deadline
         # by component and partition, in which None has what is in none
         self._absent: dict[int, dict[Any, list[tuple[Row, int]]]] = {c: {} for c in shape.absent}
         self._rows: list[tuple[int, Row, int]] = []
@@ -108,11 +108,11 @@ class PatternMatchMOp(SharedRuns):
 
     # -- snapshots -------------------------------------------------------------------------
 
-    def dump(self, number: Number) -> Saved:
+    def dump(self, number: OperatorNumber) -> SavedRows:
         def owners(mask: int) -> list[int]:
             return self._numbers(mask, number)
 
-        kept: Saved = [[_flat(run), owners(run.mask), run.state] for run in self.runs()]
+        kept: SavedRows = [[_flat(run), owners(run.mask), run.state] for run in self.runs()]
         base = len(self._states)
         for deadline, waiting in self._waiting.items():
             for run, ways in waiting:
@@ -135,7 +135,7 @@ class PatternMatchMOp(SharedRuns):
         elif side < 2 * size:
             deadline, *flat, ways = row
             gaps = tuple([tuple([Gap(*gap) for gap in way]) for way in ways])
-            self._wait(deadline, Waiting(self._loaded(tuple(flat), mask, side - size), gaps))
+            self._wait(deadline, WaitingMatch(self._loaded(tuple(flat), mask, side - size), gaps))
         elif side == 2 * size:
             until, key = row
             self._policies.close(key, mask, until)
@@ -259,7 +259,7 @@ class PatternMatchMOp(SharedRuns):
         if not self._runs[key]:
             del self._runs[key]
 
-    def _inputs_met(self, state: State) -> frozenset[int] | None:
+    def _inputs_met(self, state: PatternState) -> frozenset[int] | None:
         """Return the inputs whose events a run in a state meets; None: it meets all."""
         if state.strict or state.partition:
             return None
@@ -448,7 +448,7 @@ class PatternMatchMOp(SharedRuns):
         self._drop_runs(left, mask)
         for deadline, waiting in list(self._waiting.items()):
             self._waiting[deadline] = [
-                Waiting(run._replace(mask=still), ways)
+                WaitingMatch(run._replace(mask=still), ways)
                 for run, ways in waiting
                 if (still := left(run))
             ]
@@ -517,9 +517,9 @@ class PatternMatchMOp(SharedRuns):
         for window, queries in self._queries.windows.items():
             deadline = run.first_end + window - 1
             if mask & queries and run.end < deadline:
-                self._wait(deadline, Waiting(run._replace(mask=mask & queries), ways))
+                self._wait(deadline, WaitingMatch(run._replace(mask=mask & queries), ways))
 
-    def _wait(self, deadline: int, waiting: Waiting) -> None:
+    def _wait(self, deadline: int, waiting: WaitingMatch) -> None:
         known = self._waiting.get(deadline)
         if known is not None:
             known.append(waiting)
@@ -652,8 +652,8 @@ def _events(rows: list[tuple[int, Row, int]]) -> list[Happened]:
     """Return the events of an epoch in order: what each is to the inputs that have read it."""
     if len(rows) == 1:
         return [{input: (row, mask) for input, row, mask in rows}]
-    events: dict[tuple[Place, int], Happened] = {}
-    times: dict[tuple[Place, int], int] = {}
+    events: dict[tuple[RunPlace, int], Happened] = {}
+    times: dict[tuple[RunPlace, int], int] = {}
     for input, row, mask in rows:
         place = place_of(row)
         again = times.get((place, input), 0)

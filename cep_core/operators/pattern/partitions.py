@@ -12,12 +12,12 @@ from typing import NamedTuple, TypeAlias, assert_never
 
 from cep_core.algebra import Part, PatternMatch
 from cep_core.algebra.expressions import Column, Compare, Expression, Parameter, walk
-from cep_core.algebra.pattern_tree import Absent, Chain, Choice, Loop, One, Tree, Unordered
+from cep_core.algebra.pattern_tree import Absent, Chain, Choice, Loop, One, PatternTree, Unordered
 
 Keys: TypeAlias = Mapping[int, tuple[int, ...]]  # the columns of components, all equally many
 
 
-class Conjunct(NamedTuple):
+class KeyConjunct(NamedTuple):
     """A condition that has to hold, and the parts that it reads."""
 
     node: Expression
@@ -41,7 +41,7 @@ class Partitions(NamedTuple):
     """
 
     keys: Keys
-    answered: frozenset[Conjunct]
+    answered: frozenset[KeyConjunct]
 
 
 NO_PARTITIONS = Partitions({}, frozenset())
@@ -49,7 +49,7 @@ NO_PARTITIONS = Partitions({}, frozenset())
 
 def partitions_of(
     pattern: PatternMatch,
-    conjuncts: Sequence[Conjunct],
+    conjuncts: Sequence[KeyConjunct],
     absent: Collection[int],
     stops: Collection[int],
     *,
@@ -85,7 +85,7 @@ def partitions_of(
     answered = [] if instant else [one for one, at in found if _is_answered(one, at)]
     for component in aside:
         columns: dict[int, int] = {}
-        tests: list[Conjunct] = []
+        tests: list[KeyConjunct] = []
         for one, at in found:
             place = next((place for place in at if place is not None), None)
             own = [part.index for part in one.parts if part.component == component]
@@ -111,7 +111,7 @@ def _are_of_inputs(pattern: PatternMatch, keys: Keys, components: Iterable[int])
     )
 
 
-def _is_answered(conjunct: Conjunct, places: Sequence[int | None]) -> bool:
+def _is_answered(conjunct: KeyConjunct, places: Sequence[int | None]) -> bool:
     """Return True if partitions say that two components are equal.
 
     They do not say that the first event of a run has the attribute: it may be a match alone.
@@ -120,7 +120,7 @@ def _is_answered(conjunct: Conjunct, places: Sequence[int | None]) -> bool:
 
 
 def _tested(
-    equalities: Iterable[Conjunct], occurring: Sequence[int], plain: bool
+    equalities: Iterable[KeyConjunct], occurring: Sequence[int], plain: bool
 ) -> dict[int, tuple[int, ...]]:
     """Return the columns of the equivalence tests over all components.
 
@@ -142,7 +142,7 @@ def _tested(
     return {one: tuple([test[one] for test in tests]) for one in occurring} if tests else {}
 
 
-def _certain(tree: Tree) -> set[int]:
+def _certain(tree: PatternTree) -> set[int]:
     """Return the components of which each match has an event."""
     match tree:
         case One(component):
@@ -159,7 +159,7 @@ def _certain(tree: Tree) -> set[int]:
             assert_never(tree)
 
 
-def _is_equality(conjunct: Conjunct) -> bool:
+def _is_equality(conjunct: KeyConjunct) -> bool:
     """Return True if a condition requires equal attributes of rows, for each row of a run.
 
     Between two runs it is one of the rows in one round of their group.

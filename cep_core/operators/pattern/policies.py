@@ -17,7 +17,7 @@ from cep_core.algebra.pattern_tree import Policy
 from cep_core.dataflow.channels import slots_of
 from cep_core.dataflow.clock import BEGINNING, END
 from cep_core.events import Row
-from cep_core.operators.pattern.run import Place, Run, place_of
+from cep_core.operators.pattern.run import Run, RunPlace, place_of
 
 
 class Discarded(NamedTuple):
@@ -25,11 +25,11 @@ class Discarded(NamedTuple):
 
     mask: int  # for these queries
     key: Any
-    low: Place
-    high: Place
+    low: RunPlace
+    high: RunPlace
     inclusive: bool
 
-    def holds(self, key: Any, place: Place) -> bool:
+    def holds(self, key: Any, place: RunPlace) -> bool:
         """Return True if what begins with an event of a partition is discarded."""
         within = self.low <= place < self.high or (self.inclusive and place == self.high)
         return within and key == self.key

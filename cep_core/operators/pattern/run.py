@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 from cep_core.events import Row
 
 Taken: TypeAlias = tuple[tuple[int, Row], ...]  # components with their rows, by their ends
-Place: TypeAlias = tuple[int, int, int]  # when a row ended and began, and its arrival
+RunPlace: TypeAlias = tuple[int, int, int]  # when a row ended and began, and its arrival
 
 
 class Gap(NamedTuple):
@@ -40,12 +40,12 @@ class Run(NamedTuple):
     key: Any = None  # of its partition
 
     @property
-    def begin(self) -> Place:
+    def begin(self) -> RunPlace:
         """The place of the first event."""
         return min(map(place_of, (row for _, row in self.taken)))
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[RunPlace]:
         """The places of the events, in order."""
         return sorted(place_of(row) for _, row in self.taken)
 
@@ -66,6 +66,6 @@ class Run(NamedTuple):
         return frozenset(self.taken)
 
 
-def place_of(row: Row) -> Place:
+def place_of(row: Row) -> RunPlace:
     """Return where a row stands in the order of events."""
     return (row[1], row[0], row[2])

@@ -23,10 +23,10 @@ from typing import Any, cast
 from cep_core.algebra.text import counted
 from cep_core.dataflow.channels import Members
 from cep_core.dataflow.code import ATOM_ERRORS
-from cep_core.dataflow.mop import Number, Operator, Saved, Wanted
+from cep_core.dataflow.mop import Operator, OperatorNumber, SavedRows, Wanted
 from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
-from cep_core.operators.pattern.conditions import Cells, Condition, Matching
+from cep_core.operators.pattern.conditions import Cells, Matching, PatternCondition
 from cep_core.operators.pattern.construction import END_OF, search_of
 from cep_core.operators.query_masks import members_in
 from cep_core.operators.shared_runs import SharedRuns
@@ -134,7 +134,7 @@ class ActiveStacks(SharedRuns):
                 for row, mask in zip(stack.rows, stack.masks, strict=True):
                     yield component, row, mask
 
-    def dump(self, number: Number) -> Saved:
+    def dump(self, number: OperatorNumber) -> SavedRows:
         return [
             [row, self._numbers(mask, number), component] for component, row, mask in self._kept()
         ]
@@ -224,7 +224,7 @@ class ActiveStacks(SharedRuns):
         else:
             self._deliver(found, self._shape.constant_conditions)
 
-    def _deliver(self, found: Sequence[tuple[int, Cells]], conditions: Condition) -> None:
+    def _deliver(self, found: Sequence[tuple[int, Cells]], conditions: PatternCondition) -> None:
         """Emit sequences for the queries whose window holds them and whose conditions they pass."""
         queries = self._queries
         for mask, cells in found:

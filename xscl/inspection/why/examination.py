@@ -29,11 +29,11 @@ from xscl.inspection.why.times import (
 from xscl.inspection.why.values import Choices, Conjunct
 from xscl.language.normalform import (
     Absent,
+    CalendarForm,
     Folded,
     Following,
-    Form,
-    Instants,
     Joined,
+    NormalForm,
     Scan,
     components,
 )
@@ -84,11 +84,11 @@ class Examination:
 
     # -- Parts of the query ----------------------------------------------------------------
 
-    def _part(self, form: Form) -> Side:
+    def _part(self, form: NormalForm) -> Side:
         """Add the edges of a part of the query, and return its side."""
         if isinstance(form, Scan):
             return self._scan(form.component)
-        assert not isinstance(form, Instants)
+        assert not isinstance(form, CalendarForm)
         left = self._part(form.left)
         if isinstance(form, Absent) and not (form.otherwise and self._given(form.right)):
             return self._absent(form, left)
@@ -105,7 +105,7 @@ class Examination:
             case _:
                 assert_never(form)
 
-    def _given(self, form: Form) -> bool:
+    def _given(self, form: NormalForm) -> bool:
         return all(self._question.documents[place] is not None for place in covered(form))
 
     def _scan(self, component: int) -> Side:

@@ -13,7 +13,7 @@ from xscl.documents.document_names import find_document
 from xscl.documents.results import Subscription
 from xscl.errors import DocumentError, XsclError
 from xscl.inspection.replay import Trial
-from xscl.language.normalform import Absent, Form, Scan, forms
+from xscl.language.normalform import Absent, NormalForm, Scan, forms
 from xscl.planning.compile import CompiledQuery
 from xscl.plurals import counted
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
@@ -258,6 +258,6 @@ def needed_blocks(query: CompiledQuery) -> set[int]:
     return read.difference(*(covered(one.right) for one in absent))
 
 
-def covered(form: Form) -> tuple[int, ...]:
+def covered(form: NormalForm) -> tuple[int, ...]:
     """Return all components of a form, also those without documents in its results."""
     return tuple(one.component for one in forms(form) if isinstance(one, Scan))

@@ -15,7 +15,7 @@ from xscl.documents.document_ids import StoredDocument
 from xscl.inspection.replay import TRIED, Trial
 from xscl.inspection.why.question import Edge, Known, Question, covered
 from xscl.inspection.why.values import Conjunct
-from xscl.language.normalform import Absent, Folded, Following, Form, forms
+from xscl.language.normalform import Absent, Folded, Following, NormalForm, forms
 from xscl.language.parser import parse
 from xscl.language.syntax import Expression, FollowedBy, Query
 from xscl.language.unparse import unparse
@@ -133,7 +133,7 @@ def duration(ticks: int) -> str:
 # operator is tried on all kept documents, within the time of these documents.
 
 
-def is_over_time(form: Form) -> bool:
+def is_over_time(form: NormalForm) -> bool:
     """Return True if a form contains a temporal operator."""
     return any(isinstance(one, Following | Folded | Absent) for one in forms(form))
 
@@ -176,7 +176,7 @@ def _period(question: Question, known: Sequence[Known]) -> tuple[int, int]:
     return min(times), max(times) + _deadlines(question.query.normal.form)
 
 
-def _deadlines(form: Form) -> int:
+def _deadlines(form: NormalForm) -> int:
     """Return the longest wait of a match after its documents."""
     return sum(one.window for one in forms(form) if isinstance(one, Absent))
 
