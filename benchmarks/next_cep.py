@@ -43,9 +43,7 @@ from cep_core import Engine, Event, Match
 from cep_core import Options as EngineOptions
 from cep_core.algebra import Chain, Choice, One
 from cep_core.algebra.pattern_tree import PatternTree
-from cep_core.rewrite.cost import of_source
-from cep_core.rewrite.nexts import optimal_next
-from cep_core.rewrite.unions import optimal_union
+from cep_core.rewrite.cost import of_source, optimal_next, optimal_union
 
 NAME = "next"
 SEED = 2009

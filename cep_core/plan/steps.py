@@ -27,8 +27,7 @@ from cep_core.errors import CepError
 from cep_core.events import Schema
 from cep_core.operators.cayuga.absence import Expectation
 from cep_core.operators.cayuga.aggregate import Aggregation
-from cep_core.operators.cayuga.iterate import Iteration
-from cep_core.operators.cayuga.sequence import Ranked
+from cep_core.operators.cayuga.state import Iteration, Ranked
 from cep_core.operators.pattern.conditions import Matching, MatchShape
 
 Literals: TypeAlias = Sequence[Any]

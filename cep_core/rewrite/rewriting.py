@@ -16,10 +16,8 @@ from cep_core.algebra.expressions import Column
 from cep_core.algebra.operands import with_operands
 from cep_core.algebra.pattern_tree import PatternTree
 from cep_core.algebra.patterns import conjuncts_of, parts_in
-from cep_core.rewrite.cost import StreamRates, estimate
-from cep_core.rewrite.nexts import MOST_KEPT, optimal_next
+from cep_core.rewrite.cost import MOST_KEPT, StreamRates, estimate, optimal_next, optimal_union
 from cep_core.rewrite.sequences import as_sequences, bound_of, components_of, ways
-from cep_core.rewrite.unions import optimal_union
 
 RewriteRule: TypeAlias = Callable[[Node, StreamRates], Node]
 _MOST_COMPARED = 16  # operands of a sequence of which all forms are compared

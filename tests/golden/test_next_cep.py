@@ -17,9 +17,15 @@ import cep_core
 from cep_core.algebra import Chain, Choice, One
 from cep_core.algebra.pattern_tree import PatternTree
 from cep_core.events import Event
-from cep_core.rewrite.cost import Estimate, estimate, followed, of_source, united
-from cep_core.rewrite.nexts import optimal_next
-from cep_core.rewrite.unions import optimal_union
+from cep_core.rewrite.cost import (
+    Estimate,
+    estimate,
+    followed,
+    of_source,
+    optimal_next,
+    optimal_union,
+    united,
+)
 
 HOUR = 3_600
 FRAUD = """

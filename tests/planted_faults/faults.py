@@ -330,7 +330,7 @@ TABLE = r"""
 + pass
 ? cep_core/test_engine.py::test_dead_instances_are_dropped_by_the_watermark
 
-@ cep_core/operators/cayuga/sequence.py
+@ cep_core/operators/cayuga/state.py
 = of right rows that end together the last one is taken
 - if known is None or rank < known[1]:
 + if known is None or rank > known[1]:

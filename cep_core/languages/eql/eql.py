@@ -70,11 +70,16 @@ from cep_core.languages.eql.scopes import Scopes
 from cep_core.languages.formula import formula
 from cep_core.languages.names import unknown
 from cep_core.languages.reader import TokenReader, parameter
-from cep_core.languages.sase.component_values import ValueReader, require_one
 from cep_core.languages.sase.components import TIMES, ReadPattern
-from cep_core.languages.sase.lowering import ResultItem
-from cep_core.languages.sase.pattern_clauses import clauses, require_partition
-from cep_core.languages.sase.scope import INDEXES, PartReference, PatternVariable, Variables
+from cep_core.languages.sase.lowering import ResultItem, clauses, require_partition
+from cep_core.languages.sase.scope import (
+    INDEXES,
+    PartReference,
+    PatternVariable,
+    ValueReader,
+    Variables,
+    require_one,
+)
 from cep_core.languages.tokens import LanguageToken, lexis
 
 KEYWORDS = (

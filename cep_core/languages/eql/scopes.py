@@ -41,8 +41,7 @@ from cep_core.algebra.patterns import conjunction
 from cep_core.errors import AlgebraError, Span
 from cep_core.languages.eql.operands import PatternGroup
 from cep_core.languages.sase.components import ReadPattern
-from cep_core.languages.sase.lowering import PatternLowering, ResultItem
-from cep_core.languages.sase.pattern_clauses import Clauses
+from cep_core.languages.sase.lowering import Clauses, PatternLowering, ResultItem
 from cep_core.languages.sase.scope import PartReference, PatternVariable, Variables
 
 _CONSTRAINTS = (["start", "end"], ["start", "current_end"])

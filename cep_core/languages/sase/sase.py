@@ -50,7 +50,6 @@ from cep_core.errors import AlgebraError, Span
 from cep_core.languages.cel.cel import Catalog, Prepared
 from cep_core.languages.formula import formula, is_attribute
 from cep_core.languages.reader import TokenReader
-from cep_core.languages.sase.component_values import ValueReader, require_one
 from cep_core.languages.sase.components import (
     KEYWORDS as KEYWORDS,
 )
@@ -59,11 +58,18 @@ from cep_core.languages.sase.components import (
     ComponentReader,
     take_brackets,
 )
-from cep_core.languages.sase.lowering import PatternLowering, ResultItem
-from cep_core.languages.sase.pattern_clauses import clauses, require_partition, without_partition
+from cep_core.languages.sase.lowering import (
+    PatternLowering,
+    ResultItem,
+    clauses,
+    require_partition,
+    without_partition,
+)
 from cep_core.languages.sase.scope import (
     INDEXES,
+    ValueReader,
     Variables,
+    require_one,
 )
 from cep_core.languages.tokens import LanguageToken, lexis
 

@@ -1,4 +1,4 @@
-"""States: what `;` and `μ` have in common, the instances that wait for a right row.
+"""States: `;` and `μ`, whose instances wait for a right row.
 
 An automaton's state with its instances is such an m-op (Hong 2009, section 5.4.2).  Its instances
 are pairs (row, membership).  They lie in the AI-index, a hash on the dynamic equalities of the
@@ -6,21 +6,38 @@ filter predicate.  The state itself lies in the AN-index of its right stream whi
 (section 4.5.3).  Streams of the left channel with the same predicate and right stream share one
 state; each row is one instance for all of them (rules c_; and c_μ, section 5.4.4).  The watermark
 evicts instances whose duration bound has passed.
+
+Sequence (;θ): each left row with the earliest later right rows that satisfy θ.  A right row meets
+the instances that ended before it began; what is met is deleted when the epoch ends, so that all
+simultaneous right rows meet it (sections 3.2.2 and 4.4.3).  With a rank an instance takes of the
+right rows of an epoch those of the least rank.  They are known when the epoch has all its right
+rows: so results come by depth, as those of aggregates do.
+
+Iterate (μ): an instance takes one right row after the other and is put out each time.  An instance
+that a right row meets (filter θ) is deleted when the epoch ends.  Each row that also satisfies the
+rebind predicate makes a new instance with that row as the last, which is emitted (section 3.2.3;
+the rebind and forward edges of section 3.3.2 have the same predicate).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from cep_core.algebra.text import counted
 from cep_core.dataflow import code
-from cep_core.dataflow.channels import Members, Port, members_of, slots_of, without_slot
+from cep_core.dataflow.channels import Members, Port, members_of, paired, slots_of, without_slot
 from cep_core.dataflow.clock import END
 from cep_core.dataflow.mop import KeptGroups, Operator, OperatorNumber, OrderedMOp, Wanted
-from cep_core.dataflow.predicates import BoundPredicate, IndexedDisjunct, is_proper, values_of
-from cep_core.events import Row
+from cep_core.dataflow.predicates import (
+    BoundColumns,
+    BoundPredicate,
+    IndexedDisjunct,
+    is_proper,
+    values_of,
+)
+from cep_core.events import VALUES, Row
 from cep_core.operators.cayuga.active import ActiveIndex
 from cep_core.operators.slotwise import SlotWiseMOp
 
@@ -304,3 +321,81 @@ def _last_of(bounds: Sequence[tuple[int, int]]) -> Callable[[Row], Any]:
         return min(begin + bound for begin, bound in found)
 
     return last
+
+
+class Ranked(NamedTuple):
+    """The definition of a sequence that takes the right rows of the least value of a column."""
+
+    filter: BoundPredicate
+    column: int
+
+
+class SequenceMOp(StateMOp):
+    """Sequences of the same predicate, over streams of one left channel and one right stream."""
+
+    kind = "sequence"
+
+    def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
+        definition: Any = first.definition
+        ranked = isinstance(definition, Ranked)
+        filter = definition.filter if ranked else definition
+        super().__init__(first, number, filter, index)
+        self._rank = VALUES + definition.column if ranked else None
+        self._least: dict[int, tuple[Instance, int, list[Row]]] = {}  # by instance, of the epoch
+
+    def match(self, row: Row) -> None:
+        found = self._meet(row)
+        if self._rank is None:
+            for older, members in found:
+                self._output.emit(paired(older, row), members)
+            return
+        if found and not self._least:
+            self._lane.flush_later(self)
+        for instance in found:
+            rank = row[self._rank] or 0
+            known = self._least.get(id(instance))
+            if known is None or rank < known[1]:
+                self._least[id(instance)] = (instance, rank, [row])
+            elif rank == known[1]:
+                known[2].append(row)
+
+    def flush(self, now: int) -> None:
+        """Emit the pairs of the epoch with the right rows of the least rank."""
+        least, self._least = self._least, {}
+        for (older, members), _, rows in least.values():
+            for row in rows:
+                self._output.emit(paired(older, row), members)
+
+
+class Iteration(NamedTuple):
+    """The definition of μ: θ, the rebind predicate, the first and every later instance."""
+
+    filter: BoundPredicate
+    rebind: BoundPredicate
+    first: BoundColumns
+    next: BoundColumns
+
+
+class IterateMOp(StateMOp):
+    """Iterations of the same definition, over streams of one left channel and one right stream."""
+
+    kind = "iterate"
+
+    def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
+        definition = cast(Iteration, first.definition)
+        super().__init__(first, number, definition.filter, index)
+        self._first = definition.first
+        self._next = definition.next
+        self._rebind = definition.rebind
+        self._rebinds = definition.rebind.shape.holds
+
+    def receive(self, row: Row, members: Members) -> None:
+        if row[2] >= self._since:
+            self._pend(self._first.shape.make(None, row, self._first.constants), members)
+
+    def match(self, row: Row) -> None:
+        for older, members in self._meet(row):
+            if self._rebinds(older, row, self._rebind.constants):
+                made = self._next.shape.make(older, row, self._next.constants)
+                self._output.emit(made, members)
+                self._pend(made, members)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import cep_core
 from cep_core.events import Event
-from cep_core.rewrite.cost import Estimate, followed, of_source
-from cep_core.rewrite.nexts import optimal_next
+from cep_core.rewrite.cost import Estimate, followed, of_source, optimal_next
 
 AMOUNT: Mapping[str, type] = {"acc": str, "amount": float}
 
