@@ -20,6 +20,7 @@ from cep_core.algebra.expressions import (
 from cep_core.errors import AlgebraError
 from cep_core.events import Event, Schema
 from cep_core.views import air, automata
+from tests.cep_core.engines import engine_of
 from tests.cep_core.test_predicate_index import predicates
 
 STOCK = Schema(("Name", "Price"), (str, float))
@@ -142,8 +143,7 @@ def test_documents_that_are_no_automata(text: str, message: str) -> None:
 
 
 def test_export_and_import_give_the_same_matches() -> None:
-    core = cep_core.Engine(ticks_per_second=1)
-    core.stream("Stock", STOCK)
+    core = engine_of(["Stock"], STOCK)
     core.register("given", example_9())
     core.import_air("again", core.export("given"))
     prices = [90.0, 85.0, 81.0, 91.0]
@@ -184,9 +184,7 @@ def linked(pairs: list[tuple[str, str]], names: list[str]) -> str:
 
 
 def engine() -> cep_core.Engine:
-    core = cep_core.Engine(ticks_per_second=1)
-    core.stream("Stock", STOCK)
-    return core
+    return engine_of(["Stock"], STOCK)
 
 
 def test_many_ways_through_an_automaton() -> None:
@@ -224,8 +222,7 @@ def test_an_automaton_that_leads_to_itself(pairs: list[tuple[str, str]]) -> None
 def equal_to(value: str | int) -> cep_core.Engine:
     """Return an engine with one query: what equals a constant."""
     schema = Schema(("v",), (type(value),))
-    core = cep_core.Engine(ticks_per_second=1)
-    core.stream("V", schema)
+    core = engine_of(["V"], schema)
     is_it = Compare("=", Column(2, 0), Constant(value))
     core.register("given", al.select(al.stream("V", schema), is_it))
     return core

@@ -13,6 +13,7 @@ from cep_core import CepError, Engine, Event, Match, QueryError, algebra
 from cep_core.algebra.calendars import MOST, calendar
 from cep_core.events import CALENDAR_SCHEMA
 from tests.cep_core.calendar_reference import Cron, with_instants
+from tests.cep_core.engines import engine_of
 from tests.examples import examples
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe")
@@ -45,9 +46,7 @@ def at(text: str) -> int:
 
 def engine(lateness: int = 0) -> Engine:
     """Return an engine with a stream of invoices."""
-    core = Engine(1)
-    core.stream("invoice", {"n": int}, lateness=lateness)
-    return core
+    return engine_of(["invoice"], {"n": int}, lateness=lateness)
 
 
 def invoices(*times: str) -> list[Event]:

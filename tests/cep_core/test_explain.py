@@ -8,6 +8,7 @@ import pytest
 
 import cep_core
 from cep_core.algebra.text import duration_in_words
+from tests.cep_core.engines import engine_of
 from tests.plan_graph import graph
 
 FALL = """SELECT Name, Price_1 AS high, Price AS low
@@ -21,8 +22,7 @@ RISE = (
 
 
 def engine() -> cep_core.Engine:
-    core = cep_core.Engine(ticks_per_second=1)
-    core.stream("Stock", {"Name": str, "Price": float, "Volume": int})
+    core = engine_of(["Stock"], {"Name": str, "Price": float, "Volume": int})
     core.register("fall", FALL + "PUBLISH Falls")
     core.register("other", FALL.replace("10 min", "5 min"))
     core.register("rise", RISE)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cep_core import Engine, Event, Function
+from tests.cep_core.engines import engine_of
 
 QUERIES = (
     ("SELECT * FROM S NEXT{$1.v = $2.v} T", "cel"),
@@ -61,9 +62,7 @@ def batches(draw: st.DrawFn) -> list[list[Any]]:
 
 def taken(parts: Sequence[Sequence[Any]], lateness: int) -> tuple[Any, ...]:
     """The matches, reports and state of an engine after it has taken in batches."""
-    core = Engine(1)
-    for name in "ST":
-        core.stream(name, {"v": int, "w": str}, lateness=lateness, channel="ST")
+    core = engine_of("ST", {"v": int, "w": str}, lateness=lateness, channel="ST")
     core.stream("U", {"f": float}, lateness=lateness)
     for number, (query, language) in enumerate(QUERIES):
         core.register(f"q{number}", query, language)

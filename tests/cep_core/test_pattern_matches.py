@@ -18,6 +18,7 @@ from cep_core.errors import AlgebraError
 from cep_core.operators.pattern.matching import PatternMatchMOp
 from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.operators.shared_runs import SharedRuns
+from tests.cep_core.engines import engine_of
 from tests.cep_core.pattern_reference import reported
 from tests.cep_core.pattern_strategies import (
     SCHEMA,
@@ -225,9 +226,7 @@ def _is_split(mop: SharedRuns) -> bool:
 
 
 def test_an_event_ends_a_step_only_for_the_queries_that_select_it() -> None:
-    core = Engine(1)
-    for name in "AB":
-        core.stream(name, {"v": int})
+    core = engine_of("AB", {"v": int})
     for least in (2, 3):
         text = f"EVENT SEQ(A a, next B b) WHERE b.v >= {least} RETURN b.v"
         core.register(f"from {least}", text, "sase")
@@ -238,9 +237,7 @@ def test_an_event_ends_a_step_only_for_the_queries_that_select_it() -> None:
 
 
 def test_constants_and_windows_share_one_run() -> None:
-    core = Engine(1)
-    for name in "AB":
-        core.stream(name, {"v": int})
+    core = engine_of("AB", {"v": int})
     for at in range(100):
         text = (
             f"EVENT SEQ(A a, B{{1,2}} b[]) WHERE a.v > {at} WITHIN {at + 2} RETURN COUNT(b[]) AS n"
@@ -253,9 +250,7 @@ def test_constants_and_windows_share_one_run() -> None:
 
 
 def test_what_is_absent_before_an_unordered_part_is_known_when_its_window_is_over() -> None:
-    core = Engine(1)
-    for name in "AB":
-        core.stream(name, {"n": int})
+    core = engine_of("AB", {"n": int})
     core.register("q", "EVENT (A x AND A y AND !B z) WITHIN 3 RETURN x.n, y.n AS m", "sase")
     times = [("A", 0), ("B", 1), ("A", 2), ("A", 3), ("A", 4)]
     events = [Event(kind, (at,), at) for kind, at in times]
@@ -287,9 +282,7 @@ BOUNDED = [
 @pytest.mark.parametrize("text", BOUNDED)
 def test_what_is_kept_is_bounded_over_windows(text: str) -> None:
     """Values that never come again are dropped, too: nobody looks at their partitions."""
-    core = Engine(1)
-    for kind in TYPES:
-        core.stream(kind, SCHEMA)
+    core = engine_of(TYPES, SCHEMA)
     core.register("q", text, "sase" if text.startswith("EVENT") else "eql")
     counts = []
     for window in range(10):
@@ -303,9 +296,7 @@ def test_what_is_kept_is_bounded_over_windows(text: str) -> None:
 
 
 def test_an_absence_before_the_first_event_counts_from_the_registration() -> None:
-    core = Engine(1)
-    for name in "AB":
-        core.stream(name, {"n": int})
+    core = engine_of("AB", {"n": int})
     text = "EVENT SEQ((A x OR !B y), B z) WITHIN 3 RETURN x.n, z.n AS m"
     core.register("earlier", text, "sase")
     core.push([Event("B", (1,), 0)])
@@ -324,9 +315,7 @@ def test_a_pattern_made_by_hand_is_checked_and_survives_a_snapshot() -> None:
     parts = [algebra.Part(0, "value", 0), algebra.Part(1, "LIST", 0)]
     rules = algebra.Rules(window=Constant(5), policy="to last", target=1)
     node = algebra.pattern_match([a, b], components, tree, parts, ["n", "all"], TRUE, rules)
-    core = Engine(1)
-    for name in "AB":
-        core.stream(name, {"n": int})
+    core = engine_of("AB", {"n": int})
     core.register("q", node)
     core.push([Event("A", (1,), 1), Event("B", (2,), 2)])
     core = Engine.restore(core.snapshot())
@@ -345,9 +334,7 @@ def test_a_pattern_made_by_hand_is_checked_and_survives_a_snapshot() -> None:
 
 
 def test_the_automaton_of_a_pattern_is_shown() -> None:
-    core = Engine(1)
-    for name in TYPES:
-        core.stream(name, SCHEMA)
+    core = engine_of(TYPES, SCHEMA)
     core.register("q", "EVENT SEQ(A a, B? b, C c)", "sase")
     (shown,) = automata_of(core, "q")
     assert [(e.source, e.target, e.event) for e in shown.transitions if e.change == "add"] == [
@@ -365,9 +352,7 @@ def test_the_automaton_of_a_pattern_is_shown() -> None:
     ],
 )
 def test_a_pattern_with_too_many_ways_is_refused_soon(items: list[str]) -> None:
-    core = Engine(1)
-    for name in TYPES:
-        core.stream(name, SCHEMA)
+    core = engine_of(TYPES, SCHEMA)
     with pytest.raises(QueryError, match=r"the pattern (may go on in|has) more than"):
         core.register("q", f"EVENT SEQ({', '.join(items)}, B last) WITHIN 5", "sase")
 
@@ -378,9 +363,7 @@ def test_a_pattern_with_too_many_ways_is_refused_soon(items: list[str]) -> None:
 )
 def test_patterns_with_a_wide_input_share_an_operator(condition: str, operators: list[int]) -> None:
     """An operator for each query would be fed with all rows of the wide input."""
-    core = Engine(1)
-    for name in ("A", "B"):
-        core.stream(name, {"n": int})
+    core = engine_of(("A", "B"), {"n": int})
     for number in range(3):
         text = f"EVENT SEQ(A a, B b) WHERE {condition.format(number)} AFTER MATCH SKIP TO NEXT"
         core.register(f"q{number}", text, "sase")
@@ -432,9 +415,7 @@ def test_patterns_with_a_wide_input_share_an_operator(condition: str, operators:
 def test_events_meet_the_matches_of_their_partition(
     text: str, language: str, found: str, partitioned: bool
 ) -> None:
-    core = Engine(1)
-    for name in "tu":
-        core.stream(name, {"n": int, "k": int, "j": int})
+    core = engine_of("tu", {"n": int, "k": int, "j": int})
     core.register("q", text, language)
     assert ("partitioned" in core.explain("q")) is partitioned
     rows = [

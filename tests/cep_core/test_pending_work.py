@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cep_core import Engine, Event
 from cep_core.dataflow.clock import END, Lane
 from cep_core.plan.pending_work import Awaited
+from tests.cep_core.engines import engine_of
 from tests.examples import examples, until
 
 QUERIES = {
@@ -35,10 +36,7 @@ ACTIONS = st.lists(
 
 
 def started() -> Engine:
-    core = Engine(1)
-    for stream in "AB":
-        core.stream(stream, {"k": str}, lateness=3)
-    return core
+    return engine_of("AB", {"k": str}, lateness=3)
 
 
 def first(lane: Lane) -> int:

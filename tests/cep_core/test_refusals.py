@@ -27,6 +27,7 @@ from cep_core.dataflow.predicate_index import PredicateIndex
 from cep_core.dataflow.predicates import BoundPredicate, PredicateShapes
 from cep_core.errors import AlgebraError, CepError
 from cep_core.events import Event, Schema
+from tests.cep_core.engines import engine_of
 
 NUMBERS = Schema(("x", "y"), (int, int))
 S = al.stream("S", NUMBERS)
@@ -250,8 +251,7 @@ class Tag:
 )
 def test_constants_that_python_does_not_read_as_it_writes_them(value: Any) -> None:
     values = Schema(("v",), (type(value),))
-    core = cep_core.Engine(1)
-    core.stream("V", values)
+    core = engine_of(["V"], values)
     stream = al.stream("V", values)
     is_it = Compare("=", Column(2, 0), Constant(value))
     core.register("is", al.select(stream, is_it))

@@ -25,6 +25,7 @@ from cep_core.dataflow.predicates import BoundPredicate, PredicateShapes, normal
 from cep_core.errors import SnapshotError
 from cep_core.events import Event, Schema
 from cep_core.plan.plan import BUILDERS
+from tests.cep_core.engines import engine_of
 
 ANY = Schema(("a", "n"), (float, int))
 S = al.stream("S", ANY)
@@ -142,8 +143,7 @@ class Word:
 
 def test_values_without_an_order_are_ordered_by_all_that_they_say() -> None:
     words = Schema(("w",), (Word,))
-    core = cep_core.Engine(1)
-    core.stream("W", words)
+    core = engine_of(["W"], words)
     core.register("all", al.stream("W", words))
     out = core.push([Event("W", (Word(last),), 5) for last in "cab"])
     assert [m.event.values[0].last for m in out] == ["a", "b", "c"]
@@ -177,9 +177,7 @@ def test_nothing_equals_null_in_a_state(value: Any, indexed: bool, two: bool) ->
 
 
 def test_absences_over_the_streams_of_a_channel_share_by_their_right_side() -> None:
-    core = cep_core.Engine(1)
-    for name in ("L1", "L2"):
-        core.stream(name, ANY, channel="L")
+    core = engine_of(("L1", "L2"), ANY, channel="L")
     for name in ("R1", "R2"):
         core.stream(name, ANY)
     for right in ("R1", "R2"):
@@ -209,8 +207,7 @@ WORDS = Schema(("t", "n"), (str, int))
 
 
 def kept(values: list[tuple[Any, ...]]) -> cep_core.Engine:
-    core = cep_core.Engine(1)
-    core.stream("W", WORDS)
+    core = engine_of(["W"], WORDS)
     core.register("next", al.sequence(al.stream("W", WORDS), al.stream("W", WORDS)))
     core.push([Event("W", value, 1) for value in values])
     core.advance(2)

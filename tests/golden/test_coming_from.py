@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from cep_core import Engine, Event
+from cep_core import Event
+from tests.cep_core.engines import engine_of
 from tests.golden.test_published_patterns import ATTRIBUTES, GUIDE, TABLES, in_sase
 
 EVERY = "a1 a2 b1 b2"
@@ -147,9 +148,7 @@ OF_THE_STREAM = ("strict s x", "AT '0 9 * * MON' t", "AT '*/20 * * * * *' t")
 def found(language: str, text: str, events: str) -> list[list[str]]:
     """Return the matches as labels."""
     one = "one stream: " in text or "s a" in text
-    core = Engine(1)
-    for name in ["s"] if one else [*"ABCDNP", "Start"]:
-        core.stream(name, ATTRIBUTES)
+    core = engine_of(["s"] if one else [*"ABCDNP", "Start"], ATTRIBUTES)
     query = in_sase(text) if language == "sase" else f"SELECT * FROM {text}"
     query = f"EVENT {text}" if language == "sase" and "SEQ(s " in text else query
     core.register("q", query, language)

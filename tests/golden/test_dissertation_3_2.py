@@ -9,6 +9,7 @@ import pytest
 
 import cep_core
 from cep_core.events import Event
+from tests.cep_core.engines import engine_of
 
 QUOTE = {"Name": str, "Price": float}
 IN_ORDER = [
@@ -22,9 +23,7 @@ IN_ORDER = [
 
 
 def run(streams: Sequence[str], text: str, events: Sequence[Event]) -> list[tuple[Any, ...]]:
-    core = cep_core.Engine(ticks_per_second=1)
-    for name in streams:
-        core.stream(name, QUOTE)
+    core = engine_of(streams, QUOTE)
     core.register("q", text)
     out = [*core.push(events), *core.close()]
     return [(*m.event.values, m.event.t0, m.event.t1) for m in out]

@@ -5,15 +5,13 @@ An automaton is written a line for each transition: from, to, event / add or dro
 
 from __future__ import annotations
 
-import cep_core
+from tests.cep_core.engines import engine_of
 from tests.event_automata import automata_of
 
 
 def written(query: str) -> list[str]:
     """The automata of a query: what each puts out, its transitions."""
-    core = cep_core.Engine(ticks_per_second=1)
-    for name in ("E1", "E2", "E3", "Z"):
-        core.stream(name, {"id": str, "x": int})
+    core = engine_of(("E1", "E2", "E3", "Z"), {"id": str, "x": int})
     core.register("q", query, "sase")
     lines = []
     for one in automata_of(core, "q"):

@@ -26,6 +26,7 @@ from cep_core.rewrite.cost import (
     optimal_union,
     united,
 )
+from tests.cep_core.engines import engine_of
 
 HOUR = 3_600
 FRAUD = """
@@ -167,8 +168,7 @@ def test_three_consecutive_large_transactions_of_an_account() -> None:
 
 def test_discarded_instances_take_no_memory() -> None:
     """The query of section 3.4: Cayuga's sequence would keep an instance for each transaction."""
-    core = cep_core.Engine(ticks_per_second=1)
-    core.stream("t", TRANSACTION)
+    core = engine_of(["t"], TRANSACTION)
     core.register("large", LARGE, language="eql")
     kept = []
     for second in range(400):
@@ -303,9 +303,7 @@ def test_figure_6() -> None:
 
 def test_the_exception_moves_above_the_next() -> None:
     """E1;(E2\\E3) is (E1;E2)\\E3 (section 4.3)."""
-    core = cep_core.Engine(ticks_per_second=1)
-    for name in ("E1", "E2", "E3"):
-        core.stream(name, {"id": str}, rate=1.0)
+    core = engine_of(("E1", "E2", "E3"), {"id": str}, rate=1.0)
     for name, query in (("one", r"E1 ; (E2 \ E3)"), ("other", r"(E1 ; E2) \ E3")):
         core.register(name, f"SELECT * FROM {query}", language="eql")
     assert core.stats()["mops"] == 1

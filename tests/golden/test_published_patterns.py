@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 import pytest
 
-from cep_core import Engine, Event
+from cep_core import Event
+from tests.cep_core.engines import engine_of
 
 ROOT = Path(__file__).parents[2]
 ATTRIBUTES = {"kind": str, "label": str, "v": int, "k": str}
@@ -148,9 +149,7 @@ def found_by(case: Example) -> list[list[str]]:
     one = "one stream: " in case.ours
     words = case.events.split()
     types = {word[0].upper() for word in words if word[0].isalpha()} | set("ABCDEFGHKMOPRST")
-    core = Engine(1)
-    for name in ["s"] if one else sorted(types):
-        core.stream(name, ATTRIBUTES)
+    core = engine_of(["s"] if one else sorted(types), ATTRIBUTES)
     full = case.ours.startswith(("SELECT", "EVENT"))
     language = "eql" if case.ours.startswith("SELECT") else "sase"
     core.register("q", case.ours if full else in_sase(case.ours), language)
@@ -229,9 +228,7 @@ def test_examples_of_papers_have_tests_of_their_own() -> None:
 
 
 def test_the_patterns_of_the_guide_are_read() -> None:
-    core = Engine(1)
-    for name in (*"ABCDPs", "Start"):
-        core.stream(name, ATTRIBUTES)
+    core = engine_of((*"ABCDPs", "Start"), ATTRIBUTES)
     for number, (language, code) in enumerate(CELLS):
         edge = " WITHIN 1 day" if language == "eql" and code.startswith("!") else ""
         head = "EVENT" if language == "sase" else "SELECT * FROM"

@@ -20,6 +20,7 @@ from cep_core import Engine, Event
 from cep_core.dataflow.mop import MOp
 from cep_core.operators.pattern.stacks import ActiveStacks
 from cep_core.plan.plan import Builder
+from tests.cep_core.engines import engine_of
 
 Kind = TypeVar("Kind", bound=MOp)
 HOUR = 3600
@@ -133,9 +134,7 @@ def test_an_overdose_is_the_sum_of_two_doses_within_four_hours() -> None:
 
 def letters(window: int, pattern: str, events: list[tuple[str, int]]) -> list[tuple[int, int]]:
     """Return the times of the results of a pattern over events without attributes."""
-    core = Engine(1)
-    for name in "AB":
-        core.stream(name, {"n": int})
+    core = engine_of("AB", {"n": int})
     core.register("q", f"EVENT SEQ({pattern}) WITHIN {window}", "sase")
     matches = core.push([Event(name, (0,), time) for name, time in events]) + core.close()
     return [(event.t0, event.t1 or 0) for _, event in matches]

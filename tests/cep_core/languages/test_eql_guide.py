@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import cep_core
 from cep_core.events import Event
+from tests.cep_core.engines import engine_of
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "languages" / "eql.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", GUIDE, re.DOTALL)
@@ -31,8 +31,7 @@ def test_a_program_prints_what_the_guide_says(program: str, output: str) -> None
 
 @pytest.mark.parametrize(("what", "query", "finds"), QUERIES)
 def test_a_query_finds_what_the_guide_says(what: str, query: str, finds: str) -> None:
-    core = cep_core.Engine(ticks_per_second=1)
-    core.stream("s", {"k": str, "v": int})
+    core = engine_of(["s"], {"k": str, "v": int})
     core.register(what, query, language="eql")
     matches = [*core.push(EVENTS), *core.close()]
     shown = [f"({', '.join(map(repr, event.values))})" for _, event in matches]

@@ -7,15 +7,13 @@ from typing import Any
 import pytest
 
 from cep_core import Engine, Event
+from tests.cep_core.engines import engine_of
 
 NUMBERS = (1, 5, 3, 2, 6)  # one a second; even ones have k = a, odd ones k = b
 
 
 def engine() -> Engine:
-    core = Engine(1)
-    for name in ("s", "u", "strict"):
-        core.stream(name, {"v": int, "k": str})
-    return core
+    return engine_of(("s", "u", "strict"), {"v": int, "k": str})
 
 
 def events() -> list[Event]:

@@ -6,6 +6,7 @@ import pytest
 
 import cep_core
 from cep_core.errors import QueryError
+from tests.cep_core.engines import engine_of
 from tests.golden import messages
 
 STREAMS: dict[str, dict[str, dict[str, type]]] = {
@@ -144,8 +145,7 @@ def test_a_wide_condition_is_no_problem_and_a_deep_one_is_refused() -> None:
     ],
 )
 def test_the_deepest_conditions_run(deep: str) -> None:
-    core = cep_core.Engine(ticks_per_second=1)
-    core.stream("S", {"x": int})
+    core = engine_of(["S"], {"x": int})
     core.register("q", f"SELECT * FROM FILTER{{{deep}}}(S)")
     core.push([cep_core.Event("S", (1,), 1), cep_core.Event("S", (None,), 1)])
     assert core.stats()["events"] == 2

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cep_core import EDGE_RULES, Engine, Event
+from cep_core import EDGE_RULES, Event
 from cep_core.algebra.functions import FUNCTIONS, like
 from cep_core.errors import QueryError
 from cep_core.languages.tokens import UNITS
+from tests.cep_core.engines import engine_of
 
 PAGES = Path(__file__).parents[3] / "docs" / "languages"
 GUIDE = (PAGES / "expressions.md").read_text("utf-8")
@@ -23,8 +24,7 @@ QUERIES = re.findall(r"^\| `((?:SELECT|EVENT) .+)` \| (.*) \|$", GUIDE, re.MULTI
 
 def found(query: str) -> list[tuple[Any, ...]]:
     """Return the values that a query finds in the events of the guide."""
-    core = Engine(1)
-    core.stream("s", {"k": str, "v": float, "n": int})
+    core = engine_of(["s"], {"k": str, "v": float, "n": int})
     sase = query.startswith("EVENT")
     core.register("q", query, "sase" if sase else "eql" if " ; " in query else "cel")
     events = [
@@ -176,8 +176,7 @@ def test_what_is_meant_is_said(query: str, message: str, hint: str) -> None:
 
 
 def test_words_of_operators_are_names_of_attributes() -> None:
-    core = Engine(1)
-    core.stream("s", {"in": int, "case": int, "is": int, "like": str, "between": int})
+    core = engine_of(["s"], {"in": int, "case": int, "is": int, "like": str, "between": int})
     core.register(
         "q",
         "SELECT case FROM FILTER{in IN (1) AND is IS NOT NULL AND like LIKE 'a'"
@@ -193,8 +192,7 @@ def test_comments_say_nothing(language: str) -> None:
         "sase": "EVENT s x -- y\nRETURN x.n /* it's */ PUBLISH c -- PUBLISH d",
         "eql": "SELECT x.n FROM s x /* ; s y */ PUBLISH c -- -- d",
     }[language]
-    core = Engine(1)
-    core.stream("s", {"n": int})
+    core = engine_of(["s"], {"n": int})
     core.register("q", text, language)
     assert core.query("q").publishes == "c"
     assert [event.values for _, event in core.push([Event("s", (7,), 1)])] == [(7,)]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import cep_core
+from tests.cep_core.engines import engine_of
 
 EVENTS = (("a", 5.0), ("b", 1.0), ("b", 7.0))
 RISING = "b[i].p > b[i-1].p"
@@ -18,8 +19,7 @@ FROM_A = "(b[i-1].p IS NULL AND b[i].p > a.p)"
 
 
 def found(language: str, query: str, events: tuple[tuple[str, float], ...] = EVENTS) -> list[Any]:
-    core = cep_core.Engine(ticks_per_second=1)
-    core.stream("T", {"k": str, "p": float})
+    core = engine_of(["T"], {"k": str, "p": float})
     core.register("q", query, language)
     given = [cep_core.Event("T", values, time) for time, values in enumerate(events, 1)]
     return [event.values for _, event in core.push(given) + core.close()]

@@ -13,6 +13,7 @@ from cep_core.algebra.patterns import MOST_COMPONENTS
 from cep_core.dataflow.mop import MOp
 from cep_core.errors import QueryError, StreamInUse
 from cep_core.languages import LANGUAGES
+from tests.cep_core.engines import engine_of
 
 
 def engine() -> Engine:
@@ -141,8 +142,7 @@ def test_a_sequence_of_too_many_components(component: str) -> None:
 
 def test_the_best_of_tuples_is_kept_in_a_snapshot() -> None:
     """The least and the largest of a run are values as any: also where they are tuples."""
-    core = Engine(1)
-    core.stream("T", {"pair": tuple, "n": int})
+    core = engine_of(["T"], {"pair": tuple, "n": int})
     text = """EVENT SEQ(T+ t[], T z) WHERE skip_till_next_match(t[], z) {z.n = 9}
     RETURN MIN(t[].pair) AS low, MAX(t[].pair) AS high, AVG(t[].n) AS mean"""
     core.register("q", text, "sase")
@@ -158,8 +158,7 @@ def test_the_best_of_tuples_is_kept_in_a_snapshot() -> None:
 
 
 def test_sums_beyond_all_floats_are_infinite() -> None:
-    core = Engine(1)
-    core.stream("T", {"n": int, "x": float})
+    core = engine_of(["T"], {"n": int, "x": float})
     text = "EVENT T+ t[] WHERE COUNT(t[]) = 2 RETURN SUM(t[].x) AS total, AVG(t[].n) AS mean"
     core.register("q", text, "sase")
     events = [Event("T", (10**400, 10**400), 1), Event("T", (10**400, 0.5), 2)]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import cep_core
+from tests.cep_core.engines import engine_of
 
 WORDS = (
     *("SEQ", "any", "next", "event", "within", "where", "return", "publish", "as", "until"),
@@ -93,8 +94,7 @@ KINDS = ("a", "b", "b", "c")
 
 
 def groups(language: str, query: str) -> list[Any]:
-    core = cep_core.Engine(ticks_per_second=1)
-    core.stream("T", {"k": str, "n": int})
+    core = engine_of(["T"], {"k": str, "n": int})
     core.register("q", query, language)
     events = [cep_core.Event("T", (kind, time), time) for time, kind in enumerate(KINDS, 1)]
     return [event.values for _, event in core.push(events) + core.close()]
