@@ -24,7 +24,7 @@ from cep_core.events import Row
 from cep_core.operators.pattern.conditions import Cells
 from cep_core.operators.pattern.matching import matching_for
 from cep_core.operators.pattern.stacks import ActiveStacks
-from cep_core.operators.query_masks import members_in
+from cep_core.operators.shared_runs import members_in
 from cep_core.plan.plan import Builder, Plan
 
 # an instance: [itself in the cell before, the state before it there, the event if it is there]

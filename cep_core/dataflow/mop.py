@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
-from cep_core.dataflow.channels import Channel, Port, without_slot
+from cep_core.dataflow.channels import Channel, Members, Port, without_slot
 from cep_core.dataflow.clock import BEGINNING, END, Lane
 from cep_core.dataflow.journal import Unwritten
 from cep_core.events import Row
@@ -289,3 +289,35 @@ class Wire:
         source.channel.disconnect(port, slot)
         if port is not self.port and self._lane is not None:
             self._lane.forget(self.port, slot, lambda members: without_slot(members, slot))
+
+
+class SlotWiseMOp(MOp):
+    """One change for the streams of one channel: an operator has the slot of its input."""
+
+    def __init__(self, first: Wanted, number: int, *, ordered: bool) -> None:
+        super().__init__(first, number)
+        self._wire = Wire(Port(self, self.receive), self.lane)
+        self._output = Channel(ordered)
+        self._owners: dict[int, Operator] = {}  # by slot
+
+    @abstractmethod
+    def receive(self, row: Row, members: Members) -> None:
+        """Consume a row."""
+
+    def accepts(self, wanted: Wanted) -> bool:
+        return wanted.inputs[0].slot not in self._owners
+
+    def add(self, wanted: Wanted) -> Operator:
+        source = wanted.inputs[0]
+        operator = Operator(wanted, self._output, source.slot, self)
+        self.operators[operator] = None
+        self._owners[source.slot] = operator
+        self._output.occupy()
+        self._wire.connect(source)
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        del self.operators[operator]
+        del self._owners[operator.slot]
+        self._output.vacate()
+        self._wire.disconnect(operator.wanted.inputs[0])

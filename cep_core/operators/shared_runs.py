@@ -1,19 +1,129 @@
-"""Runs that stand for sets of queries of one shape: how queries come and go.
+"""Runs that stand for sets of queries of one shape: how queries come and go, and their masks.
 
 `operators.pattern.matching` says what a run is, `operators.pattern.stacks` what stands in its place
-for plain sequences.  All belongs to the thread of the engine.
+for plain sequences.  Queries are bits of masks: a query's bit is the slot of its output; the masks
+know what each selects, its constants and its window.  All belongs to the thread of the engine.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, cast
 
 from cep_core.algebra.text import counted
-from cep_core.dataflow.channels import Channel, Members, Port, slots_of
+from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
+from cep_core.dataflow.clock import END
+from cep_core.dataflow.constant_index import ConstantIndex
 from cep_core.dataflow.mop import Operator, OperatorNumber, OrderedMOp, Wanted, Wire
+from cep_core.dataflow.predicates import Bound, BoundPredicate
 from cep_core.events import Row
-from cep_core.operators.query_masks import QueryMasks
+
+_MASKED = 64  # slots of a membership that is a number
+_MOST_MASKS = 1_000  # memberships of an input that are remembered
+
+
+class QueryMasks:
+    """The queries of one m-op."""
+
+    def __init__(self, inputs: int) -> None:
+        self.constants = ConstantIndex()
+        self.windows: dict[int, int] = {}  # to queries
+        self.longest = self.shortest = -1  # windows
+        self._reading: list[dict[int, int]] = [{} for _ in range(inputs)]  # slot to queries
+        self._masks: list[dict[Members, int]] = [{} for _ in range(inputs)]
+
+    def add(self, operator: Operator, wires: Sequence[Wire]) -> None:
+        """Enter a query, and connect the streams that no other query reads."""
+        wanted, bit = operator.wanted, 1 << operator.slot
+        for wire, source, known in zip(wires, wanted.inputs, self._reading, strict=True):
+            if source.slot not in known:
+                wire.connect(source)
+            known[source.slot] = known.get(source.slot, 0) | bit
+        self._forget_masks()
+        window = END if wanted.window is None else wanted.window
+        self.constants.add(cast(Bound[Any], wanted.definition).constants, operator.slot)
+        self.windows[window] = self.windows.get(window, 0) | bit
+        self.longest, self.shortest = max(self.windows), min(self.windows)
+
+    def remove(self, operator: Operator, wires: Sequence[Wire]) -> None:
+        """Remove a query, and disconnect the streams that no other query reads."""
+        bit = 1 << operator.slot
+        for wire, source, known in zip(wires, operator.wanted.inputs, self._reading, strict=True):
+            known[source.slot] &= ~bit
+            if not known[source.slot]:
+                del known[source.slot]
+                wire.disconnect(source)
+        self._forget_masks()
+        self.constants.remove(operator.slot)
+        self.windows = _without(self.windows, bit)
+        self.longest = max(self.windows, default=-1)
+        self.shortest = min(self.windows, default=-1)
+
+    @property
+    def are_alike(self) -> bool:
+        """True if all queries select the same rows, and have the same constants and windows."""
+        inputs = all(len(known) == 1 for known in self._reading)
+        return inputs and len(self.windows) == len(self.constants.queries) == 1
+
+    def _forget_masks(self) -> None:
+        for masks in self._masks:
+            masks.clear()
+
+    def reading(self, input: int, members: Members) -> int:
+        """Return the queries that select a row of an input."""
+        masks = self._masks[input]
+        mask = masks.get(members)
+        if mask is None:
+            known, mask = self._reading[input], 0
+            for slot in slots_of(members):
+                mask |= known.get(slot, 0)
+            if len(masks) < _MOST_MASKS:
+                masks[members] = mask
+        return mask
+
+    def within(self, mask: int, distance: int) -> int:
+        """Return those of some queries whose window is longer than a distance."""
+        if distance < self.shortest:
+            return mask
+        found = 0
+        for window, queries in self.windows.items():
+            if distance < window:
+                found |= queries
+        return mask & found
+
+
+@lru_cache(1_000)  # many slots are listed one by one
+def members_in(mask: int) -> Members:
+    """Return a mask of queries as the membership of a row."""
+    return mask if mask < 1 << _MASKED else members_of(slots_of(mask))
+
+
+def shared_channels(wanted: Wanted) -> tuple[Hashable, ...]:
+    """Return the key by which queries share runs: their inputs, or the channels of these.
+
+    Those that select all inputs narrowly keep m-ops of their own: a row would meet the runs of all
+    others.  With a wide input each of its rows would go to all these m-ops.
+    """
+    if all(one.wanted.kind == "select" and _is_narrow(one) for one in wanted.inputs):
+        return wanted.inputs
+    return tuple([one.channel for one in wanted.inputs])
+
+
+def _is_narrow(selection: Operator) -> bool:
+    """Return True if a selection fixes a value, or bounds one from both sides."""
+    shape = cast(BoundPredicate, selection.wanted.definition).shape
+    for disjunct in shape.disjuncts:
+        above = {one.column for one in disjunct.ranges if one.operator[0] == ">"}
+        below = {one.column for one in disjunct.ranges if one.operator[0] == "<"}
+        if not disjunct.equalities and not above & below:
+            return False
+    return True
+
+
+def _without(known: Mapping[int, int], bit: int) -> dict[int, int]:
+    return {key: left for key, queries in known.items() if (left := queries & ~bit)}
 
 
 class SharedRuns(OrderedMOp):

@@ -15,10 +15,9 @@ everything else is internal.
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
 from cep_core.dataflow.clock import Batch, Clock
 from cep_core.dataflow.code import evaluator
-from cep_core.dataflow.mop import MOp, Operator, SoleMOp, Wanted, Wire
+from cep_core.dataflow.mop import MOp, Operator, SlotWiseMOp, SoleMOp, Wanted, Wire
 from cep_core.events import VALUES, Row
 from cep_core.operators.cayuga.state import StateMOp
-from cep_core.operators.slotwise import SlotWiseMOp
 from cep_core.plan.pending_work import Awaited
 from cep_core.plan.plan import Builder, Plan
 from cep_core.plan.steps import Reference, Step, steps_of, wanted

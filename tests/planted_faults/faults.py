@@ -462,7 +462,7 @@ TABLE = r"""
 + share.forget(group, now - window - 1)
 ? cep_core/test_languages_on_ticks.py::test_a_loop_over_the_bars_finds_the_same
 
-@ cep_core/operators/cayuga/project.py
+@ cep_core/operators/cayuga/select.py
 = a union forgets its right side
 - Wire(Port(self, self.receive), None) for _ in first.inputs
 + Wire(Port(self, (self.receive, lambda *_: None)[at]), None) for at in range(2)
@@ -530,7 +530,7 @@ TABLE = r"""
 + strict |= bit * (own == "partition")
 ? cep_core/test_pattern_matches.py::test_the_engine_agrees_with_the_definitions_often
 
-@ cep_core/operators/query_masks.py
+@ cep_core/operators/shared_runs.py
 = the window of a pattern includes its end
 - window = END if wanted.window is None else wanted.window
 + window = END if wanted.window is None else wanted.window + 1

@@ -1,9 +1,11 @@
-"""Select (σ): predicates over a channel in one index.
+"""Select (σ), project (π, ρ, α_g) and union: rows one by one.
 
-Above a base stream it is the index of a publish/subscribe system, above a state Cayuga's FR-index
-(Hong 2009, sections 4.5.4 and 5.4.3).  Each stream of the input has an index of its own.  A
-definition that half of the input's streams share is *broad*: it is evaluated once for a row, not
-for each of its streams (rule c_σ, section 5.4.4).
+Selections are predicates over a channel in one index.  Above a base stream it is the index of a
+publish/subscribe system, above a state Cayuga's FR-index (Hong 2009, sections 4.5.4 and 5.4.3).
+Each stream of the input has an index of its own.  A definition that half of the input's streams
+share is *broad*: it is evaluated once for a row, not for each of its streams (rule c_σ, section
+5.4.4).  A projection keeps membership as it is: one row is made for all streams (rule c_π, section
+5.3.1).
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from cep_core.dataflow.channels import Channel, Members, Port, members_of, slots_of
-from cep_core.dataflow.mop import MOp, Operator, Wanted, Wire
+from cep_core.dataflow.mop import MOp, Operator, SlotWiseMOp, SoleMOp, Wanted, Wire
 from cep_core.dataflow.predicate_index import PredicateIndex
-from cep_core.dataflow.predicates import BoundPredicate
+from cep_core.dataflow.predicates import BoundColumns, BoundPredicate
 from cep_core.events import Row
 
 _MOST_COUNTED = 1024  # beyond so many streams definitions are not watched for becoming broad
@@ -165,3 +167,34 @@ class SelectMOp(MOp):
         index.remove(target)
         if not len(index):
             del self._by_slot[source]
+
+
+class ProjectMOp(SlotWiseMOp):
+    """One projection of the streams of a channel."""
+
+    kind = "project"
+    single = True
+
+    def __init__(self, first: Wanted, number: int) -> None:
+        super().__init__(first, number, ordered=first.inputs[0].channel.ordered)
+        self._columns = cast(BoundColumns, first.definition)
+
+    def receive(self, row: Row, members: Members) -> None:
+        """Consume a row."""
+        self._output.emit(self._columns.shape.make(None, row, self._columns.constants), members)
+
+
+class UnionMOp(SoleMOp):
+    """The bag union of two streams: a row that belongs to both comes twice."""
+
+    kind = "union"
+    single = True
+
+    def __init__(self, first: Wanted, number: int) -> None:
+        ordered = all(source.channel.ordered for source in first.inputs)
+        super().__init__(first, number, ordered=ordered)
+        self._wires = [Wire(Port(self, self.receive), None) for _ in first.inputs]
+
+    def receive(self, row: Row, members: Members) -> None:
+        """Consume a row."""
+        self._output.emit(row, 1)

@@ -29,7 +29,14 @@ from cep_core.algebra.text import counted
 from cep_core.dataflow import code
 from cep_core.dataflow.channels import Members, Port, members_of, paired, slots_of, without_slot
 from cep_core.dataflow.clock import END
-from cep_core.dataflow.mop import KeptGroups, Operator, OperatorNumber, OrderedMOp, Wanted
+from cep_core.dataflow.mop import (
+    KeptGroups,
+    Operator,
+    OperatorNumber,
+    OrderedMOp,
+    SlotWiseMOp,
+    Wanted,
+)
 from cep_core.dataflow.predicates import (
     BoundColumns,
     BoundPredicate,
@@ -39,7 +46,6 @@ from cep_core.dataflow.predicates import (
 )
 from cep_core.events import VALUES, Row
 from cep_core.operators.cayuga.active import ActiveIndex
-from cep_core.operators.slotwise import SlotWiseMOp
 
 Instance = tuple[Row, Members]
 

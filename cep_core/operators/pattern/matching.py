@@ -24,11 +24,9 @@ from cep_core.dataflow.mop import MOp, Operator, OperatorNumber, SavedRows, Want
 from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
 from cep_core.operators.pattern.conditions import Matching, MatchShape
-from cep_core.operators.pattern.policies import Policies
-from cep_core.operators.pattern.run import Gap, Run, RunPlace, place_of
+from cep_core.operators.pattern.policies import Gap, Policies, Run, RunPlace, place_of
 from cep_core.operators.pattern.stacks import ActiveStacks
-from cep_core.operators.query_masks import members_in, shared_channels
-from cep_core.operators.shared_runs import SharedRuns
+from cep_core.operators.shared_runs import SharedRuns, members_in, shared_channels
 
 Happened: TypeAlias = dict[int, tuple[Row, int]]  # by input: a row, and the queries that read it
 

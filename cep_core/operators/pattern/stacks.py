@@ -28,8 +28,7 @@ from cep_core.dataflow.predicates import key_function
 from cep_core.events import Row
 from cep_core.operators.pattern.conditions import Cells, Matching, PatternCondition
 from cep_core.operators.pattern.construction import END_OF, search_of
-from cep_core.operators.query_masks import members_in
-from cep_core.operators.shared_runs import SharedRuns
+from cep_core.operators.shared_runs import SharedRuns, members_in
 
 
 class Stack:
