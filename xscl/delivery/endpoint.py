@@ -7,14 +7,16 @@ if that is longer.  At the end of the schedule the endpoint is disabled until it
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 from feeds.formats.times import SECOND
+from xscl.delivery.message import Message
 
-Kind: TypeAlias = Literal["webhook", "mail", "file"]
+Kind: TypeAlias = Literal["webhook", "slack", "ntfy", "mail", "file"]
 EndpointState: TypeAlias = Literal["active", "paused", "disabled", "unconfirmed", "incomplete"]
 
 NO_SECRET = "the secret of this endpoint is not on this machine: rotate it"
@@ -28,8 +30,17 @@ SCHEDULE: tuple[float, ...] = (
 """Seconds from each failure to the next attempt; together three days and three hours."""
 LONGEST_WAIT = 86_400.0
 """Maximum Retry-After in seconds."""
+LONGEST_TEXT = 3_900
+"""Bytes of the lines for Slack or ntfy, which make a file of a text of more than 4,096."""
 JITTER = 0.1
 """Random share of a wait (jitter), against synchronised retries."""
+
+
+class Posted(NamedTuple):
+    """The body of a POST, and its own headers."""
+
+    body: bytes
+    headers: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +61,53 @@ class _Channel:
 
 @dataclass(frozen=True, slots=True)
 class Webhook(_Channel):
-    """A POST for each message; `url` is the address with secrets redacted."""
+    """A POST for each message; `url` is the address with secrets redacted.
 
-    kind, target = "webhook", "url"
+    Bodies are signed if the channel `is_signed`.
+    """
+
+    kind: ClassVar[Kind] = "webhook"
+    target = "url"
+    is_signed: ClassVar[bool] = True
     url: str
+
+    def posted(self, message: Message) -> Posted:
+        """Return what is posted for a message."""
+        return Posted(message.json(), {"Content-Type": "application/json"})
+
+
+@dataclass(frozen=True, slots=True)
+class Slack(Webhook):
+    """A text for an incoming webhook of Slack, or of a program that reads its form (Mattermost,
+    Rocket.Chat, Discord with `/slack` behind the address)."""
+
+    kind, is_signed = "slack", False
+
+    def posted(self, message: Message) -> Posted:
+        """Return the documents as links below the name of the subscription."""
+        lines = [f"*{_in_slack(message.subscription)}*"]
+        for source in message.sources:
+            label = _in_slack(source.label)
+            lines.append(f"• <{_in_slack(source.url)}|{label}>" if source.url else f"• {label}")
+        lines += map(_in_slack, message.text)
+        body = json.dumps({"text": "\n".join(_fitting(lines))})
+        return Posted(body.encode(), {"Content-Type": "application/json"})
+
+
+@dataclass(frozen=True, slots=True)
+class Ntfy(Webhook):
+    """A notification of ntfy (https://ntfy.sh): `url` is that of a topic."""
+
+    kind, is_signed = "ntfy", False
+
+    def posted(self, message: Message) -> Posted:
+        """Return the lines of a message; a tap opens its first document that has an address."""
+        text = "\n".join(_fitting([*(one.label for one in message.sources), *message.text]))
+        urls = [source.url for source in message.sources if source.url]
+        headers = {"Content-Type": "text/plain; charset=utf-8", "Title": _in_header(message.title)}
+        if urls and urls[0].isascii() and urls[0].isprintable():
+            headers["Click"] = urls[0]
+        return Posted(text.encode(), headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +127,36 @@ class File(_Channel):
     name: str
 
 
-Channel: TypeAlias = Webhook | Mail | File
+Channel: TypeAlias = Webhook | Slack | Ntfy | Mail | File
 """A channel: a sender in `xscl.delivery.channels`, a model of the API and a page of the
 documentation belong to it (`tests/xscl/service/test_channels.py`)."""
 
 CHANNELS: Mapping[str, type[Channel]] = {one.kind: one for one in get_args(Channel)}
 """The channels by kind."""
+
+
+def _fitting(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the first lines that fit into `LONGEST_TEXT`, and a sign for the others."""
+    left = LONGEST_TEXT
+    for line in lines:
+        left -= len(line.encode()) + 1
+        if left < 0:
+            yield "\N{HORIZONTAL ELLIPSIS}"
+            return
+        yield line
+
+
+def _in_slack(text: str) -> str:
+    """Escape the characters that have a meaning in Slack's texts."""
+    plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return plain.replace("|", "¦").replace("\n", " ")
+
+
+def _in_header(text: str) -> str:
+    """Return a text as an encoded word of RFC 2047, if it is not plain ASCII."""
+    if text.isascii() and text.isprintable():
+        return text
+    return f"=?UTF-8?B?{base64.b64encode(text.encode()).decode()}?="
 
 
 def written(channel: Channel) -> str:

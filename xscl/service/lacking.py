@@ -118,7 +118,7 @@ def _webhooks(
     """Yield the webhooks that lack a secret."""
     for one in endpoints.all():
         if isinstance(one.channel, Webhook) and (lost := endpoints.lacking(one)):
-            hooks = [e for e in endpoints.of(one.subscription) if isinstance(e.channel, Webhook)]
+            hooks = [e for e in endpoints.of(one.subscription) if e.channel.kind == "webhook"]
             words = ["xscl", "rotate", one.subscription]
             if len(hooks) > 1:
                 words += ["--endpoint", one.id]
@@ -126,7 +126,10 @@ def _webhooks(
                 words += ["--webhook", "URL"]
             command = shlex.join([*words, "--data", str(home.path)])
             name, is_own = accounts.called(one.subscription), owner(one.subscription)[0] == OPERATOR
-            yield WithoutSecret("webhook", name, one.channel.url, lost, command if is_own else None)
+            can_rotate = is_own and one.channel.is_signed
+            yield WithoutSecret(
+                one.channel.kind, name, one.channel.url, lost, command if can_rotate else None
+            )
 
 
 def _valid_tokens(store: Store, accounts: Accounts) -> dict[str, int]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
+from email.header import decode_header, make_header
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -34,7 +37,15 @@ from tests.xscl.polling.scripted import Clock
 from xscl.client import Match
 from xscl.delivery.channels.signature import new_secret
 from xscl.delivery.channels.webhook import Posting, WebhookSender
-from xscl.delivery.endpoint import Endpoint, EndpointSecrets, SendFailed, Webhook
+from xscl.delivery.endpoint import (
+    LONGEST_TEXT,
+    Endpoint,
+    EndpointSecrets,
+    Ntfy,
+    SendFailed,
+    Slack,
+    Webhook,
+)
 from xscl.delivery.message import Message
 from xscl.delivery.outbox import endpoints
 from xscl.delivery.outbox.endpoints import OVERLAP
@@ -42,6 +53,7 @@ from xscl.delivery.send_slots import SAME_HOST
 from xscl.polling.arrival_clock import DAY, ArrivalClock
 from xscl.polling.credentials import Credentials
 from xscl.polling.feed_repository import ticks
+from xscl.subscriptions.match import DocumentSource
 
 
 @pytest.fixture(scope="module")
@@ -228,9 +240,13 @@ def test_w6_who_is_not_there_is_told_in_the_same_words() -> None:
         posting = Posting(frozenset({f"closed.test:{port}", f"nobody.test:{port}"}), 5.0, named)
         for host in ("closed.test", "nobody.test"):
             hidden = EndpointSecrets(f"http://{host}:{port}/", (new_secret(),))
-            sender = WebhookSender(lambda now, hidden=hidden: hidden, posting)  # type: ignore[misc]  # mypy infers no type for the default
+            sender = WebhookSender(Webhook(hidden.url), partial(_same, hidden), posting)
             outcome = asyncio.run(sender.send([message]))
             assert outcome == SendFailed("the server cannot be reached")
+
+
+def _same(hidden: EndpointSecrets, now: int) -> EndpointSecrets:
+    return hidden
 
 
 @pytest.mark.parametrize("network", [*REFUSED_IPV4, *REFUSED_IPV6], ids=str)
@@ -242,7 +258,8 @@ def test_no_message_goes_into_a_refused_network(network: RefusedNetwork) -> None
             return (address,)
 
         hidden = EndpointSecrets(url, (new_secret(),))
-        sender = WebhookSender(lambda now: hidden, Posting(frozenset(), 5.0, named))
+        posting = Posting(frozenset(), 5.0, named)
+        sender = WebhookSender(Webhook(url), partial(_same, hidden), posting)
         outcome = await sender.send([message])
         assert isinstance(outcome, SendFailed), url
         return outcome.reason
@@ -375,3 +392,55 @@ def test_a_webhook_follows_its_subscription_and_loses_and_repeats_nothing(
     assert all(expected)
     at_work.outbox.unsubscribe(named)
     assert at_work.outbox.endpoints.of(named) == []
+
+
+# -- Slack and ntfy -----------------------------------------------------------------------------
+
+
+def message_of(*sources: DocumentSource, text: tuple[str, ...] = ()) -> Message:
+    return Message("0" * 32, "news", 1, 1, 1, 0, False, sources, ({"backfilled": False},), text)
+
+
+def source(title: str, url: str | None) -> DocumentSource:
+    return DocumentSource("S/1", title, url, "example.org")
+
+
+def test_slack_and_ntfy_have_their_own_bodies(
+    at_work: Sending, receiver: Receiver, name: str
+) -> None:
+    at_work.outbox.deliver(name, Slack(receiver.url(f"{name}/slack")))
+    _, secret = at_work.outbox.deliver(name, Ntfy(receiver.url(f"{name}/ntfy")))
+    assert secret is None
+    at_work.items(1, "x")
+    eventually(lambda: receiver.at(f"{name}/slack") and receiver.at(f"{name}/ntfy"))
+    (slack,), (ntfy,) = receiver.at(f"{name}/slack"), receiver.at(f"{name}/ntfy")
+    assert json.loads(slack.body)["text"].startswith(f"*{name}*\n")
+    assert ntfy.headers["title"].startswith(name)
+    assert ntfy.headers["content-type"] == "text/plain; charset=utf-8"
+    assert not any(one.startswith("webhook-") for one in (*slack.headers, *ntfy.headers))
+
+
+def test_a_text_for_slack_has_no_meaning_of_its_own() -> None:
+    message = message_of(source("a <b> & |c|", "https://e.org/?a=1&b=2"), source("plain", None))
+    text = json.loads(Slack("").posted(message).body)["text"]
+    link = "<https://e.org/?a=1&amp;b=2|a &lt;b&gt; &amp; \N{BROKEN BAR}c\N{BROKEN BAR}>"
+    assert text.splitlines() == ["*news*", f"\N{BULLET} {link}", "\N{BULLET} plain"]
+
+
+def test_a_notification_leads_to_the_first_address_and_names_what_it_is() -> None:
+    body, headers = Ntfy("").posted(message_of(source("Köln", None), source("b", "https://e.org")))
+    assert body.decode() == "Köln\nb"
+    assert headers["Click"] == "https://e.org"
+    assert make_header(decode_header(headers["Title"])) == "news: Köln + b"
+
+
+@pytest.mark.parametrize("channel", [Slack(""), Ntfy("")])
+def test_a_long_text_is_cut_at_a_line(channel: Webhook) -> None:
+    message = message_of(source("a", None), text=("\N{SNOWMAN}" * 100,) * 50)
+    text = channel.posted(message).body
+    lines = (json.loads(text)["text"] if isinstance(channel, Slack) else text.decode()).split("\n")
+    assert len("\n".join(lines).encode()) <= LONGEST_TEXT + len(
+        "\n\N{HORIZONTAL ELLIPSIS}".encode()
+    )
+    assert lines[-1] == "\N{HORIZONTAL ELLIPSIS}"
+    assert {*lines[2:-1]} == {"\N{SNOWMAN}" * 100}

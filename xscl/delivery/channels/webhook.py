@@ -1,4 +1,6 @@
-"""The webhook channel: a POST for each message, signed by the Standard Webhooks scheme.
+"""The webhook channels: a POST for each message, as the channel writes it (`endpoint.Webhook`).
+
+Webhooks of programs are signed by the Standard Webhooks scheme.
 
 The host is resolved and checked for each message, and the connection goes to the checked address
 (against SSRF and DNS rebinding).  Redirects are not followed, so that signatures reach no other
@@ -31,6 +33,7 @@ from xscl.delivery.endpoint import (
     ReceiverGone,
     SendFailed,
     SendOutcome,
+    Webhook,
 )
 from xscl.delivery.message import Message
 from xscl.polling.feed_repository import ticks
@@ -60,6 +63,7 @@ class Posting:
 class WebhookSender:
     """Posts messages to one address; `hidden` returns it with its secrets at a time in ticks."""
 
+    channel: Webhook
     hidden: Callable[[int], EndpointSecrets]
     posting: Posting
     most: int = 1
@@ -79,8 +83,9 @@ class WebhookSender:
 
     async def _post(self, message: Message) -> SendOutcome:
         hidden = self.hidden(self.posting.clock())
-        if not hidden.secrets or not hidden.url:  # lost since the endpoint was looked at
-            return Later(0.0, NO_ADDRESS if hidden.secrets else NO_SECRET)
+        has_secret = bool(hidden.secrets) or not self.channel.is_signed
+        if not has_secret or not hidden.url:  # lost since the endpoint was looked at
+            return Later(0.0, NO_ADDRESS if has_secret else NO_SECRET)
         try:
             async with asyncio.timeout(self.posting.seconds):
                 return await self._ask(hidden, message)
@@ -93,17 +98,18 @@ class WebhookSender:
         target = await check(hidden.url, self.posting.allow_addresses, self.posting.resolve)
         if isinstance(target, RefusedAddress):
             return SendFailed(target.message)
-        body = message.json()
+        body, own = self.channel.posted(message)
         now = self.posting.clock()
         sent = {
             "Host": target.url.netloc.decode("ascii"),
             "User-Agent": user_agent(self.posting.contact),
-            "Content-Type": "application/json",
+            **own,
             "Content-Length": str(len(body)),
             "Accept-Encoding": "identity",
             "Connection": "close",
-            **headers(hidden.secrets, message.id, now // SECOND, body),
         }
+        if self.channel.is_signed:
+            sent |= headers(hidden.secrets, message.id, now // SECOND, body)
         encoded = [(name.encode("ascii"), value.encode("ascii")) for name, value in sent.items()]
         answer = await ask(target, "POST", encoded, content=body, seconds=self.posting.seconds)
         try:

@@ -153,7 +153,7 @@ class Endpoints:
         if not isinstance(endpoint.channel, Webhook):
             return ""
         kept = self._secrets.of(secrets_key(endpoint.id))
-        lost = [NO_SECRET] if "secret" not in kept else []
+        lost = [NO_SECRET] if endpoint.channel.is_signed and "secret" not in kept else []
         if HIDDEN in endpoint.channel.url and not kept.get("url"):
             lost.append(NO_ADDRESS)
         return "; ".join(lost)
@@ -187,8 +187,9 @@ class Endpoints:
                     )
                 id = f"ep_{randomness.token_hex(12)}"
                 if isinstance(channel, Webhook):
-                    secret = secret or new_secret()
-                    self._secrets.change({secrets_key(id): {"url": channel.url, "secret": secret}})
+                    secret = (secret or new_secret()) if channel.is_signed else None
+                    kept = {"url": channel.url, **({"secret": secret} if secret else {})}
+                    self._secrets.change({secrets_key(id): kept})
                     channel = replace(channel, url=shown(channel.url))
                 else:
                     secret = None

@@ -232,10 +232,9 @@ class Outbox:
     def _sender(self, endpoint: Endpoint) -> Sender:
         """Return the sender for an endpoint's channel."""
         match endpoint.channel:
-            case Webhook():
-                return WebhookSender(
-                    lambda now: self.endpoints.hidden(endpoint.id, now), self.settings.posting
-                )
+            case Webhook() as channel:
+                hidden = partial(self.endpoints.hidden, endpoint.id)
+                return WebhookSender(channel, hidden, self.settings.posting)
             case Mail(to, every):
                 user = owner_of(endpoint.subscription)
                 counted, back = partial(self.count_mail, user), partial(self.mails.refund, user)

@@ -16,7 +16,7 @@ from xscl.delivery.channels.file import is_name
 from xscl.delivery.channels.mail import is_address
 from xscl.delivery.channels.mail_confirmation import CODES
 from xscl.delivery.channels.signature import is_secret
-from xscl.delivery.endpoint import Channel, Endpoint, EndpointState, File, Mail, Webhook
+from xscl.delivery.endpoint import CHANNELS, Channel, Endpoint, EndpointState, File, Mail, Webhook
 from xscl.delivery.message import owner_of
 from xscl.language.parser import parse_window
 from xscl.plurals import counted
@@ -51,7 +51,13 @@ class _New(RequestBody):
     """Also matches that the subscription began with; default: those behind `after`, if given."""
 
 
-class NewWebhook(_New):
+class _NewPosted(_New):
+    url: str = Field(max_length=4_000, examples=["https://example.org/hook"])
+    """Target of the POST requests, `https` or `http`. A private address needs the operator's
+    `xscl serve --allow-address`, which applies to feeds and webhooks of all users."""
+
+
+class NewWebhook(_NewPosted):
     """A POST for each message, signed by the Standard Webhooks scheme."""
 
     model_config = ConfigDict(
@@ -60,11 +66,33 @@ class NewWebhook(_New):
 
     kind: Literal["webhook"]
     """A webhook."""
-    url: str = Field(max_length=4_000, examples=["https://example.org/hook"])
-    """Target of the POST requests, `https` or `http`. A private address needs the operator's
-    `xscl serve --allow-address`, which applies to feeds and webhooks of all users."""
     secret: str | None = Field(None, max_length=200, examples=["whsec_BASE64"])
     """`whsec_` and the base64 of 24 to 64 bytes that only you know; left out: one is made."""
+
+
+class NewSlack(_NewPosted):
+    """A text for an incoming webhook of Slack, or of Mattermost, Rocket.Chat or Discord (its
+    address with `/slack` behind it); it is not signed."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"kind": "slack", "url": "https://hooks.slack.com/services/T0/B0/KEY"}]
+        }
+    )
+
+    kind: Literal["slack"]
+    """A webhook of Slack."""
+
+
+class NewNtfy(_NewPosted):
+    """A notification of ntfy, on phones and desktops; it is not signed."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"kind": "ntfy", "url": "https://ntfy.sh/my-topic"}]}
+    )
+
+    kind: Literal["ntfy"]
+    """A topic of ntfy, by its address."""
 
 
 class NewMail(_New):
@@ -91,7 +119,9 @@ class NewFile(_New):
     """Its name."""
 
 
-New: TypeAlias = Annotated[NewWebhook | NewMail | NewFile, Field(discriminator="kind")]
+New: TypeAlias = Annotated[
+    NewWebhook | NewSlack | NewNtfy | NewMail | NewFile, Field(discriminator="kind")
+]
 
 
 class Changes(RequestBody):
@@ -115,7 +145,7 @@ class ShownEndpoint(JsonBody):
     id: str = Field(examples=["5f0c2a9d"])
     """Its name in addresses."""
     kind: str = Field(examples=["webhook"])
-    """webhook, mail or file."""
+    """webhook, slack, ntfy, mail or file."""
     state: str = Field(examples=["active"])
     """active, paused, disabled after too many failures, unconfirmed, or incomplete: after a restore
     on another machine its secret is missing, and messages wait until it is rotated."""
@@ -261,7 +291,8 @@ def delete(name: Name, id: Id, app: TheApp, account: TheAccount) -> None:
 def rotate(name: Name, id: Id, app: TheApp, account: TheAccount) -> Secret:
     """Both secrets sign for a day, so that a receiver can be changed meanwhile.  What an incomplete
     endpoint has waited for is delivered."""
-    if not isinstance(_existing(app, account, name, id).channel, Webhook):
+    channel = _existing(app, account, name, id).channel
+    if not isinstance(channel, Webhook) or not channel.is_signed:
         raise _wrong("id", "only a webhook has a secret")
     return Secret(secret=app.delivery.rotate(id))
 
@@ -323,14 +354,14 @@ def _existing(app: App, account: Account, name: str, id: str) -> Endpoint:
     return endpoint
 
 
-def _channel(app: App, account: Account, new: NewWebhook | NewMail | NewFile) -> Channel:
+def _channel(app: App, account: Account, new: New) -> Channel:
     """Validate the requested channel; raises Problem."""
     backfilled = new.after is not None if new.backfilled is None else new.backfilled
     flags = {"history": new.history, "grouped": new.grouped, "backfilled": backfilled}
     match new:
-        case NewWebhook():
+        case NewWebhook() | NewSlack() | NewNtfy():
             _check(app, account, new.url)
-            return Webhook(new.url, **flags)
+            return CHANNELS[new.kind](new.url, **flags)
         case NewMail():
             if not is_address(new.to):
                 raise _wrong("to", "that is not one mail address")

@@ -19,8 +19,7 @@ from xscl.web.problems import problem_text
 from xscl.web.views.subscriptions import DeliveryForm, Id, Name, show
 
 Deed: TypeAlias = Literal["pause", "resume", "rotate", "replay", "remove", "confirm"]
-Wanted: TypeAlias = deliveries.NewWebhook | deliveries.NewMail | deliveries.NewFile
-_WANTED: TypeAdapter[Wanted] = TypeAdapter(deliveries.New)
+_WANTED: TypeAdapter[deliveries.New] = TypeAdapter(deliveries.New)
 
 
 @router.post("/subscriptions/endpoint/add")
@@ -77,7 +76,7 @@ def change(
     return _back(name)
 
 
-def _wanted(given: DeliveryForm) -> Wanted:
+def _wanted(given: DeliveryForm) -> deliveries.New:
     """Validate the form; raises Problem."""
     asked = {"kind": given.kind, CHANNELS[given.kind].target: given.to}
     if given.kind == "mail" and given.every:
