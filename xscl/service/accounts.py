@@ -18,9 +18,9 @@ from xscl.language.names import in_short
 from xscl.plurals import counted
 from xscl.polling.feed_repository import ticks
 from xscl.service.names import owner, qualified, shown
+from xscl.store.queries.owned_rows import delete_rows_of
 from xscl.store.queries.owners import OPERATOR
 from xscl.store.queries.rows import rows_of, update_rows
-from xscl.store.queries.user_rows import delete_rows_of
 from xscl.store.store import Store
 
 LONGEST_USER = 100

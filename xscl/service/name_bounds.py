@@ -10,7 +10,7 @@ from xscl.polling.feed import LONGEST_URL
 from xscl.service.accounts import LONGEST_USER
 from xscl.service.saved_statements import LONGEST_NAME as LONGEST_STATEMENT
 from xscl.service.tags import LONGEST as LONGEST_TAG
-from xscl.store.queries.registrations import long_text
+from xscl.store.queries.owned_rows import long_text
 from xscl.store.store import Store
 
 _STREAM = LONGEST_STREAM + PREFIX

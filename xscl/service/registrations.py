@@ -37,30 +37,22 @@ from xscl.polling.feed import HIDDEN, Feed, site_of, split_user, title_of
 from xscl.polling.feed_commands import allow_late, prepare
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.service.name_bounds import unfit_names
-from xscl.store.queries.registrations import StoredRow, expect_types, insert_missing
+from xscl.store.queries.owned_rows import (
+    OWNED,
+    StoredRow,
+    expect_types,
+    exported_rows,
+    insert_missing,
+)
 from xscl.store.queries.rows import rows_of
-from xscl.store.queries.tables import named
 from xscl.store.store import Store
 
 FORMAT = "xscl registrations 1"
 _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"xscl registrations')
 
-_TABLES: Mapping[str, tuple[str, ...]] = {
-    "account": ("number", "name", "quota", "created"),
-    "token": ("id", "account", "label", "hash", "created", "expires", "session", "parent"),
-    "owned_stream": ("account", "name"),
-    "stream": ("name", "lateness", "live", "attributes"),
-    "subscription": ("number", "name", "query", "updates", "language"),
-    "feed": ("key", "url", "stream", "tags", "every", "added", "title", "site_url", "gone"),
-    "endpoint": (
-        *("id", "subscription", "kind", "config", "state", "position", "failures", "next_try"),
-        *("note", "created"),
-    ),
-    "secret_address": ("hash", "id", "subscription", "label", "created"),
-    "subscription_tag": ("subscription", "tag"),
-    "saved_statement": ("account", "name", "statement", "saved"),
-}
+_TABLES = {table: owned.exported for table, owned in OWNED.items() if owned.exported}
 _LATER = ("subscription_tag", "saved_statement")  # exports of earlier releases lack them
+_HIDDEN = (*ADDRESSES, "header_names")  # with which a feed is completed
 _MORE = {"feed": ("headers", "given_for"), "endpoint": ("secrets",)}  # from the secrets file
 _TOGETHER = 2_000  # subscriptions in one transaction
 
@@ -122,14 +114,11 @@ def export(home: DataDirectory, target: Path, backup: Path | None = None) -> Reg
 
 
 def _registrations(database: Path, secrets: Credentials) -> Registrations:
-    feed = dict.fromkeys((*_TABLES["feed"], *ADDRESSES, "header_names"))
-    tables = {**_TABLES, "feed": tuple(feed)}
     with closing(Store(database)) as store:
         rows = {
-            table: list(rows_of(store, table, *names, order=named(names)))
-            for table, names in tables.items()
+            table: exported_rows(store, table, *(_HIDDEN if table == "feed" else ()))
+            for table in _TABLES
         }
-    rows["token"] = [row for row in rows["token"] if not row["session"]]
     known = rows["feed"]
     feeds = [_with_secrets(row, secrets) for row in known]
     rows["feed"] = [row for row in feeds if HIDDEN not in row["url"]]

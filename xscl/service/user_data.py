@@ -1,8 +1,7 @@
 """All data of a user: exported as lines of JSON, and erased.
 
-An export has what the user sees, in the forms of the API: account, tokens without secrets, streams,
-subscriptions with their versions and endpoints, feeds, documents that are kept, starred matches,
-and matches.
+An export has the rows of the user in all tables that declare what users see of them
+(`xscl.store.queries.owned_rows`), the documents that are kept, and matches.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict
-from typing import Any, TypeAlias
+from typing import Any
 
 from xscl.delivery.message import row_of
 from xscl.documents.document_ids import number_in
@@ -20,13 +18,12 @@ from xscl.engine.facade import Engine
 from xscl.errors import XsclError
 from xscl.service.accounts import Account
 from xscl.service.app import App
-from xscl.service.saved_statements import saved_statements
-from xscl.service.stars import MOST
-from xscl.store.queries.subscriptions import tags_of
-from xscl.store.queries.user_rows import documents_of, stars
+from xscl.store.queries.owned_rows import OWNED, documents_of, rows_of_user
 from xscl.time_format import written
 
-Row: TypeAlias = dict[str, Any]
+_TIMES = ("created", "added", "starred", "saved")
+_JSON = ("quota", "config", "view")
+"""The columns with times in ticks, and with JSON."""
 
 _PATIENCE = 30.0
 """Seconds for which an erasure waits for what was taken before."""
@@ -48,55 +45,13 @@ def _names(app: App, account: Account) -> list[str]:
 # -- Export --------------------------------------------------------------------------------
 
 
-def export(app: App, account: Account) -> Iterator[Row]:
-    """Yield the data of a user as JSON values, each with its `kind`."""
-    yield {"kind": "user", "name": account.name, "quota": asdict(account.quota)}
-    for token in app.tokens.of(account):
-        shown = {"id": token.id, "label": token.label, "created": written(token.created)}
-        yield {"kind": "token", **shown}
-    for stream in sorted(app.accounts.streams(account)):
-        yield {"kind": "stream", "name": stream}
-    with app.feeds() as feeds:
-        followed = feeds.owned(account.qualify(""))
-    for feed in followed:
-        yield {
-            "kind": "feed",
-            "url": feed.shown_url,
-            "title": feed.title,
-            "stream": account.visible(feed.stream),
-            "tags": [account.visible(tag) or tag for tag in feed.tags],
-        }
-    names = _names(app, account)
-    with app.store() as store:
-        tagged = tags_of(store, names)
-    for name in names:
-        for version in app.engine.state.subscriptions.versions(name):
-            yield {
-                "kind": "subscription",
-                "name": account.named(version.name),
-                "version": version.version,
-                "query": account.shown(version.query),
-                "language": version.language,
-                "current": app.engine.subscription(version.name) is version,
-                "tags": tagged[name],
-            }
-        for endpoint in app.delivery.endpoints.of(name):
-            yield {
-                "kind": "endpoint",
-                "id": endpoint.id,
-                "subscription": account.named(name),
-                "channel": endpoint.channel.kind,
-                "to": asdict(endpoint.channel),
-            }
-    for name in [*names, account.qualify("")]:  # the last has those of all matches
-        for address in app.delivery.addresses.of(name):
-            yield {
-                "kind": "secret_address",
-                "id": address.id,
-                "subscription": account.own(name) or "",
-                "label": address.label,
-            }
+def export(app: App, account: Account) -> Iterator[dict[str, Any]]:
+    """Yield the data of a user as JSON values, each with its `kind`: the name of its table."""
     with closing(app.engine.connect()) as store:  # for long: the client may be slow
+        for table in OWNED:
+            for row in rows_of_user(store, table, account.number):
+                shown = {name: _shown(account, name, value) for name, value in row.items()}
+                yield {"kind": table, **shown}
         for row in documents_of(store, account.number):
             yield {
                 "kind": "document",
@@ -107,19 +62,20 @@ def export(app: App, account: Account) -> Iterator[Row]:
                 "timestamp": written(row["ts"]),
                 "xml": row["xml"].decode("utf-8", "replace"),
             }
-        for row in reversed(list(stars(store, account.number, limit=MOST))):
-            yield {
-                "kind": "star",
-                "match": row["match"],
-                "subscription": account.named(row["subscription"]),
-                "starred": written(row["starred"]),
-                "shown": json.loads(row["view"]),
-            }
-        for one in saved_statements(store, account):
-            yield {"kind": "statement", **one.model_dump(mode="json")}
-    for name in names:
+    for name in _names(app, account):
         for match in app.engine.matches(name):
             yield {"kind": "match", **row_of(match, account.named)}
+
+
+def _shown(account: Account, column: str, value: Any) -> Any:
+    """Return a value as its user sees it: with the user's names, and times as texts."""
+    if column in _TIMES:
+        return written(value)
+    if column in _JSON:
+        return json.loads(account.shown(value))
+    if isinstance(value, list):
+        return [account.shown(one) for one in value]
+    return account.shown(value) if isinstance(value, str) else value
 
 
 # -- Erasure -------------------------------------------------------------------------------

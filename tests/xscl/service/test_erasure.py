@@ -24,6 +24,8 @@ from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.feed_poller import PollSettings
 from xscl.service import user_data
 from xscl.service.accounts import Accounts
+from xscl.store.queries.owned_rows import OWNED
+from xscl.store.queries.tables import TABLES
 from xscl.store.store import Store
 
 
@@ -51,8 +53,9 @@ def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
             rows = [json.loads(line) for line in exported.text.splitlines()]
             kinds = {row["kind"] for row in rows}
             assert kinds >= {
-                *("user", "token", "stream", "subscription", "document", "match"),
-                *("secret_address", "star", "statement"),
+                *("account", "token", "owned_stream", "stream", "subscription", "retired"),
+                *("subscription_tag", "secret_address", "star", "saved_statement"),
+                *("document", "match"),
             }
             assert [row["subscription"] for row in rows if row["kind"] == "match"] == [
                 "kept",
@@ -71,6 +74,18 @@ def test_a_user_is_exported_and_erased(place: DataDirectory) -> None:
     assert found_in(place, ("alice", "secret-order", "private", "_1.")) == set()
     with Engine(place.database) as engine, closing(engine.connect()) as store:
         assert store.fetch("SELECT number FROM state.account") == [(2,)]
+
+
+def test_each_table_with_the_number_or_a_name_of_a_user_says_what_of_it_is_shown() -> None:
+    of_users = {
+        table
+        for table, fields in TABLES.items()
+        if table in ("account", "stream", "subscription", "retired", "feed")
+        or {"account", "subscription"} & set(fields.names)
+    }
+    assert of_users - {"backfill"} == set(OWNED)  # a backfill leaves with its subscription
+    for table, owned in OWNED.items():
+        assert {*owned.shown, *owned.exported, owned.number or owned.name} <= {*TABLES[table].names}
 
 
 MINE = "S//a->x FOLLOWED BY{x = y, 9 d} S//a->y"

@@ -26,7 +26,7 @@ from xscl.service.registrations import (
     register,
 )
 from xscl.store import store_file
-from xscl.store.queries.registrations import StoredRow
+from xscl.store.queries.owned_rows import StoredRow
 from xscl.store.queries.rows import rows_of
 from xscl.store.queries.tables import named
 from xscl.store.store import Store
