@@ -74,7 +74,6 @@ import xscl.service.routes.websub as callbacks
 import xscl.service.saved_statements as saved_statements
 import xscl.service.server as server
 import xscl.service.showing as showing
-import xscl.service.sql.sql_service as sql_service
 import xscl.service.stars as stars
 import xscl.service.tags as tags
 import xscl.service.tokens as tokens
@@ -234,8 +233,6 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "bytes and columns of an answer": (SQL.size, SQL.columns),
     "text of a query in SQL": (SQL.text,),
     "queries at the same time": (SQL.together, 1, SQL.waiting),
-    "age of what a query shows": (sql_service.LATEST,),
-    "snapshots": (sql_service.KEPT,),
     "time and bytes of an answer": (fetch.DEFAULT.seconds, fetch.DEFAULT.largest),
     "redirects": (fetch.REDIRECTS,),
     "addresses of a host": (feed_connection.TRIED,),

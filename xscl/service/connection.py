@@ -128,6 +128,7 @@ class Connection(HttpToolsProtocol):
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
         """Respond before a request and close the connection."""
         self._is_refused = True
+        self.connections.discard(self)  # until it is closed it takes no place of others
         self.limit.refused += 1
         detail = f"there are too many connections: {reason}"
         headers = {"Retry-After": str(RETRY), "Connection": "close"}

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from xscl.delivery.cards import Card, MatchView
 from xscl.polling.feed_repository import ticks
 from xscl.service.accounts import Account, QuotaExceeded
-from xscl.store.queries import user_rows as stored
+from xscl.store.queries import owned_rows as stored
 from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 from xscl.time_format import written

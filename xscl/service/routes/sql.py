@@ -173,8 +173,8 @@ EXAMPLES = (
 def ask(question: Question, app: TheApp, account: TheAccount) -> Response:
     """Answers one SELECT over the public relations, as far as you may see them.
 
-    It is stopped after 2 s and 5 MB. What it shows is the state between two batches, at most ten
-    seconds old: `as_of` says which. In JSON, times, intervals and bytes are text, NaN and infinite
+    It is stopped after 2 s and 5 MB. What it shows is the state between two batches, at the
+    moment that `as_of` says. In JSON, times, intervals and bytes are text, NaN and infinite
     numbers null. In CSV a text that a spreadsheet would run as a formula begins with an apostrophe.
     """
     answer = app.sql.ask(question.query, viewer(account), form=question.format, rows=question.rows)

@@ -16,8 +16,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import Flag, auto
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,7 +31,6 @@ from xscl.inspection.rebuilt_relations import Rebuilt, may_read_joins, rebuilt
 from xscl.inspection.relations import VALUED, may_read_values
 from xscl.service.sql.limits import AsOf
 from xscl.service.sql.viewer import Viewer
-from xscl.store.queries.join_storage import designated_rows
 from xscl.store.queries.tables import EARLIEST
 from xscl.store.queries.visible_rows import join_state, template_graphs, visible_rows
 from xscl.store.store import Store
@@ -42,39 +40,15 @@ Tables = dict[str, pa.Table]
 _NAME = b"name"
 
 
-class Parts(Flag):
-    """Parts that are made on demand: values of the newest matches, relations of joins elsewhere."""
-
-    NONE = 0
-    VALUES = auto()
-    JOINS = auto()
-
-    @classmethod
-    def of(cls, question: str) -> Parts:
-        """Return the parts that a query may read."""
-        values = cls.VALUES if may_read_values(question) else cls.NONE
-        return values | (cls.JOINS if may_read_joins(question) else cls.NONE)
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A published snapshot: the read-only descriptor of its file, and its date.
-
-    `has` are the parts that queries may read and that are made for those that do.
-    """
+    """A published snapshot: the read-only descriptor of its file, and its date."""
 
     descriptor: int
     as_of: AsOf
-    pushed: object
-    seconds: float
-    has: Parts
 
     def close(self) -> None:
         os.close(self.descriptor)
-
-    def dated(self, now: int) -> AsOf:
-        """Return the date of the snapshot with its age at a time in ticks."""
-        return replace(self.as_of, age=max(0.0, (now - self.as_of.taken) / 1e6))
 
 
 def publish(
@@ -83,22 +57,20 @@ def publish(
     viewer: Viewer,
     directory: Path | None,
     now: int,
-    parts: Parts = Parts.NONE,
+    question: str = "",
 ) -> Snapshot:
-    """Publish a snapshot of the current state with some parts; `now` is in ticks.
+    """Publish a snapshot of the current state for a query; `now` is in ticks.
 
-    `store` is a connection that only this call uses.  The file is in a directory, or in memory
-    without one.
+    Values of the newest matches, and relations of joins on executors, are made for a query that may
+    read them.  `store` is a connection that only this call uses.  The file is in a directory, or in
+    memory without one.
     """
     began = time.monotonic()
     with read_snapshot(engine.transactions, store) as look:
-        if not designated_rows(look.store):
-            parts |= Parts.JOINS
-        tables = _tables(look, viewer, parts)
+        tables = _tables(look, viewer, has_joins=may_read_joins(question))
         clock = store.progress("clock")
-        pushed = look.pushed
         last = pc.max(tables["result"]["position"]).as_py()
-    has_values = Parts.VALUES in parts
+    has_values = may_read_values(question)
     tables["match_values"] = _values(engine, viewer) if has_values else VALUES.empty_table()
     descriptor = _anonymous(directory)
     try:
@@ -106,14 +78,14 @@ def publish(
         readable = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(descriptor)
-    as_of = AsOf(last or 0, None if clock <= EARLIEST else clock, now)
-    return Snapshot(readable, as_of, pushed, time.monotonic() - began, parts)
+    age = time.monotonic() - began
+    return Snapshot(readable, AsOf(last or 0, None if clock <= EARLIEST else clock, now, age))
 
 
 # -- Contents ------------------------------------------------------------------------------
 
 
-def _tables(look: ReadSnapshot, viewer: Viewer, parts: Parts) -> Tables:
+def _tables(look: ReadSnapshot, viewer: Viewer, *, has_joins: bool) -> Tables:
     tables = visible_rows(look.store, viewer.number)
     names: list[str] = tables["subscription"]["name"].to_pylist()
     rows = look.rows
@@ -125,7 +97,7 @@ def _tables(look: ReadSnapshot, viewer: Viewer, parts: Parts) -> Tables:
         for table in ("subscription", "retired"):
             tables[table] = _renamed(tables[table], viewer)
     documents = tables["document"]
-    joined = _joined(look, rows, parts)
+    joined = _joined(look, rows, has_joins=has_joins)
     tables |= join_state(joined.state, documents, pairs)
     tables |= _seen(_last_push(joined.pushed), documents, pairs)
     tables |= _variables(look, rows, viewer)
@@ -163,10 +135,10 @@ def _variables(look: ReadSnapshot, rows: Mapping[int, Row], viewer: Viewer) -> T
     }
 
 
-def _joined(look: ReadSnapshot, rows: Mapping[int, Row], parts: Parts) -> Rebuilt:
-    """Return the last push and the join state; also those of joins elsewhere, if it is a part."""
+def _joined(look: ReadSnapshot, rows: Mapping[int, Row], *, has_joins: bool) -> Rebuilt:
+    """Return the last push and the join state; with `has_joins` also those of joins elsewhere."""
     store, found = look.store, None
-    if Parts.JOINS in parts:
+    if has_joins:
         found = rebuilt(store, look.pushed, look.documents_seen, look.most, qids=rows.keys())
     state = {name: store.scan(name) for name in ("binding", "times", "value")}
     return Rebuilt(look.pushed, state) if found is None else found

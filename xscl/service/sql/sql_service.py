@@ -1,9 +1,8 @@
 """The service's side of users' SQL: limits, snapshots and child processes.
 
 A query needs a slot, a snapshot and a child.  Slots limit concurrent queries; each user has one, so
-that queries delay only those of the same user.  A snapshot is published on demand after a change.
-The interval is a second, or ten times the duration of publishing, and ten seconds at most.  It
-bounds the age of a result, which is returned with it.
+that queries delay only those of the same user.  Each query has a snapshot of its own, of the moment
+at which it has its slot.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -37,16 +35,12 @@ from xscl.service.sql.errors import (
     from_data,
 )
 from xscl.service.sql.fork_server import ASK, READY
-from xscl.service.sql.limits import AsOf, Column, Form, Limits, QueryResult
-from xscl.service.sql.snapshot import Parts, Snapshot, publish
+from xscl.service.sql.limits import Column, Form, Limits, QueryResult
+from xscl.service.sql.snapshot import Snapshot, publish
 from xscl.service.sql.viewer import OPERATOR, Viewer
 
 _log = logging.getLogger(__name__)
 
-KEPT = 8
-"""Maximum number of users with a cached snapshot."""
-SOONEST, LATEST = 1.0, 10.0
-"""Minimum and maximum age in seconds at which a changed snapshot is published again."""
 _START = 60.0  # seconds for the imports of the fork server on a busy machine
 _PIECE = 1 << 16
 
@@ -71,7 +65,6 @@ class UserSql:
         self._limiter = FairLimiter(
             self.limits.together, self.limits.waiting, patience, waits_for_own=True
         )
-        self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
         self._fork_server: _ForkServer | None = None
         self._closed = False
 
@@ -91,7 +84,7 @@ class UserSql:
                 self._fork_server = _ForkServer()
 
     def close(self) -> None:
-        """Kill the fork server and close all snapshots."""
+        """Kill the fork server; what is asked from now on is refused."""
         with self._mutex:
             if not self._closed:
                 self._root.close()
@@ -99,8 +92,6 @@ class UserSql:
             server, self._fork_server = self._fork_server, None
             if server is not None:
                 server.close()
-            while self._snapshots:
-                self._snapshots.popitem()[1].close()
 
     def ask(
         self,
@@ -120,8 +111,8 @@ class UserSql:
         try:
             with (
                 self._limiter.hold(viewer.number),
-                self._published(viewer, question) as (descriptor, as_of),
-                closing(self._child(descriptor)) as channel,
+                closing(self._published(viewer, question)) as snapshot,
+                closing(self._child(snapshot.descriptor)) as channel,
             ):
                 head, body = _exchange(channel, request, limits)
         except TooManyConcurrent as error:
@@ -132,66 +123,22 @@ class UserSql:
         if "error" in head:
             raise from_data(head["error"])
         columns = tuple(Column(*pair) for pair in head.pop("columns"))
-        return QueryResult(columns, **head, as_of=as_of, form=form, body=body)
+        return QueryResult(columns, **head, as_of=snapshot.as_of, form=form, body=body)
 
-    # -- Snapshots -------------------------------------------------------------------------
-
-    @contextmanager
-    def _published(self, viewer: Viewer, question: str) -> Iterator[tuple[int, AsOf]]:
-        """Yield the descriptor of a snapshot for a user who holds a slot, and its date.
-
-        It has all that a query reads.
-        """
-        snapshot, parts = self._snapshots.get(viewer.number), Parts.of(question)
-        if snapshot is None or self._is_stale(snapshot):
-            snapshot = self._republish(viewer, snapshot, parts)
-        elif parts not in snapshot.has:
-            snapshot = self._republish(viewer, snapshot, parts | snapshot.has)
+    def _published(self, viewer: Viewer, question: str) -> Snapshot:
+        """Publish a snapshot for a user who holds a slot, with all that a query reads."""
         with self._mutex:
             if self._closed:
                 raise Unavailable("the service is ending")
-            if (
-                self._snapshots.get(viewer.number) is not snapshot
-            ):  # evicted by other users' snapshots
-                raise Busy("too many are asking", hint="ask again soon")
-            self._snapshots.move_to_end(viewer.number)
-            descriptor = os.dup(snapshot.descriptor)
+            store = self._root.connect_again()
         try:
-            yield descriptor, snapshot.dated(_now())
-        finally:
-            os.close(descriptor)
-
-    def _is_stale(self, snapshot: Snapshot) -> bool:
-        if self._engine.state.pushed is snapshot.pushed:
-            return False
-        age = (_now() - snapshot.as_of.taken) / 1e6
-        return age > min(max(SOONEST, 10 * snapshot.seconds), LATEST)
-
-    def _republish(self, viewer: Viewer, before: Snapshot | None, parts: Parts) -> Snapshot:
-        """Publish a new snapshot of a user; keep the old one if the disk is full."""
-        try:
-            with self._mutex:
-                if self._closed:
-                    raise Unavailable("the service is ending")
-                store = self._root.connect_again()
             with closing(store):
-                found = publish(self._engine, store, viewer, self._directory, _now(), parts)
+                return publish(self._engine, store, viewer, self._directory, _now(), question)
         except OSError as error:
             _log.warning("no snapshot can be written: %s", error.strerror)
-            if before is not None:
-                return before
             raise Unavailable(
                 f"no snapshot can be written: {error.strerror}", hint="is the disk full?"
             ) from error
-        with self._mutex:
-            replaced = self._snapshots.pop(viewer.number, None)
-            self._snapshots[viewer.number] = found
-            gone = [] if replaced is None else [replaced]
-            while len(self._snapshots) > KEPT:
-                gone.append(self._snapshots.popitem(last=False)[1])
-            for one in gone:
-                one.close()
-        return found
 
     # -- Children --------------------------------------------------------------------------
 

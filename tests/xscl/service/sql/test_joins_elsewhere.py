@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from tests.xscl.inspection.divided import Divided, document
-from xscl.engine.facade import Engine
 from xscl.errors import SqlError
 from xscl.inspection import rebuilt_relations
-from xscl.service.sql import UserSql, Viewer, sql_service
-from xscl.service.sql.snapshot import Snapshot, publish
+from xscl.service.sql import UserSql, Viewer
 from xscl.store.queries.relations import PUBLIC
 
 QUERIES = {
@@ -67,8 +64,6 @@ def test_every_relation_has_the_rows_of_one_engine(sql: list[UserSql], viewer: V
 
 
 def test_they_are_made_for_questions_that_read_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql_service, "SOONEST", 60.0)
-    monkeypatch.setattr(sql_service, "LATEST", 60.0)
     with Divided() as both, UserSql(both.divided) as sql:
         both.subscribe("open", QUERIES["open"])
         both.push([document(n, n, "<e><v>1</v></e>", stream) for n, stream in enumerate("SRS")])
@@ -78,23 +73,7 @@ def test_they_are_made_for_questions_that_read_them(monkeypatch: pytest.MonkeyPa
             with pytest.raises(SqlError, match="would be made from 3 documents, more than 0"):
                 sql.ask("SELECT count(*) FROM R_bin")
         assert sql.ask("SELECT count(*) FROM R_bin").rows() == [[3]]
-        both.push([document(3, 3, "<e><v>1</v></e>")])  # the snapshot is shown for a while
+        both.push([document(3, 3, "<e><v>1</v></e>")])
         asked = "SELECT (SELECT count(*) FROM R_bin), (SELECT count(values) FROM matches)"
-        assert sql.ask("SELECT count(*) FROM R_docTS").rows() == [[3]]
         assert sql.ask(asked).rows() == [[4, 3]]
         assert sql.ask("SELECT count(*) FROM R_out_1").rows() == [[1]]
-
-
-def test_without_such_joins_one_snapshot_has_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = list[object]()
-
-    def counted(*given: Any) -> Snapshot:
-        made.append(given)
-        return publish(*given)
-
-    monkeypatch.setattr(sql_service, "publish", counted)
-    with Engine() as engine, UserSql(engine) as sql:
-        engine.subscribe("open", QUERIES["open"])
-        for name in ("documents", "R_bin", "R_out_1"):
-            sql.ask(f"SELECT count(*) FROM {name}")
-    assert len(made) == 1

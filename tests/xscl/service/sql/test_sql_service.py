@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import threading
@@ -49,13 +48,9 @@ def shared() -> Iterator[tuple[Engine, UserSql]]:
         yield engine, sql
 
 
-def test_a_snapshot_shows_what_the_engine_shows(
-    shared: tuple[Engine, UserSql], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_snapshot_shows_what_the_engine_shows(shared: tuple[Engine, UserSql]) -> None:
     """Every relation: the operator's answer is that of the engine's own SQL."""
     engine, sql = shared
-    monkeypatch.setattr(sql_service, "SOONEST", 0.0)
-    monkeypatch.setattr(sql_service, "LATEST", 0.0)
     engine.subscribe("chain", CHAIN)
     engine.subscribe("distinct", "SELECT DISTINCT * FROM S//a->x JOIN{x=y, 5 s} S//a->y")
     engine.push([*documents(1, 4), Document("S", "broken", 9, b"<a>"), *documents(1, 1, "T")])
@@ -84,13 +79,9 @@ def test_a_user_sees_the_values_of_his_matches() -> None:
 
 
 @pytest.mark.parametrize("answers", usually([4, 12], 4))
-def test_s11_never_half_a_batch(
-    answers: int, shared: tuple[Engine, UserSql], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_s11_never_half_a_batch(answers: int, shared: tuple[Engine, UserSql]) -> None:
     """While batches of seven come, each answer has whole batches, and what belongs to them."""
     engine, sql = shared
-    monkeypatch.setattr(sql_service, "SOONEST", 0.0)
-    monkeypatch.setattr(sql_service, "LATEST", 0.0)
     stream, name = f"W{answers}", f"each{answers}"  # variants share the engine
     engine.stream(stream)
     engine.subscribe(name, f"{stream}//a->x")
@@ -123,40 +114,6 @@ def test_s11_never_half_a_batch(
         stop.set()
         pushing.join()
     assert len(counts) > answers // 4
-
-
-def test_s11_staleness_is_shown_and_bounded(
-    shared: tuple[Engine, UserSql], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine, sql = shared
-    clock = itertools.count(sql_service._now(), 700_000)  # so much time passes with every look
-    monkeypatch.setattr(sql_service, "_now", lambda: next(clock))
-    question, viewer = "SELECT count(*) FROM documents", Viewer(7)
-    before = sql.ask(question, viewer)
-    same = sql.ask(question, viewer)
-    assert (same.as_of.taken, same.rows()) == (before.as_of.taken, before.rows())
-    assert same.as_of.age > before.as_of.age
-    engine.push([Document("late", "late", 1, b"<a/>")])
-    ages = []
-    for _ in range(40):
-        answer = sql.ask(question, viewer)
-        if answer.rows() != before.rows():
-            break
-        ages.append(answer.as_of.age)
-    assert answer.rows()[0][0] == before.rows()[0][0] + 1
-    assert ages == sorted(ages)
-    assert max(ages, default=0) <= sql_service.LATEST
-
-
-def test_snapshots_are_kept_of_a_few_users(
-    shared: tuple[Engine, UserSql], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, sql = shared
-    monkeypatch.setattr(sql_service, "KEPT", 2)
-    for number in (11, 12, 13, 11, 14):
-        assert sql.ask("SELECT 1", Viewer(number)).rows() == [[1]]
-        assert len(sql._snapshots) <= 2
-    assert list(sql._snapshots) == [11, 14]
 
 
 def test_a_look_does_not_wait_for_a_long_push(tmp_path: Path) -> None:
@@ -201,12 +158,8 @@ def look_during_a_push(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("query", [ECHO, CHAIN, "S//a->x"])
-def test_a_user_sees_no_results_of_before_he_subscribed(
-    engine: Engine, query: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_sees_no_results_of_before_he_subscribed(engine: Engine, query: str) -> None:
     """Equal queries share results: those of others before tell nothing to a newcomer."""
-    monkeypatch.setattr(sql_service, "SOONEST", 0.0)
-    monkeypatch.setattr(sql_service, "LATEST", 0.0)
     with UserSql(engine) as sql:
 
         def seen(number: int) -> tuple[int, list[int]]:
@@ -260,25 +213,22 @@ def test_a_crash_of_a_child_is_told(shared: tuple[Engine, UserSql]) -> None:
     assert sql.ask("SELECT 1").rows() == [[1]]
 
 
-def test_c7_without_room_for_a_snapshot_the_one_before_is_shown(
+def test_c7_without_room_for_a_snapshot_the_reason_is_told(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk (C7): an older answer with its age, or a clear error if there is none."""
+    """A full disk (C7)."""
 
     def full(*given: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sql_service, "SOONEST", 0.0)
-    monkeypatch.setattr(sql_service, "LATEST", 0.0)
     with UserSql(engine, tmp_path) as sql:
         assert sql.ask("SELECT count(*) FROM documents").rows() == [[0]]
+        with monkeypatch.context() as patch:
+            patch.setattr(sql_service, "publish", full)
+            with pytest.raises(Unavailable, match="no snapshot can be written"):
+                sql.ask("SELECT 1", Viewer(3))
         engine.push(documents(1, 1))
-        monkeypatch.setattr(sql_service, "publish", full)
-        answer = sql.ask("SELECT count(*) FROM documents")
-        assert answer.rows() == [[0]]
-        assert answer.as_of.age > 0
-        with pytest.raises(Unavailable, match="no snapshot can be written"):
-            sql.ask("SELECT 1", Viewer(3))
+        assert sql.ask("SELECT count(*) FROM documents").rows() == [[1]]
     assert list(tmp_path.iterdir()) == []
 
 
