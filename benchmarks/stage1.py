@@ -46,7 +46,9 @@ from benchmarks.harness import (
 )
 from feeds.documents import Document
 from feeds.xml.xmlparse import parse
+from templates.model.relations import Pair
 from xscl.gc_control import paused
+from xscl.language.unparse import unparse
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.batch import index_view, shape_batch, shred
 from xscl.shredding.batch.known_markup import MarkupCache
@@ -143,8 +145,8 @@ class Side:
 
     def add(self, number: int) -> None:
         """Add a block."""
-        first, second = self.blocks[number].pair(STREAM)
-        self.automaton.add(number, first, second, valued=True)
+        first, second = map(unparse, self.blocks[number].pair(STREAM))
+        self.automaton.install([Pair(number, first, second, valued=True)])
 
     def shred(self, documents: Sequence[Document]) -> RemoteBindings:
         """Return the witnesses of documents, from their bytes on."""

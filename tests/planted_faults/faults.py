@@ -66,8 +66,8 @@ TABLE = r"""
 
 @ xscl/language/constants.py
 = constants are put in a plan whose conditions have another order
-- return fill if fill(last) == other and fill(constants) == whole else None
-+ return fill
+- return form if form(last) == other and form(constants) == whole(()) else None
++ return form
 ? xscl/planning/test_query_plan.py::test_a_shape_gives_what_the_query_itself_gives
 
 @ xscl/language/blocks.py

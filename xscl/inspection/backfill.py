@@ -32,15 +32,10 @@ def witnesses(
 
     They replace the kept ones for the same pairs.  No batch has documents of several arguments.
     """
-    automaton = Automaton()
-    numbers: list[int] = []
-    derived: list[int] = []  # pairs whose second variable is
-    for pair in pairs:
-        one, other = (parse_block(text, short=True) for text in (pair.first, pair.second))
-        automaton.add(pair.number, one, other, pair.valued)
-        numbers.append(pair.number)
-        if other.steps[-1].derived is not None:
-            derived.append(pair.number)
+    automaton, pairs = Automaton(), list(pairs)
+    automaton.install(pairs)  # one may be named twice
+    numbers = [pair.number for pair in pairs]
+    derived = [p.number for p in pairs if parse_block(p.second).steps[-1].derived is not None]
     every = np.concatenate(documents)
     last = last_nodes(store, every, apart_from=numbers) if derived else {}
     for docs in documents:

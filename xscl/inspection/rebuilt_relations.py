@@ -161,7 +161,7 @@ def rebuilt(
 
 def _documents(store: Store, pairs: Sequence[Pair], begin: int, since: int) -> Numbers:
     """Return the kept documents from a time and a number on that pairs are about."""
-    streams = {parse_block(pair.first, short=True).stream for pair in pairs}
+    streams = {parse_block(pair.first).stream for pair in pairs}
     return documents_of_past(
         store,
         sorted(streams),

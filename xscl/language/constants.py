@@ -14,18 +14,19 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from operator import itemgetter
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from xscl.errors import XsclError
 from xscl.language.syntax import Compare, Exists, Residual, TextMatch
 from xscl.language.unparse import literal
 
-T = TypeVar("T")
 Constant: TypeAlias = "str | float"
 Fill: TypeAlias = Callable[[Sequence[Constant]], Any]
+T = TypeVar("T")
+F = TypeVar("F", bound=Fill)
 
 MOST = 64
 """Constants of one text; one with more has no shape."""
@@ -145,7 +146,7 @@ def marks(shape: Shape, *, first: bool) -> tuple[Constant, ...]:
     )
 
 
-class ShapeCache(Generic[T]):
+class ShapeCache(Generic[T, F]):
     """A function of texts, computed once for all texts of a shape; for any thread.
 
     Its results are trees of frozen dataclasses, tuples and texts.  Those of one shape may differ in
@@ -153,48 +154,68 @@ class ShapeCache(Generic[T]):
     shape is computed twice, with marks in ascending and in descending order.  If the two results
     differ by more than the marks, or do not reproduce the first text's, every text of the shape is
     computed by itself.  This happens at the second text of a shape: many shapes have one text.
+
+    `form` converts a result with marks to the function from constants to results.
     """
 
-    def __init__(self, function: Callable[[str], T], most: int) -> None:
+    def __init__(
+        self,
+        function: Callable[[str], T],
+        most: int,
+        form: Callable[[T, Sequence[Constant]], F],
+    ) -> None:
         self._function = function
         self._most = most
-        # That of the longest ago first; of one text its constants and result.
-        self._known: dict[Shape, tuple[Sequence[Constant], T] | Fill | None] = {}
+        self._form = form
+        # The oldest first; of one text its constants and form.
+        self._known: dict[Shape, tuple[Sequence[Constant], F] | F | None] = {}
         self._lock = threading.Lock()
 
     def __call__(self, text: str) -> T:
         """Return the result of a text; raises what the function raises."""
+        form, constants = self.find(text)
+        return cast(T, form(constants))
+
+    def find(self, text: str) -> tuple[F, Sequence[Constant]]:
+        """Return the form of a text's result, and what it is to be called with.
+
+        Without a shape these are no constants; raises what the function raises.
+        """
         found = split(text)
         if found is None:
-            return self._function(text)
+            return self._form(self._function(text), ()), ()
         shape, constants = found
-        with self._lock:
-            known = self._known.pop(shape, ())
-            if known == ():
-                made = self._function(text)
-                self._keep(shape, (constants, made))
-                return made
-            fill = self._learnt(shape, *known) if isinstance(known, tuple) else known
-            self._keep(shape, fill)
-        return self._function(text) if fill is None else fill(constants)
+        form = self._known.get(shape, ())
+        if isinstance(form, tuple):
+            with self._lock:
+                form = self._known.get(shape, ())
+                if form == ():
+                    alone = self._form(self._function(text), ())
+                    self._keep(shape, (constants, alone))
+                    return alone, ()
+                if isinstance(form, tuple):
+                    form = self._known[shape] = self._learnt(shape, *form)
+        if form is None:
+            return self._form(self._function(text), ()), ()
+        return form, constants
 
-    def _keep(self, shape: Shape, known: tuple[Sequence[Constant], T] | Fill | None) -> None:
-        """Keep what is known of a shape; the one that was asked for longest ago leaves."""
+    def _keep(self, shape: Shape, known: tuple[Sequence[Constant], F]) -> None:
+        """Keep what is known of a new shape; the oldest leaves."""
         if len(self._known) >= self._most:
             del self._known[next(iter(self._known))]
         self._known[shape] = known
 
-    def _learnt(self, shape: Shape, constants: Sequence[Constant], whole: T) -> Fill | None:
-        """Return the factory of a shape's results; None if more depends on constants."""
+    def _learnt(self, shape: Shape, constants: Sequence[Constant], whole: F) -> F | None:
+        """Return the form of a shape's results; None if more depends on constants."""
         if not constants:
-            return lambda _: whole
+            return whole
         first, last = marks(shape, first=True), marks(shape, first=False)
         try:
-            fill = filler(self._function(shape.text(first)), first)
+            form = self._form(self._function(shape.text(first)), first)
             other = self._function(shape.text(last))
         except (XsclError, RecursionError):
             return None
-        return fill if fill(last) == other and fill(constants) == whole else None
+        return form if form(last) == other and form(constants) == whole(()) else None
 
 
 def filler(node: object, marked: Sequence[Constant]) -> Fill:
@@ -202,7 +223,7 @@ def filler(node: object, marked: Sequence[Constant]) -> Fill:
 
     What has no marks is shared by all trees that it makes, and so are equal conditions.
     """
-    found = _Fillers(marked).of(node)
+    found = _Fillers(marked).of(node) if marked else None
     return found.fill if found is not None else lambda constants: node
 
 
@@ -227,7 +248,7 @@ class _Fillers:
             case str() | float():
                 return self._constant(node)
             case tuple():
-                return self._of_parts(node, _tuple)
+                return self._of_parts(node, getattr(type(node), "_make", tuple))
             case Exists() | Compare() | TextMatch() | Residual():
                 return _shared(self._of_fields(node))
             case _ if is_dataclass(node) and not isinstance(node, type):
@@ -253,9 +274,13 @@ class _Fillers:
         )
 
     def _of_fields(self, node: Any) -> _Filler | None:
-        return self._of_parts([getattr(node, field.name) for field in fields(node)], type(node))
+        made: Callable[..., object] = type(node)
+        parts = [getattr(node, field.name) for field in fields(node) if field.init]
+        return self._of_parts(parts, lambda values: made(*values))
 
-    def _of_parts(self, parts: Sequence[object], made: Callable[..., object]) -> _Filler | None:
+    def _of_parts(
+        self, parts: Sequence[object], made: Callable[[Iterable[object]], object]
+    ) -> _Filler | None:
         found = [(at, self.of(part)) for at, part in enumerate(parts)]
         fills = tuple((at, each.fill) for at, each in found if each is not None)
         if not fills:
@@ -265,19 +290,15 @@ class _Fillers:
             values = list(parts)
             for at, fill in fills:
                 values[at] = fill(constants)
-            return made(*values)
+            return made(values)
 
         def filled_once(constants: Sequence[Constant]) -> object:
-            return made(*before, only(constants), *after)
+            return made((*before, only(constants), *after))
 
         at, only = fills[0]
         before, after = tuple(parts[:at]), tuple(parts[at + 1 :])
         places = (each.places for _, each in found if each is not None)
         return _Filler(filled_once if len(fills) == 1 else filled, frozenset().union(*places))
-
-
-def _tuple(*parts: object) -> tuple[object, ...]:
-    return parts
 
 
 def _printed(constant: Constant) -> str:

@@ -16,7 +16,7 @@ from typing import Any, cast
 from lark import Token, Tree
 
 from xscl.errors import TooComplex
-from xscl.language.constants import ShapeCache
+from xscl.language.constants import ShapeCache, filler
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import SyntaxFault, broken_declaration, fault, near_miss
 from xscl.language.functions import DATE_TIME, DEFINING, DURATION, OPERANDS, TESTS, duration
@@ -34,7 +34,7 @@ from xscl.language.paths import (
     span_of,
     tree_of,
 )
-from xscl.language.scope import leaves, shortest, variables, walk
+from xscl.language.scope import leaves, variables, walk
 from xscl.language.syntax import (
     And,
     Arithmetic,
@@ -85,13 +85,12 @@ def parse(text: str) -> Query:
         raise TooComplex.at(0, message, text) from None
 
 
-def parse_block(text: str, *, short: bool = False) -> Block:
+def parse_block(text: str) -> Block:
     """Return a block, as it is printed in the definition of a variable; perhaps a derived one.
 
-    It is read once for all texts of its shape, which then share what no constant is in.  `short`
-    asks for its conditions in their shortest form.
+    It is read once for all texts of its shape, which then share what no constant is in.
     """
-    return (_SHORT_BLOCKS if short else _BLOCKS)(text)
+    return _BLOCKS(text)
 
 
 def _block(text: str) -> Block:
@@ -105,8 +104,7 @@ def _block(text: str) -> Block:
 
 MOST_BLOCKS = 10_000
 """Shapes of blocks that are remembered."""
-_BLOCKS = ShapeCache(_block, MOST_BLOCKS)
-_SHORT_BLOCKS = ShapeCache(lambda text: shortest(_block(text)), MOST_BLOCKS)
+_BLOCKS = ShapeCache(_block, MOST_BLOCKS, filler)
 
 
 def parse_operand(text: str) -> Operand:

@@ -21,7 +21,6 @@ from xscl.planning.query_plan import QueryPlan
 from xscl.planning.readers import PublishQueue, ResultCollector, composite_in
 from xscl.planning.truncations import Cuts, Truncation
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.automaton.pattern import install_pairs
 
 T = TypeVar("T")
 
@@ -55,7 +54,7 @@ class InstalledPairs:
                 self._leaves.add(pair)
             else:
                 of_documents.append(pair)
-        install_pairs(self.automaton, of_documents)
+        self.automaton.install(of_documents)
 
     def install_stored(self, pairs: Sequence[Pair]) -> None:
         """Install, after a restart, the pairs of the store.

@@ -15,7 +15,7 @@ from itertools import count
 from typing import TypeAlias
 
 from templates.model.join_graph import UNBOUNDED, JoinGraph, TemporalRelation
-from xscl.language.constants import ShapeCache
+from xscl.language.constants import ShapeCache, filler
 from xscl.language.limits import admit
 from xscl.language.normalform import Absent, CalendarForm, FormOf, Joined, Scan, with_joins
 from xscl.language.scope import here, rewritten, variables
@@ -141,7 +141,9 @@ class QueryPlans:
     """Plans of queries, compiled once for each shape; for any thread."""
 
     def __init__(self, compile_: Callable[[str], CompiledQuery], most: int = MOST) -> None:
-        self._parts = ShapeCache(lambda source: _shape_and_definitions(compile_(source)), most)
+        self._parts = ShapeCache(
+            lambda source: _shape_and_definitions(compile_(source)), most, filler
+        )
 
     def prepare(self, source: str) -> QueryPlan:
         """Return the plan of a query; raises QueryError."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias
 
+from templates.model.relations import Pair
 from templates.registry.registry import UNDESIGNATED, Placed, Registry
 from xscl.documents.results import Subscription
 from xscl.engine.state import EngineState
@@ -174,9 +175,7 @@ def designated(registry: Registry, qids: Iterable[int], sample: SampleTexts) -> 
 def _shares(paths: Iterable[str], sample: SampleTexts) -> Mapping[str, Counter[str]]:
     """Return how often nodes of each path have each value in the documents of a sample."""
     automaton, numbered = Automaton(), dict(enumerate(sorted(paths), start=1))
-    for number, path in numbered.items():
-        block = parse_block(path, short=True)
-        automaton.add(number, block, block, valued=True)
+    automaton.install([Pair(number, path, path, valued=True) for number, path in numbered.items()])
     found = compute_bindings(automaton, sample())
     values = found.values["strVal"].to_pylist()
     counts: dict[str, Counter[str]] = defaultdict(Counter)

@@ -23,7 +23,6 @@ from xscl.documents.results import Subscription
 from xscl.errors import StoreError
 from xscl.planning.planned_subscriptions import is_leaf
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.automaton.pattern import install_pairs
 from xscl.spark.absences import EqualityAbsence
 from xscl.spark.plan_files import ExecutorPlan, PlanTables
 
@@ -152,13 +151,12 @@ class PlanReplica:
                 changed.update(compared)
         valued = {pair.number for pair in self._described(changed) if pair.valued} | self._compared
         pairs = {pair.number: pair for pair in self._described(changed)}
-        install_pairs(
-            self.automaton,
+        self.automaton.install(
             [
                 one._replace(valued=number in valued)
                 for number, one in sorted(pairs.items())
                 if not is_leaf(one)
-            ],
+            ]
         )
 
     def _described(self, numbers: Collection[int]) -> list[Pair]:

@@ -145,7 +145,7 @@ def _evaluated(state: EngineState) -> set[int]:
 def _streams(state: EngineState, qid: int) -> frozenset[str]:
     """Return the streams that a row of R_T reads."""
     pairs = map(state.registry.pairs.describe, state.registry.row(qid).pairs)
-    return frozenset(parse_block(pair.first, short=True).stream for pair in pairs)
+    return frozenset(parse_block(pair.first).stream for pair in pairs)
 
 
 def forget_witnesses(state: EngineState) -> None:

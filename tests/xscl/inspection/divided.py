@@ -16,7 +16,6 @@ from xscl.engine.facade import Engine
 from xscl.planning.planned_subscriptions import is_leaf
 from xscl.shredding.arrivals import RemoteWitnesses
 from xscl.shredding.automaton.nfa import Automaton
-from xscl.shredding.automaton.pattern import install_pairs
 from xscl.shredding.remote_bindings import compute_bindings, texts_of
 from xscl.spark.designation import designated
 
@@ -79,7 +78,7 @@ class Divided:
         here = [row for qid, row in registry.rows().items() if registry.lead(qid) == UNDESIGNATED]
         pairs = registry.pairs.described(sorted({pair for row in here for pair in row.pairs}))
         automaton = Automaton()
-        install_pairs(automaton, [pair for pair in pairs if not is_leaf(pair)])
+        automaton.install([pair for pair in pairs if not is_leaf(pair)])
         portion = compute_bindings(automaton, texts_of(documents))
         numbers = range(self._numbers, self._numbers + len(documents))
         self._numbers += len(documents)

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from lxml import etree
 
+from templates.model.relations import Pair
 from xscl.language.syntax import (
     And,
     Block,
@@ -32,6 +33,8 @@ from xscl.language.syntax import (
     Through,
     VariablePath,
 )
+from xscl.language.unparse import unparse
+from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import canonical
 from xscl.shredding.conditions.navigate import holds, matches_name
 from xscl.shredding.conditions.residual import texts_of
@@ -229,3 +232,10 @@ def _leads(tree: DocumentTree, step: Step, above: int, node: int) -> bool:
     while step.descendant and current >= 0 and current != above:
         current = tree.parents[current]
     return current == above
+
+
+def install(
+    automaton: Automaton, number: int, first: Block, second: Block, valued: bool = True
+) -> None:
+    """Install a pair of variables, given the blocks of their definitions."""
+    automaton.install([Pair(number, unparse(first), unparse(second), valued)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from lxml import etree
 
+from tests.xscl.shredding.patterns import install
 from xscl.language.parser import parse_block
 from xscl.shredding.automaton.nfa import Automaton
 from xscl.shredding.automaton.pattern import pattern
@@ -30,7 +31,7 @@ def test_common_prefixes_are_one_state_and_removal_leaves_nothing() -> None:
     automaton = Automaton()
     blocks = [parse_block(f"S//a/b/{name}[. = '{value}']") for name in "cd" for value in "12"]
     for number, block in enumerate(blocks):
-        automaton.add(number, block, block, valued=True)
+        install(automaton, number, block, block, valued=True)
     structure = Structure(skeleton([*etree.fromstring(b"<a><b><c/></b></a>").iter()]), Subtrees())
     *_, line = automaton.lineages(("S",), structure)
     assert len([s for s in line.states if s.spot]) == 1  # c in /a/b, for both constants

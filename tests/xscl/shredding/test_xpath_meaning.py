@@ -18,7 +18,7 @@ from xscl.language import xpath_analysis
 from xscl.language.parser import parse
 from xscl.language.syntax import Block
 from xscl.language.unparse import unparse
-from xscl.shredding.conditions import atoms
+from xscl.shredding.automaton import pattern
 
 NEWS = etree.fromstring(
     "<rss><channel><title>News</title><item><title>x</title><category>a</category></item>"
@@ -67,7 +67,7 @@ def test_paths_from_the_document_in_conditions(condition: str, items: set[int] |
 def unfiltered(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     yield monkeypatch
     monkeypatch.undo()
-    atoms._alone.cache_clear()
+    pattern.FORMS._known.clear()
 
 
 def test_needed_names_are_never_stricter_than_the_condition(
@@ -87,7 +87,7 @@ def test_needed_names_are_never_stricter_than_the_condition(
     paths = [f"//*[{one}]" for one in conditions]
     found = [together(paths, root) for root in roots]
     unfiltered.setattr(xpath_analysis, "required", lambda token: [])
-    atoms._alone.cache_clear()
+    pattern.FORMS._known.clear()
     for root, each in zip(roots, found, strict=True):
         for path, one, other in zip(paths, each, together(paths, root), strict=True):
             assert one == other, (path, etree.tostring(root))

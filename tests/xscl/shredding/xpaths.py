@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from lxml import etree
 
-from xscl.language.parser import parse, parse_block
+from templates.model.relations import Pair
+from xscl.language.parser import parse
 from xscl.language.syntax import Block
 from xscl.language.unparse import unparse
 from xscl.shredding.automaton.nfa import Automaton
@@ -30,8 +31,7 @@ def together(paths: Sequence[str], root: etree._Element) -> list[Selected]:
         assert isinstance(expression, Block)
         read = pattern(expression)
         block = read.definition(read.main, frozenset((read.main,)))
-        block = parse_block(unparse(block), short=True)
-        automaton.add(number, block, block, False)
+        automaton.install([Pair(number, unparse(block), unparse(block), False)])
     columns = WitnessColumns(automaton)
     for doc in range(2):  # the second one has a known shape
         columns.add(doc, ("S",), root)

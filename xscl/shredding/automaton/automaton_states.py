@@ -7,12 +7,13 @@ a node is found by an index of their conditions (`xscl.shredding.conditions.inde
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, cast
 
+from xscl.language.constants import Constant
 from xscl.language.syntax import Condition, Operand, Step
-from xscl.shredding.automaton.subtree import is_structural
+from xscl.shredding.automaton.pattern import StepForm
+from xscl.shredding.conditions.atoms import Plan
 from xscl.shredding.conditions.index import ConditionIndex
 from xscl.shredding.nodes.names import Key, key_of
 
@@ -37,10 +38,9 @@ class AutomatonState:
         self.spot: IndexedPlaces | None = None
         self.places = 0
 
-    def edge(self, step: Step) -> tuple[AutomatonState, bool]:
-        """Return the state that a step leads to, and whether it is new."""
+    def edge(self, step: Step, key: Key) -> tuple[AutomatonState, bool]:
+        """Return the state that a step of this key leads to, and whether it is new."""
         edges = self.below if step.descendant else self.children
-        key = key_of(step.attribute, step.test)
         known = None if edges is None else edges.get(key)
         if known is not None:
             return known, False
@@ -50,8 +50,7 @@ class AutomatonState:
                 self.below = edges
             else:
                 self.children = edges
-        bare = replace(step, conditions=(), variable=None, derived=None)
-        target = edges[key] = AutomatonState(self, bare)
+        target = edges[key] = AutomatonState(self, step)
         return target, True
 
     def unlink(self) -> None:
@@ -68,22 +67,30 @@ class PatternPlace:
     `plain` is True without conditions from here up, `structural` if these test
     the document's structure only.  The places
     below a plain one are found by their states; those below another are here.
+    The conditions have a `form` with `constants`; `text` is the definition up to them.
     """
 
     __slots__ = (
-        *("bundle", "changes", "children", "conditions", "deeper", "entries", "parent", "plain"),
-        *("spots", "state", "structural", "uses"),
+        *("bundle", "changes", "children", "constants", "deeper", "entries", "form", "parent"),
+        *("plain", "spots", "state", "structural", "text", "uses"),
     )
 
     def __init__(
-        self, state: AutomatonState, parent: PatternPlace | None, conditions: tuple[Condition, ...]
+        self,
+        state: AutomatonState,
+        parent: PatternPlace | None,
+        form: StepForm | None = None,
+        constants: Sequence[Constant] = (),
+        text: str = "",
     ) -> None:
         self.state = state
         self.parent = parent
-        self.conditions = conditions
-        self.plain: bool = not conditions and (parent is None or parent.plain)
+        self.form = form
+        self.constants = constants
+        self.text = text
+        self.plain: bool = form is None and (parent is None or parent.plain)
         self.structural: bool = (parent is None or parent.structural) and (
-            not conditions or all(map(is_structural, conditions))
+            form is None or form.structural
         )
         self.entries: tuple[PairEntry, ...] = ()
         self.children: (
@@ -94,6 +101,26 @@ class PatternPlace:
         self.bundle: EntryBundle | None = None  # made when it is first asked for
         self.uses = 0
         self.changes = 0  # of a stream's own place: of what follows from structure alone
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The conditions at the place; equal ones are not one object."""
+        return (
+            ()
+            if self.form is None
+            else cast("tuple[Condition, ...]", self.form.conditions(self.constants))
+        )
+
+    @property
+    def count(self) -> int:
+        """The number of conditions."""
+        return 0 if self.form is None else self.form.count
+
+    @property
+    def plan(self) -> Plan:
+        """The lookups of the conditions."""
+        assert self.form is not None, "only places with conditions are looked up"
+        return cast(Plan, self.form.plan(self.constants))
 
     def child(self, state: AutomatonState) -> PatternPlace | None:
         """Return the child place of a state."""
@@ -172,12 +199,11 @@ class PatternPlace:
 class IndexedPlaces:
     """The places with conditions of one state below one place, indexed by their demands."""
 
-    __slots__ = ("parent", "places", "state", "structural", "valued")
+    __slots__ = ("parent", "state", "structural", "valued")
 
     def __init__(self, parent: PatternPlace, state: AutomatonState) -> None:
         self.parent = parent
         self.state = state
-        self.places: dict[tuple[int, ...], PatternPlace] = {}  # by what conditions they have
         self.structural: ConditionIndex[PatternPlace] | None = None
         self.valued: ConditionIndex[PatternPlace] | None = None
 

@@ -9,9 +9,10 @@ below.  Its configurations at the nodes of documents are computed lazily
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
-from xscl.language.syntax import Block, Condition, NameTest, Step
+from templates.model.relations import Pair
+from xscl.language.constants import Constant
+from xscl.language.syntax import NameTest, Step
 from xscl.shredding.automaton.automaton_states import (
     AutomatonState,
     IndexedPlaces,
@@ -19,6 +20,7 @@ from xscl.shredding.automaton.automaton_states import (
     PatternPlace,
 )
 from xscl.shredding.automaton.lineage import Lineage, Lineages
+from xscl.shredding.automaton.pattern import FORMS, StepForm
 from xscl.shredding.automaton.structure import Structure
 from xscl.shredding.automaton.subtree import Subtrees
 from xscl.shredding.conditions.constants import QuestionRegistry
@@ -26,8 +28,6 @@ from xscl.shredding.conditions.index import ConditionIndex
 from xscl.shredding.conditions.unevaluated import ExpressionTallies
 
 _ROOT = Step(NameTest(None, None))  # of the document node, which no step leads to
-
-TIDY = 1_000  # conditions beyond twice those of last time, after which unused ones are forgotten
 
 
 class Automaton:
@@ -37,8 +37,7 @@ class Automaton:
         self._roots: dict[str, PatternPlace] = {}
         self._entries: dict[int, PairEntry] = {}
         self._questions = QuestionRegistry()
-        self._conditions: dict[Condition, Condition] = {}  # equal ones are one object
-        self._kept_conditions = 0
+        self._places: dict[str, PatternPlace] = {}  # with own conditions, by definitions
         self._lineages = Lineages()
         self.shapes: object = None  # what documents had in common: see `xscl.shredding.batch.shape`
         self.unevaluated = ExpressionTallies()
@@ -54,39 +53,43 @@ class Automaton:
 
     # -- Building --------------------------------------------------------------------------
 
-    def add(self, pair: int, first: Block, second: Block, valued: bool) -> None:
-        """Install a pair of variables; a second installation replaces the entry.
-
-        Conditions should be in their shortest form: equal ones share one look-up.
-        """
-        self.remove(pair)
-        alone = first.steps[-1].derived is not None
-        first = _nodes(first)
-        self.add_below(pair, self.place(first), second.steps[len(first.steps) :], valued, alone)
-
-    def place(self, block: Block) -> PatternPlace:
-        """Return the place at the end of a block's path; it stays while a pair uses it."""
-        return self._along(self._root(block.stream), block.steps)
-
-    def add_below(
-        self,
-        pair: int,
-        upper: PatternPlace,
-        steps: Sequence[Step],
-        valued: bool,
-        alone: bool = False,
-    ) -> None:
-        """Install a new pair: from a place on, by some further steps.
-
-        A derived step at the end has no place; with `alone` the first variable is derived, too.
-        """
-        if len(self._conditions) > 2 * self._kept_conditions + TIDY:
-            self._tidy()
-        derived = steps[-1].derived if steps else None
-        steps = steps if derived is None else steps[:-1]
-        lower = self._along(upper, steps)
-        distance = None if any(step.descendant for step in steps) else len(steps)
-        self._enter(PairEntry(pair, upper, lower, distance, valued, derived, alone))
+    def install(self, pairs: Iterable[Pair]) -> None:
+        """Install pairs of variables; a known pair is installed again, the last of a number."""
+        distinct: dict[int, Pair] = {}
+        for pair in pairs:  # all before any place is looked up: it leaves with its last pair
+            self.remove(pair.number)
+            distinct[pair.number] = pair
+        plain: dict[str, PatternPlace] = {}  # those of first variables, without own conditions
+        for number, first, second, valued in distinct.values():
+            rest = second[len(first) :]
+            goes_on = second.startswith(first) and (not rest or rest[0] == "/")
+            upper = self._places.get(first) or plain.get(first)
+            alone = False
+            if upper is None or not goes_on:
+                form, constants = FORMS.find(first)
+                root = self._roots.get(form.stream)
+                if root is None:
+                    root = PatternPlace(AutomatonState(None, _ROOT), None)
+                    self._roots[form.stream] = root
+                upper = self._along(root, form.steps, constants)
+                alone = form.derived is not None
+                if goes_on and not alone:
+                    plain[first] = upper
+            if not goes_on or alone:
+                above = len(form.steps)
+                form, constants = FORMS.find(second)
+                derived = form.derived and form.derived(constants)
+                steps = form.steps[above:]
+                lower = self._along(upper, steps, constants)
+            elif rest:
+                stream = first.partition("/")[0]
+                form, constants = FORMS.find(stream + rest)
+                derived, steps = form.derived and form.derived(constants), form.steps
+                lower = self._along(upper, steps, constants, (stream, first))
+            else:  # a stream alone would be read as its root element
+                derived, steps, lower = None, [], upper
+            distance = None if any(step.step.descendant for step in steps) else len(steps)
+            self._enter(PairEntry(number, upper, lower, distance, valued, derived, alone))
 
     def _enter(self, entry: PairEntry) -> None:
         """Add an entry at the place of its second variable, and count the use from there up."""
@@ -118,39 +121,54 @@ class Automaton:
             if not place.uses and place.parent is not None:
                 self._leave(place, place.parent)
 
-    def _along(self, place: PatternPlace, steps: Iterable[Step]) -> PatternPlace:
+    def _along(
+        self,
+        place: PatternPlace,
+        steps: Iterable[StepForm],
+        constants: Sequence[Constant],
+        moved: tuple[str, str] | None = None,
+    ) -> PatternPlace:
+        """Return the place that steps lead to; it stays while a pair uses it.
+
+        `moved` are the beginning of their texts, and what stands there in fact.
+        """
         for step in steps:
-            place = self._below(place, step)
+            state, new = place.state.edge(step.step, step.key)
+            if new:
+                place.change()
+            if step.count:
+                text = step.text(constants)
+                if moved is not None:
+                    text = moved[1] + text[len(moved[0]) :]
+                known = self._places.get(text)
+                place = known or self._conditional(place, state, step, constants, text)
+            else:
+                place = self._unconditional(place, state)
         return place
 
-    def _root(self, stream: str) -> PatternPlace:
-        place = self._roots.get(stream)
-        if place is None:
-            place = self._roots[stream] = PatternPlace(AutomatonState(None, _ROOT), None, ())
-        return place
-
-    def _below(self, place: PatternPlace, step: Step) -> PatternPlace:
-        """Return the place that a step leads to."""
-        state, new = place.state.edge(step)
-        if new:
-            place.change()
-        if step.conditions:
-            return self._conditional(place, state, step.conditions)
-        if place.plain:
+    def _unconditional(self, parent: PatternPlace, state: AutomatonState) -> PatternPlace:
+        """Return the place of a state below another, without own conditions."""
+        if parent.plain:
             if state.plain is None:
-                state.plain = PatternPlace(state, place, ())
+                state.plain = PatternPlace(state, parent)
                 state.places += 1
             return state.plain
-        found = place.child(state)
+        found = parent.child(state)
         if found is None:
-            found = PatternPlace(state, place, ())
+            found = PatternPlace(state, parent)
             state.places += 1
-            place.attach(found)
+            parent.attach(found)
         return found
 
     def _conditional(
-        self, parent: PatternPlace, state: AutomatonState, conditions: tuple[Condition, ...]
+        self,
+        parent: PatternPlace,
+        state: AutomatonState,
+        form: StepForm,
+        constants: Sequence[Constant],
+        text: str,
     ) -> PatternPlace:
+        """Return a new place of a state below another, with conditions."""
         spot = state.spot if parent.plain else _spot_of(parent, state)
         if spot is None:
             spot = IndexedPlaces(parent, state)
@@ -159,13 +177,9 @@ class Automaton:
             else:
                 parent.spots += (spot,)
                 parent.deepen(1)
-        conditions = tuple([self._conditions.setdefault(one, one) for one in conditions])
-        which = tuple(map(id, conditions))
-        place = spot.places.get(which)
-        if place is None:
-            place = spot.places[which] = PatternPlace(state, parent, conditions)
-            state.places += 1
-            self._index(spot, place).add(self._questions, place)
+        place = self._places[text] = PatternPlace(state, parent, form, constants, text)
+        state.places += 1
+        self._index(spot, place).add(self._questions, place)
         return place
 
     def _index(self, spot: IndexedPlaces, place: PatternPlace) -> ConditionIndex[PatternPlace]:
@@ -180,30 +194,19 @@ class Automaton:
                 spot.parent.change()
         return spot.valued
 
-    def _tidy(self) -> None:
-        """Drop the conditions of no place."""
-        used = {
-            id(condition)
-            for entry in self._entries.values()
-            for place in entry.second.upward()
-            for condition in place.conditions
-        }
-        self._conditions = {c: c for c in self._conditions.values() if id(c) in used}
-        self._kept_conditions = len(self._conditions)
-
     def _leave(self, place: PatternPlace, parent: PatternPlace) -> None:
         """Unlink an unused place, and its state with the last of its places."""
         state = place.state
         if place is state.plain:
             state.plain = None
-        elif not place.conditions:
+        elif place.form is None:
             parent.detach(place)
         else:
             spot = state.spot if parent.plain else _spot_of(parent, state)
             assert spot is not None, "a place with conditions has a spot"
-            del spot.places[tuple(map(id, place.conditions))]
+            del self._places[place.text]
             self._index(spot, place).remove(self._questions, place)
-            if not spot.places:
+            if not spot.structural and not spot.valued:
                 if parent.plain:
                     state.spot = None
                 else:
@@ -245,10 +248,3 @@ class Automaton:
 
 def _spot_of(place: PatternPlace, state: AutomatonState) -> IndexedPlaces | None:
     return next((spot for spot in place.spots if spot.state is state), None)
-
-
-def _nodes(block: Block) -> Block:
-    """Return a block without a derived step at its end."""
-    if block.steps[-1].derived is None:
-        return block
-    return replace(block, steps=block.steps[:-1])

@@ -5,15 +5,23 @@ variable.  All other branches are conditions.  A variable is identified by its *
 stream and the chain of steps from the document root to the node.  Each step includes the conditions
 and the branches that stage 2 does not see.  So equal patterns share their witnesses, whatever the
 names of their variables.
+
+The automaton installs definitions.  Thousands of them differ in nothing but constants.  Those of
+one shape (`xscl.language.constants`) have one *form*: their steps, and the plan of the conditions
+of each (`xscl.shredding.conditions.atoms`) with holes for constants.  So a definition of a known
+shape is neither parsed nor planned: its constants are read, and its places look them up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
+from typing import NamedTuple
 
-from templates.model.relations import Pair
+from xscl.language.constants import Constant, ShapeCache, filler
 from xscl.language.parser import parse_block
+from xscl.language.scope import shortest
 from xscl.language.syntax import (
     And,
     Block,
@@ -21,6 +29,7 @@ from xscl.language.syntax import (
     Condition,
     Exists,
     Not,
+    Operand,
     Or,
     Path,
     Residual,
@@ -28,8 +37,9 @@ from xscl.language.syntax import (
     TextMatch,
 )
 from xscl.language.unparse import unparse
-from xscl.shredding.automaton.automaton_states import PatternPlace
-from xscl.shredding.automaton.nfa import Automaton
+from xscl.shredding.automaton.subtree import is_structural
+from xscl.shredding.conditions.atoms import Plan, plan
+from xscl.shredding.nodes.names import key_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,31 +188,79 @@ def _canonical_path(path: Path) -> Path:
     return replace(path, steps=steps)
 
 
-class _Blocks(dict[str, Block]):
-    """Blocks by their definitions, each parsed once."""
+# -- Definitions read back ---------------------------------------------------------------
 
-    def __missing__(self, definition: str) -> Block:
-        block = self[definition] = parse_block(definition, short=True)
-        return block
+MOST = 10_000
+"""Forms that are remembered."""
 
 
-def install_pairs(automaton: Automaton, pairs: Sequence[Pair]) -> None:
-    """Install variable pairs in the stage-1 automaton; a known pair is installed anew."""
-    blocks = _Blocks()
-    places: dict[str, tuple[PatternPlace, str]] = {}  # with their streams
-    # Before any place is looked up, as places leave with the last of their pairs.
-    for pair in pairs:
-        automaton.remove(pair.number)
-    for number, first, second, valued in pairs:
-        rest = second[len(first) :]
-        goes_on = second.startswith(first) and (not rest or rest[0] == "/")
-        known = places.get(first) if goes_on else None
-        if known is None:
-            block = parse_block(first, short=True)
-            if not goes_on or block.steps[-1].derived is not None:
-                automaton.add(number, block, blocks[second], valued)
-                continue
-            known = places[first] = automaton.place(block), block.stream
-        upper, stream = known
-        # A stream alone would be read as its root element.
-        automaton.add_below(number, upper, blocks[stream + rest].steps if rest else (), valued)
+class DefinedStep(NamedTuple):
+    """A step without its conditions, the definition up to it, and its conditions with their plan.
+
+    `text` is empty without conditions.
+    """
+
+    step: Step
+    text: str
+    conditions: tuple[Condition, ...]
+    plan: Plan
+
+
+class VariableDefinition(NamedTuple):
+    """A definition: its stream and steps; what is derived from the last one's node, or None."""
+
+    stream: str
+    steps: tuple[DefinedStep, ...]
+    derived: Operand | None
+
+
+class StepForm:
+    """A step of definitions of one shape; `conditions` and `plan` are functions of constants."""
+
+    __slots__ = ("alternatives", "conditions", "count", "key", "plan", "step", "structural", "text")
+
+    def __init__(self, defined: DefinedStep, marked: Sequence[Constant]) -> None:
+        self.step = defined.step
+        self.key = key_of(defined.step.attribute, defined.step.test)
+        self.text = filler(defined.text, marked)
+        self.conditions = filler(defined.conditions, marked)
+        self.plan = filler(defined.plan, marked)
+        self.count = len(defined.conditions)
+        self.structural = all(map(is_structural, defined.conditions))
+        self.alternatives = Or in map(type, defined.conditions)
+
+
+class DefinitionForm:
+    """Definitions of one shape, as a function of their constants."""
+
+    __slots__ = ("_fill", "derived", "steps", "stream")
+
+    def __init__(self, definition: VariableDefinition, marked: Sequence[Constant]) -> None:
+        self._fill = filler(definition, marked)
+        self.stream = definition.stream
+        self.steps = list(map(StepForm, definition.steps, repeat(marked)))
+        derived = definition.derived
+        self.derived = None if derived is None else filler(derived, marked)
+
+    def __call__(self, constants: Sequence[Constant]) -> object:
+        return self._fill(constants)
+
+
+def _defined(text: str) -> VariableDefinition:
+    block = parse_block(text)
+    derived = block.steps[-1].derived
+    if derived is not None:
+        block = replace(block, steps=block.steps[:-1])
+    steps = []
+    for number, step in enumerate(shortest(block).steps, 1):
+        bare = replace(step, conditions=(), variable=None)
+        if step.conditions:
+            upto = unparse(Block(block.stream, block.steps[:number]))
+            steps.append(DefinedStep(bare, upto, step.conditions, plan(step.conditions)))
+        else:
+            steps.append(DefinedStep(bare, "", (), ()))
+    return VariableDefinition(block.stream, tuple(steps), derived)
+
+
+FORMS = ShapeCache(_defined, MOST, DefinitionForm)
+"""The forms of definitions, which know their constants."""

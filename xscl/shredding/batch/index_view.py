@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from xscl.language.syntax import Condition, Or
+from xscl.language.syntax import Condition
 from xscl.shredding.automaton.automaton_states import PairEntry, PatternPlace
 from xscl.shredding.automaton.lineage import Packed, bindings
 from xscl.shredding.batch.shape import DocumentShape, matches
@@ -119,7 +119,8 @@ class IndexView:
 
     def _rows(self, place: PatternPlace) -> Packed | None:
         """Return the rows of a place that matches a document at most once; or None."""
-        if place.deeper or any(isinstance(condition, Or) for condition in place.conditions):
+        assert place.form is not None, "only places with conditions are looked up"
+        if place.deeper or place.form.alternatives:
             return None
         return cached_rows(self.shape, place, self.node)
 

@@ -160,7 +160,7 @@ def matches(
     """Return the nodes that match a place, given those of places with conditions on values."""
     if place.structural:
         return shape.matching(place)
-    if place.conditions:
+    if place.form is not None:
         return hits.get(place, ())
     assert place.parent is not None, "a stream's own place is plain"
     return shape.under(place.state, matches(shape, hits, place.parent))

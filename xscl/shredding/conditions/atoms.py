@@ -22,7 +22,7 @@ converse is true as well the atoms are its proof, and it need not be tried.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias, assert_never, get_args
 
@@ -60,6 +60,7 @@ Kind: TypeAlias = Literal[
     ">=",
 ]
 Constant: TypeAlias = str | float | Interval
+Rank: TypeAlias = tuple[int, str, str, bool, bool]
 _BOUND = 9
 _RANKS = {kind: min(rank, _BOUND) for rank, kind in enumerate(get_args(Kind))}
 """The ranks of kinds of questions: those that choose more sharply come first in `Kind`."""
@@ -73,6 +74,7 @@ class NodeQuestion:
     """A question to a node: the values of a path (of its `first` node), or the names below.
 
     With `through` they are what functions make of the values.  `flags` are those of expressions.
+    Questions have an order by `rank`.
     """
 
     kind: Kind
@@ -81,6 +83,15 @@ class NodeQuestion:
     numeric: bool = False
     through: Through | None = None
     flags: str = ""
+    rank: Rank = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        text = unparse(Compare(self.path, "=", self.flags, self.through))
+        rank = _RANKS[self.kind], self.kind, text, self.first, self.numeric
+        object.__setattr__(self, "rank", rank)
+
+    def __hash__(self) -> int:
+        return hash(self.rank)  # of texts, which keep theirs; that of a path is slow
 
     @property
     def ordered(self) -> bool:
@@ -112,7 +123,7 @@ class Lookup(NamedTuple):
     proves: tuple[int, ...] = ()
 
 
-Order: TypeAlias = tuple[int, str, str, bool, bool, Constant]
+Order: TypeAlias = tuple[*Rank, Constant]
 """What lookups are put in order by; of atoms that differ it does, too."""
 Plan: TypeAlias = tuple[Lookup, ...]
 """How conditions that must all hold are looked up, one after the other, the sharpest first."""
@@ -127,14 +138,8 @@ _question = lru_cache(maxsize=4096)(NodeQuestion)
 """The constructor of questions: equal ones are one object."""
 
 
-@lru_cache(maxsize=4096)
-def _rank(asked: NodeQuestion) -> tuple[int, str, str, bool, bool]:
-    text = unparse(Compare(asked.path, "=", asked.flags, asked.through))
-    return _RANKS[asked.kind], asked.kind, text, asked.first, asked.numeric
-
-
 def _order(atom: Atom) -> Order:
-    rank = _rank(atom.question)
+    rank = atom.question.rank
     if atom.constant in ("*", "@*"):
         return _LAST, *rank[1:], atom.constant
     return *rank, atom.constant
@@ -147,8 +152,6 @@ def _blunt(lookup: Lookup) -> Order:
 
 def plan(conditions: tuple[Condition, ...]) -> Plan:
     """Return the lookups of conditions that must all hold."""
-    if (simple := _simple(conditions)) is not None:
-        return simple
     single: dict[Atom, tuple[int, ...]] = {}
     alternatives: list[Lookup] = []
     for number, condition in enumerate(conditions):
@@ -162,39 +165,6 @@ def plan(conditions: tuple[Condition, ...]) -> Plan:
     intervals = _intervals(single)
     lookups = [Lookup((atom,), proves) for atom, proves in single.items()]
     return tuple(sorted((*lookups, *alternatives[:1], *intervals), key=_blunt))
-
-
-def _simple(conditions: tuple[Condition, ...]) -> Plan | None:
-    """Return the lookups of conditions of one atom each, if at most one bounds a number.
-
-    Most are of this kind.  There are many sets of few conditions, so each result is cached.
-    """
-    if len(conditions) == 1:
-        only = _alone(conditions[0])
-        return None if only is None else (only[1],)
-    found = {}
-    bounds = 0
-    for number, condition in enumerate(conditions):
-        known = _alone(condition)
-        if known is None:
-            return None
-        order, lookup = known
-        bounds += lookup.atoms[0].question.numeric
-        found[order] = Lookup(lookup.atoms, (number,)) if lookup.proves else lookup
-    if bounds > 1 or len(found) < len(conditions):
-        return None  # there may be an interval, or some demand the same
-    return tuple([found[order] for order in sorted(found)])
-
-
-@lru_cache(maxsize=20_000)
-def _alone(condition: Condition) -> tuple[Order, Lookup] | None:
-    """Return the lookup of a condition of one atom and its rank; None if it has more, or none."""
-    if isinstance(condition, Or):
-        return None
-    demand = demanded(condition)
-    if len(demand.atoms) != 1:
-        return None
-    return _order(demand.atoms[0]), Lookup(demand.atoms, (0,) if demand.proof else ())
 
 
 def _alternatives(number: int, condition: Or[Condition]) -> Iterator[Lookup]:
@@ -218,7 +188,7 @@ def _intervals(single: dict[Atom, tuple[int, ...]]) -> list[Lookup]:
         if lower and upper:
             low, low_open = max((_number(a), a.question.kind == ">") for a in lower)
             high, high_closed = min((_number(a), a.question.kind == "<=") for a in upper)
-            if -FARTHEST < low <= high < FARTHEST:
+            if abs(low) < FARTHEST and abs(high) < FARTHEST:
                 interval = Interval(low, low_open, high, not high_closed)
                 proves = tuple(n for atom in (*lower, *upper) for n in single.pop(atom))
                 question = _question("interval", path, through=through)

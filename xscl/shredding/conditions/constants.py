@@ -7,7 +7,7 @@ without testing the others.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -49,7 +49,7 @@ class ConstantSet:
             from xscl.shredding.conditions.expressions import ExpressionIndex  # loads RE2
 
             self._expressions = ExpressionIndex(question.flags)
-        self._lengths: dict[str, Counter[int]] = {}  # by first character
+        self._lengths: defaultdict[str, Counter[int]] = defaultdict(Counter)  # by `_end`
 
     def learn(self, constant: Constant) -> Constant:
         """Register a constant, or one more use of a known one; return the stored equal object.
@@ -65,9 +65,10 @@ class ConstantSet:
             if self._expressions is not None:
                 self._expressions.add(constant)
                 return constant
-            self._lengths.setdefault(self._end(constant), Counter())[len(constant)] += 1
             if self.question.kind == "contains":
                 self._words.add(constant)
+            else:
+                self._lengths[self._end(constant)][len(constant)] += 1
         return constant
 
     def _end(self, text: str) -> str:
@@ -86,12 +87,13 @@ class ConstantSet:
         if self._expressions is not None:
             self._expressions.remove(constant)
             return
+        if self.question.kind == "contains":
+            self._words.remove(constant)
+            return
         lengths = self._lengths[self._end(constant)]
         lengths[len(constant)] -= 1
         if not lengths[len(constant)]:
             del lengths[len(constant)]
-        if self.question.kind == "contains":
-            self._words.remove(constant)
 
     def answer(self, texts: Sequence[str]) -> Sequence[str]:
         """Return the answer of a question whose path selects nodes with these texts."""

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence, Set
+from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from xscl.language.syntax import Condition
-from xscl.shredding.conditions.atoms import Constant, Kind, Plan, plan
+from xscl.shredding.conditions.atoms import Constant, Kind, Plan
 from xscl.shredding.conditions.constants import ConstantSet, QuestionRegistry
 from xscl.shredding.conditions.intervals import Interval, IntervalIndex
 
@@ -26,6 +27,12 @@ class Owner(Protocol):
 
     @property
     def conditions(self) -> tuple[Condition, ...]: ...
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def plan(self) -> Plan: ...
 
 
 O = TypeVar("O", bound=Owner)  # noqa: E741
@@ -101,11 +108,11 @@ class ConditionIndex(Generic[O]):
 
     def add(self, questions: QuestionRegistry, owner: O) -> None:
         """Insert an owner."""
-        self._insert(questions, owner, plan(owner.conditions), 0)
+        self._insert(questions, owner, owner.plan, 0)
 
     def remove(self, questions: QuestionRegistry, owner: O) -> None:
         """Remove an owner."""
-        self._delete(questions, owner, plan(owner.conditions), 0)
+        self._delete(questions, owner, owner.plan, 0)
 
     def find(self, names: Callable[[Kind], Set[Constant]]) -> Iterator[Candidate[O]]:
         """Yield the owners at a node, each with the untested conditions; for name questions only.
@@ -173,16 +180,23 @@ def _grown(questions: QuestionRegistry, many: list[Candidate[O]], depth: int) ->
     """Return an index of owners that have become too many for a list."""
     index: ConditionIndex[O] = ConditionIndex()
     for owner, _ in many:
-        index._insert(questions, owner, plan(owner.conditions), depth)
+        index._insert(questions, owner, owner.plan, depth)
     return index
 
 
 def _left(owner: Owner, planned: Plan, depth: int) -> tuple[Condition, ...]:
     """Return the conditions that the first atoms of a plan do not prove."""
     proved = {number for lookup in planned[:depth] for number in lookup.proves}
-    if len(proved) == len(owner.conditions):
+    if len(proved) == owner.count:
         return ()
-    return tuple(c for number, c in enumerate(owner.conditions) if number not in proved)
+    left = (c for number, c in enumerate(owner.conditions) if number not in proved)
+    return tuple(map(_shared, left))
+
+
+@lru_cache(maxsize=20_000)
+def _shared(condition: Condition) -> Condition:
+    """Return a condition that is equal, the same object: each is tested once at a node."""
+    return condition
 
 
 def _drop(candidates: list[Candidate[O]], owner: O) -> None:

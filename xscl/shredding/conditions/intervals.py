@@ -17,7 +17,10 @@ FARTHEST = 1e200  # numbers beyond are in no cell
 
 
 class Interval(NamedTuple):
-    """Numbers between two bounds, which are outside where they are `open`."""
+    """Numbers between two bounds, which are outside where they are `open`.
+
+    Where the bounds are not in order two numbers may satisfy them, one each.
+    """
 
     low: float
     low_open: bool
@@ -83,8 +86,10 @@ class IntervalIndex:
 
 
 def _cells(interval: Interval) -> list[Cell]:
-    """Return the cells that an interval is in, one or two."""
+    """Return the cells that an interval is in, one or two; none if no number alone satisfies it."""
     low, _, high, _ = interval
+    if low > high:
+        return []
     width = max(math.frexp(high - low)[1], NARROWEST)
     return [(width, n) for n in range(_place(low, width), _place(high, width) + 1)]
 
