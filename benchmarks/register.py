@@ -41,9 +41,9 @@ from templates.registry.registry import Registry
 from xscl.engine import transactions
 from xscl.engine.eviction import Eviction
 from xscl.engine.facade import Engine
+from xscl.planning.compile import QueryPlans
 from xscl.planning.operators import scan
 from xscl.planning.planned_subscriptions import InstalledPairs, PlannedSubscriptions
-from xscl.planning.query_plan import QueryPlans
 from xscl.store.database import Database
 from xscl.subscriptions.registration import Registration
 from xscl.subscriptions.subscriptions import Subscriptions

@@ -49,8 +49,8 @@ import xscl.language.limits as limits
 import xscl.language.names as names
 import xscl.language.regex as regex
 import xscl.language.xpath as xpath
+import xscl.planning.compile as plan_shapes
 import xscl.planning.operators.refine as refine
-import xscl.planning.query_plan as query_plan
 import xscl.planning.truncations as truncations
 import xscl.polling.arrival_clock as arrival_clock
 import xscl.polling.feed as feed
@@ -199,7 +199,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "published streams": (LEVELS - 1,),
     "state of joins": (),
     "parsed documents": (tree_cache.TREES, tree_cache.NODES),
-    "compiled shapes": (query_plan.MOST, plans.MOST_PLANNED),
+    "compiled shapes": (plan_shapes.MOST, plans.MOST_PLANNED),
     "matches that are kept": ((retention.SERVICE.matches or 0) / DAY,),
     "output document of a match": (construct.LARGEST, match.VALUES),
     "characters of a page": (showing.PAGE_BYTES, atom.LARGEST, match_tables.LARGEST),

@@ -68,7 +68,7 @@ TABLE = r"""
 = constants are put in a plan whose conditions have another order
 - return form if form(last) == other and form(constants) == whole(()) else None
 + return form
-? xscl/planning/test_query_plan.py::test_a_shape_gives_what_the_query_itself_gives
+? xscl/planning/test_compile.py::test_a_shape_gives_what_the_query_itself_gives
 
 @ xscl/language/blocks.py
 = a step is read without its axis

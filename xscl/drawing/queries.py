@@ -17,11 +17,11 @@ from lxml import etree
 from templates.model.join_graph import EXCHANGED, LEFT, RIGHT, Edge
 from xscl.drawing.svg import LINE, Picture, box, curve, length, line, shortened, text
 from xscl.language.calendars import calendar_words
-from xscl.language.folding import Folding
 from xscl.language.normalform import (
     Absent,
     CalendarForm,
     Folded,
+    Folding,
     Following,
     Joined,
     OverTime,

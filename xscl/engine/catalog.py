@@ -17,8 +17,8 @@ from xscl.engine.transactions import Transactions
 from xscl.engine.twin import event_publishers
 from xscl.errors import StreamInUse, XsclError
 from xscl.inspection.replay import beginning
+from xscl.planning.compile import QueryPlan
 from xscl.planning.event_queries import StreamAttributes, schema_of
-from xscl.planning.query_plan import QueryPlan
 from xscl.store.queries.documents import has_documents
 from xscl.store.queries.past import first_after
 from xscl.store.queries.subscriptions import delete_endpoints_and_tags

@@ -24,9 +24,8 @@ from xscl.engine.eviction import Eviction
 from xscl.engine.throughput import PlanThroughput
 from xscl.inspection.relations import Relations
 from xscl.inspection.witness_reach import documents_seen
-from xscl.planning.compile import CompiledQuery
+from xscl.planning.compile import CompiledQuery, QueryPlans
 from xscl.planning.dataflow import Dataflow
-from xscl.planning.query_plan import QueryPlans
 from xscl.planning.readers import PublishedMatches
 from xscl.planning.truncations import Cuts
 from xscl.shredding.arrivals import Arrivals

@@ -39,11 +39,10 @@ from xscl.language.normalform import (
 from xscl.language.scope import rewritten
 from xscl.language.syntax import Predicate, VariablePath
 from xscl.language.unparse import unparse
-from xscl.planning.compile import too_deep
+from xscl.planning.compile import PlannedJoin, PlannedPart, QueryPlan, too_deep
 from xscl.planning.operators.events import CompositeLayout, EventColumns
 from xscl.planning.operators.joins import JoinDefinition
 from xscl.planning.operators.refine import Refinement
-from xscl.planning.query_plan import PlannedJoin, PlannedPart, QueryPlan
 from xscl.planning.temporal_lowering import LEFT as LEFT_INPUT
 from xscl.planning.temporal_lowering import RIGHT as RIGHT_INPUT
 from xscl.planning.temporal_lowering import Timing, timing

@@ -18,10 +18,10 @@ from templates.registry.registry import Registry
 from xscl.documents.composite_ids import CompositeIds
 from xscl.documents.results import XSCL, Subscription
 from xscl.errors import StoreError, XsclError
+from xscl.planning.compile import DocumentVariable, PlannedJoin, QueryPlan, QueryPlans
 from xscl.planning.dataflow import Dataflow
 from xscl.planning.event_queries import LANGUAGES
 from xscl.planning.planner import PlannedQuery
-from xscl.planning.query_plan import DocumentVariable, PlannedJoin, QueryPlan, QueryPlans
 from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
 from xscl.subscriptions.streams import StreamDefinitions, refuse_long_stream

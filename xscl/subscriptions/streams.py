@@ -18,7 +18,7 @@ from xscl.documents.results import Subscription
 from xscl.errors import QueryError, StreamInUse, XsclError
 from xscl.language.names import EVERYTHING, LONGEST_STREAM, PREFIX, in_short
 from xscl.language.parser import MAX_LATENESS, parse_window
-from xscl.planning.compile import CompiledQuery
+from xscl.planning.compile import MOST, CompiledQuery, QueryPlan
 from xscl.planning.event_queries import (
     StreamAttributes,
     published_schema,
@@ -26,7 +26,6 @@ from xscl.planning.event_queries import (
     schema_from,
     schema_of,
 )
-from xscl.planning.query_plan import MOST, QueryPlan
 from xscl.store.queries.feeds import has_feeds_on
 from xscl.store.queries.rows import rows_of
 from xscl.store.queries.stream_documents import delete_streams_of

@@ -24,8 +24,7 @@ from xscl.errors import QueryError
 from xscl.language.constants import MOST, marks, split
 from xscl.language.parser import parse, parse_block
 from xscl.language.unparse import unparse
-from xscl.planning.compile import CompiledQuery, compile_query
-from xscl.planning.query_plan import QueryPlan, QueryPlans, plan_of
+from xscl.planning.compile import CompiledQuery, QueryPlan, QueryPlans, compile_query, plan_of
 from xscl.subscriptions.streams import StreamDefinitions
 
 FORMS = (
