@@ -56,9 +56,9 @@ import xscl.polling.arrival_clock as arrival_clock
 import xscl.polling.feed as feed
 import xscl.polling.feed_admission as feed_admission
 import xscl.polling.feed_poller as poller
+import xscl.polling.feed_repository as feed_repository
 import xscl.polling.hubs as hubs
 import xscl.polling.new_items as new_items
-import xscl.polling.poll_history as poll_history
 import xscl.service.accounts as accounts
 import xscl.service.app as installation
 import xscl.service.browsing as browsing
@@ -94,7 +94,7 @@ from feeds.http.schedule import PollPolicy
 from feeds.xml import xmlparse
 from templates.model.result_bound import RESULTS
 from tests.reliability import all_tests
-from xscl.delivery import message, send_slots, wording
+from xscl.delivery import message, send_slots
 from xscl.delivery.outbox import printing
 from xscl.ingestion.consumer_watch import STALLED
 from xscl.server import termination
@@ -219,7 +219,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "components of a sequence": (sase.MOST_COMPONENTS,),
     "instants of a calendar": (calendars.MOST,),
     "items of a list": (reader.MOST_ITEMS,),
-    "polls in the history of a feed": (poll_history.MOST, poll_history.LONGEST),
+    "polls in the history of a feed": (feed_repository.MOST, feed_repository.LONGEST),
     "saved statements in SQL": (saved_statements.MOST, saved_statements.LONGEST_NAME),
     "tags of a subscription": (tags.MOST, tags.LONGEST),
     "starred matches": (stars.MOST,),
@@ -259,7 +259,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
     "attempts of a delivery": (len(endpoint.SCHEDULE) + 1, sum(endpoint.SCHEDULE) // 3_600),
     "`Retry-After` of a receiver": (endpoint.LONGEST_WAIT / 3_600,),
     "matches in a message": (message.TOGETHER,),
-    "bytes of a message": (message.LARGEST, wording.CUT, message.LINES),
+    "bytes of a message": (message.LARGEST, message.CUT, message.LINES),
     "deliveries at the same time": (
         send_slots.HEALTHY,
         send_slots.FAILING,

@@ -27,7 +27,7 @@ import asyncio
 import functools
 import importlib.metadata
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -36,6 +36,7 @@ from urllib.parse import unquote
 import httpx
 
 from feeds.formats.discovery import discover, is_page
+from feeds.formats.entries import link
 from feeds.formats.registry import MEDIA_TYPES
 from feeds.formats.times import parse_time
 from feeds.http.addresses import FetchTarget, RefusedAddress, Resolve, check, resolve
@@ -43,7 +44,6 @@ from feeds.http.body import ReadAborted, read_body
 from feeds.http.connection import ask
 from feeds.http.domains import domain_of
 from feeds.http.feed_state import FeedState, basic
-from feeds.http.link_header import links_of
 
 REDIRECTS = 5
 UNCONDITIONAL = 48
@@ -376,3 +376,22 @@ def retry_after(answer: httpx.Response, now: int) -> int | None:
         return int(written)
     date = parse_time(written)
     return (date - now) // 1_000_000 if date is not None and date > now else None
+
+
+LONGEST = 8_192
+"""Characters of the header that are read."""
+
+_VALUE = re.compile(r"<([^<>]*)>([^<]*)")
+_RELATION = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s\",;]+))", re.IGNORECASE)
+
+
+def links_of(values: Sequence[str], base: str) -> dict[str, str]:
+    """Return the absolute address of each relation, the first one if there are several."""
+    found: dict[str, str] = {}
+    for reference, parameters in _VALUE.findall(", ".join(values)[:LONGEST]):
+        named = _RELATION.search(parameters)
+        address = link(reference, base)
+        if named and address:
+            for relation in (named[1] or named[2]).lower().split():
+                found.setdefault(relation, address)
+    return found

@@ -10,6 +10,7 @@ import pytest
 
 from feeds.http.addresses import FetchTarget, RefusedAddress, Resolve, check, is_public, refusal
 from feeds.http.addresses import resolve as system_resolve
+from feeds.http.domains import registrable
 from feeds.http.feed_state import FeedState
 from feeds.http.fetch import Failed, FetchSettings, fetch
 from feeds.http.refused_networks import GLOBAL_UNICAST, REFUSED_IPV4, REFUSED_IPV6, RefusedNetwork
@@ -164,3 +165,23 @@ def test_an_exact_host_and_port_can_be_allowed(allowed: str, url: str, address: 
     assert isinstance(checked(url, resolving_to(address)), RefusedAddress)
     for other in ("http://127.0.0.2:8081/", "http://127.1:8081/", "http://other.example/"):
         assert isinstance(checked(other, resolving_to(address), listed), RefusedAddress)
+
+
+@pytest.mark.parametrize(
+    ("host", "domain"),
+    [
+        ("example.org", "example.org"),
+        ("blog.Example.org.", "example.org"),
+        ("a.b.example.co.uk", "example.co.uk"),
+        ("someone.github.io", "someone.github.io"),
+        ("x.someone.github.io", "someone.github.io"),
+        ("github.io", "github.io"),
+        ("a.xn--bcher-kva.de", "xn--bcher-kva.de"),
+        ("localhost", "localhost"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("::1", "::1"),
+        ("", ""),
+    ],
+)
+def test_registrable(host: str, domain: str) -> None:
+    assert registrable(host) == domain

@@ -9,8 +9,7 @@ import hmac
 import pytest
 
 from feeds.formats.parse import parse_feed
-from feeds.http.fetch import FetchSettings
-from feeds.http.link_header import links_of
+from feeds.http.fetch import FetchSettings, links_of
 from feeds.http.websub import METHODS, is_signed, post
 from tests.xscl.polling.scripted import moved, reply, serving
 

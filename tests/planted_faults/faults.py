@@ -882,7 +882,7 @@ TABLE = r"""
 = the signature of a webhook does not cover its time
 - f"{id}.{timestamp}."
 + f"{id}."
-? xscl/delivery/test_signature.py::test_w13_published_vector
+? xscl/delivery/test_webhooks.py::test_w13_published_vector
 
 @ xscl/service/accounts.py
 = matches of other users are one's own

@@ -22,7 +22,7 @@ from xscl.server.termination import stopped_by_signals
 from xscl.spark.catalog import Catalog, published_plan, published_queries
 
 if TYPE_CHECKING:
-    from xscl.spark.job_sink import MicroBatch
+    from xscl.spark.job import MicroBatch
 
 app = command_group("Joins on Spark's executors: a job, and the catalog of its subscriptions.")
 
@@ -161,8 +161,7 @@ def run(
     options, settings = _named("--option", given), _named("--conf", conf)
     how = _trigger(trigger)
     require("spark", "'xscl spark run'")
-    from xscl.spark.job import Job, job_session, run_job
-    from xscl.spark.job_source import JobSource
+    from xscl.spark.job import Job, JobSource, job_session, run_job
 
     job = Job(
         catalog=catalog.expanduser().absolute(),

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from lxml import etree
 
 from feeds.formats.display import plain_text
-from xscl.delivery.web_links import link
 from xscl.errors import StoreError
 from xscl.planning.join_groups import ComparedOperand, compared
 from xscl.shredding.conditions.navigate import select
@@ -277,3 +277,19 @@ def shortened(text: str, most: int = LONGEST) -> str:
     """Collapse white space and cut a text."""
     flat = " ".join(text.split())
     return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"
+
+
+def link(address: str) -> str | None:
+    """Return a URL that is safe as a link target: absolute and HTTP(S); else None.
+
+    A feed's `javascript:` or `data:` URL is never linked.
+    """
+    text = address.strip()
+    if any(character.isspace() or ord(character) < 32 for character in text):
+        return None
+    try:
+        parts = urlsplit(text)
+        fine = parts.scheme.lower() in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        return None
+    return text if fine else None

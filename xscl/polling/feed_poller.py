@@ -49,10 +49,17 @@ from feeds.spool import Spool
 from xscl.polling import lifecycle
 from xscl.polling.domain_limiter import DomainLimiter
 from xscl.polling.feed import Feed, FeedsError, public, shown
-from xscl.polling.feed_repository import FeedRepository, ticks
+from xscl.polling.feed_repository import (
+    DEFERRED,
+    LONGEST,
+    OK,
+    UNCHANGED,
+    FeedRepository,
+    PollRecord,
+    ticks,
+)
 from xscl.polling.hubs import Hubs, unlease
 from xscl.polling.new_items import by_time, new_items, parts
-from xscl.polling.poll_history import DEFERRED, LONGEST, OK, UNCHANGED, PollRecord
 from xscl.polling.websub_callbacks import HubCallbacks
 
 AT_ONCE = 64

@@ -18,29 +18,159 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 from feeds.spool import Spool
 from xscl.engine.facade import Engine
-from xscl.polling.credentials import NAME, Credentials, hidden, secrets_in
+from xscl.polling.credentials import ADDRESSES, NAME, Credentials, hidden, secrets_in
 from xscl.polling.feed import (
     LEAST_EVERY,
     SECOND,
     Feed,
     FeedsError,
     feed_key,
+    lateness_of,
     shown,
     without_user,
 )
 from xscl.polling.feed_admission import FeedAdmission, FeedRequest, admit, refuse_published
-from xscl.polling.hub_lease import HubLease, lease_row
+from xscl.polling.lifecycle import secret_lost, with_secret_lost
 from xscl.polling.new_items import ItemVersion, NewItems, item_hash
-from xscl.polling.poll_history import PollRecord, polls_of, save_polls
-from xscl.polling.stored_feeds import feed_of, row_of
 from xscl.store.queries import feeds as stored
-from xscl.store.queries.rows import delete_rows, rows_of
+from xscl.store.queries.rows import delete_rows, rows_of, update_rows
 from xscl.store.store import Store
+
+_NAMES = {field.name for field in fields(Feed)} - {"headers", "given_for"}
+
+
+def heard_until(store: Store) -> int | None:
+    """Return the time up to which all feeds were polled, in ticks; None if there are none.
+
+    At this time the oldest due poll has waited for half of its feed's lateness: items from before
+    the other half are known.
+    """
+    return stored.heard_until(store, least=lateness_of(0) // 2, every=SECOND)
+
+
+def row_of(feed: Feed) -> dict[str, object]:
+    """Return a feed as a row, without the secrets in addresses."""
+    row = {name: getattr(feed, name) for name in (*_NAMES, "domain")}
+    headers = [name for name, _ in feed.headers] or feed.header_names
+    shown_addresses = {name: shown(row[name]) for name in ADDRESSES if row[name]}
+    return row | shown_addresses | {"header_names": headers}
+
+
+def feed_of(row: Mapping[str, Any], secrets: Credentials) -> Feed:
+    """Return the feed of a row with its secrets, as failing if one of them is not known."""
+    given = {name: one for name, one in secrets.filled(row).items() if one is not None}
+    del given["domain"]
+    lists = {name: tuple(row[name] or ()) for name in ("tags", "header_names")}
+    return with_secret_lost(Feed(**given | lists))
+
+
+def mark_lost_secrets(store: Store, secrets: Credentials) -> list[Feed]:
+    """Mark the feeds whose secrets are not known as failing; return them."""
+    found = (feed_of(row, secrets) for row in rows_of(store, "feed", order="added, key"))
+    lost = [feed for feed in found if secret_lost(feed) is not None]
+    with store.transaction():
+        for feed in lost:
+            failure = {"code": feed.code, "error": feed.error, "failures": feed.failures}
+            update_rows(store, "feed", failure, key=feed.key)
+    return lost
+
+
+MOST = 100
+"""Polls of a feed that are kept."""
+LONGEST = 300
+"""Characters of a note that are kept."""
+
+OK, UNCHANGED, DEFERRED = "ok", "unchanged", "deferred"
+"""Outcomes of polls that did not fail; others are the codes of errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class PollRecord:
+    """A poll: its time in ticks, outcome, duration, and the number of new or changed items.
+
+    `outcome` is `ok`, `unchanged` (304), `deferred`, or the code of an error; `note` is the error,
+    or where the feed moved to.
+    """
+
+    polled: int
+    outcome: str
+    seconds: float
+    items: int = 0
+    note: str | None = None
+
+    @property
+    def is_failed(self) -> bool:
+        """Return True for an error."""
+        return self.outcome not in (OK, UNCHANGED, DEFERRED)
+
+
+def save_polls(store: Store, polls: Mapping[str, PollRecord]) -> None:
+    """Append a poll to the history of each feed, within a transaction of the caller."""
+    if not polls:
+        return
+    rows = ({"key": key, **asdict(one)} for key, one in polls.items())
+    store.insert_rows("feed_poll", rows)
+    stored.trim_polls(store, polls.keys(), MOST)
+
+
+def polls_of(store: Store, key: str) -> Sequence[PollRecord]:
+    """Return the last polls of a feed, the newest first."""
+    return [PollRecord(**row) for row in stored.polls_of(store, key, MOST)]
+
+
+LeaseState: TypeAlias = Literal["asked", "active", "denied", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class HubLease:
+    """The lease of a feed at its WebSub hub: for how long the hub sends what is new.
+
+    The feed is polled as if it had no hub, and at once when the hub sends.  The fields are the
+    columns of `state.feed_lease`, times are ticks.
+
+    `callback` is the hash of the secret part of the address to which the hub sends.  `asked` is the
+    last request to the hub, `due` the next one, `confirmed` the last confirmation of a request, and
+    `until` the end of the lease.  `failures` counts requests since then.  `delivered` is the last
+    of `deliveries`.
+    """
+
+    key: str
+    hub: str
+    topic: str
+    callback: str
+    asked: int
+    due: int
+    confirmed: int | None = None
+    until: int | None = None
+    failures: int = 0
+    denied: bool = False
+    note: str | None = None
+    deliveries: int = 0
+    delivered: int | None = None
+
+    @property
+    def state(self) -> LeaseState:
+        if self.until is not None:
+            return "active"
+        if self.denied:
+            return "denied"
+        return "asked" if self.note is None else "failed"
+
+
+def lease_row(lease: HubLease | None) -> dict[str, Any]:
+    """Return a lease for output, times in ticks; without one, None everywhere but in the count."""
+    return {
+        "push": None if lease is None else lease.state,
+        "push_until": None if lease is None else lease.until,
+        "pushed": None if lease is None else lease.delivered,
+        "pushes": 0 if lease is None else lease.deliveries,
+        "push_note": None if lease is None else lease.note,
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from feeds.formats.mend import FORBIDDEN
 from feeds.http import websub
 from feeds.http.fetch import FetchSettings
 from xscl.polling.feed import LEAST_EVERY, SECOND
-from xscl.polling.feed_repository import FeedRepository
-from xscl.polling.hub_lease import HubLease
+from xscl.polling.feed_repository import FeedRepository, HubLease
 from xscl.polling.websub_callbacks import HubCallbacks, digest
 from xscl.store.queries import feeds as stored
 from xscl.store.queries.feeds import poll_again

@@ -55,8 +55,7 @@ from xscl.polling.arrival_clock import ArrivalClock
 from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed_commands import prepare
 from xscl.polling.feed_poller import PollSettings, keep_polling, poll_now
-from xscl.polling.feed_repository import FeedRepository, ticks
-from xscl.polling.stored_feeds import heard_until
+from xscl.polling.feed_repository import FeedRepository, heard_until, ticks
 from xscl.polling.websub_callbacks import HubCallbacks
 from xscl.server.components import ServiceComponent, ServiceJob, in_thread, started
 from xscl.service.accounts import THE_OPERATOR

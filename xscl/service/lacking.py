@@ -18,8 +18,7 @@ from xscl.ingestion.data_directory import SETTINGS, DataDirectory
 from xscl.plurals import counted
 from xscl.polling.credentials import NAME as SECRETS
 from xscl.polling.credentials import Credentials
-from xscl.polling.feed_repository import ticks
-from xscl.polling.stored_feeds import mark_lost_secrets
+from xscl.polling.feed_repository import mark_lost_secrets, ticks
 from xscl.polling.websub_callbacks import KEPT_AS as CALLBACKS
 from xscl.service.accounts import Accounts
 from xscl.service.names import owner

@@ -14,7 +14,6 @@ of `_rejected` with the reason.
     session          the session: its Java (java), its settings, its Python processes
     document_rows    rows of a DataFrame as documents, and those that cannot be taken
     feed_items       bodies of feeds as items, on executors
-    rejected_rows    such rows with the reason
     catalog          subscriptions for executors; plan_files, plan_replica: their plan in workers
     designation      the equality by whose values documents of a join are divided
     parts            stage 1 on executors: documents to a part for each bucket
@@ -22,7 +21,7 @@ of `_rejected` with the reason.
     matching         `match`; streaming: `stream`
     executors        those of a service: their plan (service_plan), documents as a source of Spark
                      (offers), and in the buckets (offered_parts)
-    job              `xscl spark run`, with job_source, job_sink, and the probe of executors
+    job              `xscl spark run`, and the probe of executors
     hadoop_files     directories on any file system of Spark
 
 Architecture: language → 1 shredding → 2 templates → 3 cep_core → delivery; feeds, ingestion

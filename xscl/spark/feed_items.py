@@ -20,14 +20,16 @@ from xscl.language.names import EVERYTHING
 from xscl.polling.feed import EVERY, Feed, feed_key, public
 from xscl.polling.new_items import new_items
 from xscl.spark.document_rows import (
+    REJECTED,
+    REJECTED_COLUMN,
     TIME,
     RowValues,
     SparkTypes,
     chosen_columns,
     null_error,
+    rejected_row,
     rows_of,
 )
-from xscl.spark.rejected_rows import REJECTED, REJECTED_COLUMN, rejected_row
 
 _NEEDED: Mapping[str, SparkTypes] = {"url": ("STRING",), "body": ("BINARY", "STRING")}
 _OPTIONAL: Mapping[str, SparkTypes] = {

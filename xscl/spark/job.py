@@ -3,10 +3,13 @@
 Executors read the source and write the sink.  A micro-batch takes effect once: the checkpoint has
 what was read, and a micro-batch that is repeated overwrites its own directories of the sink.
 
-    job_source       documents of Parquet files, JSON lines or Kafka
-    job_sink         matches to Parquet files, and what is known of each micro-batch
     probe            tasks that look whether executors see what they will read
     hadoop_files     directories on any file system of Spark
+
+The sink are Parquet files, a directory for each micro-batch; readers skip `_rejected`:
+
+    batch=7/               the matches of the micro-batch 7
+    _rejected/batch=7/     its rows that are no documents, and documents with too many results
 """
 
 from __future__ import annotations
@@ -17,24 +20,136 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark import SparkContext
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 from xscl.ingestion.pipeline import PipelineError
 from xscl.spark.catalog import published_plan
 from xscl.spark.error_report import reason_of
 from xscl.spark.hadoop_files import exists, local_path, make_directory
-from xscl.spark.job_sink import MicroBatch, ParquetSink
-from xscl.spark.job_source import JobSource
 from xscl.spark.probe import probe
 from xscl.spark.session import STREAMING, start_session
 from xscl.spark.streaming import stream
+
+
+class MicroBatch(NamedTuple):
+    """A micro-batch that has taken effect."""
+
+    batch: int
+    documents: int
+    matches: int
+    rejected: int
+    seconds: float
+
+
+class ParquetSink:
+    """Writes matches, and counts them; begins no micro-batch once `stopping` is set."""
+
+    def __init__(self, place: str, stopping: threading.Event) -> None:
+        self._place = place
+        self._stopping = stopping
+        self._written: dict[int, tuple[int, int]] = {}  # matches and rejected rows
+        self._began = self._done = -1
+        self.has_refused = False
+        """True if a micro-batch was not begun; the query ends with an error then."""
+
+    @property
+    def is_idle(self) -> bool:
+        """True if no micro-batch is in progress."""
+        return self._began == self._done
+
+    def __call__(self, matches: DataFrame, number: int) -> None:
+        """Write the matches of a micro-batch."""
+        if self._stopping.is_set():
+            self.has_refused = True
+            raise RuntimeError("the job is stopping")
+        self._began = number
+        seen = Observation()
+        rows = matches.observe(
+            seen, F.count(F.lit(1)).alias("rows"), F.count("_rejected").alias("rejected")
+        )
+        found = rows.where("_rejected IS NULL").drop("_rejected")
+        found.write.mode("overwrite").parquet(f"{self._place}/batch={number}")
+        rejected = seen.get["rejected"]
+        if rejected:
+            others = matches.where("_rejected IS NOT NULL").select("_rejected.*")
+            others.write.mode("overwrite").parquet(f"{self._place}/_rejected/batch={number}")
+        self._written[number] = seen.get["rows"] - rejected, rejected
+
+    def report(self, query: StreamingQuery, on_batch: Callable[[MicroBatch], None]) -> None:
+        """Report the micro-batches that the checkpoint has, each once."""
+        # Only between the end of a write and its commit is there something to ask for.
+        for one in query.recentProgress if self._written else ():
+            if "addBatch" in one.durationMs and one.batchId in self._written:
+                self._done = one.batchId
+                seconds = one.durationMs["triggerExecution"] / 1_000
+                matches, rejected = self._written.pop(one.batchId)
+                on_batch(MicroBatch(one.batchId, one.numInputRows, matches, rejected, seconds))
+
+
+KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+_JSON = "stream STRING, id STRING, ts TIMESTAMP, xml STRING"
+_ORDERED = ", number BIGINT, clock TIMESTAMP"
+
+
+@dataclass(frozen=True, slots=True)
+class JobSource:
+    """Documents that come in files of a directory (`parquet`, `json`), or from Kafka.
+
+    The place is the directory, or SERVERS/TOPICS.  `options` are of Spark's source.
+    """
+
+    form: str
+    place: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def directory(self) -> str | None:
+        """The directory of the files, None of Kafka."""
+        return None if self.form == "kafka" else self.place
+
+    def documents(self, session: SparkSession, order: str) -> DataFrame:
+        """Return the documents; with the `order` "number" also their numbers and clocks.
+
+        Raises PipelineError if nothing says what columns there are, or if Spark cannot read Kafka.
+        """
+        reader = session.readStream.options(**self.options)
+        if self.form == "json":
+            return reader.schema(_JSON + _ORDERED if order == "number" else _JSON).json(self.place)
+        if self.form == "parquet":
+            try:
+                found = session.read.parquet(self.place)
+            except AnalysisException as error:
+                raise PipelineError(
+                    f"the columns of {self.place} are unknown: {reason_of(error)}",
+                    hint="the first Parquet file must be there when the job starts",
+                ) from error
+            return reader.schema(found.schema).parquet(self.place)
+        servers, _, topics = self.place.rpartition("/")
+        kafka = reader.format("kafka").option("kafka.bootstrap.servers", servers)
+        try:
+            return kafka_documents(kafka.option("subscribe", topics).load())
+        except AnalysisException as error:
+            raise PipelineError(
+                f"Kafka cannot be read: {reason_of(error)}",
+                hint=f"--conf spark.jars.packages={KAFKA}:{session.version}",
+            ) from error
+
+
+def kafka_documents(records: DataFrame) -> DataFrame:
+    """Return the records of Kafka as documents: of topic, key, time and value."""
+    return records.selectExpr(
+        "topic AS stream", "CAST(key AS STRING) AS id", "timestamp AS ts", "value AS xml"
+    )
+
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _POLL = 0.2

@@ -26,8 +26,8 @@ from xscl.documents.results import Subscription
 from xscl.planning.compile import CompiledQuery, compile_query
 from xscl.shredding.nodes.tree import DocumentTree, TreeCache, number_nodes
 from xscl.spark.bucket import Bucket, BucketResults
+from xscl.spark.document_rows import REJECTED_COLUMN
 from xscl.spark.plan_replica import PlanReplica
-from xscl.spark.rejected_rows import REJECTED_COLUMN
 from xscl.subscriptions.match import MatchIds, MatchSource, match_id, match_of
 from xscl.subscriptions.match_tables import values_of
 

@@ -21,7 +21,7 @@ PARTS = pa.schema(
 `absences` are rows of the blocks of absences (`absences.ROWS`).  `doc` is the place of a document
 in the part.
 
-The bucket `REJECTED_ROWS` has rows that are no documents instead (`rejected_rows.REJECTED`), the
+The bucket `REJECTED_ROWS` has rows that are no documents instead (`document_rows.REJECTED`), the
 bucket `WITNESSES` what an engine reads itself (`offered_parts`)."""
 
 REJECTED_ROWS, WITNESSES = -1, -2

@@ -27,7 +27,7 @@ from templates.model.relations import TIMES
 from xscl.documents.document_ids import document_name
 from xscl.shredding.remote_bindings import compute_bindings
 from xscl.spark.absences import ROWS, block_rows
-from xscl.spark.document_rows import checked_columns, documents_of
+from xscl.spark.document_rows import checked_columns, documents_of, rejected_batch, rejected_row
 from xscl.spark.part_format import (
     BATCH,
     BINDING,
@@ -39,7 +39,6 @@ from xscl.spark.part_format import (
 )
 from xscl.spark.plan_files import ExecutorPlan, PlanFiles
 from xscl.spark.plan_replica import PlanReplica, replica_of
-from xscl.spark.rejected_rows import rejected_batch, rejected_row
 from xscl.time_format import LATEST
 
 PORTION = 10_000

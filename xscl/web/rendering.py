@@ -18,8 +18,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from xscl.delivery.cards import MatchView, shortened
-from xscl.delivery.web_links import link
+from xscl.delivery.cards import MatchView, link, shortened
 from xscl.drawing.svg import Picture
 from xscl.plurals import counted
 from xscl.service.accounts import Account

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 import xscl
-from xscl.delivery.cards import Card, Value, shown
+from xscl.delivery.cards import Card, Value, link, shown
 from xscl.delivery.syndication.entry_html import entry_html
 from xscl.subscriptions.match import Match
 from xscl.web.gallery import all_found
@@ -175,3 +175,26 @@ def test_a_match_of_events_shows_its_values() -> None:
     assert found.cards == ()
     assert found.values[0] == Value("title", "Rope")
     assert found.summary.startswith("title Rope")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "javascript:alert(1)",
+        "JaVaScRiPt:alert(1)",
+        "java\nscript:alert(1)",
+        "data:text/html,x",
+        "vbscript:x",
+        "/relative",
+        "//host/x",
+        "http://",
+        "https://[broken",
+        "ftp://host/x",
+    ],
+)
+def test_w9_an_address_that_is_not_by_http_is_no_link(address: str) -> None:
+    assert link(address) is None
+
+
+def test_an_address_by_http_is_a_link() -> None:
+    assert link(" https://example.org/a?b=c ") == "https://example.org/a?b=c"

@@ -35,7 +35,7 @@ from tests.xscl.delivery.receiver import (
 )
 from tests.xscl.polling.scripted import Clock
 from xscl.client import Match
-from xscl.delivery.channels.signature import new_secret
+from xscl.delivery.channels.signature import headers, is_secret, new_secret, sign
 from xscl.delivery.channels.webhook import Posting, WebhookSender
 from xscl.delivery.endpoint import (
     LONGEST_TEXT,
@@ -49,7 +49,7 @@ from xscl.delivery.endpoint import (
 from xscl.delivery.message import Message
 from xscl.delivery.outbox import endpoints
 from xscl.delivery.outbox.endpoints import OVERLAP
-from xscl.delivery.send_slots import SAME_HOST
+from xscl.delivery.send_slots import SAME_HOST, SendSlots
 from xscl.polling.arrival_clock import DAY, ArrivalClock
 from xscl.polling.credentials import Credentials
 from xscl.polling.feed_repository import ticks
@@ -444,3 +444,76 @@ def test_a_long_text_is_cut_at_a_line(channel: Webhook) -> None:
     )
     assert lines[-1] == "\N{HORIZONTAL ELLIPSIS}"
     assert {*lines[2:-1]} == {"\N{SNOWMAN}" * 100}
+
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+ID, AT, BODY = "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, b'{"test": 2432232314}'
+
+
+def test_w13_published_vector() -> None:
+    assert sign(SECRET, ID, AT, BODY) == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_w13_receiver_takes_what_was_signed() -> None:
+    verify(SECRET, headers([SECRET], ID, AT, BODY), BODY, AT + 299)
+
+
+@pytest.mark.parametrize(
+    ("changed", "body", "now"),
+    [
+        ({}, b'{"test": 2432232315}', AT),
+        ({}, BODY, AT + 600),
+        ({"webhook-id": "msg_other"}, BODY, AT),
+        ({"webhook-signature": "v1,g0hM9SsE"}, BODY, AT),
+    ],
+)
+def test_w13_receiver_refuses_what_was_not(
+    changed: dict[str, str], body: bytes, now: float
+) -> None:
+    with pytest.raises(NotSigned):
+        verify(SECRET, headers([SECRET], ID, AT, BODY) | changed, body, now)
+
+
+def test_w13_both_secrets_sign_during_rotation() -> None:
+    new = new_secret()
+    signed = headers([new, SECRET], ID, AT, BODY)
+    assert len(signed["webhook-signature"].split()) == 2
+    verify(new, signed, BODY, AT)
+    verify(SECRET, signed, BODY, AT)
+    with pytest.raises(NotSigned, match="no signature is right"):
+        verify(new_secret(), signed, BODY, AT)
+
+
+def test_secrets_are_as_the_scheme_wants_them() -> None:
+    made = new_secret()
+    assert is_secret(made)
+    assert is_secret(SECRET)
+    assert made != new_secret()
+    assert not is_secret("whsec_c2hvcnQ=")
+    assert not is_secret("whsec_not base64 at all!")
+    assert not is_secret(SECRET.removeprefix("whsec_"))
+
+
+def test_a_host_has_slots_only_while_somebody_sends_there() -> None:
+    async def run() -> None:
+        slots, go, there = SendSlots(), asyncio.Event(), []
+
+        async def send(host: str) -> None:
+            async with slots.hold(7, host, False):
+                there.append(host)
+                await go.wait()
+
+        sendings = [asyncio.create_task(send("one")) for _ in range(SAME_HOST + 2)]
+        sendings.append(asyncio.create_task(send("other")))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert sorted(there) == ["one"] * SAME_HOST + ["other"]
+        sendings[SAME_HOST].cancel()  # who waits and gives up frees no slot
+        await asyncio.sleep(0)
+        assert slots.hosts == 2
+        go.set()
+        await asyncio.gather(*sendings, return_exceptions=True)
+        assert there.count("one") == SAME_HOST + 1
+        assert slots.hosts == 0
+
+    asyncio.run(run())

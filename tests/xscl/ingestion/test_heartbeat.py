@@ -22,8 +22,7 @@ from xscl.ingestion.engine_sink import EngineSink
 from xscl.ingestion.heartbeat import ON_THE_WAY, Heartbeat
 from xscl.ingestion.pipeline import Consumer
 from xscl.polling.feed_admission import FeedRequest
-from xscl.polling.feed_repository import FeedRepository, ticks
-from xscl.polling.stored_feeds import heard_until
+from xscl.polling.feed_repository import FeedRepository, heard_until, ticks
 from xscl.server.serve import ServeSettings, Service
 from xscl.subscriptions.match import Match
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.xscl.polling.scripted import DAY, HOUR, Place, Server, placed, reply, rss, serving
 from xscl.polling import hubs
-from xscl.polling.credentials import Credentials
+from xscl.polling.credentials import NAME, Credentials, secrets_in
 from xscl.polling.feed import Feed
-from xscl.polling.hub_lease import HubLease
-from xscl.polling.websub_callbacks import HubCallbacks
+from xscl.polling.feed_repository import HubLease
+from xscl.polling.websub_callbacks import PATH, TOKEN, HubCallbacks
 
 HUB = "https://hub.example/"
 TOPIC = "https://a.example/feed"
@@ -199,3 +201,20 @@ def test_the_number_of_callbacks_is_bounded(
     assert asked(place, callbacks) == []
     place.feeds.remove(feed)
     assert [one.key for one in asked(place, callbacks)] == [other.key]
+
+
+def test_callbacks_differ_by_feed_hub_and_topic_and_stay(tmp_path: Path) -> None:
+    file = tmp_path / NAME
+    callbacks = HubCallbacks("https://push.example/", lambda: secrets_in(file))
+    named = [("a", "h", "t"), ("b", "h", "t"), ("a", "i", "t"), ("a", "h", "u"), ("a", "ht", "")]
+    tokens = [callbacks.token(*each) for each in named]
+    assert len({*tokens, *map(callbacks.secret, tokens)}) == 2 * len(named)
+    assert all(TOKEN.fullmatch(token) for token in tokens)
+    assert callbacks.address(tokens[0]) == f"https://push.example{PATH}{tokens[0]}"
+    again = HubCallbacks("https://push.example", lambda: Credentials(file))
+    assert [again.token(*each) for each in named] == tokens
+    assert again.secret(tokens[0]) == callbacks.secret(tokens[0])
+    assert tokens[0] not in file.read_text()
+    assert list(json.loads(file.read_text())) == ["websub"]
+    other = HubCallbacks("https://push.example", Credentials)
+    assert other.token(*named[0]) != tokens[0]

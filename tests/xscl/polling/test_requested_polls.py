@@ -11,8 +11,7 @@ import pytest
 from tests.xscl.polling.scripted import HOUR, Place, Server, Talk, placed, reply, rss
 from xscl.polling import hubs
 from xscl.polling.feed import Feed
-from xscl.polling.feed_repository import FeedRepository
-from xscl.polling.hub_lease import HubLease
+from xscl.polling.feed_repository import FeedRepository, HubLease
 
 MINUTE = 60_000_000
 

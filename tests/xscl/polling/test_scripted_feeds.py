@@ -26,7 +26,7 @@ from tests.xscl.polling.scripted import (
     rss,
     serving,
 )
-from xscl.polling import poll_history
+from xscl.polling import feed_repository
 from xscl.polling.feed_poller import keep_polling
 from xscl.polling.lifecycle import MOVES
 
@@ -402,7 +402,7 @@ def test_a_feed_keeps_its_last_polls_with_errors_and_redirects(
     assert all(0 < one.seconds < PATIENCE for one in found)
     place.poll(other)
     assert [one.outcome for one in place.feeds.polls(other)] == ["fetch_status"]
-    monkeypatch.setattr(poll_history, "MOST", 2)
+    monkeypatch.setattr(feed_repository, "MOST", 2)
     assert place.feeds.polls(feed) == [last, found[-2]]
     for _ in range(3):
         place.clock.now += 1

@@ -23,8 +23,7 @@ from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.credentials import NAME, secrets_in
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_poller import PollSettings
-from xscl.polling.feed_repository import FeedRepository
-from xscl.polling.hub_lease import HubLease
+from xscl.polling.feed_repository import FeedRepository, HubLease
 from xscl.service.accounts import Accounts
 from xscl.service.app import ServiceSettings
 from xscl.service.tokens import Tokens

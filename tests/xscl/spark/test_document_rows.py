@@ -17,8 +17,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import types
 
 from feeds.documents import Document
-from xscl.spark.document_rows import checked_columns, documents_of
-from xscl.spark.rejected_rows import REJECTED
+from xscl.spark.document_rows import REJECTED, checked_columns, documents_of
 
 DDL = "stream string, id string, ts timestamp, xml binary"
 TOO_LONG = "s" * (LONGEST_STREAM + 21)

@@ -30,8 +30,7 @@ from xscl.cli.spark import print_micro_batch
 from xscl.engine.facade import Engine
 from xscl.spark.catalog import Catalog
 from xscl.spark.java import java_home
-from xscl.spark.job_sink import MicroBatch
-from xscl.spark.job_source import kafka_documents
+from xscl.spark.job import MicroBatch, kafka_documents
 from xscl.spark.matching import match
 from xscl.spark.probe import unseen
 

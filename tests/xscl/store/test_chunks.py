@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from templates.columns.values import Keys, Values
 from tests.examples import examples
 from xscl.store import chunks
+from xscl.store.queries.join_storage import JoinStorage
 from xscl.store.queries.tables import RELATIONS
 from xscl.store.store import Store
 from xscl.store.store_errors import StoreDamaged
@@ -162,3 +165,34 @@ def test_columns_may_be_in_other_pieces(store: Store) -> None:
     store.append("value", pa.table([pa.chunked_array([keys]), pieces], schema=VALUE))
     store.append("value", VALUE.empty_table())
     assert store.scan("value").to_pydict() == {"key": [1, 2], "strVal": ["a", "b"]}
+
+
+def weak(texts: Sequence[str], salt: int) -> Keys:
+    """A hash with two values for every salt: a text has to be read to be known."""
+    return np.array([2 * salt + len(text) % 2 for text in texts], dtype=np.uint64)
+
+
+def appended(store: Store, values: Values, texts: Sequence[str]) -> Sequence[bool]:
+    """Return which texts were known before a transaction that has appended other rows first."""
+    with store.transaction():
+        late = {"doc": 0, "missed": "", "watermark": 0, "lateness": 0}
+        store.insert_rows("state.late", [late])
+        known: list[bool] = values.intern(texts).known.tolist()
+    return known
+
+
+@examples(20)
+@given(
+    transactions=st.lists(
+        st.lists(st.text("ab", max_size=2), min_size=1, max_size=4, unique=True), max_size=12
+    )
+)
+def test_texts_are_known_from_the_first_time_on(transactions: list[list[str]]) -> None:
+    seen = set[str]()
+    with closing(Store(None)) as store:
+        values = Values(JoinStorage(store), weak)
+        for texts in transactions:
+            assert appended(store, values, texts) == [text in seen for text in texts]
+            seen.update(texts)
+        stored = store.scan("value")["strVal"].to_pylist()
+    assert sorted(stored) == sorted(seen)

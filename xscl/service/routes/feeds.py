@@ -31,8 +31,7 @@ from xscl.polling.feed import (
 from xscl.polling.feed_admission import FeedRequest
 from xscl.polling.feed_commands import FeedChange, allow_late, edit, follow, late_items
 from xscl.polling.feed_list import ImportLine, import_outlines, outlines_of
-from xscl.polling.feed_repository import FeedRepository, ItemCounts, feed_row
-from xscl.polling.hub_lease import HubLease
+from xscl.polling.feed_repository import FeedRepository, HubLease, ItemCounts, feed_row
 from xscl.polling.lifecycle import refuse_no_feed
 from xscl.service.accounts import Account
 from xscl.service.app import App

@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from feeds.http.websub import is_signed
 from xscl.limiter import TooManyConcurrent
-from xscl.polling.hub_lease import HubLease
+from xscl.polling.feed_repository import HubLease
 from xscl.polling.hubs import confirm, delivered, deny
 from xscl.polling.websub_callbacks import PATH, TOKEN, HubCallbacks, digest
 from xscl.service.app import App
