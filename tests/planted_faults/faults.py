@@ -784,6 +784,19 @@ TABLE = r"""
 + return keep, keep - self.upper
 ? xscl/subscriptions/test_late.py::test_the_earlier_side_is_late_when_no_partner_is_kept
 
+@ xscl/engine/ingest.py
+= a document that crashed a process is read again
+- poison=[at - start for at in push.poison if start <= at < end],
++ poison=[],
+? xscl/engine/test_engine.py::test_the_counts_of_a_consumers_batch
+
+@ xscl/engine/match_log.py
+= a page ends within the group of a distinct match
+- first, last = _sure(matches, newest_first, first, last)
++ _sure(matches, newest_first, first, last)
+? xscl/subscriptions/test_match_pages.py
+:: test_pages_that_end_among_results_of_others_cut_no_group
+
 @ xscl/engine/backup.py
 = the parts of a backup are not compared with their checksums
 - if wrong := archive.testzip():

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import xscl
 from tests.examples import examples
+from xscl.engine import match_log
 from xscl.engine.match_log import LAST
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.subscriptions.match import Match
@@ -134,6 +135,32 @@ def test_page_of_several_is_the_filter_of_all(
     wanted = sorted(filter(inside, kept.matches), key=lambda m: (m.position, m.number))
     wanted = wanted[::-1] if newest_first else wanted
     assert told(page.matches) == told(wanted[:limit])
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_pages_that_end_among_results_of_others_cut_no_group(
+    kept: Kept, newest_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(match_log, "SCANNED", 1)
+    found: list[Match] = []
+    after, before = (0, 0), (LAST, 0)
+    for _ in range(1_000):
+        page = kept.engine.log.page_of_all(
+            lambda one: one.name in ("distinct", "chains"),
+            after=after,
+            before=before,
+            limit=3,
+            newest_first=newest_first,
+        )
+        found += page.matches
+        if not page.more:
+            break
+        place = page.end, 0 if newest_first else LAST
+        if len(page.matches) == 3:
+            place = page.matches[-1].position, page.matches[-1].number
+        after, before = (after, place) if newest_first else (place, before)
+    wanted = [one for one in kept.matches if one.subscription in ("distinct", "chains")]
+    assert told(found) == told(wanted[::-1] if newest_first else wanted)
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
