@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -89,17 +88,6 @@ def test_documents_that_share_a_stream_are_versions_and_never_meet(engine: Engin
     assert [row[:2] for row in listed(engine)] == [("d", 1), ("d@2", 2), ("T/d@3", 3), ("T/d@4", 4)]
 
 
-def test_a_repetition_changes_nothing(engine: Engine) -> None:
-    engine.subscribe("all", "orders//order->n", updates=True)
-    engine.push([order("17", "a")])
-    assert listed(engine) == [("orders/17", 1, "orders")]
-    engine.push([order("18", "a"), order("17", "b")])
-    again = engine.push([order("17", "b"), order("17", "a"), order("18", "a")])
-    assert (again.accepted, again.unchanged, len(again)) == (0, 3, 0)
-    names = ["orders/17", "orders/18", "orders/17@2"]
-    assert [row[0] for row in listed(engine)] == names
-
-
 def test_ids_whose_hashes_collide_are_different(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,17 +126,6 @@ def test_ids_are_known_after_a_failed_push(engine: Engine, monkeypatch: pytest.M
 
 def _fail(*_: object) -> None:
     raise RuntimeError("planted")
-
-
-@pytest.mark.parametrize("past", [{"history": True}, {"since": "30 d"}])
-def test_a_past_has_the_ids_of_the_documents(engine: Engine, past: dict[str, Any]) -> None:
-    """That of a subscription, and a trial, also of one of the two streams alone."""
-    engine.retain(SERVICE)
-    engine.push([order("17", "17", 10), invoice("17", "17", 20), invoice("17", "18", 30)])
-    engine.subscribe("late", PAIRS, **past)
-    names = ("orders/17", "invoices/17")
-    assert [match.names for match in engine.matches("late")] == [names]
-    assert [match.names for match in engine.try_query("invoices//invoice->m")] == [names[1:]]
 
 
 SHARED = [  # the third has the id as a name that is like that of the last

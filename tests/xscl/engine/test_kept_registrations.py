@@ -77,14 +77,6 @@ def test_a_kill_leaves_numbers_as_they_were_told(tmp_path: Path) -> None:
             assert answers[0] == answers[1]
 
 
-def test_relations_are_whole(tmp_path: Path) -> None:
-    with Engine(tmp_path / "state.sqlite") as engine:
-        subscribe(engine, "b c")
-        assert engine.sql("FROM R_T_1").num_rows == 1
-        subscribe(engine, "b c, 2")
-        assert engine.sql("FROM R_T_1").num_rows == 2
-
-
 def test_what_a_kill_has_left_can_be_removed(tmp_path: Path) -> None:
     (tmp_path / "killed").mkdir()
     with Engine(tmp_path / "state.sqlite") as engine:
