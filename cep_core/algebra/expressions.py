@@ -297,9 +297,11 @@ def require_compilable(node: Expression) -> None:
 
 def walk(node: Expression) -> Iterator[Expression]:
     """Yield the expression and all expressions inside it, the outer first."""
-    yield node
-    for child in operands(node, "Expression"):
-        yield from walk(child)
+    pending = [node]  # no nested generators: a new shape is walked dozens of times
+    while pending:
+        part = pending.pop()
+        yield part
+        pending += reversed(operands(part, "Expression"))
 
 
 def rewrite(node: Expression, change: Callable[[Expression], Expression]) -> Expression:

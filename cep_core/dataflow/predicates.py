@@ -350,6 +350,8 @@ def _is_constant(node: Expression) -> bool:
 
 def normal_form(node: Expression) -> list[tuple[Expression, ...]]:
     """Return the disjunctive normal form: literals by disjunct, or the whole as one literal."""
+    if isinstance(node, Compare):  # as most predicates are
+        return [(_atom(node, True).node,)]
     if node == TRUE:
         return [()]
     try:
