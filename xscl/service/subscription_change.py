@@ -1,14 +1,17 @@
-"""A change of a subscription, as commands and HTTP ask for it; it needs no extra."""
+"""Changes of a subscription: what HTTP and the page ask for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from xscl.documents.results import Subscription
+from xscl.documents.results import XSCL, Subscription
+from xscl.service.accounts import Account
+from xscl.service.app import App
 from xscl.service.names import refuse_unaddressable
-from xscl.service.tags import Reading, checked_tags, set_tags
+from xscl.service.subscribing import SubscriptionRequest, claim, committed, resolved_query
+from xscl.service.tags import checked_tags, set_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,30 +25,35 @@ class SubscriptionChange:
     paused: bool | None = None
     tags: Sequence[str] | None = None
 
-    def apply(self, edit: Callable[..., Subscription], name: str, reading: Reading) -> Subscription:
-        """Return the subscription that is changed by `Engine.edit`, or a function like it.
 
-        Its tags are written to a store that `reading` lends.
-        """
-        if self.name is not None:
-            refuse_unaddressable(self.name)
-        wanted = asdict(self)
-        tags = wanted.pop("tags")
-        checked = None if tags is None else checked_tags(tags)
-        changed = edit(name, wanted.pop("query"), rename=wanted.pop("name"), **wanted)
-        if checked is not None:
-            with reading() as store:
-                set_tags(store, {changed.name: checked})
-        return changed
-
-
-def version_row(one: Subscription, query: str) -> dict[str, Any]:
-    """Return a version of a subscription as a JSON value; `query` is its text for the reader."""
-    return {
-        "name": one.name,
-        "version": one.version,
-        "query": query,
-        "language": one.language,
-        "after": one.after,
-        "until": one.until,
+def change(app: App, account: Account, name: str, wanted: SubscriptionChange) -> Subscription:
+    """Change a user's subscription, and make its deliveries follow."""
+    found = committed(app, account, name)
+    how: dict[str, Any] = {
+        "updates": wanted.updates,
+        "language": wanted.language,
+        "paused": wanted.paused,
     }
+    if wanted.name is not None:
+        how["rename"] = account.qualify(wanted.name)
+        refuse_unaddressable(how["rename"])
+    tags = None if wanted.tags is None else checked_tags(wanted.tags)
+    text = wanted.query
+    is_written = (
+        text is not None
+        and found.language == XSCL
+        and app.resolver.written(account, found.query) == text
+    )
+    if text is None or (is_written and wanted.language in (None, XSCL)):
+        changed = app.delivery.edit(found.name, **how)
+    else:
+        app.usage.refuse_many_matches(account)
+        request = SubscriptionRequest(name, text, language=wanted.language or found.language)
+        query = resolved_query(app, account, request)
+        claim(app, account, query)
+        with query.as_written():
+            changed = app.delivery.edit(found.name, query.text, **how)
+    if tags is not None:
+        with app.store() as store:
+            set_tags(store, {changed.name: tags})
+    return changed

@@ -20,14 +20,13 @@ from xscl.ingestion.data_directory import DataDirectory
 from xscl.polling.credentials import Credentials
 from xscl.service.accounts import THE_OPERATOR
 from xscl.service.app import App
-from xscl.service.changing import change
 from xscl.service.subscribing import (
     SubscriptionRequest,
     subscribe,
     subscribe_all,
     unsubscribe,
 )
-from xscl.service.subscription_change import SubscriptionChange
+from xscl.service.subscription_change import SubscriptionChange, change
 from xscl.store.store_errors import StoreUnavailable
 
 NEW = SubscriptionRequest("new", "S//a")

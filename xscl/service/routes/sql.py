@@ -12,7 +12,6 @@ from pydantic import ConfigDict, Field
 
 from xscl.client import service_answers as answers
 from xscl.client.bodies import JsonBody, Moment
-from xscl.service.accounts import Account
 from xscl.service.bodies import RequestBody
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.saved_statements import (
@@ -21,7 +20,7 @@ from xscl.service.saved_statements import (
     save_statement,
     saved_statements,
 )
-from xscl.service.sql import Form, Limits, QueryResult, Viewer
+from xscl.service.sql import Form, Limits, QueryResult
 from xscl.service.sql.limits import AsOf
 from xscl.time_format import written
 
@@ -177,7 +176,7 @@ def ask(question: Question, app: TheApp, account: TheAccount) -> Response:
     moment that `as_of` says. In JSON, times, intervals and bytes are text, NaN and infinite
     numbers null. In CSV a text that a spreadsheet would run as a formula begins with an apostrophe.
     """
-    answer = app.sql.ask(question.query, viewer(account), form=question.format, rows=question.rows)
+    answer = app.sql.ask(question.query, account, form=question.format, rows=question.rows)
     if question.format is Form.JSON:
         return Response(_document(answer), media_type="application/json")
     headers = {
@@ -220,13 +219,8 @@ def forget(name: StatementName, app: TheApp, account: TheAccount) -> None:
 @router.get("/relations", summary="List the relations that can be queried", response_model=Rows)
 def relations(app: TheApp, account: TheAccount) -> Response:
     """Lists all relations, with their columns and descriptions."""
-    answer = app.sql.ask("SELECT * FROM relations", viewer(account), rows=_LIMITS.most_rows)
+    answer = app.sql.ask("SELECT * FROM relations", account, rows=_LIMITS.most_rows)
     return Response(_document(answer), media_type="application/json")
-
-
-def viewer(account: Account) -> Viewer:
-    """Return the viewer of an account."""
-    return Viewer(account.number)
 
 
 def _as_of(of: AsOf) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from xscl.documents.results import XSCL, Subscription
 from xscl.service.accounts import Account
 from xscl.service.app import App
 from xscl.service.bodies import RequestBody, raw_request
-from xscl.service.changing import change
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import Problem, empty_list
@@ -33,7 +32,7 @@ from xscl.service.subscribing import (
     unsubscribe,
     versions,
 )
-from xscl.service.subscription_change import SubscriptionChange, version_row
+from xscl.service.subscription_change import SubscriptionChange, change
 from xscl.service.tags import LONGEST
 from xscl.service.tags import MOST as MOST_TAGS
 from xscl.store.queries.subscriptions import names_of, tag_counts, tags_of
@@ -288,8 +287,14 @@ def delete(
 
 
 def _version(app: App, account: Account, one: Subscription) -> answers.Version:
-    row = version_row(one, written(app, account, one))
-    return answers.Version.model_validate(row | {"name": account.named(one.name)})
+    return answers.Version(
+        name=account.named(one.name),
+        version=one.version,
+        query=written(app, account, one),
+        language=one.language,
+        after=one.after,
+        until=one.until,
+    )
 
 
 def written(app: App, account: Account, found: Subscription) -> str:

@@ -11,6 +11,5 @@ writes rows by `formats`.  `sql_service` is the service's side.
 
 from xscl.service.sql.limits import Form, Limits, QueryResult
 from xscl.service.sql.sql_service import UserSql
-from xscl.service.sql.viewer import OPERATOR, Viewer
 
-__all__ = ["OPERATOR", "Form", "Limits", "QueryResult", "UserSql", "Viewer"]
+__all__ = ["Form", "Limits", "QueryResult", "UserSql"]

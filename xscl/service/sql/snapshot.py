@@ -29,8 +29,8 @@ from xscl.engine.facade import Engine
 from xscl.engine.read_snapshot import ReadSnapshot, read_snapshot
 from xscl.inspection.rebuilt_relations import Rebuilt, may_read_joins, rebuilt
 from xscl.inspection.relations import VALUED, may_read_values
+from xscl.service.accounts import Account
 from xscl.service.sql.limits import AsOf
-from xscl.service.sql.viewer import Viewer
 from xscl.store.queries.tables import EARLIEST
 from xscl.store.queries.visible_rows import join_state, template_graphs, visible_rows
 from xscl.store.store import Store
@@ -54,7 +54,7 @@ class Snapshot:
 def publish(
     engine: Engine,
     store: Store,
-    viewer: Viewer,
+    viewer: Account,
     directory: Path | None,
     now: int,
     question: str = "",
@@ -85,11 +85,11 @@ def publish(
 # -- Contents ------------------------------------------------------------------------------
 
 
-def _tables(look: ReadSnapshot, viewer: Viewer, *, has_joins: bool) -> Tables:
+def _tables(look: ReadSnapshot, viewer: Account, *, has_joins: bool) -> Tables:
     tables = visible_rows(look.store, viewer.number)
     names: list[str] = tables["subscription"]["name"].to_pylist()
     rows = look.rows
-    if viewer.everything:
+    if viewer.is_operator:
         pairs = None
     else:
         rows = {qid: rows[qid] for qid in sorted(look.qids(names)) if qid in rows}
@@ -103,20 +103,20 @@ def _tables(look: ReadSnapshot, viewer: Viewer, *, has_joins: bool) -> Tables:
     tables |= _variables(look, rows, viewer)
     tables |= _templates(look, rows, documents, joined.pushed.out)
     tables |= _readers(look, names, viewer)
-    return tables if viewer.everything else _numbered(tables)
+    return tables if viewer.is_operator else _numbered(tables)
 
 
-def _values(engine: Engine, viewer: Viewer) -> pa.Table:
+def _values(engine: Engine, viewer: Account) -> pa.Table:
     """Return the values of the viewer's newest matches, with his names of subscriptions."""
-    prefix = "" if viewer.everything else viewer.prefix
+    prefix = viewer.qualify("")  # empty for the operator
     page = engine.log.page_of_all(
         lambda one: one.name.startswith(prefix), limit=VALUED, newest_first=True, prefix=prefix
     )
     found = values_table(page.matches)
-    return found if viewer.everything else _own_names(found, viewer, "subscription")
+    return found if viewer.is_operator else _own_names(found, viewer, "subscription")
 
 
-def _variables(look: ReadSnapshot, rows: Mapping[int, Row], viewer: Viewer) -> Tables:
+def _variables(look: ReadSnapshot, rows: Mapping[int, Row], viewer: Account) -> Tables:
     """Return the pairs of variables of some rows of R_T, and the variables."""
     pairs = look.named(sorted({pair for row in rows.values() for pair in row.pairs}))
     variables = dict(sorted(one for _, *both in pairs for one in both))
@@ -129,7 +129,7 @@ def _variables(look: ReadSnapshot, rows: Mapping[int, Row], viewer: Viewer) -> T
         "variable": pa.table(
             {
                 "id": pa.array(variables, pa.int32()),
-                "definition": texts if viewer.everything else _as_written(texts, viewer),
+                "definition": texts if viewer.is_operator else _as_written(texts, viewer),
             }
         ),
     }
@@ -197,38 +197,38 @@ def _templates(
     return found
 
 
-def _readers(look: ReadSnapshot, names: Sequence[str], viewer: Viewer) -> Tables:
+def _readers(look: ReadSnapshot, names: Sequence[str], viewer: Account) -> Tables:
     """Return the readers of streams, and the known streams."""
     readings, streams = look.readings, look.streams
-    if not viewer.everything:
+    if not viewer.is_operator:
         readings = readings.filter(pc.is_in(readings["subscription"], pa.array(names, pa.string())))
         readings = _own_names(readings, viewer, "subscription", "stream")
-        own = pc.starts_with(streams["stream"], viewer.prefix)
+        own = pc.starts_with(streams["stream"], viewer.qualify(""))
         public = pc.invert(pc.match_substring_regex(streams["stream"], r"^_[0-9]+\."))
         streams = _own_names(streams.filter(pc.or_(own, public)), viewer, "stream")
     return {"reading": readings, "known_stream": streams}
 
 
-def _own_names(table: pa.Table, viewer: Viewer, *columns: str) -> pa.Table:
+def _own_names(table: pa.Table, viewer: Account, *columns: str) -> pa.Table:
     """Replace engine names in columns of a table by the owner's."""
     for name in columns:
         at = table.column_names.index(name)
-        pattern = f"^{viewer.prefix.replace('.', '[.]')}"
+        pattern = f"^{viewer.qualify('').replace('.', '[.]')}"
         shown = pc.replace_substring_regex(table[name], pattern, "")
         table = table.set_column(at, name, shown)
     return table
 
 
-def _renamed(table: pa.Table, viewer: Viewer) -> pa.Table:
+def _renamed(table: pa.Table, viewer: Account) -> pa.Table:
     """Return subscriptions with the owner's names and texts."""
     table = _own_names(table, viewer, "name", "publish")
     at = table.column_names.index("query")
     return table.set_column(at, "query", _as_written(table["query"], viewer))
 
 
-def _as_written(texts: pa.ChunkedArray, viewer: Viewer) -> pa.ChunkedArray:
+def _as_written(texts: pa.ChunkedArray, viewer: Account) -> pa.ChunkedArray:
     """Return texts with the owner's names."""
-    pattern = rf"(^|[^\w.]){viewer.prefix.replace('.', '[.]')}"
+    pattern = rf"(^|[^\w.]){viewer.qualify('').replace('.', '[.]')}"
     return pc.replace_substring_regex(texts, pattern, r"\1")
 
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from xscl.engine.facade import Engine
 from xscl.limiter import FairLimiter, TooManyConcurrent
+from xscl.service.accounts import THE_OPERATOR, Account
 from xscl.service.sql.child import BEGUN
 from xscl.service.sql.errors import (
     Busy,
@@ -37,7 +38,6 @@ from xscl.service.sql.errors import (
 from xscl.service.sql.fork_server import ASK, READY
 from xscl.service.sql.limits import Column, Form, Limits, QueryResult
 from xscl.service.sql.snapshot import Snapshot, publish
-from xscl.service.sql.viewer import OPERATOR, Viewer
 
 _log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class UserSql:
     def ask(
         self,
         question: str,
-        viewer: Viewer = OPERATOR,
+        viewer: Account = THE_OPERATOR,
         *,
         form: Form = Form.JSON,
         rows: int | None = None,
@@ -125,7 +125,7 @@ class UserSql:
         columns = tuple(Column(*pair) for pair in head.pop("columns"))
         return QueryResult(columns, **head, as_of=snapshot.as_of, form=form, body=body)
 
-    def _published(self, viewer: Viewer, question: str) -> Snapshot:
+    def _published(self, viewer: Account, question: str) -> Snapshot:
         """Publish a snapshot for a user who holds a slot, with all that a query reads."""
         with self._mutex:
             if self._closed:

@@ -22,13 +22,12 @@ from xscl.inspection.reasons import late_note
 from xscl.language.sentence import sentence
 from xscl.language.windows import refuse_bare_windows
 from xscl.limiter import TooManyConcurrent
-from xscl.service.changing import change
 from xscl.service.explanations import absence_warning, diagnosed, unseen
 from xscl.service.problems import Problem
 from xscl.service.routes import subscriptions
 from xscl.service.routes.inspection import SECONDS
 from xscl.service.subscribing import SubscriptionRequest, existing, subscribe
-from xscl.service.subscription_change import SubscriptionChange
+from xscl.service.subscription_change import SubscriptionChange, change
 from xscl.subscriptions.match import Match
 from xscl.web.conditions import readable
 from xscl.web.gallery import case_of

@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from xscl.delivery.cards import shortened
 from xscl.drawing.charts import chart_of, draw_chart
 from xscl.errors import XsclError
-from xscl.service.routes.sql import EXAMPLES, Question, ask, viewer
+from xscl.service.routes.sql import EXAMPLES, Question, ask
 from xscl.service.saved_statements import (
     LONGEST_NAME,
     delete_statement,
@@ -109,7 +109,7 @@ def _answered(
     """Run a query and show a page of its result, or its error."""
     begin = ROWS * (page - 1)
     try:
-        found = asked.app.sql.ask(text, viewer(asked.account), rows=begin + ROWS)
+        found = asked.app.sql.ask(text, asked.account, rows=begin + ROWS)
         counted = [_facet(asked, text, column) for column in columns]
     except XsclError as error:
         return _page(asked, text, error=problem_text(error, asked.account, text))
@@ -142,7 +142,7 @@ def _answered(
 
 def _facet(asked: PageRequest, text: str, column: str) -> dict[str, Any]:
     """Return the values of a column in the whole result of a query, with their numbers."""
-    found = asked.app.sql.ask(facets.counting(text, column), viewer(asked.account))
+    found = asked.app.sql.ask(facets.counting(text, column), asked.account)
     return facets.facet(text, column, found.rows())
 
 
@@ -155,7 +155,7 @@ def _relations(asked: PageRequest) -> dict[str, list[dict[str, str]]]:
     try:
         rows = asked.app.sql.ask(
             'SELECT relation, what, "column", type FROM relations',
-            viewer(asked.account),
+            asked.account,
             rows=5_000,
         ).rows()
     except XsclError:  # the list is help, not what was asked for

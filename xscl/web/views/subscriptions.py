@@ -23,12 +23,11 @@ from xscl.engine import histories
 from xscl.errors import XsclError
 from xscl.language.sentence import sentence
 from xscl.planning.compile import compile_query
-from xscl.service.changing import change
 from xscl.service.dependencies import TheAccount, TheApp
 from xscl.service.match_views import match_views
 from xscl.service.routes import deliveries, subscriptions, syndication
 from xscl.service.subscribing import existing, history_of, unsubscribe
-from xscl.service.subscription_change import SubscriptionChange
+from xscl.service.subscription_change import SubscriptionChange, change
 from xscl.service.tags import (
     LONGEST,
     checked_tags,

@@ -9,7 +9,8 @@ import pytest
 from tests.xscl.inspection.divided import Divided, document
 from xscl.errors import SqlError
 from xscl.inspection import rebuilt_relations
-from xscl.service.sql import UserSql, Viewer
+from xscl.service.accounts import THE_OPERATOR, Account
+from xscl.service.sql import UserSql
 from xscl.store.queries.relations import PUBLIC
 
 QUERIES = {
@@ -19,7 +20,7 @@ QUERIES = {
     "_2.two": "S//e->a[./k->x][./v->v] JOIN{x = y AND v = w, 9 s} S//e->b[./k->y][./v->w]",
     "open": "S//e->a[./v->x] JOIN{x = y, 9 s} R//e->b[./v->y]",
 }
-VIEWERS = (Viewer(), Viewer(1), Viewer(2), Viewer(3))
+VIEWERS = (THE_OPERATOR, Account(1, ""), Account(2, ""), Account(3, ""))
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def sql() -> Iterator[list[UserSql]]:
 
 
 @pytest.mark.parametrize("viewer", VIEWERS)
-def test_every_relation_has_the_rows_of_one_engine(sql: list[UserSql], viewer: Viewer) -> None:
+def test_every_relation_has_the_rows_of_one_engine(sql: list[UserSql], viewer: Account) -> None:
     templates = [
         f"{name}_{number}"
         for (number,) in sql[0].ask("SELECT DISTINCT template FROM R_sub", viewer).rows()

@@ -19,7 +19,8 @@ from tests.foreign import write_foreign_packages
 from tests.waiting import PATIENCE, eventually
 from xscl.engine.facade import Engine
 from xscl.engine.read_snapshot import read_snapshot
-from xscl.service.sql import UserSql, Viewer, sql_service
+from xscl.service.accounts import THE_OPERATOR, Account
+from xscl.service.sql import UserSql, sql_service
 from xscl.service.sql.errors import Busy, NotSelect, QueryRefused, Unavailable
 from xscl.service.sql.limits import Form, Limits
 from xscl.service.sql.snapshot import publish
@@ -71,10 +72,10 @@ def test_a_user_sees_the_values_of_his_matches() -> None:
         for name in ("_1.mine", "_2.hers"):
             engine.subscribe(name, "S//a->x")
         engine.push(documents(1, 2))
-        assert sql.ask("SELECT count(*) FROM matches", Viewer(1)).rows() == [[2]]
+        assert sql.ask("SELECT count(*) FROM matches", Account(1, "")).rows() == [[2]]
         asked = "SELECT subscription, values FROM matches"
-        assert sql.ask(asked, Viewer(1)).rows() == [["mine", {"x": ["hi"]}]] * 2
-        text = sql.ask(asked, Viewer(2), form=Form.CSV).body.decode()
+        assert sql.ask(asked, Account(1, "")).rows() == [["mine", {"x": ["hi"]}]] * 2
+        text = sql.ask(asked, Account(2, ""), form=Form.CSV).body.decode()
         assert text.splitlines()[1:] == ["hers,{x=[hi]}"] * 2
 
 
@@ -144,13 +145,13 @@ def look_during_a_push(engine: Engine) -> None:
     holding.start()
     try:
         assert inside.wait(PATIENCE)
-        snapshot = publish(engine, store, Viewer(), None, 1)
+        snapshot = publish(engine, store, THE_OPERATOR, None, 1)
         assert snapshot.as_of.position == 1
         assert not leave.is_set()
     finally:
         leave.set()
         holding.join()
-    later = publish(engine, store, Viewer(), None, 1)
+    later = publish(engine, store, THE_OPERATOR, None, 1)
     assert later.as_of.position == 3
     snapshot.close()
     later.close()
@@ -163,7 +164,7 @@ def test_a_user_sees_no_results_of_before_he_subscribed(engine: Engine, query: s
     with UserSql(engine) as sql:
 
         def seen(number: int) -> tuple[int, list[int]]:
-            answer = sql.ask("SELECT position FROM matches ORDER BY position", Viewer(number))
+            answer = sql.ask("SELECT position FROM matches ORDER BY position", Account(number, ""))
             return answer.as_of.position, [position for (position,) in answer.rows()]
 
         engine.subscribe("_7.mine", query)
@@ -226,7 +227,7 @@ def test_c7_without_room_for_a_snapshot_the_reason_is_told(
         with monkeypatch.context() as patch:
             patch.setattr(sql_service, "publish", full)
             with pytest.raises(Unavailable, match="no snapshot can be written"):
-                sql.ask("SELECT 1", Viewer(3))
+                sql.ask("SELECT 1", Account(3, ""))
         engine.push(documents(1, 1))
         assert sql.ask("SELECT count(*) FROM documents").rows() == [[1]]
     assert list(tmp_path.iterdir()) == []
@@ -260,10 +261,10 @@ def test_l3_a_million_witnesses_are_published(tmp_path: Path) -> None:
                     store.append(table, found)
                 else:
                     store.insert(table, found.to_pydict())
-        for viewer in (Viewer(), Viewer(7)):
+        for viewer in (THE_OPERATOR, Account(7, "")):
             publish(engine, store, viewer, tmp_path, 1).close()
         with UserSql(engine, tmp_path) as sql:
-            for viewer, own in ((Viewer(), 1000), (Viewer(7), 100)):
+            for viewer, own in ((THE_OPERATOR, 1000), (Account(7, ""), 100)):
                 assert sql.ask("SELECT count(*) FROM subscriptions", viewer).rows() == [[own]]
                 assert sql.ask("SELECT count(*) FROM R_bin", viewer).rows() == [[1_000_002]]
         store.close()
@@ -289,7 +290,7 @@ def test_too_many_at_once_are_told_so(engine: Engine) -> None:
     """Each asker may wait with a few questions only, so that nobody fills all places."""
     with UserSql(engine, limits=Limits(waiting=0)) as sql:
         with sql._limiter.hold(5), pytest.raises(Busy, match="earlier request"):
-            sql.ask("SELECT 1", Viewer(5))
+            sql.ask("SELECT 1", Account(5, ""))
         with sql._limiter.hold(5):  # its slot is free again
             pass
 
