@@ -40,12 +40,9 @@ def leaves() -> Iterator[tuple[str, Any]]:
 def settings() -> str:
     """Return the keys of `xscl.toml` with the meaning of their options."""
     meanings = {"token-file": "A file with the token that commands send."}
-    for _, command in sorted(leaves(), key=lambda one: one[0] != "serve"):
-        for one in command.params:
-            for flag in one.opts:
-                if flag.startswith("--"):
-                    meanings.setdefault(flag.removeprefix("--"), one.help or "")
-    rows = ((f"`{key}`", _KINDS[kind], meanings.get(key, "")) for key, kind in KEYS.items())
+    rows = (
+        (f"`{key}`", _KINDS[one.kind], meanings.get(key, one.help)) for key, one in KEYS.items()
+    )
     return table(("key", "value", "meaning"), rows)
 
 

@@ -13,8 +13,8 @@ from xscl.cli.output import answer
 
 
 def doctor(
-    host: Annotated[str, setting("--host", "Where 'serve' would listen.")] = "127.0.0.1",
-    port: Annotated[int, setting("--port", "The port it would take.", min=0, max=65535)] = 8425,
+    host: Annotated[str, setting("host", help="Where 'serve' would listen.")] = "127.0.0.1",
+    port: Annotated[int, setting("port", help="The port it would take.", min=0, max=65535)] = 8425,
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import typer
 
@@ -20,19 +21,83 @@ def option(flag: str, help: str, metavar: str | None = None, **more: Any) -> Any
     return typer.Option(flag, help=help, metavar=metavar, **more)
 
 
-def setting(flag: str, help: str, metavar: str | None = None, **more: Any) -> Any:
-    """Return an option whose value may also come from the environment, as `XSCL_` and its name."""
-    variable = "XSCL_" + flag.removeprefix("--").replace("-", "_").upper()
-    return option(flag, help, metavar, envvar=variable, **more)
+class Setting(NamedTuple):
+    """The declaration of an option that `xscl.toml` and the environment may give, too.
+
+    `kind` is the type of its value in the file; an `is_path` is relative to that.
+    """
+
+    help: str
+    metavar: str | None = None
+    kind: type = str
+    is_path: bool = False
 
 
-Data: TypeAlias = Annotated[Path, setting("--data", "The data directory.", "DIR")]
+SETTINGS: Mapping[str, Setting] = {
+    "data": Setting("The data directory.", "DIR", is_path=True),
+    "url": Setting("A running service; that of the data directory is found.", "URL"),
+    "token": Setting(
+        "Who asks the service: a file with a token. A token itself is visible to others.",
+        "@FILE",
+        is_path=True,
+    ),
+    "host": Setting("The address to listen on."),
+    "port": Setting("The port; 0 is any free one.", kind=int),
+    "name": Setting("A name it is called by; repeatable.", "HOST", list),
+    "trusted-proxy": Setting(
+        "A proxy whose X-Forwarded-For names the client; requests through it need a token;"
+        " repeatable.",
+        "CIDR",
+        list,
+    ),
+    "connections": Setting(
+        "Connections of one address at the same time, streams of events not counted.", kind=int
+    ),
+    "public-url": Setting(
+        "Where others reach the service, as https://feeds.example/xscl: hubs of feeds (WebSub)"
+        " send what is new to callbacks below it.",
+        "URL",
+    ),
+    "master": Setting("Evaluate joins on the executors of this Spark master, such as local[2]."),
+    "no-spark": Setting("Evaluate all in this process, also with a --master.", kind=bool),
+    "notify-history": Setting("Print matches between items of first polls too.", kind=bool),
+    "allow-address": Setting(
+        "A private address that feeds may be fetched from and webhooks posted to, for every"
+        " user of a service; repeatable.",
+        "HOST:PORT",
+        list,
+    ),
+    "contact": Setting(
+        "Where publishers of feeds and receivers of webhooks reach you: it is in the"
+        " User-Agent of every request, as https://... or mailto:...",
+        "URL",
+    ),
+    "history": Setting(
+        "How long to keep the texts of all documents: 30d (at first), 0s, inf. It is remembered.",
+        "DURATION",
+    ),
+    "keep-matches": Setting(
+        "How long to keep matches: 90d (at first), inf. It is remembered.", "DURATION"
+    ),
+    "smtp": Setting("The mail server: smtp+starttls://user:password@host:587/from@address.", "URL"),
+    "log-format": Setting("Write every event as one line to standard error, not only warnings."),
+}
+"""The settings by the names of their options.  `xscl.toml` names the file of a token."""
+
+
+def setting(name: str, *, help: str | None = None, **more: Any) -> Any:
+    """Return the option of a setting; its variable is `XSCL_` and its name."""
+    declared = SETTINGS[name]
+    variable = "XSCL_" + name.replace("-", "_").upper()
+    flag, text = f"--{name}", help or declared.help
+    return option(flag, text, declared.metavar, envvar=variable, **more)
+
+
+Data: TypeAlias = Annotated[Path, setting("data")]
 DATA = Path("xscl-data")
 """The data directory unless --data or XSCL_DATA says otherwise."""
 
-Url: TypeAlias = Annotated[
-    str | None, setting("--url", "A running service; that of the data directory is found.", "URL")
-]
+Url: TypeAlias = Annotated[str | None, setting("url")]
 
 Json: TypeAlias = Annotated[bool, option("--json", "Answer in JSON, for programs.")]
 
@@ -48,9 +113,7 @@ Native: TypeAlias = Annotated[
     bool, option("--native", "Feed items as published, not in canonical form.")
 ]
 
-NotifyHistory: TypeAlias = Annotated[
-    bool, option("--notify-history", "Print matches between items of first polls too.")
-]
+NotifyHistory: TypeAlias = Annotated[bool, setting("notify-history")]
 
 
 def command_group(help: str) -> typer.Typer:
@@ -81,16 +144,7 @@ def _token(context: typer.Context, text: str | None) -> str | None:
     return TypedToken(text) if text and is_typed else text
 
 
-Token: TypeAlias = Annotated[
-    str | None,
-    setting(
-        "--token",
-        "Who asks the service: a file with a token. A token itself is visible to others.",
-        "@FILE",
-        callback=_token,
-        show_default=False,
-    ),
-]
+Token: TypeAlias = Annotated[str | None, setting("token", callback=_token, show_default=False)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +171,7 @@ def _host_and_port(address: str) -> str:
 
 
 AllowAddress: TypeAlias = Annotated[
-    list[str] | None,
-    setting(
-        "--allow-address",
-        "A private address that feeds may be fetched from and webhooks posted to, for every"
-        " user of a service; repeatable.",
-        "HOST:PORT",
-        parser=_host_and_port,
-    ),
+    list[str] | None, setting("allow-address", parser=_host_and_port)
 ]
 
 
@@ -139,16 +186,7 @@ def _network(text: str) -> str:
     return text
 
 
-TrustedProxy: TypeAlias = Annotated[
-    list[str] | None,
-    setting(
-        "--trusted-proxy",
-        "A proxy whose X-Forwarded-For names the client; requests through it need a token;"
-        " repeatable.",
-        "CIDR",
-        parser=_network,
-    ),
-]
+TrustedProxy: TypeAlias = Annotated[list[str] | None, setting("trusted-proxy", parser=_network)]
 
 
 def _contact(text: str) -> str:
@@ -158,16 +196,7 @@ def _contact(text: str) -> str:
     return text
 
 
-Contact: TypeAlias = Annotated[
-    str,
-    setting(
-        "--contact",
-        "Where publishers of feeds and receivers of webhooks reach you: it is in the"
-        " User-Agent of every request, as https://... or mailto:...",
-        "URL",
-        parser=_contact,
-    ),
-]
+Contact: TypeAlias = Annotated[str, setting("contact", parser=_contact)]
 
 
 def _age(text: str) -> str:
@@ -184,22 +213,6 @@ def _age(text: str) -> str:
     return text
 
 
-History: TypeAlias = Annotated[
-    str | None,
-    setting(
-        "--history",
-        "How long to keep the texts of all documents: 30d (at first), 0s, inf. It is remembered.",
-        "DURATION",
-        parser=_age,
-    ),
-]
+History: TypeAlias = Annotated[str | None, setting("history", parser=_age)]
 
-KeepMatches: TypeAlias = Annotated[
-    str | None,
-    setting(
-        "--keep-matches",
-        "How long to keep matches: 90d (at first), inf. It is remembered.",
-        "DURATION",
-        parser=_age,
-    ),
-]
+KeepMatches: TypeAlias = Annotated[str | None, setting("keep-matches", parser=_age)]

@@ -45,44 +45,20 @@ from xscl.service.logs import LogFormat, logging_to
 if TYPE_CHECKING:
     from xscl.service.app import ServiceSettings
 
-Master = Annotated[
-    str | None,
-    setting("--master", "Evaluate joins on the executors of this Spark master, such as local[2]."),
-]
-NoSpark = Annotated[
-    bool, setting("--no-spark", "Evaluate all in this process, also with a --master.")
-]
+Master = Annotated[str | None, setting("master")]
+NoSpark = Annotated[bool, setting("no-spark")]
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
     """The options of the HTTP server."""
 
-    host: Annotated[str, setting("--host", "The address to listen on.")] = "127.0.0.1"
-    port: Annotated[int, setting("--port", "The port; 0 is any free one.", min=0, max=65535)] = 8425
-    name: Annotated[
-        list[str] | None, option("--name", "A name it is called by; repeatable.", "HOST")
-    ] = None
+    host: Annotated[str, setting("host")] = "127.0.0.1"
+    port: Annotated[int, setting("port", min=0, max=65535)] = 8425
+    name: Annotated[list[str] | None, setting("name")] = None
     trusted_proxy: TrustedProxy = None
-    connections: Annotated[
-        int,
-        setting(
-            "--connections",
-            "Connections of one address at the same time, streams of events not counted.",
-            min=1,
-            max=2_000,
-        ),
-    ] = CONNECTIONS
-
-    public_url: Annotated[
-        str,
-        setting(
-            "--public-url",
-            "Where others reach the service, as https://feeds.example/xscl: hubs of feeds (WebSub)"
-            " send what is new to callbacks below it.",
-            "URL",
-        ),
-    ] = ""
+    connections: Annotated[int, setting("connections", min=1, max=2_000)] = CONNECTIONS
+    public_url: Annotated[str, setting("public-url")] = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -124,18 +100,8 @@ def serve(
     contact: Contact = CONTACT,
     history: History = None,
     keep_matches: KeepMatches = None,
-    smtp: Annotated[
-        str | None,
-        setting(
-            "--smtp", "The mail server: smtp+starttls://user:password@host:587/from@address.", "URL"
-        ),
-    ] = None,
-    log_format: Annotated[
-        LogFormat | None,
-        setting(
-            "--log-format", "Write every event as one line to standard error, not only warnings."
-        ),
-    ] = None,
+    smtp: Annotated[str | None, setting("smtp")] = None,
+    log_format: Annotated[LogFormat | None, setting("log-format")] = None,
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:

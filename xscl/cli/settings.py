@@ -24,7 +24,7 @@ from typer.core import TyperGroup, TyperOption
 
 from xscl.cli.argument_files import file_text
 from xscl.cli.commands import LazyCommand
-from xscl.cli.options import DATA
+from xscl.cli.options import DATA, SETTINGS, Setting
 from xscl.cli.output import UsageError
 
 NAME = "xscl.toml"
@@ -35,14 +35,9 @@ _KINDS: Mapping[type, str] = {
     list: "a list of texts",
     bool: "true or false",
 }
-KEYS: Mapping[str, type] = {
-    **dict.fromkeys(("data", "url", "token-file", "host", "master", "history"), str),
-    **dict.fromkeys(("keep-matches", "contact", "smtp", "log-format", "public-url"), str),
-    **dict.fromkeys(("port", "connections"), int),
-    **dict.fromkeys(("name", "trusted-proxy", "allow-address"), list),
-    **dict.fromkeys(("no-spark", "notify-history"), bool),
+KEYS: Mapping[str, Setting] = {
+    "token-file" if name == "token" else name: one for name, one in SETTINGS.items()
 }
-_PATHS = ("data", "token-file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +104,11 @@ def _read(file: Path) -> dict[str, Any]:
             near = get_close_matches(name, KEYS, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(KEYS)}"
             raise UsageError(f"{file}: there is no setting {name!r}", hint=hint)
-        kind = KEYS[name]
+        kind = KEYS[name].kind
         texts = value if isinstance(value, list) else ()
         if type(value) is not kind or not all(isinstance(one, str) for one in texts):
             raise UsageError(f"{file}: {name} is not {_KINDS[kind]}: {value!r}")
     return {
-        name: str(file.parent / Path(value).expanduser()) if name in _PATHS else value
+        name: str(file.parent / Path(value).expanduser()) if KEYS[name].is_path else value
         for name, value in values.items()
     }

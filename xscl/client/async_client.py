@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any, Self, TypeVar
 
 import httpx
@@ -30,15 +30,13 @@ class AsyncClient(Methods):
         *,
         patience: float = PATIENCE,
         transport: httpx.AsyncBaseTransport | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Make a client; it connects when it is used.
 
         `patience` is the number of seconds until an answer has to begin.  `transport` takes the
-        requests in place of connections, `sleep` waits for a busy service.
+        requests in place of connections.
         """
         self.address = base_of(address)
-        self._sleep = sleep
         self._http = httpx.AsyncClient(
             **settings(self.address, token, patience), transport=transport
         )
@@ -55,6 +53,9 @@ class AsyncClient(Methods):
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
     async def send(self, call: Call[T]) -> T:
         """Send a call, and return the value of its answer."""

@@ -45,9 +45,7 @@ class Client(Methods):
         blocking = _BlockingTransport(
             transport or httpx.HTTPTransport(verify=verify, trust_env=False)
         )
-        self._client = AsyncClient(
-            address, token, patience=patience, transport=blocking, sleep=_sleep
-        )
+        self._client = _BlockingClient(address, token, patience=patience, transport=blocking)
         self.address = self._client.address
 
     def __repr__(self) -> str:
@@ -88,6 +86,11 @@ class Client(Methods):
         return _each(self._client.fetch(method, path))
 
 
+class _BlockingClient(AsyncClient):
+    async def _sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
 class _BlockingTransport(httpx.AsyncBaseTransport):
     """A transport that blocks, in the form that an asynchronous client asks for."""
 
@@ -113,10 +116,6 @@ class _BlockingStream(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         self._stream.close()
-
-
-async def _sleep(seconds: float) -> None:
-    time.sleep(seconds)
 
 
 def _result(step: Coroutine[Any, Any, T]) -> T:

@@ -80,6 +80,16 @@ class Diagnosis:
         """The query, and the answer if its closest documents match."""
         return diagnosis_heading(self)
 
+    @property
+    def lacks_documents(self) -> bool:
+        """True if the stream of a block has none."""
+        return any(not one.kept for one in self.blocks)
+
+    @property
+    def unmatched(self) -> Iterator[BlockFound]:
+        """The needed blocks that none of the examined documents matches."""
+        return (one for one in self.blocks if one.needed and one.examined and not one.matching)
+
     def lines(self, waiting: int = 0) -> Iterator[str]:
         """Yield the diagnosis as text: a line for each block, then the closest documents.
 

@@ -284,11 +284,11 @@ def test_a_busy_service_is_asked_again() -> None:
         thread = threading.Thread(target=answer)
         thread.start()
         with Client(f"http://127.0.0.1:{listening.getsockname()[1]}/v1/") as client:
-            assert client.explain("again") == ""
+            assert client.export_feeds() == '{"text":""}'
         thread.join()
         address = client.address
     with Client(address) as client, pytest.raises(Unreachable, match="does not answer"):
-        client.explain("again")
+        client.export_feeds()
 
 
 def test_fields_that_a_client_does_not_know_are_left_out() -> None:
