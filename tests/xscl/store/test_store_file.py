@@ -32,7 +32,6 @@ from xscl.store.store_errors import (
     StoreNeedsMemory,
     StoreUnavailable,
     StoreWentBack,
-    WrongVersion,
 )
 from xscl.store.store_lock import StoreLock, StoreMark, marked
 
@@ -206,25 +205,6 @@ def test_a_store_of_version_0_2_is_refused_with_the_commands(tmp_path: Path) -> 
     error = refused(path, OldFormat, "was written by version 0.2, whose format this version does")
     assert re.search(rf"xscl export \S+ --data {path.parent};", str(error.hint))
     assert re.search(rf"xscl import \S+ --data {path.parent}-new;", str(error.hint))
-
-
-def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
-    path.write_text("no database, but a text\n")
-    refused(path, StoreDamaged, "it is no database of SQLite")
-    path.unlink()
-    other = apsw.Connection(str(path))
-    other.execute("CREATE TABLE a(b)")
-    other.close()
-    refused(path, StoreDamaged, "it is a database of something else")
-
-
-def test_a_later_version_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
-    with closing(Store(path)) as store:
-        store._database.writer.execute("PRAGMA state.user_version = 1000")
-    with pytest.raises(WrongVersion, match="has version 1000"):
-        Store(path)
 
 
 def test_a_store_in_use_is_refused(path: Path) -> None:

@@ -11,10 +11,9 @@ import apsw
 import duckdb
 import pytest
 
-from xscl.engine import Engine
-from xscl.errors import XsclError
+from xscl.errors import StoreError, XsclError
 from xscl.store.store import Store
-from xscl.store.store_errors import StoreInUse
+from xscl.store.store_errors import OldFormat, StoreDamaged, StoreInUse, WrongVersion
 from xscl.store.store_lock import StoreLock
 
 
@@ -48,15 +47,24 @@ def a_directory(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [of_version_0_2, a_text, of_something_else, of_a_later_version, a_directory]
+    ("make", "kind", "message"),
+    [
+        (of_version_0_2, OldFormat, "was written by version 0.2"),
+        (a_text, StoreDamaged, "it is no database of SQLite"),
+        (of_something_else, StoreDamaged, "it is a database of something else"),
+        (of_a_later_version, WrongVersion, "has version 1000"),
+        (a_directory, StoreError, "Is a directory"),
+    ],
 )
-def test_what_is_no_store_gets_no_lock(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_what_is_no_store_is_refused_and_gets_no_lock(
+    tmp_path: Path, make: Callable[[Path], None], kind: type[StoreError], message: str
+) -> None:
     path = tmp_path / "old.db"
     make(path)
     before = names(tmp_path)
     for _ in range(2):
-        with pytest.raises(XsclError):
-            Engine(path)
+        with pytest.raises(kind, match=message):
+            Store(path)
         assert names(tmp_path) == before
 
 
