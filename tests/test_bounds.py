@@ -30,7 +30,7 @@ import templates.bound.enumeration as enumeration
 import templates.sql.queries as plans
 import templates.text.text_pass as text_pass
 import xscl.cli.in_process as in_process
-import xscl.delivery.channels.mail_confirmation as codes
+import xscl.delivery.channels.mail as mail
 import xscl.delivery.channels.webhook as webhook
 import xscl.delivery.endpoint as endpoint
 import xscl.delivery.outbox.endpoints as endpoints
@@ -266,7 +266,7 @@ NUMBERS: Mapping[str, tuple[float, ...]] = {
         send_slots.SAME_HOST,
     ),
     "endpoints, and secret addresses": (endpoints.MOST,),
-    "mailed codes": (codes.CODES, codes.TRIES),
+    "mailed codes": (mail.CODES, mail.TRIES),
     "a secret after its rotation": (endpoints.OVERLAP / HOUR,),
     "a reader of events that takes nothing": (PATIENCE.taking,),
     "a reader of events that takes slowly": (PATIENCE.behind, PATIENCE.slow),

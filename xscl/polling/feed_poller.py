@@ -13,7 +13,7 @@ segment and nothing after it.  Answers of one interval go together; when feeds a
 of them do, up to bounds of answers and bytes.  The items of a feed's first good poll are history.
 
 Polls run concurrently, but each registrable domain gets one request at a time, for its own feeds
-and for those that are redirected to it (`xscl.polling.domain_limiter`).  A slow feed holds its slot
+and for those that are redirected to it (`xscl.polling.feed_poller`).  A slow feed holds its slot
 and its domain, and blocks no other.  `Retry-After` of a server applies to all feeds of its domain,
 and to those redirected there while the process runs.  A failure of one feed is that feed's last
 error; a spool or a table that cannot be written to ends the polling.
@@ -25,8 +25,9 @@ import asyncio
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from feeds.documents import Document
@@ -37,6 +38,7 @@ from feeds.http.addresses import Resolve, resolve
 from feeds.http.fetch import (
     DEFAULT,
     Deferred,
+    DomainBlocked,
     Failed,
     Fetched,
     FetchSettings,
@@ -46,8 +48,8 @@ from feeds.http.fetch import (
     fetch,
 )
 from feeds.spool import Spool
+from xscl.limiter import KeyedLimiter
 from xscl.polling import lifecycle
-from xscl.polling.domain_limiter import DomainLimiter
 from xscl.polling.feed import Feed, FeedsError, public, shown
 from xscl.polling.feed_repository import (
     DEFERRED,
@@ -61,6 +63,54 @@ from xscl.polling.feed_repository import (
 from xscl.polling.hubs import Hubs, unlease
 from xscl.polling.new_items import by_time, new_items, parts
 from xscl.polling.websub_callbacks import HubCallbacks
+
+LONGEST_WAIT = 60
+"""Seconds to wait for a domain's slot."""
+
+AFTERWARDS = 600
+"""Seconds after which a request that waited in vain is tried again."""
+
+_SECOND = 1_000_000
+
+
+class DomainLimiter:
+    """The slots of all domains; `clock` returns the time in ticks."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._slots = KeyedLimiter[str]()
+        self._blocked: dict[str, int] = {}
+
+    @property
+    def waiting(self) -> int:
+        """The number of requests that wait for a slot."""
+        return self._slots.waiting
+
+    @asynccontextmanager
+    async def hold(self, domain: str) -> AsyncIterator[None]:
+        """Hold a domain's slot; raises `DomainBlocked` if it is blocked, or busy for too long."""
+        self._expect_open(domain)
+        async with self._slots.hold_async(domain, 1, DomainBlocked(AFTERWARDS), LONGEST_WAIT):
+            self._expect_open(domain)
+            yield
+
+    def block(self, domain: str, until: int) -> None:
+        """Refuse requests to a domain before a time in ticks."""
+        self._blocked[domain] = max(until, self._blocked.get(domain, until))
+
+    def blocked_until(self, domain: str) -> int | None:
+        """Return the time in ticks until which a domain is blocked; None if it is not."""
+        until = self._blocked.get(domain)
+        if until is not None and until <= self._clock():
+            del self._blocked[domain]
+            return None
+        return until
+
+    def _expect_open(self, domain: str) -> None:
+        until = self.blocked_until(domain)
+        if until is not None:
+            raise DomainBlocked(-(-(until - self._clock()) // _SECOND))
+
 
 AT_ONCE = 64
 """Domains that are asked at the same time; one domain is asked one thing at a time."""

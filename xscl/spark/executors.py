@@ -35,7 +35,6 @@ from xscl.ingestion.data_directory import clear_executors
 from xscl.ingestion.pipeline import ExecutorsAway, PipelineError
 from xscl.shredding.arrivals import RemoteWitnesses
 from xscl.spark.bound import SHARES_TYPE
-from xscl.spark.error_report import reason_of
 from xscl.spark.offered_parts import OfferJoin, found_in
 from xscl.spark.offers import NAME, OFFERED, Offer, OfferSource
 from xscl.spark.parts import PORTION
@@ -47,6 +46,7 @@ from xscl.spark.session import (
     REPEATABLE,
     end_session,
     java_has_ended,
+    reason_of,
     start_session,
 )
 from xscl.spark.streaming import StreamSettings

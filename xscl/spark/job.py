@@ -33,10 +33,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from xscl.ingestion.pipeline import PipelineError
 from xscl.spark.catalog import published_plan
-from xscl.spark.error_report import reason_of
 from xscl.spark.hadoop_files import exists, local_path, make_directory
 from xscl.spark.probe import probe
-from xscl.spark.session import STREAMING, start_session
+from xscl.spark.session import STREAMING, reason_of, start_session
 from xscl.spark.streaming import stream
 
 

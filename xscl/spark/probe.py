@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from xscl.ingestion.pipeline import PipelineError
-from xscl.spark.error_report import reason_of
 from xscl.spark.plan_files import PlanFiles
+from xscl.spark.session import reason_of
 
 
 def unseen(files: PlanFiles, version: int, directories: Iterable[Path] = ()) -> list[str]:

@@ -28,8 +28,29 @@ from pyspark.sql import SparkSession
 
 import xscl
 from xscl.ingestion.pipeline import PipelineError
-from xscl.spark.error_report import NO_ANSWER, reason_of
 from xscl.spark.java import java_home, write_program
+
+NO_ANSWER = "Spark's master does not answer"
+"""The reason if Spark has stopped itself, as it does when no master answers for a minute."""
+
+
+_STOPPED = ("on a stopped SparkContext", "SparkContext._taskScheduler()")
+"""Signs of that in reports: of a call, and of one that began before."""
+
+
+def reason_of(failure: Exception) -> str:
+    """Return the decisive line of Spark's error report.
+
+    It is the last line of the last Python traceback, otherwise the first line.
+    """
+    # The text of a Py4JJavaError is Java's stack trace.
+    report = str(getattr(failure, "java_exception", failure))
+    traceback = report.rpartition("Traceback (most recent call last):")[2]
+    if any(sign in report for sign in _STOPPED):
+        return NO_ANSWER
+    lines = [line for line in traceback.splitlines() if line and not line.startswith(" ")]
+    return lines[0] if lines else report
+
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 _MANAGER = f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"

@@ -21,7 +21,7 @@ from tests.xscl.polling.scripted import (
     rss,
     serving,
 )
-from xscl.polling.domain_limiter import AFTERWARDS, DomainLimiter
+from xscl.polling.feed_poller import AFTERWARDS, DomainLimiter
 
 SIX = tuple(f"r{number}.example" for number in range(6))
 SECOND = 1_000_000
@@ -75,7 +75,7 @@ def test_f11_the_domain_that_answered_is_held_not_the_one_that_led_there(tmp_pat
 
 
 def test_a_turn_that_is_not_had_in_time_is_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xscl.polling.domain_limiter.LONGEST", 0.01)
+    monkeypatch.setattr("xscl.polling.feed_poller.LONGEST_WAIT", 0.01)
 
     async def wait() -> None:
         domains = DomainLimiter(Clock())

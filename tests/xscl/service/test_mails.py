@@ -12,8 +12,7 @@ import pytest
 
 from tests.xscl.delivery.test_files_and_mails import Post, message, post_office, server
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
-from xscl.delivery.channels.mail import MailSender
-from xscl.delivery.channels.mail_confirmation import CODES, TRIES
+from xscl.delivery.channels.mail import CODES, TRIES, MailSender
 from xscl.delivery.endpoint import Delivered, Later, SendFailed
 from xscl.ingestion.data_directory import DataDirectory
 from xscl.limiter import DailyQuota

@@ -11,17 +11,19 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
+import secrets
 import smtplib
 import ssl
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from email.message import EmailMessage
-from email.utils import formatdate
+from email.utils import formatdate, make_msgid
 from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from feeds.daemons import DaemonPool
+from feeds.formats.times import SECOND
 from xscl.delivery.endpoint import Delivered, Later, SendFailed, SendOutcome
 from xscl.delivery.message import Message
 from xscl.errors import XsclError
@@ -200,3 +202,49 @@ def _limit_timeout(connection: smtplib.SMTP, until: float) -> None:
         raise TimeoutError
     if connection.sock is not None:
         connection.sock.settimeout(left)
+
+
+# -- Confirmation ------------------------------------------------------------------------
+
+
+GOOD = 86_400 * SECOND
+"""Lifetime of a code in ticks."""
+CODES = 3
+"""Codes a day that one user may have mailed to one address, which may be a stranger's."""
+TRIES = 5
+"""Wrong attempts after which a code is invalid."""
+CODE_SECONDS = 10.0
+"""Timeout in seconds for handing a code to the mail server."""
+
+
+def new_code() -> str:
+    """Return a random code of eight digits."""
+    return f"{secrets.randbelow(10**8):08d}"
+
+
+def mail_with(code: str, sender: str, to: str) -> EmailMessage:
+    """Return the mail with a confirmation code."""
+    mail = EmailMessage()
+    mail["From"] = sender
+    mail["To"] = to
+    mail["Subject"] = "Confirm your mail address"
+    mail["Date"] = formatdate()
+    mail["Message-ID"] = make_msgid(domain=sender.rpartition("@")[2])
+    mail["Auto-Submitted"] = "auto-generated"
+    mail.set_content(
+        f"Somebody who uses the xscl service that mails from {sender} wants matches of a"
+        " subscription\nmailed to this address. If that was you, the code is\n\n"
+        f"    {code}\n\n"
+        "It is good for a day. If it was not you, do nothing: without the code no matches are"
+        f" mailed\nto you, and each of its users can have {CODES} codes a day mailed at most.\n",
+        charset="utf-8",
+    )
+    return mail
+
+
+def mail_code(server: MailServer, to: str, code: str) -> SendOutcome:
+    """Send the mail with a code through the server; return the outcome."""
+    try:
+        return send_mail(server, mail_with(code, server.sender, to), CODE_SECONDS)
+    except (TimeoutError, smtplib.SMTPException, OSError) as error:
+        return SendFailed(f"the mail server cannot be used: {type(error).__name__}")

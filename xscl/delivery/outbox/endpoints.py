@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields, replace
 
 from feeds.formats.times import SECOND
-from xscl.delivery.channels.mail_confirmation import GOOD, TRIES, new_code
+from xscl.delivery.channels.mail import GOOD, TRIES, new_code
 from xscl.delivery.channels.signature import new_secret
 from xscl.delivery.endpoint import (
     NO_ADDRESS,

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from xscl.delivery.channels.file import FileSender
-from xscl.delivery.channels.mail import MailSender, MailServer
-from xscl.delivery.channels.mail_confirmation import mail_code
+from xscl.delivery.channels.mail import MailSender, MailServer, mail_code
 from xscl.delivery.channels.webhook import Posting, WebhookSender
 from xscl.delivery.endpoint import Channel, Delivered, Endpoint, EndpointState, File, Mail, Webhook
 from xscl.delivery.listeners import ListenerReader

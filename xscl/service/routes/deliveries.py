@@ -13,8 +13,7 @@ from feeds.formats.times import SECOND
 from feeds.http.addresses import RefusedAddress, check, unreachable
 from xscl.client.bodies import JsonBody
 from xscl.delivery.channels.file import is_name
-from xscl.delivery.channels.mail import is_address
-from xscl.delivery.channels.mail_confirmation import CODES
+from xscl.delivery.channels.mail import CODES, is_address
 from xscl.delivery.channels.signature import is_secret
 from xscl.delivery.endpoint import CHANNELS, Channel, Endpoint, EndpointState, File, Mail, Webhook
 from xscl.delivery.message import owner_of
