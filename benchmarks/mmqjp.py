@@ -25,7 +25,7 @@ from benchmarks.sequential import FORMS, WITH_JOINS, Found, Sequential
 from templates import Edge, JoinGraph, Node, Processor, Witnesses, minor
 from templates.batch_join import BatchJoin
 from templates.columns.columns import table_of
-from templates.columns.values import Values
+from templates.columns.values import InternedValues
 from templates.model.join_graph import UNBOUNDED
 from templates.model.relations import BINDINGS, TIMES, VALUES, Pair
 from templates.registry.registry import Registry
@@ -42,7 +42,7 @@ LEFT, RIGHT = "L", "R"  # the streams of d1 and d2
 D1, D2 = 1, 2
 
 STAGE_2: dict[str, tuple[Any, str]] = {
-    "intern values": (Values, "intern"),
+    "intern values": (InternedValues, "intern"),
     "store": (StoredState, "add"),
     "views": (BatchJoin, "join"),
     "small batches": (SmallBatch, "answers"),

@@ -35,7 +35,7 @@ from benchmarks.harness import (
     timed_stages,
 )
 from benchmarks.query_shapes import Kind, Queries, documents
-from templates.columns.values import Values
+from templates.columns.values import InternedValues
 from templates.processor import Processor
 from templates.registry.registry import Registry
 from xscl.engine import transactions
@@ -72,7 +72,7 @@ REMOVAL: dict[str, tuple[Any, str]] = {
     "subscription": (Subscriptions, "remove"),
     "detach": (PlannedSubscriptions, "detach"),
     "join state": (Processor, "forget_pairs"),
-    "values": (Values, "sweep"),
+    "values": (InternedValues, "sweep"),
     "documents": (Eviction, "sweep"),
     "prompt": (Registration, "set_prompt"),
     "operators' state": (Registration, "save_plan_state"),

@@ -45,7 +45,7 @@ from benchmarks.mmqjp_complex import MOST_JOINS, three_levels
 from benchmarks.mmqjp_flat import LEAVES, ZIPF
 from feeds.documents import Document
 from templates.batch_join import BatchJoin
-from templates.registry.members import Firing, Registered
+from templates.registry.members import RegisteredRows, TemplateIndex
 from templates.state.join_state import JoinState
 from templates.state.value_joins import Pass
 from tests import algorithm_1
@@ -58,11 +58,11 @@ WITH, WITHOUT = "views", "no views"
 PARTS: dict[str, tuple[Any, str]] = {
     **STAGE_2,
     "views": (BatchJoin, "join"),
-    "which value joins drive": (Firing, "driving"),
+    "which value joins drive": (TemplateIndex, "driving"),
     "R_L by value": (JoinState, "of_values"),
     "R_L by value and pair": (JoinState, "of_pairs"),
     "R_vj": (Pass, "made"),
-    "rows of R_T": (Registered, "touched"),
+    "rows of R_T": (RegisteredRows, "touched"),
     "over R_bin and R_doc": (algorithm_1, "joined_over_base"),
 }
 

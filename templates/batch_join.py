@@ -77,7 +77,7 @@ class Pushed:
         return arrow_table(together(list(made)), R_VJ) if made else R_VJ.empty_table()
 
 
-class Part(Protocol):
+class ValuePart(Protocol):
     """A part of all values: documents that have none of them in common are joined elsewhere."""
 
     def driving(self, weights: Mapping[int, int], *, back: bool) -> Driven:
@@ -106,7 +106,7 @@ class BatchJoin:
         of_one: Evaluator,
         most: int,
         apart: Apart | None = None,
-        part: Part | None = None,
+        part: ValuePart | None = None,
     ) -> None:
         self.documents = BatchDocuments(times, columns_of(times), state)
         self.columns = with_valued(bindings)
@@ -287,7 +287,7 @@ class BatchJoin:
         if found.any():
             for members in self._registry.firing.reached(_ends(edges), two_sided=True):
                 for place, _ in enumerate(members.template.graph.equalities):
-                    which, rows = members.registered.having(place, edges)
+                    which, rows = members.registered.having(f"e{place}", edges)
                     found[which[~among(members.registered.column("qid", rows), over)]] = False
         return found
 

@@ -52,7 +52,7 @@ class Interned:
     known: npt.NDArray[np.bool_]
 
 
-class Values:
+class InternedValues:
     """The stored texts, with their keys; in memory 16 bytes of each."""
 
     def __init__(self, storage: Storage, hashed: Hash = keys_of) -> None:

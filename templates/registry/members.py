@@ -10,7 +10,7 @@ enter the template's query, so it costs the same with ten rows and with a millio
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
@@ -24,18 +24,20 @@ from templates.columns.columns import (
     SortedRuns,
     among,
     distinct,
-    pack,
 )
 from templates.model.conjunctive_query import ConjunctiveQuery, over_batch, over_views
 from templates.model.join_graph import JoinGraph, TemporalRelation
 from templates.model.template import Template
 
+FEW = 1_000
+"""Rows of a template up to which none is looked up by its pairs."""
 
-class Registered:
-    """The rows of R_T of one template, indexed by value joins; see `registry` for the columns.
 
-    Added rows are indexed on first use.  Removed rows stay until they are half of
-    all.
+class RegisteredRows:
+    """The rows of R_T of one template, indexed by columns; see `registry` for these.
+
+    An index is made, and added rows enter it, on first use.  Removed rows stay until they are half
+    of all.
     """
 
     def __init__(self, graph: JoinGraph) -> None:
@@ -48,8 +50,8 @@ class Registered:
             *("op", "lower", "wl", "keep"),
         )
         self._rows = GrowingColumns(dict.fromkeys((*self.names, "alive"), np.int64))
-        self._found = 0  # rows that are indexed
-        self._indexes = [SortedRuns() for _ in self._asked]
+        self._indexes = {name: SortedRuns() for name in self._asked}
+        self._sizes: dict[str, int] = {}  # of the indexes
         self._dead = 0
 
     def add(self, rows: Mapping[str, Sequence[int]]) -> None:
@@ -63,8 +65,9 @@ class Registered:
         self._dead += 1
         if self._dead > self._rows.size // 2:
             self._rows.only(np.flatnonzero(self._rows["alive"]))
-            self._dead, self._found = 0, 0
-            self._indexes = [SortedRuns() for _ in self._asked]
+            self._dead = 0
+            self._indexes = {name: SortedRuns() for name in self._asked}
+            self._sizes.clear()
 
     def every(self) -> Columns:
         """Return all rows."""
@@ -77,7 +80,7 @@ class Registered:
         A value join is a number for two pairs of variables (`columns.pack`); of
         a template with one side it is the pairs of variables themselves.
         """
-        _, rows = self.having(0, present)
+        _, rows = self.having(self._asked[0], present)
         for name in self._asked[1:]:
             rows = rows[among(self._rows[name][rows], present)]
         rows.sort()
@@ -85,36 +88,49 @@ class Registered:
 
     def any_of(self, present: Column) -> Columns:
         """Return the rows with a value join among some sorted, distinct ones."""
-        found = [self.having(at, present)[1] for at, _ in enumerate(self._asked)]
-        rows = distinct(np.concatenate(found))
+        rows = distinct(np.concatenate([self.having(name, present)[1] for name in self._asked]))
         return {name: self._rows[name][rows] for name in self.names}
 
-    def having(self, place: int, present: Column) -> tuple[Column, Column]:
-        """Return the places of `present`, each with a row one of whose value joins it is."""
-        self._settle()
-        which, rows = self._indexes[place].rows(present, present)
+    def having(self, name: str, present: Column) -> tuple[Column, Column]:
+        """Return the places of `present`, each with a row that has that value in a column."""
+        which, rows = self._index(name).rows(present, present)
         alive = self._rows["alive"][rows] > 0
         return which[alive], rows[alive]
+
+    def rarest(self, names: Iterable[str], present: Column) -> Column:
+        """Return the rows with a value of `present` in that column where the fewest have one.
+
+        Of few rows all are returned: looking them up costs more than they do.
+        """
+        if self._rows.size <= FEW:
+            return np.flatnonzero(self._rows["alive"])
+        counts = {name: self._index(name).counts(present, present).sum() for name in names}
+        return self.having(min(counts, key=counts.__getitem__), present)[1]
+
+    def longest_keep(self, pair: int) -> int:
+        """Return the longest retention of the rows with a pair of variables; -1 without any."""
+        places = (name for name in self.names if name.startswith("p"))
+        rows = np.concatenate([self.having(name, np.array([pair]))[1] for name in places])
+        return int(self._rows["keep"][rows].max(initial=-1))
 
     def column(self, name: str, rows: Column) -> Column:
         """Return a column of some rows."""
         return self._rows[name][rows]
 
-    def _settle(self) -> None:
-        """Index the rows added since the last call."""
-        size = self._rows.size
-        if self._found == size:
-            return
-        for name, index in zip(self._asked, self._indexes, strict=True):
-            index.add(self._rows[name][self._found :], np.arange(self._found, size))
-        self._found = size
+    def _index(self, name: str) -> SortedRuns:
+        """Return the index of a column, with the rows added since its last use."""
+        if name not in self._indexes:
+            self._indexes[name] = SortedRuns()
+        known, size = self._sizes.get(name, 0), self._rows.size
+        if known < size:
+            self._indexes[name].add(self._rows[name][known:], np.arange(known, size))
+            self._sizes[name] = size
+        return self._indexes[name]
 
 
-Pairs: TypeAlias = "set[int]"
-Ends: TypeAlias = "tuple[int, ...]"
-"""A number for each value join of a row."""
-Rows: TypeAlias = "Mapping[str, Sequence[int]]"
-"""Rows of R_T as columns: those of `Registered`, and `apart`."""
+PairNumbers: TypeAlias = "set[int]"
+RowColumns: TypeAlias = "Mapping[str, Sequence[int]]"
+"""Rows of R_T as columns: those of `RegisteredRows`, and `apart`."""
 
 
 class Row(NamedTuple):
@@ -140,8 +156,7 @@ class Members:
 
     template: Template
     columns: list[dict[int, int]]
-    registered: Registered
-    sides: tuple[Drives, Drives]  # the right and the left one
+    registered: RegisteredRows
     equal: tuple[int, ...]  # the places of pairs that end in a node with an equality
     together: int = 0  # rows that are not `apart`
     seconds: float = 0.0
@@ -152,7 +167,7 @@ class Members:
         graph = template.graph
         columns: list[dict[int, int]] = [{} for _ in graph.pairs]
         equal = tuple(i for i, (_, child) in enumerate(graph.pairs) if child in graph.equal)
-        return cls(template, columns, Registered(graph), (Drives(), Drives()), equal)
+        return cls(template, columns, RegisteredRows(graph), equal)
 
     @cached_property
     def alone(self) -> tuple[Members, ...]:
@@ -186,37 +201,25 @@ class Members:
         graph = self.template.graph
         return tuple(graph.nodes[child].side for _, child in graph.pairs)
 
-    def can_join(self, left: Pairs, right: Pairs) -> bool:
+    def can_join(self, left: PairNumbers, right: PairNumbers) -> bool:
         """Return True if for each place with an equality some pair used there has arrived."""
         return all(self._has(place, left, right) for place in self.equal)
 
-    def can_fire(self, left: Pairs, right: Pairs) -> bool:
+    def can_fire(self, left: PairNumbers, right: PairNumbers) -> bool:
         """Return True if for each place of the template some pair used there has arrived."""
         return all(self._has(place, left, right) for place in range(len(self.columns)))
 
-    def _has(self, place: int, left: Pairs, right: Pairs) -> bool:
+    def _has(self, place: int, left: PairNumbers, right: PairNumbers) -> bool:
         return not self.columns[place].keys().isdisjoint(right if self._sides[place] else left)
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: RowColumns) -> None:
         """Add rows; `count` has their pairs."""
         self.together += rows["apart"].count(False)
         self.registered.add(rows)
-        joins = self.template.graph.value_joins
-        if joins:
-            edges = [rows[f"e{place}"] for place, _ in enumerate(joins)]
-            self.sides[False].add([rows[f"p{right}"] for _, right in joins], edges)
-            self.sides[True].add([rows[f"p{left}"] for left, _ in joins], edges)
 
     def remove(self, qid: int, row: Row) -> None:
         """Remove a row."""
         self.together -= not row.apart
-        ends = [
-            (row.pairs[left], row.pairs[right]) for left, right in self.template.graph.value_joins
-        ]
-        edges = [pack(left, right) for left, right in ends]
-        if edges:
-            self.sides[False].remove(tuple(right for _, right in ends), edges)
-            self.sides[True].remove(tuple(left for left, _ in ends), edges)
         self.registered.remove(qid)
 
     def count(self, counted: Sequence[Mapping[int, int]], by: int) -> None:
@@ -230,150 +233,58 @@ class Members:
         return any(pair in column for column in self.columns)
 
 
-class Drives:
-    """The driving value join of each row, determined from the pairs of one side of its value joins.
+@dataclass(frozen=True)
+class JoinDriver:
+    """The value joins that drive the rows of some templates in a pass.
 
-    Rows with the same pairs there are evaluated together.  Added rows are counted on first use,
-    which may never occur for the side of kept documents.
-
-    Most pairs are those of one row where subscriptions have constants of their own.  Such a row has
-    no counts, nor a set of its own: dictionaries of one entry would be a sixth of all memory.
+    Of each row it is that with the lightest pair of variables on the side of the batch: `weights`
+    has the numbers of kept links by pair, HEAVIEST for a pair that has none, and at its end.  Rows
+    with such a pair are joined with nothing.  With `back` the batch is on the left side.
     """
 
-    def __init__(self) -> None:
-        self._new: list[tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]] = []
-        self._single: dict[Ends, Ends] = {}  # the value joins of the only row with some pairs
-        self._counts: dict[Ends, tuple[dict[int, int], ...]] = {}  # those of several rows
-        self._by_pair: dict[int, Ends | dict[Ends, None]] = {}  # by a pair that is rare
-        self._sorted: dict[tuple[Ends, int], Column] = {}
+    members: Sequence[Members]
+    weights: Column
+    back: bool
 
-    def add(self, pairs: Sequence[Sequence[int]], edges: Sequence[Sequence[int]]) -> None:
-        """Add rows: the pairs of their value joins on this side, and the joins, as columns."""
-        self._new.append((pairs, edges))
-
-    def remove(self, pairs: Ends, edges: Sequence[int]) -> None:
-        """Remove a row."""
-        self._settle()
-        if self._single.pop(pairs, None) is None:
-            self._count(pairs, edges, -1)
-        if pairs not in self._single and pairs not in self._counts:
-            self._forget(pairs)
-
-    def _settle(self) -> None:
-        """Count the rows added since the last call."""
-        for added in self._new:
-            pairs, edges = (zip(*columns, strict=True) for columns in added)
-            for row in zip(pairs, edges, strict=True):
-                self._know(*row)
-        self._new.clear()
-
-    def _know(self, pairs: Ends, edges: Ends) -> None:
-        if pairs not in self._counts:
-            only = self._single.pop(pairs, None)
-            if only is None:
-                self._single[pairs] = edges
-                self._remember(pairs)
-                return
-            self._counts[pairs] = tuple({edge: 1} for edge in only)
-        self._count(pairs, edges, 1)
-
-    def _count(self, pairs: Ends, edges: Sequence[int], by: int) -> None:
-        known = self._counts[pairs]
-        for place, (counts, edge) in enumerate(zip(known, edges, strict=True)):
-            self._sorted.pop((pairs, place), None)
-            add(counts, edge, by)
-        if not known[0]:
-            del self._counts[pairs]
-
-    def _under(self, pair: int) -> Collection[Ends]:
-        """Return the pairs of rows that are found by a pair."""
-        known = self._by_pair.get(pair, {})
-        return known if isinstance(known, dict) else (known,)
-
-    def _remember(self, pairs: Ends) -> None:
-        """Index a new set of pairs under its rarest pair."""
-        rare = min(pairs, key=lambda pair: len(self._under(pair)))
-        known = self._by_pair.get(rare)
-        if known is None:
-            self._by_pair[rare] = pairs
-        elif isinstance(known, dict):
-            known[pairs] = None
-        else:
-            self._by_pair[rare] = {known: None, pairs: None}
-
-    def _forget(self, pairs: Ends) -> None:
-        rare = next(pair for pair in pairs if pairs in self._under(pair))
-        known = self._by_pair[rare]
-        if isinstance(known, dict):
-            del known[pairs]
-        if not isinstance(known, dict) or not known:
-            del self._by_pair[rare]
-
-    def driving(self, weights: Mapping[int, int]) -> Iterator[Column]:
-        """Yield the value joins that drive the rows whose pairs all have a weight."""
-        self._settle()
-        single = []
-        for rare in self._by_pair.keys() & weights.keys():
-            for pairs in self._under(rare):
-                if all(pair in weights for pair in pairs):
-                    lightest = min(range(len(pairs)), key=lambda place: weights[pairs[place]])
-                    only = self._single.get(pairs)
-                    if only is None:
-                        yield self._edges_of(pairs, lightest)
-                    else:
-                        single.append(only[lightest])
-        yield np.array(single, np.int64)
-
-    def _edges_of(self, pairs: Ends, place: int) -> Column:
-        found = self._sorted.get((pairs, place))
-        if found is None:
-            counts = self._counts[pairs][place]
-            found = np.fromiter(counts, np.int64, len(counts))
-            self._sorted[pairs, place] = found
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Driving:
-    """The value joins that drive the rows of some templates: `edges`, packed, sorted, distinct."""
-
-    edges: Column
-    _members: Sequence[Members]
-    _weights: Mapping[int, int]
-    _back: bool
+    @cached_property
+    def edges(self) -> Column:
+        """The driving value joins, packed, sorted, distinct."""
+        found = [np.take_along_axis(joins, lead[None], 0)[0] for joins, lead in self._driven]
+        return distinct(np.concatenate([np.empty(0, np.int64), *found]))
 
     def others(self, present: Column) -> tuple[Column, Column]:
         """Return the other value joins of the rows that some value joins drive.
 
         As places in `present`, and numbers.
         """
-        pairs = np.fromiter(self._weights, np.int64, len(self._weights))
-        weights = np.full(pairs.max() + 1, HEAVIEST)
-        weights[pairs] = np.fromiter(self._weights.values(), np.int64, len(pairs))
         places, edges = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for members in self._members:
-            for place, _ in enumerate(members.template.graph.value_joins):
-                which, rows = self._driven(members, place, present, weights)
-                for other, _ in enumerate(members.template.graph.value_joins):
-                    if other != place:
-                        places.append(which)
-                        edges.append(members.registered.column(f"e{other}", rows))
+        for joins, lead in self._driven:
+            drives = np.take_along_axis(joins, lead[None], 0)[0]
+            rows = np.flatnonzero(among(drives, present))
+            if len(joins) > 1 and len(rows):
+                rest = np.arange(len(joins))[:, None] != lead[rows]
+                which = np.searchsorted(present, drives[rows])
+                places.append(np.broadcast_to(which, rest.shape)[rest])
+                edges.append(joins[:, rows][rest])
         return np.concatenate(places), np.concatenate(edges)
 
-    def _driven(
-        self, members: Members, place: int, present: Column, weights: Column
-    ) -> tuple[Column, Column]:
-        """Return places in `present` and the rows that these drive from one of their places."""
-        registered = members.registered
-        which, rows = registered.having(place, present)
-        ends = [
-            registered.column(f"p{left if self._back else right}", rows)
-            for left, right in members.template.graph.value_joins
-        ]
-        heavy = np.stack([weights[np.minimum(end, len(weights) - 1)] for end in ends])
-        heavy[np.stack(ends) >= len(weights)] = HEAVIEST
-        leads = (heavy.argmin(axis=0) == place) & (heavy.max(axis=0, initial=0) < HEAVIEST)
-        return which[leads], rows[leads]
+    @cached_property
+    def _driven(self) -> list[tuple[Column, Column]]:
+        """For each template the value joins of its rows, a column each, and which one drives."""
+        found = []
+        present, last = np.flatnonzero(self.weights < HEAVIEST), len(self.weights) - 1
+        for members in self.members:
+            ends = members.template.graph.value_joins
+            if not ends:
+                continue
+            near = [f"p{left if self.back else right}" for left, right in ends]
+            column, rows = members.registered.column, members.registered.rarest(near, present)
+            heavy = np.stack([self.weights[np.minimum(column(n, rows), last)] for n in near])
+            driven = np.flatnonzero(heavy.max(axis=0, initial=0) < HEAVIEST)
+            if len(driven):
+                joins = [column(f"e{place}", rows[driven]) for place, _ in enumerate(ends)]
+                found.append((np.stack(joins), heavy[:, driven].argmin(axis=0)))
+        return found
 
 
 HEAVIEST = 1 << 62
@@ -392,7 +303,7 @@ def add(counts: dict[int, int], key: int, by: int) -> None:
 _ByPair: TypeAlias = "dict[int, tuple[Members, ...]]"
 
 
-class Firing:
+class TemplateIndex:
     """All templates, indexed by the pairs of variables of their rows."""
 
     def __init__(self) -> None:
@@ -437,14 +348,13 @@ class Firing:
         }
         return [found[number] for number in sorted(found)]
 
-    def driving(self, weights: Mapping[int, int], back: bool) -> Driving:
+    def driving(self, weights: Mapping[int, int], back: bool) -> JoinDriver:
         """Return the value joins that drive, by the weights of the pairs of a side."""
-        reached = self.reached(weights, two_sided=True)
-        found = [edges for members in reached for edges in members.sides[back].driving(weights)]
-        edges = distinct(np.concatenate([np.empty(0, np.int64), *found]))
-        return Driving(edges, reached, weights, back)
+        by_pair = np.full(max(weights, default=0) + 2, HEAVIEST)
+        by_pair[list(weights)] = list(weights.values())
+        return JoinDriver(self.reached(weights, two_sided=True), by_pair, back)
 
-    def joined(self, left: Pairs, right: Pairs) -> list[Members]:
+    def joined(self, left: PairNumbers, right: PairNumbers) -> list[Members]:
         """Return the templates that may have rows if bindings of these pairs join."""
         reached = self.reached(left | right, two_sided=True)
         return [members for members in reached if members.can_join(left, right)]

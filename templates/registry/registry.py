@@ -30,7 +30,7 @@ from templates.model.join_graph import (
 )
 from templates.model.relations import Pair
 from templates.model.template import Template, Templates, embedding
-from templates.registry.members import Firing, Members, Row, Rows
+from templates.registry.members import Members, Row, RowColumns, TemplateIndex
 from templates.registry.variable_pairs import VariablePairs, WitnessRetention
 from templates.storage import RELATIONS, Storage, scan
 
@@ -42,7 +42,7 @@ UNDESIGNATED = -1
 """The designated equality of a row of R_T without one."""
 
 
-class Placed(NamedTuple):
+class RowOfRT(NamedTuple):
     """The place of a join: its row in R_T, and the node at each position of the template."""
 
     template: int
@@ -50,7 +50,7 @@ class Placed(NamedTuple):
     order: tuple[int, ...]
 
 
-class Elsewhere(NamedTuple):
+class DesignatedRows(NamedTuple):
     """The rows of R_T that are evaluated elsewhere, in order, and their longest retention."""
 
     rows: Column
@@ -68,7 +68,7 @@ class Registry:
         self._storage = storage
         self.templates = Templates()
         self.members: dict[int, Members] = {}
-        self.firing = Firing()
+        self.firing = TemplateIndex()
         self._new: dict[str, list[tuple[object, ...]]] = defaultdict(list)
         self.pairs = VariablePairs(storage, self._new)
         self.retention = WitnessRetention()
@@ -77,7 +77,7 @@ class Registry:
         self._rows: dict[int, Row] = {}
         self._uses: Counter[int] = Counter()
         self._leads: dict[int, int] = {}  # of the rows that have a designated equality
-        self._elsewhere: Elsewhere | None = None  # of these rows; None: to be made
+        self._elsewhere: DesignatedRows | None = None  # of these rows; None: to be made
         self._next_qid = 1
         self._fresh: dict[int, list[int]] = {}  # rows that are not counted yet, by template
 
@@ -91,7 +91,7 @@ class Registry:
         lateness: int = 0,
         *,
         apart: bool = False,
-    ) -> Placed:
+    ) -> RowOfRT:
         """Register a join and return its place; `save` makes it durable.
 
         Reads of pairs and rows may omit it until `take_changed` or `save`.
@@ -109,7 +109,7 @@ class Registry:
         row = Row(template.number, numbered, relation, relation.keep(lateness), apart)
         placed_at = self._qids.get(row) or self._insert(row)
         self._uses[placed_at] += 1
-        return Placed(template.number, placed_at, order)
+        return RowOfRT(template.number, placed_at, order)
 
     def remove(self, qid: int) -> tuple[int, ...]:
         """Remove one use of a join and return the pairs that are unused now.
@@ -129,6 +129,8 @@ class Registry:
         members = self.members[row.template]
         members.remove(qid, row)
         self._count(members, _columns(members, [_stored(qid, row)]), -1)
+        if members.two_sided:
+            self.retention.shorten({pair: self._longest_keep(pair) for pair in row.pairs})
         if not any(members.columns):
             self._drop_template(row.template)
         return self.pairs.drop_unused(row.pairs)
@@ -192,11 +194,11 @@ class Registry:
         self._storage.append("r_t", self.stored(list(qids))["r_t"])
 
     @property
-    def elsewhere(self) -> Elsewhere:
+    def elsewhere(self) -> DesignatedRows:
         """The rows that have a designated equality: documents are divided by it."""
         if self._elsewhere is None:
             keep = max((self._rows[qid].keep for qid in self._leads), default=-1)
-            self._elsewhere = Elsewhere(np.array(sorted(self._leads), np.int64), keep)
+            self._elsewhere = DesignatedRows(np.array(sorted(self._leads), np.int64), keep)
         return self._elsewhere
 
     # -- Parts -----------------------------------------------------------------------------
@@ -227,12 +229,12 @@ class Registry:
             self._know_rows(members, _columns(members, rows))
         self._fresh.clear()
 
-    def _know_rows(self, members: Members, rows: Rows) -> None:
+    def _know_rows(self, members: Members, rows: RowColumns) -> None:
         """Count and index rows of R_T."""
         members.add(rows)
         self._count(members, rows, 1)
 
-    def _count(self, members: Members, rows: Rows, by: int) -> None:
+    def _count(self, members: Members, rows: RowColumns, by: int) -> None:
         """Count rows in their pairs."""
         graph = members.template.graph
         columns = [rows[f"p{place}"] for place, _ in enumerate(graph.pairs)]
@@ -251,6 +253,11 @@ class Registry:
             self.firing.add(members, [pair for counts in counted for pair in counts])
         else:
             self.firing.remove(members, [pair for counts in counted for pair in counts])
+
+    def _longest_keep(self, pair: int) -> int:
+        """Return the longest retention of the rows with a pair; -1 if no witnesses are kept."""
+        reached = self.firing.reached([pair], two_sided=True)
+        return max((members.registered.longest_keep(pair) for members in reached), default=-1)
 
     def _drop_template(self, number: int) -> None:
         self.templates.drop(self.members.pop(number).template)
@@ -327,7 +334,7 @@ def _stored(qid: int, row: Row, lead: int = UNDESIGNATED) -> tuple[object, ...]:
     return row.template, qid, row.pairs, *bounds, row.keep, row.apart, lead
 
 
-def _columns(members: Members, stored: Iterable[tuple[object, ...]]) -> Rows:
+def _columns(members: Members, stored: Iterable[tuple[object, ...]]) -> RowColumns:
     """Return stored rows of R_T of one template as its columns, with their value joins."""
     names = RELATIONS["r_t"].names
     columns: dict[str, Any] = dict(zip(names, zip(*stored, strict=True), strict=True))

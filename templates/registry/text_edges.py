@@ -14,8 +14,8 @@ import numpy as np
 
 from templates.columns.columns import Column, unpack
 from templates.model.join_graph import LEFT, RIGHT, JoinGraph
-from templates.registry.members import Rows, add
-from templates.text.text_comparisons import Role, text_operator
+from templates.registry.members import RowColumns, add
+from templates.text.text_comparisons import TextRole, text_operator
 
 _NONE: Mapping[int, str] = MappingProxyType({})
 
@@ -26,9 +26,9 @@ class TextEdges:
     def __init__(self) -> None:
         self._rows: dict[int, int] = {}
         self._far: tuple[dict[int, dict[int, str]], ...] = ({}, {})
-        self._roles: dict[Role, dict[int, int]] = {}
+        self._roles: dict[TextRole, dict[int, int]] = {}
 
-    def count(self, graph: JoinGraph, rows: Rows, by: int) -> None:
+    def count(self, graph: JoinGraph, rows: RowColumns, by: int) -> None:
         """Add `by` (1 or -1) for each of some rows of a template."""
         for place, edge in graph.text_joins.items():
             for number, count in Counter(rows[f"e{place}"]).items():
@@ -63,7 +63,7 @@ class TextEdges:
         found: Column = np.isin(pairs, known)
         return found
 
-    def of_role(self, role: Role) -> Mapping[int, int]:
+    def of_role(self, role: TextRole) -> Mapping[int, int]:
         """Return the pairs with a role."""
         return self._roles.get(role, _NONE_COUNTED)
 

@@ -7,9 +7,7 @@ relations `variable` and `pair` of the storage are the source of truth.
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -18,10 +16,10 @@ import pyarrow as pa
 from templates.columns.columns import Column, columns_of, grown
 from templates.model.join_graph import LEFT, RIGHT, JoinGraph
 from templates.model.relations import Horizon, Pair
-from templates.registry.members import Rows, add
+from templates.registry.members import RowColumns
 from templates.storage import Storage
 
-Variable: TypeAlias = tuple[int, str]
+NumberedVariable: TypeAlias = tuple[int, str]
 """The number and the definition of a variable."""
 
 
@@ -140,7 +138,7 @@ class VariablePairs:
             for number, (_, first), (_, second) in self.named(numbers)
         ]
 
-    def named(self, pairs: Iterable[int]) -> list[tuple[int, Variable, Variable]]:
+    def named(self, pairs: Iterable[int]) -> list[tuple[int, NumberedVariable, NumberedVariable]]:
         """Return pairs with their variables, without dropped ones; thread-safe."""
         found = []
         for number in pairs:
@@ -207,16 +205,16 @@ class WitnessRetention:
         self.keeps: Column = np.full(64, -1, dtype=np.int64)
         """Retention of each pair's witnesses in ticks; -1 if they are not kept."""
         self._joined = [np.zeros(64, dtype=np.int64) for _ in (LEFT, RIGHT)]
-        self._rows: Counter[int] = Counter()  # of two sides, by how long they keep
-        self._lengths: dict[int, int] = {}  # each with its place
-        self._rows_of: dict[int, int] = {}  # by place of the length, and pair: `NUMBERS`
         self._backward = 0  # rows whose relation looks back
+        self._horizon: Horizon | None = None  # None: to be made
         self._changed = False
 
     def horizon(self) -> Horizon:
         """Return the smallest horizon that covers the windows of all registered two-sided joins."""
-        keep = max(self._rows, default=0)
-        return Horizon(-keep if self.looks_back else 1, keep, keep)
+        if self._horizon is None:
+            keep = int(self.keeps.max(initial=0))
+            self._horizon = Horizon(-keep if self.looks_back else 1, keep, keep)
+        return self._horizon
 
     @property
     def looks_back(self) -> bool:
@@ -237,36 +235,34 @@ class WitnessRetention:
         """Return the number of value joins of each pair on one side (`LEFT` or `RIGHT`)."""
         return self._joined[side]
 
-    def count(self, graph: JoinGraph, places: Sequence[Sequence[int]], rows: Rows, by: int) -> None:
+    def count(
+        self, graph: JoinGraph, places: Sequence[Sequence[int]], rows: RowColumns, by: int
+    ) -> None:
         """Add `by` (1 or -1) for each of some rows of a template.
 
         `places` are the columns of pair numbers, one for each place of the template.
         """
         self._backward += by * sum(lower < 1 for lower in rows["lower"])
+        self._horizon = None
         last = max(map(max, places))
         self.keeps = grown(self.keeps, last, -1)
         self._joined = [grown(counts, last, 0) for counts in self._joined]
-        if graph.two_sided:
-            self._count_keeps(places, rows["keep"], by)
+        if graph.two_sided and by > 0:
+            for pairs in map(list, places):
+                before = self.keeps[pairs]
+                np.maximum.at(self.keeps, pairs, rows["keep"])
+                self._note_change(pairs, before)
         for ends in graph.value_joins:
             for joined, place in zip(self._joined, ends, strict=True):
                 np.add.at(joined, list(places[place]), by)
 
-    def _count_keeps(self, places: Sequence[Sequence[int]], keeps: Sequence[int], by: int) -> None:
-        for keep, rows in Counter(keeps).items():
-            add(self._rows, keep, by * rows)
-        counts = Counter(chain.from_iterable(zip(pairs, keeps, strict=True) for pairs in places))
-        numbers = list({number: None for number, _ in counts})
-        before = self.keeps[numbers]
-        longest = dict(zip(numbers, before.tolist(), strict=True))
-        for (number, keep), rows in counts.items():
-            place = self._lengths.setdefault(keep, len(self._lengths))
-            add(self._rows_of, place << NUMBERS | number, by * rows)
-            longest[number] = max(longest[number], keep)
-        if by < 0:
-            kept = [(keep, self._lengths[keep]) for keep in sorted(self._rows, reverse=True)]
-            for number in numbers:
-                known = (keep for keep, at in kept if at << NUMBERS | number in self._rows_of)
-                longest[number] = next(known, -1)
-        self.keeps[numbers] = list(longest.values())
-        self._changed |= bool(((before >= 0) & (before != self.keeps[numbers])).any())
+    def shorten(self, keeps: Mapping[int, int]) -> None:
+        """Set the retention that the other rows of R_T ask for, by pair of a removed row."""
+        pairs = list(keeps)
+        before = self.keeps[pairs]
+        self.keeps[pairs] = list(keeps.values())
+        self._note_change(pairs, before)
+
+    def _note_change(self, pairs: list[int], before: Column) -> None:
+        self._changed |= bool(((before >= 0) & (before != self.keeps[pairs])).any())
+        self._horizon = None

@@ -21,7 +21,7 @@ from templates.columns.columns import (
     distinct,
     with_valued,
 )
-from templates.columns.values import Values
+from templates.columns.values import InternedValues
 from templates.model.join_graph import INFINITE
 from templates.model.relations import Witnesses
 from templates.registry.registry import Registry
@@ -50,7 +50,7 @@ class StoredState:
 
     def reload(self) -> None:
         """Drop what is in memory after a rollback; the next use reads it again."""
-        self._values = Values(self.storage)
+        self._values = InternedValues(self.storage)
         self._newest: int | None = None  # whose times are kept, by its number
         self._drop_rows()
 

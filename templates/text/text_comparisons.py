@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from templates.model.join_graph import EXCHANGED
 
-Role: TypeAlias = Literal["whole", "part", "words"]
+TextRole: TypeAlias = Literal["whole", "part", "words"]
 """The role of a text in a comparison; texts of one role share an index."""
 
 PARTS: dict[str, Callable[[str, str], bool]] = {
@@ -41,7 +41,7 @@ class TextOperator:
     sign: str = ""
     bound: float = 0.0
 
-    def role(self, *, left: bool) -> Role:
+    def role(self, *, left: bool) -> TextRole:
         """Return the role of the texts of one side."""
         if self.sign:
             return "words"

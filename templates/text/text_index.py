@@ -22,7 +22,7 @@ from templates.columns.columns import Column, among, distinct
 from templates.storage import Storage, scan
 from templates.text.inverted_index import InvertedIndex
 from templates.text.superstring_index import SuperstringIndex
-from templates.text.text_comparisons import BOUNDS, PARTS, Role, TextOperator, jaccard
+from templates.text.text_comparisons import BOUNDS, PARTS, TextOperator, TextRole, jaccard
 
 
 class Similar(NamedTuple):
@@ -43,7 +43,7 @@ ENTRY_BYTES = 240
 class TextIndex:
     """The texts of one role."""
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: TextRole) -> None:
         self.pairs: set[int] = set()
         self._role = role
         self._wholes, self._lists = SuperstringIndex(), InvertedIndex(words=role == "words")
@@ -107,23 +107,23 @@ class TextIndex:
         return Similar(np.array(found, np.uint64), spent, False)
 
 
-Pairs: TypeAlias = "Callable[[Role], Mapping[int, int]]"
+PairsOfRole: TypeAlias = "Callable[[TextRole], Mapping[int, int]]"
 
 
 class TextIndexes:
     """The indexes of all roles over one join state; `pairs` are those of a role."""
 
-    def __init__(self, storage: Storage, pairs: Pairs) -> None:
+    def __init__(self, storage: Storage, pairs: PairsOfRole) -> None:
         self._storage = storage
         self._pairs = pairs
-        self._indexes: dict[Role, TextIndex] = {}
+        self._indexes: dict[TextRole, TextIndex] = {}
 
     @property
     def nbytes(self) -> int:
         """The bytes of all indexes; thread-safe."""
         return sum(index.nbytes for index in list(self._indexes.values()))
 
-    def index(self, role: Role) -> TextIndex:
+    def index(self, role: TextRole) -> TextIndex:
         """Return the index of a role, with all stored texts of its pairs."""
         index = self._indexes.setdefault(role, TextIndex(role))
         missing = self._pairs(role).keys() - index.pairs

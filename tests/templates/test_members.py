@@ -2,80 +2,113 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
 from templates.columns.columns import pack
-from templates.registry.members import Drives
-from templates.registry.variable_pairs import WitnessRetention
+from templates.model.join_graph import JOIN, minor
+from templates.registry import members
+from templates.registry.members import Row
+from templates.registry.registry import Registry
 from tests.examples import examples
 from tests.templates.graphs import graph
+from tests.templates.memory_storage import MemoryStorage
 
-EXAMPLE = graph((0, 1), (0, 1), ((0, 0), (1, 1)))
-ENDS = st.tuples(*[st.tuples(st.integers(1, 4), st.integers(1, 4))] * 2)
-STEPS = st.lists(st.tuples(st.booleans(), ENDS), max_size=25)
+EXAMPLE, _ = minor(graph((0, 1), (0, 1), ((0, 0), (1, 1))))
+STEPS = st.lists(
+    st.tuples(
+        st.booleans(),
+        st.lists(st.sampled_from("uvw"), min_size=len(EXAMPLE.nodes), max_size=len(EXAMPLE.nodes)),
+        st.sampled_from((0, 3, 7, None)),
+    ),
+    max_size=25,
+)
 
 
-@examples(100)
-@given(STEPS, st.dictionaries(st.integers(1, 4), st.integers(1, 9), max_size=4), st.integers(1, 5))
-def test_driving_joins_are_those_of_the_lightest_pairs(
-    steps: list[tuple[bool, tuple[tuple[int, int], ...]]], weights: dict[int, int], often: int
+@pytest.mark.parametrize("few", [0, members.FEW])
+@pytest.mark.parametrize("back", [False, True])
+@examples(40)
+@given(STEPS, st.lists(st.integers(0, 9), min_size=9, max_size=9), st.integers(1, 5))
+def test_joins_are_driven_by_the_lightest_pairs(
+    few: int,
+    back: bool,
+    steps: list[tuple[bool, list[str], int | None]],
+    numbers: list[int],
+    often: int,
 ) -> None:
-    drives, rows = Drives(), Counter[tuple[tuple[int, int], ...]]()
-    for at, (adds, row) in enumerate(steps):
-        near = tuple(pair for pair, _ in row)
-        edges = [pack(*ends) for ends in row]
-        if adds:
-            drives.add([[pair] for pair in near], [[edge] for edge in edges])
-            rows[row] += 1
-        elif rows[row]:
+    """`numbers` are those of kept links by pair; a pair with 0 has not come."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(members, "FEW", few)
+        _play(steps, numbers, often, back)
+
+
+def _play(
+    steps: list[tuple[bool, list[str], int | None]], numbers: list[int], often: int, back: bool
+) -> None:
+    registry, qids = Registry(MemoryStorage()), dict[tuple[str, ...], int]()
+    weights = {pair: number for pair, number in enumerate(numbers, 1) if number}
+    for at, (adds, variables, window) in enumerate(steps):
+        key = (*variables, str(window))
+        if adds and key not in qids:
+            relation = JOIN.within(window)
+            qids[key] = registry.add(EXAMPLE, variables, relation).qid
+        elif not adds and qids:
             event("removed")
-            drives.remove(near, edges)
-            rows[row] -= 1
+            registry.remove(qids.pop(key if key in qids else next(iter(qids))))
         if at % often == 0:
-            _compare(drives, +rows, weights)
-    _compare(drives, +rows, weights)
+            _compare(registry, weights, back)
+    _compare(registry, weights, back)
 
 
-def _compare(
-    drives: Drives, rows: Counter[tuple[tuple[int, int], ...]], weights: dict[int, int]
-) -> None:
-    expected = set()
-    for row in rows:
-        if all(pair in weights for pair, _ in row):
-            lightest = min(row, key=lambda ends: weights[ends[0]])
-            expected.add(pack(*lightest))
-    found = np.concatenate([np.empty(0, np.int64), *drives.driving(weights)])
-    assert set(found.tolist()) == expected
+def _compare(registry: Registry, weights: dict[int, int], back: bool) -> None:
+    registry.take_changed()  # settles what was added
+    leads, others = set[int](), set[tuple[int, int]]()
+    for row in registry.rows().values():
+        ends = _ends(registry, row)
+        near = [left if back else right for left, right in ends]
+        if all(pair in weights for pair in near):
+            lightest = min(range(len(near)), key=lambda place: weights[near[place]])
+            lead = pack(*ends[lightest])
+            leads.add(lead)
+            others |= {(lead, pack(*end)) for at, end in enumerate(ends) if at != lightest}
+    driver = registry.firing.driving(weights, back)
+    assert driver.edges.tolist() == sorted(leads)
+    present = np.array(sorted(leads), np.int64)
+    places, edges = driver.others(present)
+    assert set(zip(present[places].tolist(), edges.tolist(), strict=True)) == others
+
+
+def _ends(registry: Registry, row: Row) -> Sequence[tuple[int, int]]:
+    joins = registry.members[row.template].template.graph.value_joins
+    return [(row.pairs[left], row.pairs[right]) for left, right in joins]
 
 
 @examples(60)
-@given(
-    st.lists(
-        st.tuples(st.booleans(), st.integers(0, 5), st.sampled_from((0, 3, 7, 1 << 62))),
-        max_size=20,
-    )
-)
-def test_pairs_are_kept_as_long_as_their_longest_row(steps: list[tuple[bool, int, int]]) -> None:
-    retention, rows = WitnessRetention(), Counter[tuple[int, int]]()
-    retention.take_changed()
-    for adds, first, keep in steps:
-        if not adds and not rows[first, keep]:
-            continue
-        places = [[first + at % 3] for at, _ in enumerate(EXAMPLE.pairs)]
-        by = 1 if adds else -1
+@given(STEPS)
+def test_pairs_are_kept_as_long_as_their_longest_row(
+    steps: list[tuple[bool, list[str], int | None]],
+) -> None:
+    registry, qids = Registry(MemoryStorage()), dict[tuple[str, ...], int]()
+    retention = registry.retention
+    for adds, variables, window in steps:
         before = retention.keeps.tolist()
-        row = {"lower": [-keep], "keep": [keep]}
-        retention.count(EXAMPLE, places, row, by)
-        rows[first, keep] += by
-        longest = [-1] * len(retention.keeps)
-        for (start, kept), count in rows.items():
-            for number in range(start, start + 3) if count else ():
-                longest[number] = max(longest[number], kept)
+        key = (*variables, str(window))
+        if adds and key not in qids:
+            qids[key] = registry.add(EXAMPLE, variables, JOIN.within(window)).qid
+        elif not adds and key in qids:
+            event("removed")
+            registry.remove(qids.pop(key))
+        registry.take_changed()  # settles what was added
+        rows = registry.rows().values()
+        longest = [
+            max((row.keep for row in rows if pair in row.pairs), default=-1)
+            for pair, _ in enumerate(retention.keeps)
+        ]
         assert retention.keeps.tolist() == longest
-        pairs = zip(before, longest, strict=True)
+        pairs = zip(before, longest, strict=False)
         assert retention.take_changed() == any(old >= 0 and old != new for old, new in pairs)
-    assert retention.horizon().keep == max((keep for (_, keep), n in rows.items() if n), default=0)
+        assert retention.horizon().keep == max(0, *longest)

@@ -11,7 +11,7 @@ import pytest
 
 from templates.columns.columns import Column, Columns, columns_of, with_valued
 from templates.model.relations import Horizon
-from templates.registry.members import Driving
+from templates.registry.members import JoinDriver
 from templates.state.join_state import JoinState
 from templates.state.value_joins import Dense, Pass
 
@@ -59,7 +59,7 @@ def joined(
     return list(pairs_of(one.joins(columns_of(came.bindings), driving)))
 
 
-def driving(weights: object) -> Driving:
+def driving(weights: object) -> JoinDriver:
     raise AssertionError("few value joins are made at once")
 
 

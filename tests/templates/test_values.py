@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates.columns.values import Keys, Values, keys_of
+from templates.columns.values import InternedValues, Keys, keys_of
 from tests.templates.memory_storage import MemoryStorage
 
 
@@ -31,7 +31,7 @@ def stored(storage: MemoryStorage) -> dict[str, int]:
 def test_equal_keys_mean_equal_texts(batches: list[tuple[list[str], bool]]) -> None:
     """Also where what is stored is read again between two batches."""
     storage = MemoryStorage()
-    values = Values(storage, weak)
+    values = InternedValues(storage, weak)
     keys: dict[str, int] = {}
     for batch, read_again in batches:
         interned = values.intern(batch)
@@ -39,13 +39,13 @@ def test_equal_keys_mean_equal_texts(batches: list[tuple[list[str], bool]]) -> N
             assert known == (text in keys)
             assert keys.setdefault(text, key) == key
         if read_again:
-            values = Values(storage, weak)
+            values = InternedValues(storage, weak)
     assert len(set(keys.values())) == len(keys)
     assert stored(storage) == keys
 
 
 def test_a_key_that_was_swept_stands_for_the_next_text() -> None:
-    values = Values(MemoryStorage(), weak)
+    values = InternedValues(MemoryStorage(), weak)
     for text in ("a", "b"):
         first, again = values.intern([text]), values.intern([text])
         assert (first.known.tolist(), again.known.tolist()) == ([False], [True])
@@ -55,7 +55,7 @@ def test_a_key_that_was_swept_stands_for_the_next_text() -> None:
 
 def test_texts_of_other_keys_leave() -> None:
     storage = MemoryStorage()
-    values = Values(storage)
+    values = InternedValues(storage)
     left, stays = values.intern(["left", "stays"]).keys
     values.sweep(np.array([stays]))
     assert stored(storage) == {"stays": stays}

@@ -16,7 +16,7 @@ WIDTH, LOW = 120.0, 24.0
 STEP, HIGH = 5.0, 48.0
 """The step of a timeline, and its height."""
 
-Outcome: TypeAlias = Literal["bar", "none", "bad"]
+BarOutcome: TypeAlias = Literal["bar", "none", "bad"]
 """CSS class of a bar: the event had a result, had none, or failed."""
 
 
@@ -25,7 +25,7 @@ class TimelineEvent:
     """An event: its duration in seconds, its outcome, and its description."""
 
     seconds: float
-    outcome: Outcome
+    outcome: BarOutcome
     words: str
 
 

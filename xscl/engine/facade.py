@@ -33,7 +33,7 @@ from xscl.engine.state import EngineState, Settings
 from xscl.engine.transactions import Transactions
 from xscl.errors import DocumentError
 from xscl.inspection.diagnosis import Diagnosis
-from xscl.inspection.why import Read, Why
+from xscl.inspection.why import TextReader, Why
 from xscl.language.names import LONGEST_STREAM, NAME, NAME_HINT
 from xscl.planning.event_queries import StreamAttributes, names_of
 from xscl.planning.plan_graph import PlanGraph
@@ -420,14 +420,14 @@ class Engine:
 
     @overload
     def why(
-        self, query: str, document: str, /, *documents: str, read: Read | None = None
+        self, query: str, document: str, /, *documents: str, read: TextReader | None = None
     ) -> Why: ...
 
     def why(
         self,
         query: str,
         *documents: str,
-        read: Read | None = None,
+        read: TextReader | None = None,
         since: str | int | None = None,
     ) -> Why | Diagnosis:
         """Explain why a query (its text, or a subscription's name) matches documents, or why not.

@@ -29,10 +29,10 @@ from xscl.inspection.diagnosis import TRIAL_SECONDS, Diagnosis, diagnose
 from xscl.inspection.explain import absence_warning, explain
 from xscl.inspection.plan_users import PlanUsers, plan_users
 from xscl.inspection.relations import VALUED, may_read_values
-from xscl.inspection.replay import TRIED, Trial, beginning, registered, subscription_named
+from xscl.inspection.replay import TRIED, TrialScope, beginning, registered, subscription_named
 from xscl.inspection.unseen_names import UnseenName, doubtful_comparisons, unseen_names
 from xscl.inspection.vocabulary import Vocabularies, Vocabulary
-from xscl.inspection.why import Question, Read, Visible, Why, question_of, why
+from xscl.inspection.why import Question, TextReader, Visible, Why, question_of, why
 from xscl.language.names import EVERYTHING
 from xscl.planning.compile import CompiledQuery, compile_query
 from xscl.planning.cost_shares import CostShares
@@ -118,7 +118,7 @@ class EngineQueries:
         until = None if seconds is None else time.monotonic() + seconds
         with self._transactions.lock:
             known, compiled = self._compiled(query)
-            trial = Trial(
+            trial = TrialScope(
                 TRIED if known is None else known.name,
                 compiled.source,
                 compiled.streams,
@@ -128,7 +128,7 @@ class EngineQueries:
         return run_trial(self._transactions, trial, until, dropped)
 
     def why(
-        self, query: str, *documents: str, read: Read | None = None, visible: Visible = str
+        self, query: str, *documents: str, read: TextReader | None = None, visible: Visible = str
     ) -> Why:
         """Explain why a query matches documents, or why not; see `Engine.why`.
 
@@ -140,7 +140,7 @@ class EngineQueries:
         return why(*questions)
 
     def _questions(
-        self, query: str, documents: Sequence[str], read: Read | None, visible: Visible
+        self, query: str, documents: Sequence[str], read: TextReader | None, visible: Visible
     ) -> list[Question]:
         """Return the question about documents, and what to ask if it has no answer."""
         known, compiled = self._compiled(query)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from templates.batch_join import Pushed
 from templates.registry.members import Row
-from templates.registry.variable_pairs import Variable
+from templates.registry.variable_pairs import NumberedVariable
 from xscl.engine.transactions import Transactions
 from xscl.errors import XsclError
 from xscl.inspection.witness_reach import documents_seen
@@ -44,7 +44,7 @@ class ReadSnapshot:
     readings: pa.Table
     streams: pa.Table
     rows: Mapping[int, Row]
-    named: Callable[[Iterable[int]], Sequence[tuple[int, Variable, Variable]]]
+    named: Callable[[Iterable[int]], Sequence[tuple[int, NumberedVariable, NumberedVariable]]]
     qids: Callable[[Iterable[str]], set[int]]
     documents_seen: Callable[[], Mapping[int, int]]
     most: int

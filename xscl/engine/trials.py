@@ -20,7 +20,7 @@ from xscl.engine.transactions import Transactions
 from xscl.engine.twin import Twin
 from xscl.errors import Stopping, TooLong
 from xscl.inspection import replay
-from xscl.inspection.replay import Trial
+from xscl.inspection.replay import TrialScope
 from xscl.subscriptions.matches import Matches
 
 SLICE = 0.5
@@ -44,7 +44,7 @@ class TrialResult(NamedTuple):
 
 def run_trial(
     transactions: Transactions,
-    trial: Trial,
+    trial: TrialScope,
     until: float | None = None,
     dropped: threading.Event | None = None,
 ) -> TrialResult:

@@ -21,7 +21,7 @@ from xscl.engine.ingest import Ingest
 from xscl.engine.match_log import MatchLog
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
-from xscl.inspection.replay import Trial
+from xscl.inspection.replay import TrialScope
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.queries.documents import clock_from, earliest_time
 from xscl.store.queries.lateness import count_late
@@ -73,7 +73,7 @@ class Twin:
         """The store of the twin."""
         return self._twin.store
 
-    def register(self, trial: Trial, lateness: Mapping[str, int]) -> None:
+    def register(self, trial: TrialScope, lateness: Mapping[str, int]) -> None:
         """Register a query that the engine does not have, over streams with a lateness."""
         with self._live.lock:
             self.composites = (self._live.state.documents.next + MOST) // 2

@@ -40,7 +40,7 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ExampleSide:
     """A document of an example: the stream and the name of the root element."""
 
     stream: str
@@ -71,8 +71,8 @@ def differing(left: DocumentTree, right: DocumentTree) -> list[Leaf]:
 
 
 def query_of(
-    left: Side,
-    right: Side,
+    left: ExampleSide,
+    right: ExampleSide,
     pairs: Sequence[Shared],
     others: Sequence[Leaf] = (),
     *,
@@ -110,7 +110,7 @@ def query_of(
     return "\n".join(lines)
 
 
-def query_for(side: Side, leaf: Leaf, value: str) -> str:
+def query_for(side: ExampleSide, leaf: Leaf, value: str) -> str:
     """Return the query for documents with a value at a leaf."""
     name = _Names().new(side.root)
     if len(value) > LONGEST or ('"' in value and "'" in value):

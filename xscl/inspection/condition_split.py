@@ -26,7 +26,7 @@ from xscl.shredding.conditions.unevaluated import Tally
 Where: TypeAlias = Literal["shared", "indexed", "narrowed", "tested", "residual"]
 
 
-class Placed(NamedTuple):
+class SplitCondition(NamedTuple):
     """A condition, where it is evaluated, and what would be faster."""
 
     text: str
@@ -35,27 +35,27 @@ class Placed(NamedTuple):
     hint: str = ""
 
 
-def placed(block: Block) -> Iterator[Placed]:
+def placed(block: Block) -> Iterator[SplitCondition]:
     """Yield the conditions of a block in the order of its pattern nodes."""
     for node in pattern(block).nodes:
         for condition in node.step.conditions:
             yield _placed(shortest(condition))
 
 
-def _placed(condition: Condition) -> Placed:
+def _placed(condition: Condition) -> SplitCondition:
     text = unparse(condition)
     if is_structural(condition):
-        return Placed(text, "shared")
+        return SplitCondition(text, "shared")
     residuals = [one for one in walk(condition) if isinstance(one, Residual)]
     lookups = plan((condition,))
     if residuals:
         where = "where the names that it needs exist" if lookups else ""
-        return Placed(text, "residual", where, _hint(residuals[0]))
+        return SplitCondition(text, "residual", where, _hint(residuals[0]))
     if not lookups:
-        return Placed(text, "tested")
+        return SplitCondition(text, "tested")
     proved = any(lookup.proves for lookup in lookups)
     kinds = dict.fromkeys(atom.question.kind for lookup in lookups for atom in lookup.atoms)
-    return Placed(text, "indexed" if proved else "narrowed", ", ".join(kinds))
+    return SplitCondition(text, "indexed" if proved else "narrowed", ", ".join(kinds))
 
 
 def _hint(residual: Residual) -> str:

@@ -45,7 +45,7 @@ TRIAL_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class BlockFound:
+class ExaminedBlock:
     """A block of a query, with the numbers of documents that were examined and that match it.
 
     `kept` is the number of documents of its stream.  `needed` is False for what may be absent from
@@ -72,7 +72,7 @@ class Diagnosis:
     """
 
     query: str
-    blocks: tuple[BlockFound, ...]
+    blocks: tuple[ExaminedBlock, ...]
     closest: Why | None = None
 
     @property
@@ -86,7 +86,7 @@ class Diagnosis:
         return any(not one.kept for one in self.blocks)
 
     @property
-    def unmatched(self) -> Iterator[BlockFound]:
+    def unmatched(self) -> Iterator[ExaminedBlock]:
         """The needed blocks that none of the examined documents matches."""
         return (one for one in self.blocks if one.needed and one.examined and not one.matching)
 
@@ -147,7 +147,7 @@ class _Diagnosis:
             matching[place] = found
             failed = failing or Mismatch("")
             blocks.append(
-                BlockFound(
+                ExaminedBlock(
                     *(unparse(block), block.stream, kept[block.stream], len(known), len(found)),
                     *(place in self._needed, failed.text or None, failed.nearest),
                 )

@@ -217,14 +217,14 @@ def _sharing(
 
 
 def _time(
-    registry: Registry | None, compiled: CompiledQuery, places: Sequence[Place] | None
+    registry: Registry | None, compiled: CompiledQuery, places: Sequence[JoinEvaluator] | None
 ) -> Iterator[str]:
     """Yield the edge rule, the window and the evaluator of each operator, the inner ones first.
 
     `places` are those of the joins, None without executors.
     """
     root = compiled.root
-    following = iter(places or [Place() for _ in compiled.joins])
+    following = iter(places or [JoinEvaluator() for _ in compiled.joins])
     for part in forms(root):
         match part:
             case Scan(_, join):
@@ -354,7 +354,7 @@ ReasonHere: TypeAlias = Callable[[int], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JoinEvaluator:
     """The evaluator of a join: executors by the equality `lead`, or the engine for a `reason`."""
 
     lead: str = ""
@@ -366,14 +366,14 @@ def places_of(
     joins: Sequence[CompiledJoin],
     qids: Sequence[int],
     reason_here: ReasonHere,
-) -> list[Place]:
+) -> list[JoinEvaluator]:
     """Return the places of joins, which have these rows of R_T; executors are there."""
     if len(joins) != len(qids):  # its query is refused
-        return [Place() for _ in joins]
+        return [JoinEvaluator() for _ in joins]
     return [
-        Place(reason=reason_here(qid) if join.reduced.two_sided else "")
+        JoinEvaluator(reason=reason_here(qid) if join.reduced.two_sided else "")
         if registry.lead(qid) == UNDESIGNATED
-        else Place(lead=_lead(registry, join, qid))
+        else JoinEvaluator(lead=_lead(registry, join, qid))
         for join, qid in zip(joins, qids, strict=True)
     ]
 
@@ -392,7 +392,7 @@ def _lead(registry: Registry, join: CompiledJoin, qid: int) -> str:
 
 
 def evaluators(
-    registry: Registry | None, joins: Sequence[CompiledJoin], places: Sequence[Place]
+    registry: Registry | None, joins: Sequence[CompiledJoin], places: Sequence[JoinEvaluator]
 ) -> str:
     """Return the evaluators of a filter or join; template numbers only if all may be seen."""
     both = list(zip(joins, places, strict=True))
@@ -410,7 +410,7 @@ def evaluators(
     return f"{'; '.join(found)}{', Refine (residual test)' if tested else ''}"
 
 
-def reasons(places: Iterable[Place]) -> Iterator[str]:
+def reasons(places: Iterable[JoinEvaluator]) -> Iterator[str]:
     """Yield a line for each reason why executors do not evaluate a join."""
     for reason in dict.fromkeys(place.reason for place in places if place.reason):
         yield f"  not on executors: {reason}"

@@ -37,7 +37,7 @@ TRIED = "try"
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TrialScope:
     """A trial: a query, and the part of the past that it reads.
 
     The documents of `streams` with `begin` <= timestamp <= `end` and with `first` at least that
@@ -96,14 +96,14 @@ def beginning(since: str | int | None, clock: int) -> int:
     return -INFINITE if back is None else clock - back
 
 
-def first(store: Store, trial: Trial) -> int | None:
+def first(store: Store, trial: TrialScope) -> int | None:
     """Return the time with which a trial begins: its own, or that of its first document, if any."""
     if trial.begin > -INFINITE:
         return trial.begin
     return earliest_time(store, trial.streams, until=trial.end)
 
 
-def past(store: Store, trial: Trial) -> Numbers:
+def past(store: Store, trial: TrialScope) -> Numbers:
     """Return the numbers of the documents of a trial, in order of arrival."""
     return documents_of_past(
         store,

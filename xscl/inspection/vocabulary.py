@@ -65,7 +65,7 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, slots=True)
-class Read(Generic[T]):
+class CachedReading(Generic[T]):
     """A vocabulary, or what follows from it, as of a number of arrivals.
 
     `cost` is the seconds of CPU that it took.
@@ -85,7 +85,7 @@ class Vocabularies:
     """
 
     def __init__(self) -> None:
-        self._streams: dict[str, Read[Vocabulary]] = {}
+        self._streams: dict[str, CachedReading[Vocabulary]] = {}
         self._counts = StreamCounts()
 
     def of(self, store: Store, stream: str, arrived: int) -> Vocabulary:
@@ -97,7 +97,7 @@ class Vocabularies:
         return self._counts.of(store)
 
 
-def reused(known: dict[K, Read[T]], key: K, arrived: int, read: Callable[[], T]) -> T:
+def reused(known: dict[K, CachedReading[T]], key: K, arrived: int, read: Callable[[], T]) -> T:
     """Return the cached vocabulary of a key, or what else is read of one, or read it."""
     one = known.get(key)
     if one is not None and (
@@ -108,7 +108,7 @@ def reused(known: dict[K, Read[T]], key: K, arrived: int, read: Callable[[], T])
         known.clear()
     began = time.thread_time()
     found = read()
-    known[key] = Read(found, arrived, time.monotonic(), time.thread_time() - began)
+    known[key] = CachedReading(found, arrived, time.monotonic(), time.thread_time() - began)
     return found
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from cep_core import Query, StateLog
 from cep_core.plan import Operator, Plan, Wanted
 from templates.model.relations import Pair
-from templates.registry.registry import Placed, Registry
+from templates.registry.registry import Registry, RowOfRT
 from xscl.documents.results import Subscription
 from xscl.errors import QueryError
 from xscl.planning.compile import QueryPlan
@@ -201,7 +201,7 @@ class PlannedSubscriptions:
         its streams, one for all such rows.
         """
         if subscription.publish is not None:
-            placed = Placed(subscription.template, subscription.qid, ())
+            placed = RowOfRT(subscription.template, subscription.qid, ())
             graph = self._registry.members[placed.template].template.graph
             streams = [subscription.reads[0], subscription.reads[-1]][: 1 + graph.two_sided]
             self.attach(subscription, self._planner.plan_row(placed, streams))
@@ -315,13 +315,15 @@ class PlannedSubscriptions:
             return PlannedQuery()
         scans = self._scans.operators
         held = [scans[stream] for stream in subscription.reads] if works else []
-        return PlannedQuery(held=held, placed=[Placed(subscription.template, subscription.qid, ())])
+        return PlannedQuery(
+            held=held, placed=[RowOfRT(subscription.template, subscription.qid, ())]
+        )
 
     def pairs(self, subscription: Subscription) -> list[int]:
         """Return the pairs of variables that a subscription uses."""
         return [pair for qid in self.qids(subscription) for pair in self._registry.row(qid).pairs]
 
-    def placed(self, subscription: Subscription) -> Sequence[Placed]:
+    def placed(self, subscription: Subscription) -> Sequence[RowOfRT]:
         """Return the places of a subscription's joins, the inner ones first."""
         return self._of(subscription).placed
 

@@ -24,7 +24,7 @@ from typing import Any, assert_never
 from cep_core import ALL_RULES, CepError, Engine, Rule
 from cep_core.algebra import Node
 from cep_core.plan import Operator, Reference, Step, Wanted, steps_of, wanted
-from templates.registry.registry import Placed, Registry
+from templates.registry.registry import Registry, RowOfRT
 from xscl.language.lowering import ColumnKind, OneSidedNumbers
 from xscl.language.normalform import (
     Absent,
@@ -85,7 +85,7 @@ class PlannedQuery:
 
     root: PlannedStream | None = None
     held: list[Operator] = field(default_factory=list)
-    placed: list[Placed] = field(default_factory=list)
+    placed: list[RowOfRT] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     calendars: list[str] = field(default_factory=list)
     ordered: bool = False
@@ -141,7 +141,7 @@ class Planner:
             raise too_deep(query.source) from None
         return lowering.planned
 
-    def plan_row(self, placed: Placed, streams: Sequence[str]) -> PlannedQuery:
+    def plan_row(self, placed: RowOfRT, streams: Sequence[str]) -> PlannedQuery:
         """Put a row of R_T whose sides are blocks of these streams into the plan."""
         planned = PlannedQuery(placed=[placed])
         operator = self.join(planned, placed, [self.documents(stream) for stream in streams])
@@ -188,7 +188,7 @@ class Planner:
         return operator
 
     def join(
-        self, planned: PlannedQuery, placed: Placed, sides: Sequence[PlannedStream]
+        self, planned: PlannedQuery, placed: RowOfRT, sides: Sequence[PlannedStream]
     ) -> Operator:
         """Return the operator of a row of R_T.
 
@@ -277,7 +277,7 @@ class _Lowering:
         values = tuple(name for side in sides for name in side.values)
         waits = any(side.waits for side in sides)
         late = self._lateness(part.left, part.right)
-        found: list[tuple[Operator, Placed, tuple[str, ...]]] = []
+        found: list[tuple[Operator, RowOfRT, tuple[str, ...]]] = []
         for row in part.disjuncts:
             placed, own = self._place(row, sides, late)
             operator = self._planner.join(self.planned, placed, sides)
@@ -291,7 +291,7 @@ class _Lowering:
     def _refined(
         self,
         part: Joined[PlannedJoin],
-        found: list[tuple[Operator, Placed, tuple[str, ...]]],
+        found: list[tuple[Operator, RowOfRT, tuple[str, ...]]],
         covered: tuple[int, ...],
         values: tuple[str, ...],
         waits: bool,
@@ -317,7 +317,7 @@ class _Lowering:
 
     def _place(
         self, row: PlannedJoin, sides: Sequence[PlannedStream], lateness: int
-    ) -> tuple[Placed, tuple[str, ...]]:
+    ) -> tuple[RowOfRT, tuple[str, ...]]:
         """Register a join; return its place in R_T, and the output variables in its order."""
         leaves = [
             row.composite_definitions(side, one.number, one.names) if one.number else ()

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from templates.model.relations import Pair
-from templates.registry.registry import UNDESIGNATED, Placed, Registry
+from templates.registry.registry import UNDESIGNATED, Registry, RowOfRT
 from xscl.documents.results import Subscription
 from xscl.engine.state import EngineState
 from xscl.language.normalform import Absent, Scan
@@ -77,7 +77,7 @@ def _compared(predicate: Predicate | None) -> Iterator[tuple[str, str]]:
             yield "", ""
 
 
-def _output_names(registry: Registry, join: CompiledJoin, placed: Placed) -> list[str | None]:
+def _output_names(registry: Registry, join: CompiledJoin, placed: RowOfRT) -> list[str | None]:
     """Return the variables of a row's results, in their order."""
     graph = registry.members[placed.template].template.graph
     ends = zip(graph.nodes, placed.order, strict=True)

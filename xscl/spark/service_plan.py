@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from templates.registry.registry import Elsewhere, Registry
+from templates.registry.registry import DesignatedRows, Registry
 from xscl.engine.executors import recall
 from xscl.engine.state import EngineState
 from xscl.engine.transactions import Transactions
@@ -32,7 +32,7 @@ class _Seen(NamedTuple):
     """The state of an engine that the last version of a plan describes."""
 
     registry: Registry | None
-    elsewhere: Elsewhere | None
+    elsewhere: DesignatedRows | None
     subscribed: tuple[int, int] | None
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from templates.text import superstring_index
-from templates.text.text_comparisons import Role, text_operator
+from templates.text.text_comparisons import TextRole, text_operator
 from templates.text.text_index import TextIndex
 from tests.examples import examples
 
@@ -80,7 +80,7 @@ def test_what_costs_more_than_is_allowed_is_not_compared() -> None:
 
 
 @pytest.mark.parametrize("role", ["whole", "part", "words"])
-def test_bytes_are_near_those_that_python_allocates(role: Role) -> None:
+def test_bytes_are_near_those_that_python_allocates(role: TextRole) -> None:
     texts = [f"{number} word{number % 500} some{number % 50} text" for number in range(1_000)]
     gc.collect()
     tracemalloc.start()

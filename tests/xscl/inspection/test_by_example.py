@@ -12,7 +12,7 @@ from lxml import etree
 
 from tests.examples import examples
 from xscl import Document, Engine
-from xscl.inspection.by_example import Shared, Side, differing, query_for, query_of, shared
+from xscl.inspection.by_example import ExampleSide, Shared, differing, query_for, query_of, shared
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
 
 
@@ -64,11 +64,13 @@ def test_leaves_that_differ_occur_once_in_both() -> None:
 
 def test_the_query_joins_what_was_chosen() -> None:
     pairs = [Shared(("i", "t"), ("o", "m"), "sea", is_exact=False)]
-    written = query_of(Side("A", "i"), Side("B", "o"), pairs, window="3 d")
+    written = query_of(ExampleSide("A", "i"), ExampleSide("B", "o"), pairs, window="3 d")
     assert written == (
         "A//i->i1[./t->t1]\n  FOLLOWED BY{lower-case(t1) = lower-case(m1), 3 d}\nB//o->o1[./m->m1]"
     )
-    either = query_of(Side("A", "i"), Side("A", "i"), pairs, window="1 h", is_ordered=False)
+    either = query_of(
+        ExampleSide("A", "i"), ExampleSide("A", "i"), pairs, window="1 h", is_ordered=False
+    )
     assert "JOIN{" in either
 
 
@@ -78,7 +80,7 @@ def test_the_query_for_a_value_finds_its_document(engine: Engine, value: str) ->
     etree.SubElement(element, "t").text = value
     xml = etree.tostring(element).decode()
     name = stream()
-    query = query_for(Side(name, "i"), ("i", "t"), " ".join(value.split()))
+    query = query_for(ExampleSide(name, "i"), ("i", "t"), " ".join(value.split()))
     assert found(engine, name, query, xml) == 1
 
 
@@ -102,6 +104,6 @@ def test_the_written_query_finds_the_two_documents(engine: Engine, left: str, ri
     pairs = shared(tree(left), tree(right))
     others = differing(tree(left), tree(right))
     if pairs or others:
-        side = Side(stream(), "i")
+        side = ExampleSide(stream(), "i")
         query = query_of(side, side, pairs, others, window="1 d")
         assert found(engine, side.stream, query, left, right) >= 1

@@ -6,7 +6,7 @@ import pytest
 
 from xscl import Document, Engine, Retention
 from xscl.inspection import diagnosis
-from xscl.inspection.diagnosis import BlockFound, Diagnosis
+from xscl.inspection.diagnosis import Diagnosis, ExaminedBlock
 from xscl.inspection.names_seen import NearName
 
 D = 86_400_000_000
@@ -46,7 +46,7 @@ def test_a_block_that_finds_nothing_has_the_nearest_names() -> None:
     with engine_with(item("n1", 1, "a"), item("n2", 2, "b"), post("b1", 2, "a")) as engine:
         found = engine.why(PAIR.replace("./title->t", "./titel->t"))
     block, other = found.blocks
-    assert block == BlockFound(
+    assert block == ExaminedBlock(
         "news//item[./titel->t]",
         "news",
         kept=2,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates.columns.values import Keys, Values
+from templates.columns.values import InternedValues, Keys
 from tests.examples import examples
 from xscl.store import chunks
 from xscl.store.queries.join_storage import JoinStorage
@@ -172,7 +172,7 @@ def weak(texts: Sequence[str], salt: int) -> Keys:
     return np.array([2 * salt + len(text) % 2 for text in texts], dtype=np.uint64)
 
 
-def appended(store: Store, values: Values, texts: Sequence[str]) -> Sequence[bool]:
+def appended(store: Store, values: InternedValues, texts: Sequence[str]) -> Sequence[bool]:
     """Return which texts were known before a transaction that has appended other rows first."""
     with store.transaction():
         late = {"doc": 0, "missed": "", "watermark": 0, "lateness": 0}
@@ -190,7 +190,7 @@ def appended(store: Store, values: Values, texts: Sequence[str]) -> Sequence[boo
 def test_texts_are_known_from_the_first_time_on(transactions: list[list[str]]) -> None:
     seen = set[str]()
     with closing(Store(None)) as store:
-        values = Values(JoinStorage(store), weak)
+        values = InternedValues(JoinStorage(store), weak)
         for texts in transactions:
             assert appended(store, values, texts) == [text in seen for text in texts]
             seen.update(texts)

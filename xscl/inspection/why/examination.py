@@ -16,7 +16,7 @@ from xscl.inspection.reasons import why_lines
 from xscl.inspection.why.mismatch import mismatch, with_names
 from xscl.inspection.why.question import Edge, Question, covered
 from xscl.inspection.why.times import (
-    Side,
+    QuerySide,
     belated,
     dropped,
     in_relation,
@@ -26,7 +26,7 @@ from xscl.inspection.why.times import (
     temporal_choice,
     together,
 )
-from xscl.inspection.why.values import Choices, Conjunct
+from xscl.inspection.why.values import Choices, TestedConjunct
 from xscl.language.normalform import (
     Absent,
     CalendarForm,
@@ -84,7 +84,7 @@ class Examination:
 
     # -- Parts of the query ----------------------------------------------------------------
 
-    def _part(self, form: NormalForm) -> Side:
+    def _part(self, form: NormalForm) -> QuerySide:
         """Add the edges of a part of the query, and return its side."""
         if isinstance(form, Scan):
             return self._scan(form.component)
@@ -108,7 +108,7 @@ class Examination:
     def _given(self, form: NormalForm) -> bool:
         return all(self._question.documents[place] is not None for place in covered(form))
 
-    def _scan(self, component: int) -> Side:
+    def _scan(self, component: int) -> QuerySide:
         block = self._normal.blocks[component]
         known = self._question.documents[component]
         assert known is not None
@@ -121,9 +121,9 @@ class Examination:
         text = f"{one.id} matches {unparse(block)}"
         self._edges.append(Edge("pattern", text, near is None, near))
         late = self._question.lateness[block.stream]
-        return Side(one.id, one.ts, one.ts, one.clock, one.rank, late, (one,))
+        return QuerySide(one.id, one.ts, one.ts, one.clock, one.rank, late, (one,))
 
-    def _joined(self, form: Joined[Disjunct], left: Side, right: Side) -> Side:
+    def _joined(self, form: Joined[Disjunct], left: QuerySide, right: QuerySide) -> QuerySide:
         self._edges.extend(repeated(left, right))
         near = list(in_relation(form.relation, left, right))
         self._edges.extend(near)
@@ -133,22 +133,22 @@ class Examination:
 
     def _over_time(
         self,
-        left: Side,
-        right: Side,
+        left: QuerySide,
+        right: QuerySide,
         predicate: Predicate | None,
         relation: TemporalRelation = UNBOUNDED,
-    ) -> Side:
+    ) -> QuerySide:
         self._in_time(left, right)
         self._edges.extend(in_relation(relation, left, right))
         both = together(left, right, self._values(predicate))
         return settled(both, both.ts)
 
-    def _in_time(self, *sides: Side) -> None:
+    def _in_time(self, *sides: QuerySide) -> None:
         """Add the edges of what came too late; what was found did not, as it was found."""
         if not self._question.found:
             self._edges.extend(belated(self._latest, *sides))
 
-    def _values(self, predicate: Predicate | None) -> tuple[Conjunct, ...]:
+    def _values(self, predicate: Predicate | None) -> tuple[TestedConjunct, ...]:
         """Add the parts of a predicate, and return them."""
         found = self._choices.conjuncts(predicate)
         self._edges.extend(self._choices.edges(found))
@@ -156,7 +156,7 @@ class Examination:
 
     # -- What is not there -----------------------------------------------------------------
 
-    def _absent(self, form: Absent[Disjunct], left: Side) -> Side:
+    def _absent(self, form: Absent[Disjunct], left: QuerySide) -> QuerySide:
         """Add the edge that documents on the right side, if any, do not answer the left."""
         self._in_time(left)
         if self._given(form.right):
@@ -171,7 +171,7 @@ class Examination:
                 self._edges.append(Edge("order", text, not is_answer, _reasons(reasons)))
         return settled(left, left.ts + form.window)
 
-    def _answering(self, form: Absent[Disjunct], left: Side) -> Side:
+    def _answering(self, form: Absent[Disjunct], left: QuerySide) -> QuerySide:
         """Add the edges of an answer, and return the right side."""
         for place in covered(form.right):
             known = self._question.documents[place]
@@ -188,7 +188,11 @@ class Examination:
         return right
 
     def _answers(
-        self, form: Absent[Disjunct], left: Side, right: Side, predicate: tuple[Conjunct, ...]
+        self,
+        form: Absent[Disjunct],
+        left: QuerySide,
+        right: QuerySide,
+        predicate: tuple[TestedConjunct, ...],
     ) -> bool:
         """Return True if the right side answers all bindings of the left side."""
         mine = components(form.left)

@@ -12,7 +12,7 @@ from xscl.documents.document_ids import StoredDocument
 from xscl.documents.document_names import find_document
 from xscl.documents.results import Subscription
 from xscl.errors import DocumentError, XsclError
-from xscl.inspection.replay import Trial
+from xscl.inspection.replay import TrialScope
 from xscl.language.normalform import Absent, NormalForm, Scan, forms
 from xscl.planning.compile import CompiledQuery
 from xscl.plurals import counted
@@ -25,20 +25,20 @@ from xscl.subscriptions.match import Match
 NONE = "-"
 """In place of a document: there is none, as after ELSE and NOT FOLLOWED BY."""
 
-Read: TypeAlias = "Callable[[str], bytes]"
+TextReader: TypeAlias = "Callable[[str], bytes]"
 """Gives the text of a document that the engine has taken in and does not keep any more."""
 Visible: TypeAlias = "Callable[[str], str | None]"
 """Gives the reader's name of a stream, None for a stream that he does not see."""
-Row: TypeAlias = dict[str, Any]
+DocumentRow: TypeAlias = dict[str, Any]
 """The columns of a document, with its streams and its text."""
-Kind: TypeAlias = Literal["pattern", "value", "time", "order", "registration"]
+EdgeKind: TypeAlias = Literal["pattern", "value", "time", "order", "registration"]
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
     """A condition of a match with its truth value; `nearest` has the deciding or closest values."""
 
-    kind: Kind
+    kind: EdgeKind
     text: str
     holds: bool
     nearest: str | None = None
@@ -72,7 +72,7 @@ class Question:
     query: CompiledQuery
     subscription: Subscription | None
     lateness: Mapping[str, int]
-    attempt: Callable[[Trial], Sequence[Match]]
+    attempt: Callable[[TrialScope], Sequence[Match]]
     watermark: int
     not_live: Sequence[str] = ()
     names: tuple[str, ...] = ()
@@ -135,7 +135,11 @@ def _in_own_time(known: Known | None) -> Known | None:
 
 
 def question_of(
-    store: Store, question: Question, names: Sequence[str], read: Read | None, visible: Visible
+    store: Store,
+    question: Question,
+    names: Sequence[str],
+    read: TextReader | None,
+    visible: Visible,
 ) -> Question:
     """Return the question if its query matches the documents of these names.
 
@@ -160,7 +164,7 @@ def question_of(
 
 
 def _kept(
-    store: Store, query: CompiledQuery, subscription: Subscription, rows: Sequence[Row]
+    store: Store, query: CompiledQuery, subscription: Subscription, rows: Sequence[DocumentRow]
 ) -> tuple[str | None, ...] | None:
     """Return the document of each block in the match of some documents that is kept, if any."""
     names = {row["doc"]: str(row["id"]) for row in rows}
@@ -177,7 +181,7 @@ def _kept(
     return tuple(by_place.get(place) for place in range(len(query.normal.blocks)))
 
 
-def known_document(row: Row, text: bytes) -> Known:
+def known_document(row: DocumentRow, text: bytes) -> Known:
     """Return a document from its row and its text."""
     others = ("streams", "hash", "xml")
     fields = {name: value for name, value in row.items() if name not in others}
@@ -186,7 +190,7 @@ def known_document(row: Row, text: bytes) -> Known:
     return Known(document, streams, text, number_nodes(parse(text)))
 
 
-def _known(row: Row, read: Read | None) -> Known:
+def _known(row: DocumentRow, read: TextReader | None) -> Known:
     name, xml = row["id"], row["xml"]
     if xml is None and read is None:
         raise DocumentError(

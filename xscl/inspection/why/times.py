@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from templates.model.join_graph import INFINITE, TemporalRelation
 from xscl.documents.document_ids import StoredDocument
-from xscl.inspection.replay import TRIED, Trial
+from xscl.inspection.replay import TRIED, TrialScope
 from xscl.inspection.why.question import Edge, Known, Question, covered
-from xscl.inspection.why.values import Conjunct
+from xscl.inspection.why.values import TestedConjunct
 from xscl.language.normalform import Absent, Folded, Following, NormalForm, forms
 from xscl.language.parser import parse
 from xscl.language.syntax import Expression, FollowedBy, Query
@@ -25,7 +25,7 @@ from xscl.time_format import UNITS, written
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class QuerySide:
     """One side of an operator: its interval, M(n) and the rank of its newest document.
 
     `lateness` is the largest of its streams, `conjuncts` are those of all predicates in it.
@@ -38,13 +38,15 @@ class Side:
     rank: int
     lateness: int
     documents: tuple[StoredDocument, ...]
-    conjuncts: tuple[Conjunct, ...] = ()
+    conjuncts: tuple[TestedConjunct, ...] = ()
 
 
-def together(left: Side, right: Side, conjuncts: tuple[Conjunct, ...] = ()) -> Side:
+def together(
+    left: QuerySide, right: QuerySide, conjuncts: tuple[TestedConjunct, ...] = ()
+) -> QuerySide:
     """Return two sides as one, with the conjuncts of the predicate between them."""
     newest = max(left, right, key=lambda side: side.rank)
-    return Side(
+    return QuerySide(
         f"{left.name} + {right.name}",
         min(left.start, right.start),
         max(left.ts, right.ts),
@@ -56,12 +58,12 @@ def together(left: Side, right: Side, conjuncts: tuple[Conjunct, ...] = ()) -> S
     )
 
 
-def settled(side: Side, ts: int) -> Side:
+def settled(side: QuerySide, ts: int) -> QuerySide:
     """Return the side of a temporal operator: it is in time for everything in its window."""
     return replace(side, ts=ts, clock=EARLIEST, rank=0)
 
 
-def repeated(left: Side, right: Side) -> Iterator[Edge]:
+def repeated(left: QuerySide, right: QuerySide) -> Iterator[Edge]:
     """Yield an edge if a document, or versions of one, occurs on both sides."""
     for one in left.documents:
         for other in right.documents:
@@ -71,7 +73,7 @@ def repeated(left: Side, right: Side) -> Iterator[Edge]:
                 yield Edge("order", text, False, f"{one.id} and {other.id} are {both}")
 
 
-def in_relation(relation: TemporalRelation, left: Side, right: Side) -> Iterator[Edge]:
+def in_relation(relation: TemporalRelation, left: QuerySide, right: QuerySide) -> Iterator[Edge]:
     """Yield the edges of the bounds that a relation has for two sides."""
     lead, gap = right.start - left.ts, abs(right.ts - left.ts)
     if relation.operator.follows:
@@ -86,7 +88,7 @@ def in_relation(relation: TemporalRelation, left: Side, right: Side) -> Iterator
         yield Edge("time", text, gap <= relation.upper, near)
 
 
-def dropped(relation: TemporalRelation, left: Side, right: Side) -> Iterator[Edge]:
+def dropped(relation: TemporalRelation, left: QuerySide, right: QuerySide) -> Iterator[Edge]:
     """Yield an edge if the earlier arrival was evicted before the newcomer arrived."""
     keep = relation.keep(max(left.lateness, right.lateness))
     pairs = [(left, right)] if left.rank < right.rank else [(right, left)]
@@ -104,7 +106,7 @@ def dropped(relation: TemporalRelation, left: Side, right: Side) -> Iterator[Edg
             return
 
 
-def belated(lateness: int, *sides: Side) -> Iterator[Edge]:
+def belated(lateness: int, *sides: QuerySide) -> Iterator[Edge]:
     """Yield an edge for each side that was too late for a temporal operator."""
     for side in sides:
         behind = side.clock - lateness - side.ts
@@ -155,7 +157,7 @@ def _found(question: Question, query: str) -> set[tuple[str, ...]]:
     """Return the documents of a query's matches."""
     subscription = question.subscription
     known = [one for one in question.documents if one is not None]
-    trial = Trial(
+    trial = TrialScope(
         TRIED,
         query,
         question.query.streams,

@@ -45,14 +45,14 @@ from xscl.shredding.nodes.tree import DocumentTree, Item
 
 CHOICES = 100
 """Choices of nodes for which an operand over several variables is computed."""
-Place: TypeAlias = tuple[int, int]
+PatternNode: TypeAlias = tuple[int, int]
 """A component, and the number of a node of its pattern."""
-Choice: TypeAlias = Mapping[Place, int]
+NodeChoice: TypeAlias = Mapping[PatternNode, int]
 """The numbers of nodes of the documents."""
 
 
 @dataclass(frozen=True)
-class Conjunct:
+class TestedConjunct:
     """A part of a conjunction: a predicate, and the variables that occur in it."""
 
     predicate: Predicate
@@ -73,7 +73,7 @@ class Choices:
         self._patterns = patterns
         self._trees = trees
         self._bound = {place: bind(patterns[place], tree, {}) for place, tree in trees.items()}
-        self._places: dict[str, Place] = {
+        self._places: dict[str, PatternNode] = {
             node.variable: (component, number)
             for component, pattern in enumerate(patterns)
             for number, node in enumerate(pattern.nodes)
@@ -91,17 +91,17 @@ class Choices:
             return []
         return [self._trees[component].items[n] for n in self._bound[component][number]]
 
-    def item(self, choice: Choice, variable: str) -> Item | None:
+    def item(self, choice: NodeChoice, variable: str) -> Item | None:
         """Return the binding of a variable in a choice."""
         place = self._places[variable]
         return None if place not in choice else self._trees[place[0]].items[choice[place]]
 
     def of(
         self,
-        conjuncts: Sequence[Conjunct],
-        chosen: Choice | None = None,
+        conjuncts: Sequence[TestedConjunct],
+        chosen: NodeChoice | None = None,
         names: Sequence[str] = (),
-    ) -> Iterator[Choice]:
+    ) -> Iterator[NodeChoice]:
         """Yield the choices for the variables of conjuncts that satisfy all of them.
 
         Choices in `chosen` stay; the variables in `names` are chosen, too.
@@ -110,18 +110,18 @@ class Choices:
         yield from self._complete(dict(chosen or {}), order, tests, 0)
 
     def _order(
-        self, conjuncts: Sequence[Conjunct], chosen: Choice, names: Sequence[str]
-    ) -> tuple[list[Place], list[list[Conjunct]]]:
+        self, conjuncts: Sequence[TestedConjunct], chosen: NodeChoice, names: Sequence[str]
+    ) -> tuple[list[PatternNode], list[list[TestedConjunct]]]:
         """Return the nodes to choose, in order, and the conjuncts to test after so many of them."""
-        order: list[Place] = []
-        tests: dict[int, list[Conjunct]] = {}
+        order: list[PatternNode] = []
+        tests: dict[int, list[TestedConjunct]] = {}
         for conjunct in conjuncts:
             order.extend(self._needed(conjunct.variables, {*chosen, *order}))
             tests.setdefault(len(order), []).append(conjunct)
         order.extend(self._needed(names, {*chosen, *order}))
         return order, [tests.get(done, []) for done in range(len(order) + 1)]
 
-    def _needed(self, names: Sequence[str], known: set[Place]) -> Iterator[Place]:
+    def _needed(self, names: Sequence[str], known: set[PatternNode]) -> Iterator[PatternNode]:
         """Yield the nodes that variables need to be chosen, the upper ones first."""
         for name in names:
             component, number = self._places[name]
@@ -133,11 +133,11 @@ class Choices:
 
     def _complete(
         self,
-        choice: dict[Place, int],
-        order: Sequence[Place],
-        tests: Sequence[Sequence[Conjunct]],
+        choice: dict[PatternNode, int],
+        order: Sequence[PatternNode],
+        tests: Sequence[Sequence[TestedConjunct]],
         done: int,
-    ) -> Iterator[Choice]:
+    ) -> Iterator[NodeChoice]:
         for conjunct in tests[done]:
             nodes = {name: self.item(choice, name) for name in conjunct.variables}
             if not conjunct.test.holds(nodes):
@@ -150,7 +150,7 @@ class Choices:
             yield from self._complete(choice, order, tests, done + 1)
         choice.pop(order[done], None)
 
-    def _below(self, choice: Choice, place: Place) -> Iterator[int]:
+    def _below(self, choice: NodeChoice, place: PatternNode) -> Iterator[int]:
         """Yield the nodes for a place that lie below what was chosen for its parent."""
         component, number = place
         tree, node = self._trees[component], self._patterns[component].nodes[number]
@@ -162,12 +162,12 @@ class Choices:
 
     # -- Predicates ------------------------------------------------------------------------
 
-    def conjuncts(self, predicate: Predicate | None) -> tuple[Conjunct, ...]:
+    def conjuncts(self, predicate: Predicate | None) -> tuple[TestedConjunct, ...]:
         """Return the parts of a predicate that the documents decide."""
         if predicate is None:
             return ()
         found = rewritten(predicate, _plain)
-        return tuple(Conjunct(part) for part in _parts(found) if self._is_decided(part))
+        return tuple(TestedConjunct(part) for part in _parts(found) if self._is_decided(part))
 
     def _is_decided(self, predicate: Predicate) -> bool:
         return all(
@@ -176,20 +176,20 @@ class Choices:
             if isinstance(leaf, VariablePath | Decorated)
         )
 
-    def edges(self, conjuncts: Sequence[Conjunct]) -> Iterator[Edge]:
+    def edges(self, conjuncts: Sequence[TestedConjunct]) -> Iterator[Edge]:
         """Yield whether each conjunct holds for some nodes, with the values that come nearest."""
         for one in conjuncts:
             near = closest_values(one.predicate, self._texts)
             yield Edge("value", unparse(one.predicate), self.hold([one]), near)
 
-    def at_once(self, conjuncts: Sequence[Conjunct]) -> Iterator[Edge]:
+    def at_once(self, conjuncts: Sequence[TestedConjunct]) -> Iterator[Edge]:
         """Yield that conjuncts do not hold for the same nodes, if so."""
         if not self.hold(conjuncts):
             text = " AND ".join(unparse(one.predicate) for one in conjuncts)
             near = "each holds for some nodes, but no choice of nodes satisfies them together"
             yield Edge("value", text, False, near)
 
-    def hold(self, conjuncts: Sequence[Conjunct]) -> bool:
+    def hold(self, conjuncts: Sequence[TestedConjunct]) -> bool:
         """Return True if some choice of nodes satisfies all conjuncts."""
         return next(self.of(conjuncts), None) is not None
 

@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from feeds.errors import FeedError
 from xscl.client import Poll
-from xscl.drawing.bars import Outcome, TimelineEvent, draw_timeline
+from xscl.drawing.bars import BarOutcome, TimelineEvent, draw_timeline
 from xscl.drawing.svg import Picture
 from xscl.errors import XsclError
 from xscl.inspection.vocabulary import vocabulary
@@ -162,7 +162,7 @@ def _event(poll: Poll) -> TimelineEvent:
     words = [when(poll.polled), poll.outcome, f"{poll.seconds:.1f} s"]
     words += [counted(poll.items, "item")] if poll.items else []
     words += [poll.note] if poll.note else []
-    outcome: Outcome = "bad" if poll.failed else "bar" if poll.items else "none"
+    outcome: BarOutcome = "bad" if poll.failed else "bar" if poll.items else "none"
     return TimelineEvent(poll.seconds, outcome, ", ".join(words))
 
 

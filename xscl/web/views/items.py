@@ -20,7 +20,15 @@ from xscl.delivery.cards import Card, card, of_reader
 from xscl.documents.document_ids import number_in
 from xscl.documents.document_names import UNKNOWN, find_document
 from xscl.errors import DocumentError, XsclError
-from xscl.inspection.by_example import Leaf, Shared, Side, differing, query_for, query_of, shared
+from xscl.inspection.by_example import (
+    ExampleSide,
+    Leaf,
+    Shared,
+    differing,
+    query_for,
+    query_of,
+    shared,
+)
 from xscl.inspection.vocabulary import leaf_value, steps_of
 from xscl.language.names import EVERYTHING
 from xscl.service.browsing import END, BrowsedDocument, browse, visible_names
@@ -74,7 +82,7 @@ class Example:
 
     id: str
     part: MatchDocument
-    side: Side
+    side: ExampleSide
 
     @property
     def card(self) -> Card:
@@ -256,7 +264,7 @@ def example(asked: PageRequest, name: str) -> Example:
     part = MatchDocument(
         account.named(known), row["ts"], tree, first, row["given"], number_in(known)
     )
-    return Example(part.document, part, Side(stream, steps_of(tree)[0][0]))
+    return Example(part.document, part, ExampleSide(stream, steps_of(tree)[0][0]))
 
 
 def _nodes(one: Example, nodes: Sequence[DocumentNode]) -> list[dict[str, Any]]:
