@@ -298,7 +298,7 @@ class BlockReader:
             return Not(condition) if negated else condition
         if self._binds(span) and not self._text[span.start : span.end].lstrip().startswith("/"):
             return Exists(Path(self._bound_path(span, refused)))
-        token = self._checked(span, refused)
+        token = self._parsed(self._xpath(span), span, refused)
         simpler = rewritten(token)
         if simpler is not None and self._is_spelled(token):
             return self._again(simpler, span)
@@ -356,7 +356,9 @@ class BlockReader:
         if not (negated or len(found) == 1) or not found[-1].text.startswith("("):
             return None
         part = Span(found[-1].span.start + 1, found[-1].span.end - 1)
-        if "," in self._words(part, "[") or (not negated and is_path(self._checked(span, None))):
+        if "," in self._words(part, "[") or (
+            not negated and is_path(self._parsed(self._xpath(span), span))
+        ):
             return None
         return negated, part
 
@@ -390,28 +392,19 @@ class BlockReader:
     def _xpath(self, span: Span) -> str:
         return normalised(self._text[span.start : span.end], self._paths.prefixes)
 
-    def _checked(self, span: Span, refused: QueryError | None) -> object:
-        """Return elementpath's tree of a condition; raises the clearest error."""
+    def _parsed(self, text: str, span: Span, refused: QueryError | None = None) -> object:
+        """Return elementpath's tree of a text in a span; raises the clearest error."""
         try:
-            return parsed(self._xpath(span))
+            return parsed(text)
         except WrongXPath as error:
             if refused is not None and error.hint is None and "yet" not in refused.message:
                 line, column = refused.line, refused.column
                 raise QueryError(
                     refused.message, refused.source, line, column, refused.hint
                 ) from None
-            place = Span(span.start + self._indent(span) + error.at)
-            raise self._paths.fault(place, str(error), error.hint) from None
-
-    def _parsed(self, text: str, span: Span) -> object:
-        try:
-            return parsed(text)
-        except WrongXPath as error:
-            raise self._paths.fault(span, str(error), error.hint) from None
-
-    def _indent(self, span: Span) -> int:
-        text = self._text[span.start : span.end]
-        return len(text) - len(text.lstrip())
+            written = self._text[span.start : span.end]
+            at = len(written) - len(written.lstrip()) + error.at if text == self._xpath(span) else 0
+            raise self._paths.fault(Span(span.start + at), str(error), error.hint) from None
 
     def _split(self, word: str, span: Span) -> list[Span]:
         """Return the operands of a connective outside of brackets."""

@@ -121,11 +121,7 @@ def _is_number(operand: Operand) -> bool:
 
 def _may_be_absent(operand: Operand) -> bool:
     """Return True if a function may have no value, which XPath calls NaN and unequal to all."""
-    return (
-        isinstance(operand, Call)
-        and FUNCTIONS[operand.function].result in (int, float)
-        and (operand.function != "string-length")
-    )
+    return isinstance(operand, Call) and operand.function != "string-length" and _is_number(operand)
 
 
 def inside(bracket: Token) -> Span:

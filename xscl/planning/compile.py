@@ -461,11 +461,6 @@ class QueryPlans:
             raise too_deep(source) from None
 
 
-def plan_of(query: CompiledQuery) -> QueryPlan:
-    """Return the plan of a compiled query."""
-    return QueryPlan(query.source, *_shape_and_definitions(query))
-
-
 def _shape_and_definitions(
     query: CompiledQuery,
 ) -> tuple[PlanShape, tuple[tuple[str, ...], ...]]:

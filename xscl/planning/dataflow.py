@@ -181,7 +181,7 @@ class Dataflow:
         ]
         if read:
             began = perf_counter()
-            self._joins.take(shred(self.automaton, read))
+            self._joins.take(shred(self.pairs.automaton, read))
             self._scan.output.rows += len(read)
             self._scan.seconds += perf_counter() - began
         if self.relational.qids:
@@ -327,6 +327,8 @@ class Dataflow:
         A row is as late as the newest of its documents; the lateness is that of
         the operators over time that missed it.
         """
+        if not self.core.late:
+            return []
         lanes = {mop.label: mop.lane for mop in self.core.plan.mops if mop.lane is not None}
         found: dict[tuple[int, int, int], None] = {}
         for row, watermark, missed in self.core.late:

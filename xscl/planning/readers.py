@@ -156,7 +156,7 @@ class ResultCollector:
         if rows:
             before = self._composites.rows_before(rows)
             self._rows.extend(row for row in rows if row not in before)
-        found = [self._sorted(table) for table in tables]
+        found = list(map(self._sorted, tables))
         if self._rows:
             self._rows.sort(key=_in_order)
             numbers = [self._composites.number(composite) for _, composite in self._rows]

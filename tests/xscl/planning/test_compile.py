@@ -24,7 +24,7 @@ from xscl.errors import QueryError
 from xscl.language.constants import MOST, marks, split
 from xscl.language.parser import parse, parse_block
 from xscl.language.unparse import unparse
-from xscl.planning.compile import CompiledQuery, QueryPlan, QueryPlans, compile_query, plan_of
+from xscl.planning.compile import CompiledQuery, QueryPlan, QueryPlans, compile_query
 from xscl.subscriptions.streams import StreamDefinitions
 
 FORMS = (
@@ -69,6 +69,11 @@ TEXTS = st.sampled_from(
     ("", "a", "b", "zz", " ", "10", "Ä", "x]", "and", "(", "=", ",", "\U0010ffff")
 )
 NUMBERS = st.sampled_from((0, 1, 5, 10, 0.5, 2.25, 12345678))
+
+
+def plan_of(query: CompiledQuery) -> QueryPlan:
+    """Return the plan of a query that is compiled by itself."""
+    return QueryPlans(lambda _: query).prepare(query.source)
 
 
 @st.composite

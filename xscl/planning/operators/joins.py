@@ -221,7 +221,7 @@ class Joins:
         if self._again:
             batch.append(self._leaves.witnesses(self._again))
         self._witnesses, self._again = [], []
-        witnesses = _united(batch)
+        witnesses = batch[0] if len(batch) == 1 else _united(batch)
         try:
             found, cuts = self._processor.join(
                 witnesses, self._are_apart if self._leaves.streams else None
@@ -266,7 +266,8 @@ class Joins:
             docs = np.concatenate((found["doc1"].to_numpy(), found["doc2"].to_numpy()))
             self.documents.update(np.unique(docs).tolist())
             self._found(found)
-            self._hand_on(found)
+            if self.templates:
+                self._hand_on(found)
 
     def _are_apart(self, ones: Column, others: Column) -> Column:
         """Return which pairs of documents or composites have no document in common."""
@@ -400,8 +401,6 @@ def _arrival(made: tuple[Composite, TemplateJoin, list[int]]) -> tuple[object, .
 
 def _united(batch: Sequence[Witnesses]) -> Witnesses:
     """Return the witnesses of several batches as one: a text is one row of `values`."""
-    if len(batch) == 1:
-        return batch[0]
     rows: dict[str, int] = {}
     counts: list[int] = []
     bindings: list[pa.Table] = []
