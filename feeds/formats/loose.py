@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 from typing import Any
 
-import feedparser
-
 from feeds.errors import MalformedDocument
 from feeds.formats import entries
 from feeds.formats.entries import Category, Enclosure, FeedChannel, FeedEntry
@@ -24,6 +22,8 @@ def read(body: bytes, url: str, charset: str | None = None) -> FeedChannel | Non
         message = f"there are more than {DEFAULT.elements:,} tags in damaged markup"
         raise MalformedDocument("xml_elements", message, 1, 1)
     text = without_declared_encoding(read_text(body, charset))
+    import feedparser  # 0.07 s, which what reads no damaged feed does without
+
     try:  # always a file: feedparser opens a short text as an address or a path
         found = feedparser.parse(
             io.BytesIO(text.encode("utf-8", "replace")),

@@ -29,7 +29,8 @@ def test_a_channel_is_everywhere(kind: str, operator: httpx.Client) -> None:
         get_args(model.model_fields["kind"].annotation)[0]: model
         for model in get_args(get_args(deliveries.New)[0])
     }
-    assert channel.target in models[kind].model_fields, "a model of the API"
+    assert kind in models, "a model of the API"
+    assert channel.target in models[kind].model_fields, "the target in its model"
     ok(operator.put("/v1/subscriptions/any", json={"query": "S//a"}))
     page = operator.get("/subscriptions/any").text
     assert f'<option value="{kind}"' in page, "the form of the page"
