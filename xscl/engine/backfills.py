@@ -22,6 +22,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 
 from templates.model.relations import Pair
 from xscl.documents.results import XSCL, Backfill, Subscription
+from xscl.engine.batch_size import BatchSize
 from xscl.engine.disk_guard import is_faulty, is_full
 from xscl.engine.histories import adopt_results, adopt_state
 from xscl.engine.state import EngineState
@@ -37,11 +38,13 @@ from xscl.store.store import Store
 
 _log = logging.getLogger(__name__)
 
-FIRST_SLICE, LARGEST_SLICE = 128, 1_000
-"""Documents of the first slice and of the largest one.
+LARGEST_SLICE = 1_000
+"""Documents of the largest slice.
 
 The statements of a slice take 40 to 60 ms however few documents it has.
 """
+EACH = 1 / 640
+"""Seconds for a document before any was read: the first slice has 128."""
 IDLE, BUSY = 0.2, 0.1
 """Seconds of a slice while nothing is pushed, and while something is."""
 CATCH_UP = 2
@@ -235,7 +238,7 @@ class _Run:
         self._pairs: Sequence[Pair] = ()
         self._own: Twin | None = None
         self._watermark = 0
-        self._size = FIRST_SLICE
+        self._size = BatchSize(IDLE, LARGEST_SLICE, EACH, fewest=1)
         self._next = transactions.state.documents.next
         self._pushes = transactions.state.pushes
         self._pushed = -math.inf  # when something was pushed last
@@ -316,7 +319,8 @@ class _Run:
                 raise Stopping
             began, pushes = time.monotonic(), self._transactions.state.pushes
             self._refuse_long(began)
-            following = kept.end_of_slice(start, self._size)
+            least = min(LARGEST_SLICE, CATCH_UP * self._arrived())
+            following = kept.end_of_slice(start, max(self._size.documents, least))
             docs = kept.docs[start:following]
             for twin in twins:
                 twin.replay(store, docs)
@@ -324,11 +328,9 @@ class _Run:
             start = following
             took = time.monotonic() - began
             self._worked += took
+            self._size.learn(len(docs), took)
             is_busy = self._is_busy()
-            wanted = self._size * (BUSY if is_busy else IDLE) / max(took, 1e-6)
-            self._size = max(1, min(LARGEST_SLICE, 2 * self._size, int(wanted)))
-            arrived = self._arrived()
-            self._size = max(self._size, min(LARGEST_SLICE, CATCH_UP * arrived))
+            self._size.seconds = BUSY if is_busy else IDLE
             if is_busy:
                 met = self._pushes - pushes
                 self._rest(REST * took, REST * (met + 1) if met else 0)

@@ -19,23 +19,25 @@ _NEWER = 0.5  # the weight of the newest batch
 class BatchSize:
     """The size of the next batch: `seconds` is the target time, `most` the largest size.
 
-    The first batch has the largest size, as nothing was measured yet.
+    The first batch has the largest size if nothing is known of the time of `each` document yet, in
+    seconds.
     """
 
     seconds: float
     most: int
-    each: float | None = None  # seconds for a document
+    each: float | None = None
+    fewest: int = FEWEST
 
     @property
     def documents(self) -> int:
         """The number of documents after which a batch is closed."""
         if self.each is None:
             return self.most
-        return max(min(FEWEST, self.most), min(self.most, round(self.seconds / self.each)))
+        return max(min(self.fewest, self.most), min(self.most, round(self.seconds / self.each)))
 
     def learn(self, documents: int, seconds: float) -> None:
         """Learn from the time of a batch; a small one predicts nothing about large ones."""
-        if documents < min(FEWEST, self.most) or seconds <= 0:
+        if documents < min(self.fewest, self.most) or seconds <= 0:
             return
         each = seconds / documents
         self.each = each if self.each is None else self.each + _NEWER * (each - self.each)
