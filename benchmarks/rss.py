@@ -47,6 +47,7 @@ from benchmarks.mmqjp import STAGE_2, JoinQuery
 from feeds.documents import Document
 from templates.processor import Processor
 from xscl.documents.document_log import DocumentLog
+from xscl.engine.eviction import Eviction
 from xscl.engine.facade import Engine
 from xscl.planning.operators import scan
 from xscl.shredding.batch.known_markup import MarkupCache
@@ -65,7 +66,7 @@ STAGES = {
     "parse": (MarkupCache, "read"),
     "shred": (scan, "shred"),
     "insert": (Store, "insert"),
-    "texts": (DocumentLog, "store_texts"),
+    "texts": (Eviction, "keep_texts"),
     "evict": (Processor, "evict"),
     "commit and other": (Engine, "push"),
 }

@@ -42,7 +42,7 @@ from xscl.shredding.remote_bindings import Numbers
 from xscl.store.queries.documents import insert_documents, latest_arrival, stored_documents
 from xscl.store.queries.rejected import known_rejected
 from xscl.store.queries.tables import EARLIEST, LEVELS
-from xscl.store.queries.texts import insert_texts, text_of, texts_of
+from xscl.store.queries.texts import text_of, texts_of
 from xscl.store.store import Store
 
 _OF_MATCHES = tuple(one.name for one in fields(StoredDocument))
@@ -241,11 +241,6 @@ class DocumentLog:
         self._store.insert_rows("rejected", [row for key, row in rows.items() if key not in known])
 
     # -- Texts -----------------------------------------------------------------------------
-
-    def store_texts(self, docs: Sequence[int], texts: Sequence[bytes]) -> int:
-        """Store the texts of documents and return how many bytes they have."""
-        insert_texts(self._store, docs, texts)
-        return sum(map(len, texts))
 
     def finish(self) -> None:
         """End a push: from then on documents are read from their texts."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from xscl.documents.results import XSCL, Backfill, Subscription
 from xscl.documents.retention import Retention
+from xscl.engine.backfills import Backfills
 from xscl.engine.executors import recall
 from xscl.engine.heap_trim import trim_heap
 from xscl.engine.histories import DAYS, DOCUMENTS, MATCHES, bound_to
@@ -27,9 +27,6 @@ from xscl.subscriptions.subscriptions import Beginning
 PATIENCE = 10.0
 """Seconds that a pause waits for the history of its subscription."""
 
-if TYPE_CHECKING:
-    from xscl.engine.backfills import Backfills
-
 
 class EngineCatalog:
     """Changes definitions in transactions, and looks them up.
@@ -40,17 +37,8 @@ class EngineCatalog:
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
-        self._backfills: Backfills | None = None
-
-    @property
-    def backfills(self) -> Backfills:
+        self.backfills = Backfills(transactions)
         """The backfills of subscriptions that begin with what is kept."""
-        from xscl.engine.backfills import Backfills  # a first subscription may need none
-
-        with self._transactions.lock:
-            if self._backfills is None:
-                self._backfills = Backfills(self._transactions)
-            return self._backfills
 
     @property
     def _state(self) -> EngineState:

@@ -53,6 +53,7 @@ from xscl.store.queries.texts import (
     bytes_of_texts,
     delete_texts,
     documents_with_texts,
+    insert_texts,
     sizes_of_texts,
 )
 from xscl.store.queries.witnesses import documents_of_joins
@@ -176,7 +177,8 @@ class Eviction:
 
     def keep_texts(self, docs: Sequence[int], texts: Sequence[bytes]) -> None:
         """Store the texts of documents."""
-        self._bytes += self._documents.store_texts(docs, texts)
+        insert_texts(self._store, docs, texts)
+        self._bytes += sum(map(len, texts))
 
     def forget(self, position: int, *, freed: bool) -> None:
         """Evict expired data, if enough has expired.
