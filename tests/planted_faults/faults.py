@@ -913,7 +913,7 @@ TABLE = r"""
 = the quota of documents is not checked
 - self._done["documents"].consume(account.number, most)
 + self._done["documents"].consume(account.number, None)
-? xscl/service/test_documents.py::test_a_quota_of_documents
+? xscl/service/test_quotas.py::test_a_quota
 
 @ xscl/limiter.py
 = the rate of requests is not limited

@@ -11,11 +11,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from feeds.spool import Spool
 from xscl.engine.facade import Engine
@@ -26,14 +26,11 @@ from xscl.polling.feed_poller import PollSettings
 from xscl.polling.feed_repository import FeedRepository, ticks
 from xscl.server.serve import ServeSettings, Service
 from xscl.server.termination import stopped_by_signals
+from xscl.service.app import ServiceSettings
 from xscl.service.figures import ServiceStatus
-from xscl.service.status import status
 from xscl.subscriptions.match import Match
 from xscl.web.gallery import documents
 from xscl.web.samples import STEPS, Sample, feeds, feeds_until, subscriptions
-
-if TYPE_CHECKING:
-    from xscl.service.app import ServiceSettings
 
 EVERY = 1
 """Seconds between two polls of a sample feed."""
@@ -144,7 +141,7 @@ def demonstrate(
             if master is not None:
                 tell(f"Spark has started in {seconds:.0f} s")
 
-        listening = None if once else _page(fetching)
+        listening = None if once else ServiceSettings(port=0, fetching=fetching)  # any free port
         service = Service(
             home,
             ServeSettings(master, poll_interval=EVERY / 4, fetching=fetching, listen=listening),
@@ -159,21 +156,7 @@ def demonstrate(
             )
             tell("without Spark" if master is None else "Spark starts in some ten seconds")
             service.run(server.finished if once else None)
-        executors = ServiceStatus.of(home.read_status() or {}).executors
-    with (
-        home.hold("demo"),
-        Engine(home.database, owns_process=True) as engine,
-        closing(engine.connect()) as store,
-    ):
-        return replace(status(store, home), executors=executors)
-
-
-def _page(fetching: PollSettings) -> ServiceSettings:
-    """Return the address of the web UI: any free port."""
-    # Of the extra `service`, which the demonstration without a page does not need.
-    from xscl.service.app import ServiceSettings
-
-    return ServiceSettings(port=0, fetching=fetching)
+    return replace(ServiceStatus.of(home.read_status() or {}), rates=None, windows=None)
 
 
 def serve_samples(home: DataDirectory, serving: ServeSettings, service: NewService) -> None:

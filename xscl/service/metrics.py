@@ -7,6 +7,7 @@ writes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from http import HTTPStatus
@@ -109,91 +110,88 @@ class _StatusCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the current metrics."""
-        pace, processor = self._engine.ingest.pace, self._engine.state.processor
+        pace, state = self._engine.ingest.pace, self._engine.state
         for name, value, what in (
             ("pushes", pace.pushes, "Batches that were pushed since the start"),
             ("pushed_documents", pace.documents, "Documents that were taken since the start"),
             ("pushed_matches", pace.matches, "Matches that were found since the start"),
             ("refused_connections", self._limit.refused, "Connections beyond a limit"),
         ):
-            yield CounterMetricFamily(f"xscl_{name}", what, value=value)
+            yield _metric(name, what, value, kind=CounterMetricFamily)
         what = "Rows of joins' results, by what evaluated the conjunctive query"
-        rows = CounterMetricFamily("xscl_result_rows", what, labels=["evaluator"])
-        for evaluator, count in processor.result_rows.items():
-            rows.add_metric([evaluator], count)
-        yield rows
+        rows = state.processor.result_rows
+        yield _metric("result_rows", what, rows, "evaluator", CounterMetricFamily)
         what = "Bytes of the state that joins meet in memory"
-        yield _gauge("kept_bytes", what, processor.bytes_in_memory)
-        places = dict(zip(("executors", "here"), self._engine.state.registry.places(), strict=True))
+        yield _metric("kept_bytes", what, state.processor.bytes_in_memory)
+        places = dict(zip(("executors", "here"), state.registry.places(), strict=True))
         what = "Distinct joins and filters, by where they are evaluated"
-        yield _gauges("joins_by_place", what, "place", places)
+        yield _metric("joins_by_place", what, places, "place")
         for name, (label, what) in _COUNTED.items():
-            yield _gauges(name, what, label, dict(sorted(self.counted.get(name, {}).items())))
-        written = self._home.read_status() or {}
-        yield _gauge("paused", "1 while nothing new is taken", bool(written.get("paused")))
-        stalled = (written.get("stalled") or {}).get("seconds", 0.0)
-        executors = written.get("executors") or {}
-        away = executors.get("away") is not None
-        yield _gauge("executors_away", "1 while documents wait for executors of Spark", away)
-        what = "Seconds that segments have waited without a commit, 0 below a minute"
-        yield _gauge("consumer_stalled_seconds", what, stalled)
-        what = "Seconds that the wall clock is ahead of the times given to documents"
-        yield _gauge("wall_clock_ahead_seconds", what, written.get("wall_clock_ahead", 0.0))
-        try:
-            status = ServiceStatus.of(written)
-        except KeyError:  # nothing was written yet, or by another release
-            return
-        yield from _of_status(status)
+            yield _metric(name, what, dict(sorted(self.counted.get(name, {}).items())), label)
+        yield from _of_status(self._home.read_status() or {})
 
 
-def _of_status(status: ServiceStatus) -> Iterator[Metric]:
+def _of_status(written: Mapping[str, Any]) -> Iterator[Metric]:
+    """Yield the metrics that the status file has."""
+    stall, executors = written.get("stalled") or {}, written.get("executors") or {}
+    away, ahead = executors.get("away") is not None, written.get("wall_clock_ahead", 0.0)
+    yield _metric("paused", "1 while nothing new is taken", bool(written.get("paused")))
+    yield _metric("executors_away", "1 while documents wait for executors of Spark", away)
+    what = "Seconds that segments have waited without a commit, 0 below a minute"
+    yield _metric("consumer_stalled_seconds", what, stall.get("seconds", 0.0))
+    what = "Seconds that the wall clock is ahead of the times given to documents"
+    yield _metric("wall_clock_ahead_seconds", what, ahead)
+    try:
+        status = ServiceStatus.of(written)
+    except KeyError:  # nothing was written yet, or by another release
+        return
     for one in fields(status):
-        if what := one.metadata.get("what"):
-            yield _gauge(one.name, what, getattr(status, one.name))
-    yield _gauge("sharing", "Subscriptions for each distinct join", status.sharing)
+        if "what" in one.metadata:
+            yield _metric(one.name, one.metadata["what"], getattr(status, one.name))
+    yield _metric("sharing", "Subscriptions for each distinct join", status.sharing)
     for name in ("documents", "matches") if status.rates is not None else ():
         rates = {over: getattr(status.rates, f"{name}_{over}") for over in ("1m", "5m")}
-        yield _gauges(f"{name}_per_second", f"The rate of {name}, on average", "over", rates)
+        yield _metric(f"{name}_per_second", f"The rate of {name}, on average", rates, "over")
     for name, what in (
         ("witnesses", "Witnesses of joins that are kept, by the window's length"),
         ("instances", "Instances of operators over time that are kept, by the window's length"),
     ):
-        yield _gauges(f"state_{name}", what, "window", _by_length(status, name))
+        yield _metric(f"state_{name}", what, _by_length(status, name), "window")
     growth = sum(one.last_day for one in status.windows or () if one.ticks is None)
     what = "Of what is kept for ever, how much came in the last day"
-    yield _gauge("state_growth", what, growth)
+    yield _metric("state_growth", what, growth)
 
 
-def _gauge(name: str, what: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"xscl_{name}", what, value=float(value))
-
-
-def _gauges(name: str, what: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
-    """Return a metric with a value for each word of one label."""
-    family = GaugeMetricFamily(f"xscl_{name}", what, labels=[label])
-    for word, value in values.items():
-        family.add_metric([word], value)
+def _metric(
+    name: str,
+    what: str,
+    value: float | Mapping[str, float],
+    label: str = "",
+    kind: type[CounterMetricFamily | GaugeMetricFamily] = GaugeMetricFamily,
+) -> Metric:
+    """Return a metric with a value, or with one for each word of a label."""
+    family = kind(f"xscl_{name}", what, labels=[label] if label else [])
+    for word, number in value.items() if isinstance(value, Mapping) else (("", value),):
+        family.add_metric([word] if label else [], float(number))
     return family
 
 
-_LENGTHS = (
-    ("up to 1 min", 60_000_000),
-    ("up to 1 h", 3_600_000_000),
-    ("up to 1 d", 86_400_000_000),
-    ("up to 7 d", 604_800_000_000),
-)
+_LENGTHS = {
+    "up to 1 min": 60_000_000,
+    "up to 1 h": 3_600_000_000,
+    "up to 1 d": 86_400_000_000,
+    "up to 7 d": 604_800_000_000,
+    "longer": math.inf,
+}
 
 
 def _by_length(status: ServiceStatus, what: str) -> dict[str, int]:
     """Sum a figure over windows by buckets of their length."""
-    found = {**{name: 0 for name, _ in _LENGTHS}, "longer": 0, "ever": 0}
+    found = dict.fromkeys((*_LENGTHS, "ever"), 0)
     for window in status.windows or ():
-        ticks, count = window.ticks, getattr(window, what)
-        if ticks is None:
-            found["ever"] += count
-        else:
-            name = next((name for name, most in _LENGTHS if ticks <= most), "longer")
-            found[name] += count
+        ticks = window.ticks
+        fitting = (name for name, most in _LENGTHS.items() if ticks is not None and ticks <= most)
+        found[next(fitting, "ever")] += getattr(window, what)
     return found
 
 

@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, assert_never
 
 from xscl.errors import QueryError
@@ -165,20 +166,9 @@ def _places(text: str) -> tuple[StreamReference, ...]:
     return _read(text)
 
 
-_KNOWN: dict[Shape, tuple[tuple[int, StreamReference], ...]] = {}
-
-
+@lru_cache(REMEMBERED)
 def _places_of(shape: Shape) -> tuple[tuple[int, StreamReference], ...]:
     """Locate the stream names of a query shape by piece and offset in it."""
-    known = _KNOWN.get(shape)
-    if known is None:
-        if len(_KNOWN) >= REMEMBERED:
-            _KNOWN.clear()
-        known = _KNOWN[shape] = _worked_out(shape)
-    return known
-
-
-def _worked_out(shape: Shape) -> tuple[tuple[int, StreamReference], ...]:
     text = shape.text(marks(shape, first=True))
     starts = _starts(text, shape.pieces)
     placed = []

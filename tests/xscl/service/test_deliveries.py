@@ -133,40 +133,6 @@ def test_a_webhook_does_not_begin_after_what_is_yet_to_come(operator: httpx.Clie
     assert made(operator, at, **ahead | {"after": newest})["position"] == newest
 
 
-def test_w8_nobody_reaches_what_is_anothers(
-    running: Running, operator: httpx.Client, receiver: Receiver
-) -> None:
-    with (
-        running.client(token_of(operator, "alice")) as alice,
-        running.client(token_of(operator, "bob")) as bob,
-    ):
-        for user in (alice, bob):
-            user.put("/v1/streams/Own", json={}).raise_for_status()
-        at = subscribed(alice, "mine", "Own//item->i")
-        subscribed(bob, "mine", "Own//item->i")
-        hers = made(alice, at, kind="webhook", url=receiver.url("/alice"))
-        one = f"{at}/endpoints/{hers['id']}"
-        for answer in (
-            bob.get(one),
-            bob.patch(one, json={"state": "paused"}),
-            bob.delete(one),
-            bob.post(f"{one}:rotate"),
-            bob.post(f"{one}:replay", json={}),
-            bob.get(f"{one}/letters"),
-        ):
-            assert (answer.status_code, answer.json()["code"]) == (404, "unknown_endpoint")
-        assert bob.get(f"{at}/endpoints").json() == []
-        refused = alice.post(f"{at}/endpoints", json={"kind": "file", "name": "x"})
-        assert (refused.status_code, refused.json()["code"]) == (403, "operator_only")
-        send(alice, 5, stream="Own")
-        eventually(lambda: len(receiver.at("/alice")) == 1)
-        (got,) = receiver.at("/alice")
-        assert b"_1." not in got.body
-        assert got.data["subscription"] == "mine"
-        assert got.data["sources"][0]["document"] == "Own/Own-5"
-        assert bob.get(f"{at}/matches").json()["matches"] == []
-
-
 def test_w19_secrets_are_shown_once(
     running: Running, operator: httpx.Client, receiver: Receiver
 ) -> None:
@@ -226,19 +192,6 @@ def test_pages_have_limits(operator: httpx.Client, query: str) -> None:
     at = subscribed(operator, "limited")
     refused = operator.get(f"{at}/matches?{query}")
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
-
-
-def test_a_quota_of_endpoints(running: Running, operator: httpx.Client, receiver: Receiver) -> None:
-    with running.client(token_of(operator, "carol")) as carol:
-        operator.put("/v1/accounts/carol/quota", json={"endpoints": 1}).raise_for_status()
-        at = subscribed(carol, "few")
-        wanted = {"kind": "webhook", "url": receiver.url("/few")}
-        first = made(carol, at, **wanted)
-        more = carol.post(f"{at}/endpoints", json=wanted)
-        assert (more.status_code, more.json()["code"]) == (403, "quota_exceeded")
-        assert carol.get("/v1/me").json()["used"]["endpoints"] == 1
-        carol.delete(f"{at}/endpoints/{first['id']}").raise_for_status()
-        made(carol, at, **wanted)
 
 
 def test_c4_what_is_cut_at_the_end_is_told_so(

@@ -180,14 +180,6 @@ def test_what_came_late_is_listed_while_a_push_goes_on(
     assert found["timestamp"] == "1970-01-01T00:00:02Z"
 
 
-def test_a_quota_of_documents(operator: httpx.Client, bob: httpx.Client) -> None:
-    ok(operator.put("/v1/accounts/bob/quota", json={"documents_a_day": 2}))
-    for _ in range(2):
-        ok(bob.post("/v1/documents/his", content=b"<a/>"))
-    assert code(bob.post("/v1/documents/his", content=b"<a/>")) == (403, "quota_exceeded")
-    assert ok(bob.get("/v1/me"))["used"]["documents_today"] == 2
-
-
 def test_a_quota_of_bytes(running: Running, operator: httpx.Client) -> None:
     with running.client(token_of(operator, "erin")) as erin:
         ok(operator.put("/v1/accounts/erin/quota", json={"bytes_a_day": 100}))

@@ -144,14 +144,6 @@ def test_w19_secrets_of_feeds_are_never_shown(operator: httpx.Client, running: R
     operator.delete(f"/v1/feeds/{key}")
 
 
-def test_a_quota_of_feeds(operator: httpx.Client, bob: httpx.Client) -> None:
-    ok(operator.put("/v1/accounts/bob/quota", json={"feeds": 1}))
-    ok(bob.post("/v1/feeds", json={"url": "https://one.example/"}))
-    more = bob.post("/v1/feeds", json={"url": "https://two.example/"})
-    assert code(more) == (403, "quota_exceeded")
-    assert ok(bob.get("/v1/me"))["used"]["feeds"] == 1
-
-
 def test_a_feed_that_is_removed_while_it_is_looked_for_ends_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

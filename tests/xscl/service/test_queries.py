@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.examples import usually
-from tests.xscl.service.conftest import Running, code, eventually, ok
+from tests.xscl.service.conftest import code, eventually, ok
 
 VALID = [
     "S//a->x",
@@ -180,21 +180,3 @@ def test_q8_names_of_any_letters(operator: httpx.Client) -> None:
     for name in ("nul%00", "line%0Aend", "%C2%85", "%20blank", "%E2%80%A8"):
         assert code(operator.put(f"/v1/subscriptions/{name}", json={"query": "S//a"}))[0] == 400
     assert refused(put(operator, "nul", "S//a\0->x")) == "query"
-
-
-def test_q9_a_quota_of_subscriptions(
-    running: Running, operator: httpx.Client, bob: httpx.Client
-) -> None:
-    ok(operator.put("/v1/accounts/bob/quota", json={"subscriptions": 3}))
-    for number in range(3):
-        assert put(bob, f"b{number}", f"feeds//a{number}->x").status_code == 201
-    assert code(put(bob, "b3", "feeds//a3->x")) == (403, "quota_exceeded")
-    assert put(bob, "b2", "feeds//a2->x").status_code == 200
-    rows = b'{"name": "b4", "query": "feeds//a"}'
-    assert code(bob.post("/v1/subscriptions:import", content=rows)) == (403, "quota_exceeded")
-    unread = b'{"name": "b4", "query": "feeds//a["}'  # no query is read of what is too much anyway
-    assert code(bob.post("/v1/subscriptions:import", content=unread)) == (403, "quota_exceeded")
-    assert refused(put(bob, "wrong", "feeds//a[")) == "query"
-    assert bob.delete("/v1/subscriptions/b0").status_code == 204
-    assert put(bob, "b3", "feeds//a3->x").status_code == 201
-    assert ok(bob.get("/v1/me"))["used"]["subscriptions"] == 3

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from threading import Barrier
+from typing import NamedTuple
 
 import httpx
 import pytest
@@ -60,6 +61,72 @@ def test_a_user_has_so_many_streams(running: Running, operator: httpx.Client) ->
         assert code(answer) == (403, "quota_exceeded")
         ok(frank.post("/v1/documents/one", content=b"<a/>"))
         assert ok(frank.get("/v1/me"))["used"]["streams"] == 1
+
+
+class Quoted(NamedTuple):
+    """What a quota bounds: its name in `used`, a request for one more, and its address then."""
+
+    used: str
+    ask: Callable[[httpx.Client, int], httpx.Response]
+    address: str = ""
+
+
+QUOTAS = {
+    "subscriptions": Quoted(
+        "subscriptions",
+        lambda user, n: user.put(f"/v1/subscriptions/s{n}", json={"query": f"own//a{n}"}),
+        "/v1/subscriptions/{name}",
+    ),
+    "feeds": Quoted(
+        "feeds",
+        lambda user, n: user.post("/v1/feeds", json={"url": f"https://h{n}.example/"}),
+        "/v1/feeds/{key}",
+    ),
+    "endpoints": Quoted(
+        "endpoints",
+        lambda user, n: user.post(
+            "/v1/subscriptions/few/endpoints",
+            json={"kind": "webhook", "url": f"http://8.8.8.8/{n}"},
+        ),
+        "/v1/subscriptions/few/endpoints/{id}",
+    ),
+    "documents_a_day": Quoted(
+        "documents_today", lambda user, n: user.post("/v1/documents/own", content=f"<a>{n}</a>")
+    ),
+}
+
+
+@pytest.mark.parametrize("quota", QUOTAS)
+def test_a_quota(quota: str, running: Running, operator: httpx.Client) -> None:
+    used, ask, address = QUOTAS[quota]
+    path = f"/v1/accounts/user-{quota}/quota"
+    with running.client(token_of(operator, f"user-{quota}")) as user:
+        ok(user.put("/v1/streams/own", json={}))
+        ok(user.put("/v1/subscriptions/few", json={"query": "own//few"}))
+        most = ok(user.get("/v1/me"))["used"][used] + 2
+        ok(operator.put(path, json={quota: most}))
+        first = ok(ask(user, 0))
+        ok(ask(user, 1))
+        assert code(ask(user, 2)) == (403, "quota_exceeded")
+        assert ok(user.get("/v1/me"))["used"][used] == most
+        if address:
+            assert user.delete(address.format(**first)).status_code == 204
+            ok(ask(user, 2))
+        ok(operator.put(path, json={}))
+        ok(ask(user, 3))
+
+
+def test_no_query_of_a_list_is_read_that_is_too_long_for_a_quota(
+    running: Running, operator: httpx.Client
+) -> None:
+    with running.client(token_of(operator, "grace")) as grace:
+        ok(operator.put("/v1/accounts/grace/quota", json={"subscriptions": 1}))
+        ok(grace.put("/v1/subscriptions/one", json={"query": "feeds//a"}))
+        ok(grace.put("/v1/subscriptions/one", json={"query": "feeds//a"}))
+        row = b'{"name": "two", "query": "feeds//a["}'
+        assert code(grace.post("/v1/subscriptions:import", content=row)) == (403, "quota_exceeded")
+        wrong = grace.put("/v1/subscriptions/two", json={"query": "feeds//a["})
+        assert code(wrong) == (422, "query")
 
 
 def test_nobody_has_the_number_of_a_user_whose_creation_was_stored_and_failed(

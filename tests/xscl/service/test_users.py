@@ -136,23 +136,6 @@ def test_names_of_the_service_are_refused(operator: httpx.Client, bob: httpx.Cli
     assert code(bob.put("/v1/subscriptions/peek", json=cel)) == (403, "operator_only")
 
 
-def test_explain_counts_only_ones_own(alice: httpx.Client, bob: httpx.Client) -> None:
-    query = {"query": "feeds//item->a[./link->l] JOIN{l=m, 2 d} feeds//item->b[./link->m]"}
-    before = ok(bob.post("/v1/explain", json=query))
-    for name in ("one", "two", "three"):
-        ok(alice.put(f"/v1/subscriptions/{name}", json=query))
-    assert ok(bob.post("/v1/explain", json=query)) == before
-    ok(bob.put("/v1/subscriptions/one", json=query))
-    assert (
-        "shared by 1 equal subscription of yours"
-        in ok(bob.get("/v1/subscriptions/one/explain"))["text"]
-    )
-    assert (
-        "shared by 3 equal subscriptions of yours"
-        in ok(alice.get("/v1/subscriptions/two/explain"))["text"]
-    )
-
-
 def test_explain_of_a_cel_query_tells_nothing_of_others(place: DataDirectory) -> None:
     """Queries of events are registered by the operator, for users as well."""
     query = "SELECT * FROM FILTER{k = 'a'} ticks NEXT{$1.k = $2.k} ticks"

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from tests.examples import usually
-from tests.xscl.service.conftest import Running, eventually, ok, token_of
+from tests.xscl.service.conftest import Running, code, eventually, ok, token_of
 
 WORD = "quagga"
 FOREIGN = re.compile(r"_\d+\.")
@@ -31,6 +31,8 @@ def planted(running: Running, operator: httpx.Client) -> dict[str, Any]:
         ok(alice.put(f"/v1/subscriptions/{WORD}", json={"query": query}))
         made = f"SELECT <{WORD}>{{x}}</{WORD}> FROM {WORD}//{WORD}->x PUBLISH {WORD}-out"
         ok(alice.put(f"/v1/subscriptions/{WORD}-made", json={"query": made}))
+        hook = {"kind": "webhook", "url": f"http://8.8.8.8/{WORD}"}
+        made_hook = ok(alice.post(f"/v1/subscriptions/{WORD}/endpoints", json=hook))
         url = f"https://{WORD}.example/feed.atom"
         feed = ok(alice.post("/v1/feeds", json={"url": url, "stream": f"{WORD}-feed"}))
         for number, second in enumerate((1, 20, 2)):  # the last one comes late
@@ -49,7 +51,8 @@ def planted(running: Running, operator: httpx.Client) -> dict[str, Any]:
         assert all(WORD in str(one) for one in seen["own"])
         assert seen["late"]
     # Equal work is shared: that the other user has it too changes nothing for him.
-    return {"key": feed["key"], "query": query, "made": made}
+    keys = {"key": feed["key"], "hook": made_hook["id"]}
+    return {**keys, "query": query, "made": made}
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +154,13 @@ def test_w8_lists_and_questions_of_another_user_have_nothing_of_hers(
     rejected = str(ok(spy.get("/v1/rejected"))["items"])  # he has some of his own
     assert f"{WORD}-broken" not in rejected
     assert ok(spy.get("/v1/feeds"))["items"] == []
+    assert ok(spy.get(f"/v1/subscriptions/{WORD}/endpoints")) == []
+    hook = f"/v1/subscriptions/{WORD}/endpoints/{planted['hook']}"
+    for method, path in (
+        *(("GET", hook), ("PATCH", hook), ("DELETE", hook), ("GET", f"{hook}/letters")),
+        *(("POST", f"{hook}:rotate"), ("POST", f"{hook}:replay"), ("POST", f"{hook}:confirm")),
+    ):
+        assert code(spy.request(method, path, json={})) == (404, "unknown_endpoint")
     assert f"{WORD}-user" not in spy.get("/v1/tokens").text
 
 
