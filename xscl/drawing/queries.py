@@ -18,7 +18,7 @@ from templates.model.join_graph import EXCHANGED, LEFT, RIGHT, Edge
 from xscl.drawing.svg import LINE, Picture, box, curve, length, line, shortened, text
 from xscl.language.calendars import calendar_words
 from xscl.language.normalform import (
-    Absent,
+    AbsenceForm,
     CalendarForm,
     Folded,
     Folding,
@@ -103,7 +103,7 @@ def _bands(part: CompiledForm, blocks: Sequence[Block]) -> Iterator[_Band]:
             yield from _bands(right, blocks)
             for number, join in enumerate(disjuncts):
                 yield _join(join, "or " if number else "")
-        case Following(left, right) | Folded(left, right) | Absent(left, right):
+        case Following(left, right) | Folded(left, right) | AbsenceForm(left, right):
             if isinstance(left, Scan) and isinstance(right, Scan) and left.join and right.join:
                 yield _beside(part, left.join, right.join)
             else:
@@ -264,7 +264,7 @@ def _operator(form: _Form) -> tuple[str, str, str]:
             return "NEXT", "", _predicate(predicate)
         case Folded(folding=folding):
             return "FOLD", "", shortened("; ".join(_folded(folding)), WIDEST)
-        case Absent():
+        case AbsenceForm():
             name = "... ELSE" if form.otherwise else f"NOT {form.relation.operator.name}"
             return name, duration(form.window), _predicate(form.predicate)
         case _:

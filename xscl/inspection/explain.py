@@ -26,7 +26,7 @@ from xscl.inspection import condition_split
 from xscl.inspection.replay import subscription_named
 from xscl.language.calendars import calendar_words
 from xscl.language.normalform import (
-    Absent,
+    AbsenceForm,
     CalendarForm,
     Folded,
     Following,
@@ -248,7 +248,7 @@ def _time(
                 own = list(islice(following, len(disjuncts)))
                 yield f"evaluated by: {evaluators(registry, disjuncts, own)}"
                 yield from reasons(own)
-            case Following() | Folded() | Absent():
+            case Following() | Folded() | AbsenceForm():
                 yield from _over_time(part)
 
 
@@ -260,7 +260,7 @@ def _over_time(form: OverTime[CompiledJoin]) -> Iterator[str]:
         case Folded():
             yield str(EDGE_RULES["FOLD"])
             yield "evaluated by: core: Iterate"
-        case Absent():
+        case AbsenceForm():
             operator = form.relation.operator.name
             yield str(EDGE_RULES["ELSE" if form.otherwise else f"NOT {operator}"])
             yield f"window {duration(form.window)}"
@@ -329,7 +329,7 @@ def _warnings(store: Store, subscriptions: Subscriptions, compiled: CompiledQuer
 def absence_warning(streams: StreamDefinitions, compiled: CompiledQuery) -> str | None:
     """Return why the wall clock does not report the absences of a query, None if it does."""
     not_live = [repr(one) for one in streams.not_live(compiled.streams)]
-    if not not_live or not any(isinstance(one, Absent) for one in forms(compiled.normal.form)):
+    if not not_live or not any(isinstance(one, AbsenceForm) for one in forms(compiled.normal.form)):
         return None
     return (
         "an absence is reported only when a later document arrives:"

@@ -1,7 +1,7 @@
 """Texts without their constants: thousands of queries differ in nothing else.
 
 `split` takes the strings and numbers that something is compared with out of a
-text; texts with the same rest have one *shape*, and what a `ShapeCache` has
+text; texts with the same rest have one *shape*, and what a `ShapeMemo` has
 computed of it serves them all.  It computes a shape with `marks` in the constants'
 places: values that stand out, to be found again in the result.
 
@@ -61,7 +61,7 @@ _SIMPLE = re.compile(rf"""[<>=,+*"] (?: {_CONSTANT} | (?<=") [^"]*" )""", re.VER
 """Does what `_TOKEN` does, much faster, where only strings in double quotes hide anything."""
 
 
-class Shape(NamedTuple):
+class TextShape(NamedTuple):
     """A text without its constants: what is around them, which are numbers, which are equal."""
 
     pieces: tuple[str, ...]
@@ -81,7 +81,7 @@ class Shape(NamedTuple):
         return tuple(self.numbers[self.same.index(i)] for i in range(len(set(self.same))))
 
 
-def split(text: str) -> tuple[Shape, tuple[Constant, ...]] | None:
+def split(text: str) -> tuple[TextShape, tuple[Constant, ...]] | None:
     """Return the shape of a text and its different constants; None if it can have none."""
     if _MARK in text or ("(" in text and not _has_fine_expressions(text)):
         return None
@@ -102,7 +102,7 @@ def split(text: str) -> tuple[Shape, tuple[Constant, ...]] | None:
     if len(same) > MOST:
         return None
     pieces.append(text[end:])
-    return Shape(tuple(pieces), tuple(numbers), tuple(same)), tuple(places)
+    return TextShape(tuple(pieces), tuple(numbers), tuple(same)), tuple(places)
 
 
 def _has_fine_expressions(text: str) -> bool:
@@ -128,7 +128,7 @@ def _has_fine_expressions(text: str) -> bool:
     return True
 
 
-def marks(shape: Shape, *, first: bool) -> tuple[Constant, ...]:
+def marks(shape: TextShape, *, first: bool) -> tuple[Constant, ...]:
     """Return a value that stands out for each different constant.
 
     They come in this order `first`, before the constants that `split` takes out, or else in the
@@ -146,7 +146,7 @@ def marks(shape: Shape, *, first: bool) -> tuple[Constant, ...]:
     )
 
 
-class ShapeCache(Generic[T, F]):
+class ShapeMemo(Generic[T, F]):
     """A function of texts, computed once for all texts of a shape; for any thread.
 
     Its results are trees of frozen dataclasses, tuples and texts.  Those of one shape may differ in
@@ -168,7 +168,7 @@ class ShapeCache(Generic[T, F]):
         self._most = most
         self._form = form
         # The oldest first; of one text its constants and form.
-        self._known: dict[Shape, tuple[Sequence[Constant], F] | F | None] = {}
+        self._known: dict[TextShape, tuple[Sequence[Constant], F] | F | None] = {}
         self._lock = threading.Lock()
 
     def __call__(self, text: str) -> T:
@@ -199,13 +199,13 @@ class ShapeCache(Generic[T, F]):
             return self._form(self._function(text), ()), ()
         return form, constants
 
-    def _keep(self, shape: Shape, known: tuple[Sequence[Constant], F]) -> None:
+    def _keep(self, shape: TextShape, known: tuple[Sequence[Constant], F]) -> None:
         """Keep what is known of a new shape; the oldest leaves."""
         if len(self._known) >= self._most:
             del self._known[next(iter(self._known))]
         self._known[shape] = known
 
-    def _learnt(self, shape: Shape, constants: Sequence[Constant], whole: F) -> F | None:
+    def _learnt(self, shape: TextShape, constants: Sequence[Constant], whole: F) -> F | None:
         """Return the form of a shape's results; None if more depends on constants."""
         if not constants:
             return whole

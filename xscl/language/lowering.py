@@ -36,11 +36,11 @@ from xscl.language.syntax import (
     Arithmetic,
     Call,
     Comparison,
+    ComparisonSign,
     Constant,
     Decorated,
     Not,
     Operand,
-    Operator,
     Or,
     Path,
     Predicate,
@@ -168,7 +168,7 @@ class Lowering:
             case _:
                 assert_never(operand)
 
-    def _compare(self, operator: Operator, left: Operand, right: Operand) -> Expression:
+    def _compare(self, operator: ComparisonSign, left: Operand, right: Operand) -> Expression:
         numeric = self.is_number(left) or self.is_number(right)
         lowered = self.number if numeric else self._value
         ends = lowered(left), lowered(right)
@@ -288,7 +288,7 @@ def _first_of(values: Iterable[Any]) -> Any:
 
 
 SOME, FIRST, TEXT, NUMBER = map(name_of, ("some", "first", "text", "value"))
-_ORDERS: Mapping[Operator, tuple[str, Callable[[Any, Any], bool]]] = {
+_ORDERS: Mapping[ComparisonSign, tuple[str, Callable[[Any, Any], bool]]] = {
     **{"<": (name_of("less"), lt), "<=": (name_of("at_most"), le)},
     **{">": (name_of("greater"), gt), ">=": (name_of("at_least"), ge)},
 }

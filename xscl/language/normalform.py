@@ -29,7 +29,6 @@ from xscl.language.syntax import (
     Decorated,
     Element,
     Embedded,
-    Expression,
     Fold,
     FollowedBy,
     Join,
@@ -38,6 +37,7 @@ from xscl.language.syntax import (
     Path,
     Predicate,
     Query,
+    StreamExpression,
     VariablePath,
 )
 from xscl.language.valuejoin import Disjunct, JoinInput, value_joins
@@ -99,7 +99,7 @@ class Folded(Generic[J]):
 
 
 @dataclass(frozen=True, slots=True)
-class Absent(Generic[J]):
+class AbsenceForm(Generic[J]):
     """NOT FOLLOWED BY; with `otherwise` FOLLOWED BY ... ELSE.
 
     An answer is in the `relation` of FOLLOWED BY with its left side, so `window` is how long it is
@@ -118,7 +118,7 @@ class Absent(Generic[J]):
         return self.relation.upper
 
 
-OverTime: TypeAlias = "Following[J] | Folded[J] | Absent[J]"
+OverTime: TypeAlias = "Following[J] | Folded[J] | AbsenceForm[J]"
 """An operator over time."""
 FormOf: TypeAlias = "Scan[J] | CalendarForm | Joined[J] | OverTime[J]"
 """An expression whose joins are in the form of `J`."""
@@ -201,8 +201,8 @@ def with_joins(
             return Following(left, right, predicate)
         case Folded(folding=folding):
             return Folded(left, right, folding)
-        case Absent():
-            return Absent(left, right, form.predicate, form.relation, form.otherwise)
+        case AbsenceForm():
+            return AbsenceForm(left, right, form.predicate, form.relation, form.otherwise)
         case _:
             assert_never(form)
 
@@ -227,7 +227,7 @@ def results_of(form: FormOf[J]) -> Iterator[FormOf[J]]:
     """
     if not isinstance(form, Scan | CalendarForm):
         yield from results_of(form.left)
-        if not isinstance(form, Absent) or form.otherwise:
+        if not isinstance(form, AbsenceForm) or form.otherwise:
             yield from results_of(form.right)
     yield form
 
@@ -275,7 +275,7 @@ class _Reader:
         self.mentioned: list[str] = []
         self.made: list[tuple[int, int, Element]] = []
 
-    def form(self, expression: Expression) -> NormalForm:
+    def form(self, expression: StreamExpression) -> NormalForm:
         """Return the normal form of an expression."""
         match expression:
             case Block(steps=(*_, step)) if expression.is_calendar:
@@ -360,7 +360,9 @@ class _Reader:
 
     def _side(self, form: NormalForm) -> JoinInput:
         block = self.blocks[form.component] if isinstance(form, Scan) else None
-        otherwise = (one for one in results_of(form) if isinstance(one, Absent) and one.otherwise)
+        otherwise = (
+            one for one in results_of(form) if isinstance(one, AbsenceForm) and one.otherwise
+        )
         unbound = (name for part in otherwise for name in self.names(part.right))
         return JoinInput(block, frozenset(self.names(form)), frozenset(unbound))
 
@@ -378,7 +380,7 @@ class _Reader:
                 f"{name} needs a window: without one it is never certain that nothing comes",
                 "write it last in the braces, for example {..., 1 w}",
             )
-        return Absent(left, right, predicate, expression.relation, expression.otherwise)
+        return AbsenceForm(left, right, predicate, expression.relation, expression.otherwise)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,14 @@ from typing import Any, cast
 from lark import Token, Tree
 
 from xscl.errors import TooComplex
-from xscl.language.constants import ShapeCache, filler
+from xscl.language.constants import ShapeMemo, filler
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import SyntaxFault, broken_declaration, fault, near_miss
 from xscl.language.functions import DATE_TIME, DEFINING, DURATION, OPERANDS, TESTS, duration
 from xscl.language.grammar import read
 from xscl.language.limits import admit
 from xscl.language.paths import (
-    Node,
+    LarkNode,
     Paths,
     binds,
     calls,
@@ -41,12 +41,12 @@ from xscl.language.syntax import (
     Block,
     Call,
     Comparison,
+    ComparisonSign,
     Computed,
     Constant,
     Decorated,
     Element,
     Embedded,
-    Expression,
     Fold,
     FollowedBy,
     Join,
@@ -54,13 +54,13 @@ from xscl.language.syntax import (
     Next,
     Not,
     Operand,
-    Operator,
     Or,
     Path,
     Predicate,
     Query,
     Span,
     Step,
+    StreamExpression,
     VariablePath,
     Window,
 )
@@ -104,7 +104,7 @@ def _block(text: str) -> Block:
 
 MOST_BLOCKS = 10_000
 """Shapes of blocks that are remembered."""
-_BLOCKS = ShapeCache(_block, MOST_BLOCKS, filler)
+_BLOCKS = ShapeMemo(_block, MOST_BLOCKS, filler)
 
 
 def parse_operand(text: str) -> Operand:
@@ -195,10 +195,10 @@ class Queries(Paths):
 
     # -- Queries and stream expressions ----------------------------------------------------
 
-    def query(self, node: Node) -> Query:
+    def query(self, node: LarkNode) -> Query:
         select: Element | None = None
         distinct, publish = False, None
-        expression: Expression | None = None
+        expression: StreamExpression | None = None
         declared: dict[str, str] = {}
         for child in tree_of(node).children:
             tree = tree_of(child)
@@ -228,7 +228,7 @@ class Queries(Paths):
             raise self.fault(uri, "the name of a namespace holds no braces")
         self.prefixes[str(prefix)] = str(uri)[1:-1]
 
-    def expression(self, node: Node) -> Expression:
+    def expression(self, node: LarkNode) -> StreamExpression:
         tree = tree_of(node)
         if tree.data == "block":
             return self.block(tree)
@@ -256,12 +256,16 @@ class Queries(Paths):
             case _:
                 return self._fold(tree, left, right, span)
 
-    def _operands(self, tree: Tree[Token]) -> tuple[Expression, Expression, Node | None]:
+    def _operands(
+        self, tree: Tree[Token]
+    ) -> tuple[StreamExpression, StreamExpression, LarkNode | None]:
         first, *others, last = formulas(tree)
         constraint = others[0] if others and others[0].data == "constraint" else None
         return self.expression(first), self.expression(last), constraint
 
-    def _fold(self, tree: Tree[Token], left: Expression, right: Expression, span: Span) -> Fold:
+    def _fold(
+        self, tree: Tree[Token], left: StreamExpression, right: StreamExpression, span: Span
+    ) -> Fold:
         items = [c for c in tree.children if isinstance(c, Tree) and c.data == "fold_item"]
         predicates = [self.predicate(item.children[0]) for item in items[:2]]
         predicates.extend([None] * (2 - len(predicates)))  # type: ignore[list-item]  # absent ones
@@ -272,7 +276,7 @@ class Queries(Paths):
 
     # -- Windows ---------------------------------------------------------------------------
 
-    def constraint(self, node: Node | None) -> tuple[Predicate | None, Window]:
+    def constraint(self, node: LarkNode | None) -> tuple[Predicate | None, Window]:
         """Return predicate and window of `{p, T}`; either may be left out."""
         predicate: Predicate | None = None
         window = Window()
@@ -335,7 +339,7 @@ class Queries(Paths):
 
     # -- Join predicates -------------------------------------------------------------------
 
-    def predicate(self, node: Node) -> Predicate:
+    def predicate(self, node: LarkNode) -> Predicate:
         tree = tree_of(node)
         match tree.data:
             case "conjunction":
@@ -349,7 +353,7 @@ class Queries(Paths):
                 left, right = self.operand(one), self.operand(other)
                 if any(isinstance(n, Call) and n.function == DURATION for n in walk((left, right))):
                     left, right = _as_times(left), _as_times(right)
-                return Comparison(cast(Operator, str(operator)), left, right, span_of(tree))
+                return Comparison(cast(ComparisonSign, str(operator)), left, right, span_of(tree))
             case "path" if (
                 calls(tree) and function_name(tree_of(tree.children[0])).lower() == "not"
             ):
@@ -369,7 +373,7 @@ class Queries(Paths):
                     "a predicate compares variables of the two sides, for example x2 = x5",
                 )
 
-    def operand(self, node: Node) -> Operand:
+    def operand(self, node: LarkNode) -> Operand:
         tree = tree_of(node)
         span = span_of(tree)
         match tree.data:

@@ -27,13 +27,13 @@ from xscl.language.syntax import (
     Block,
     Call,
     Compare,
+    ComparisonSign,
     Condition,
     Constant,
     Exists,
     NameTest,
     Not,
     Operand,
-    Operator,
     Or,
     Path,
     Span,
@@ -44,15 +44,15 @@ from xscl.language.syntax import (
     VariablePath,
 )
 
-Node: TypeAlias = "Tree[Token] | Token"
+LarkNode: TypeAlias = "Tree[Token] | Token"
 
 
-def tree_of(node: Node | None) -> Tree[Token]:
+def tree_of(node: LarkNode | None) -> Tree[Token]:
     assert isinstance(node, Tree)
     return node
 
 
-def is_token(node: Node, kind: str) -> bool:
+def is_token(node: LarkNode, kind: str) -> bool:
     return isinstance(node, Token) and node.type == kind
 
 
@@ -60,7 +60,7 @@ def formulas(tree: Tree[Token]) -> list[Tree[Token]]:
     return [child for child in tree.children if isinstance(child, Tree)]
 
 
-def is_binding(node: Node) -> bool:
+def is_binding(node: LarkNode) -> bool:
     """Return True for `->x` behind a step."""
     return isinstance(node, Tree) and node.data == "binding"
 
@@ -92,7 +92,7 @@ def binds(item: Path | Condition) -> bool:
     return any(isinstance(one, Step) and one.variable is not None for one in walk(item))
 
 
-def span_of(node: Node) -> Span:
+def span_of(node: LarkNode) -> Span:
     """Return where a node's first and last tokens stand."""
     first, last = _edge(node, 0), _edge(node, -1)
     if first is None or last is None:
@@ -100,7 +100,7 @@ def span_of(node: Node) -> Span:
     return Span(first.start_pos or 0, last.end_pos or 0)
 
 
-def _edge(node: Node, index: Literal[0, -1]) -> Token | None:
+def _edge(node: LarkNode, index: Literal[0, -1]) -> Token | None:
     """Return the first or the last token of a node."""
     if isinstance(node, Token):
         return node
@@ -129,7 +129,7 @@ def inside(bracket: Token) -> Span:
     return Span((bracket.start_pos or 0) + 1, (bracket.end_pos or 0) - 1)
 
 
-def _place(where: Node | Span) -> Span:
+def _place(where: LarkNode | Span) -> Span:
     return where if isinstance(where, Span) else span_of(where)
 
 
@@ -144,21 +144,23 @@ class Paths:
         self.source = source
         self.prefixes = {**PREDECLARED, **declared}
 
-    def fault(self, where: Node | Span, message: str, hint: str | None = None) -> QueryError:
+    def fault(self, where: LarkNode | Span, message: str, hint: str | None = None) -> QueryError:
         """Return a QueryError at a node or a span."""
         return fault(self.source, _place(where), message, hint)
 
-    def unsupported(self, where: Node | Span, what: str, hint: str | None = None) -> NotSupported:
+    def unsupported(
+        self, where: LarkNode | Span, what: str, hint: str | None = None
+    ) -> NotSupported:
         """Return the error for a construct that parses and cannot be run yet."""
         return unsupported(self.source, _place(where), what, hint)
 
-    def beyond(self, where: Node | Span, message: str, hint: str | None = None) -> NotSupported:
+    def beyond(self, where: LarkNode | Span, message: str, hint: str | None = None) -> NotSupported:
         """Return the error for what XPath may have (`xscl.language.blocks`), unlike the grammar."""
         return NotSupported.at(_place(where).start, message, self.source, hint)
 
     # -- Blocks and paths ------------------------------------------------------------------
 
-    def block(self, node: Node) -> Block:
+    def block(self, node: LarkNode) -> Block:
         """Return a block; what is not XSCL in it is read as XPath."""
         tree = tree_of(node)
         try:
@@ -274,7 +276,7 @@ class Paths:
 
     # -- Conditions ------------------------------------------------------------------------
 
-    def condition(self, node: Node) -> Condition:
+    def condition(self, node: LarkNode) -> Condition:
         tree = tree_of(node)
         match tree.data:
             case "conjunction":
@@ -307,7 +309,7 @@ class Paths:
 
     def _compare(self, tree: Tree[Token]) -> Condition:
         left, operator, right = tree.children
-        comparison = cast(Operator, str(operator))
+        comparison = cast(ComparisonSign, str(operator))
         sides = [tree_of(left), tree_of(right)]
         if sides[0].data in ("string", "number", "minus"):
             sides.reverse()
@@ -454,7 +456,7 @@ class Paths:
         found = self._unbound(Exists(self.path(argument)), argument)
         return Not(found) if name == "empty" else found
 
-    def _unbound(self, condition: Condition, node: Node) -> Condition:
+    def _unbound(self, condition: Condition, node: LarkNode) -> Condition:
         """Return a condition under OR or NOT, where nothing can be bound."""
         if binds(condition):
             raise self.fault(

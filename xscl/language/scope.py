@@ -23,7 +23,6 @@ from xscl.language.syntax import (
     Decorated,
     Embedded,
     Exists,
-    Expression,
     Fold,
     FollowedBy,
     Join,
@@ -34,6 +33,7 @@ from xscl.language.syntax import (
     Query,
     Span,
     Step,
+    StreamExpression,
     VariablePath,
 )
 
@@ -227,7 +227,7 @@ class JoinScope:
         return fault(self.source, span, f"the variable {name!r} is not bound{where}", hint)
 
 
-def distinct_names(expression: Expression, source: str) -> Expression:
+def distinct_names(expression: StreamExpression, source: str) -> StreamExpression:
     """Return an expression each of whose variables has a name of its own; raises QueryError."""
     match expression:
         case Block():
@@ -261,7 +261,7 @@ def bound_names(block: Block) -> tuple[tuple[str, Span], ...]:
     return tuple((step.variable or "", step.variable_span) for step in bound_steps(block.steps))
 
 
-def _bound(expression: Expression) -> Iterator[tuple[str, Span]]:
+def _bound(expression: StreamExpression) -> Iterator[tuple[str, Span]]:
     """Yield the names that an expression binds, with their places; aggregates come last."""
     if isinstance(expression, Block):
         yield from bound_names(expression)
@@ -275,7 +275,7 @@ def _bound(expression: Expression) -> Iterator[tuple[str, Span]]:
     yield from aggregates
 
 
-def _renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
+def _renamed(expression: StreamExpression, names: Mapping[str, str]) -> StreamExpression:
     """Return an expression with other names of variables, in predicates and constructors, too."""
 
     def renamed(node: Any) -> Any:

@@ -14,23 +14,23 @@ from xscl.language.syntax import (
     Call,
     Compare,
     Comparison,
+    ComparisonSign,
     Condition,
     Decorated,
     Exists,
-    Expression,
     Fold,
     FollowedBy,
     Join,
     Next,
     Not,
     Operand,
-    Operator,
     Or,
     Path,
     Predicate,
     Query,
     Residual,
     Step,
+    StreamExpression,
     TextMatch,
     VariablePath,
 )
@@ -42,7 +42,7 @@ _ORDINALS = (
     *("sixth", "seventh", "eighth", "ninth", "tenth"),
 )
 _UNITS = {"ms": "millisecond", "s": "second", "min": "minute", "h": "hour", "d": "day", "w": "week"}
-_VERBS: dict[Operator, str] = {
+_VERBS: dict[ComparisonSign, str] = {
     "=": "is",
     "!=": "is not",
     "<": "is less than",
@@ -50,7 +50,7 @@ _VERBS: dict[Operator, str] = {
     ">": "is more than",
     ">=": "is at least",
 }
-_SHARED: dict[Operator, str] = {"=": "the same", "!=": "another"}
+_SHARED: dict[ComparisonSign, str] = {"=": "the same", "!=": "another"}
 _NAMES = VariablePath | Decorated
 _WHOSE = ("the last one's", "the earlier one's", "its")
 """Whose a decorated name is: `$.x`, `$1.x`, `$2.x`."""
@@ -80,7 +80,7 @@ def sentence(source: str) -> str:
 class _Reading:
     """The blocks of one query by number, and the names of its variables' nodes."""
 
-    def __init__(self, expression: Expression) -> None:
+    def __init__(self, expression: StreamExpression) -> None:
         self._blocks = _blocks(expression)
         self._places = {
             step.variable: (number, "time" if block.is_calendar else _local(step))
@@ -88,7 +88,7 @@ class _Reading:
             for step in bound_steps(block)
         }
 
-    def clause(self, expression: Expression) -> str:
+    def clause(self, expression: StreamExpression) -> str:
         """Return the words of an expression: a noun phrase for a block, else a clause."""
         match expression:
             case Block():
@@ -125,14 +125,14 @@ class _Reading:
             case _:
                 assert_never(expression)
 
-    def _side(self, expression: Expression) -> str:
+    def _side(self, expression: StreamExpression) -> str:
         """Return the words of an operand: a clause stands in parentheses."""
         words = self.clause(expression)
         while isinstance(expression, Query):
             expression = expression.expression
         return words if isinstance(expression, Block) else f"({words})"
 
-    def _last(self, expression: Expression) -> int:
+    def _last(self, expression: StreamExpression) -> int:
         """Return the number of the last block of an expression."""
         return self._blocks.index(_blocks(expression)[-1])
 
@@ -154,7 +154,7 @@ class _Reading:
 
     # -- Predicates ------------------------------------------------------------------------
 
-    def _with(self, words: str, right: Expression, predicate: Predicate | None) -> str:
+    def _with(self, words: str, right: StreamExpression, predicate: Predicate | None) -> str:
         """Return a clause with the comparisons of its operator."""
         if predicate is None:
             return words
@@ -225,7 +225,7 @@ class _Reading:
                 return unparse(operand)
 
 
-def _blocks(expression: Expression) -> list[Block]:
+def _blocks(expression: StreamExpression) -> list[Block]:
     return [one for one in walk(expression) if isinstance(one, Block)]
 
 
@@ -275,12 +275,12 @@ def _span(window: int) -> str:
     return f"{window} ticks"
 
 
-def _chained(left: Expression) -> str:
+def _chained(left: StreamExpression) -> str:
     """Return the verb after a chain of FOLLOWED BY; empty after anything else."""
     return "then" if isinstance(left, FollowedBy) and not left.negated else ""
 
 
-def _comma(left: Expression) -> str:
+def _comma(left: StreamExpression) -> str:
     return "," if isinstance(left, Join | FollowedBy | Next | Fold) else ""
 
 

@@ -13,8 +13,8 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from templates.model.join_graph import FOLLOWED_BY, JOIN, TemporalRelation
 
-Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
-MIRRORED: dict[Operator, Operator] = {
+ComparisonSign: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
+MIRRORED: dict[ComparisonSign, ComparisonSign] = {
     **{"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 }
 """The operator that holds between exchanged operands."""
@@ -129,7 +129,7 @@ class Compare:
     """
 
     path: Path
-    operator: Operator
+    operator: ComparisonSign
     value: str | float
     through: Through | None = None
 
@@ -215,7 +215,7 @@ Operand: TypeAlias = "VariablePath | Decorated | Constant | Call | Arithmetic"
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    operator: Operator
+    operator: ComparisonSign
     left: Operand
     right: Operand
     span: Span = field(default=NOWHERE, compare=False, repr=False)
@@ -256,8 +256,8 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    left: Expression
-    right: Expression
+    left: StreamExpression
+    right: StreamExpression
     predicate: Predicate | None
     window: Window
     span: Span = field(default=NOWHERE, compare=False, repr=False)
@@ -272,8 +272,8 @@ class Join:
 class FollowedBy:
     """`A FOLLOWED BY{p, T} B`; `otherwise` is a trailing ELSE, `negated` a leading NOT."""
 
-    left: Expression
-    right: Expression
+    left: StreamExpression
+    right: StreamExpression
     predicate: Predicate | None
     window: Window
     negated: bool = False
@@ -288,8 +288,8 @@ class FollowedBy:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    left: Expression
-    right: Expression
+    left: StreamExpression
+    right: StreamExpression
     predicate: Predicate | None
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
@@ -298,15 +298,15 @@ class Next:
 class Fold:
     """`A FOLD{next, again, aggregates...} B`: Cayuga's iteration."""
 
-    left: Expression
-    right: Expression
+    left: StreamExpression
+    right: StreamExpression
     predicate: Predicate | None
     again: Predicate | None
     aggregates: tuple[tuple[str, Operand], ...] = ()
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-Expression: TypeAlias = "Block | Join | FollowedBy | Next | Fold | Query"
+StreamExpression: TypeAlias = "Block | Join | FollowedBy | Next | Fold | Query"
 
 
 # -- Output --------------------------------------------------------------------------------
@@ -352,7 +352,7 @@ class Element:
 class Query:
     """A whole query; `select` None is `*`."""
 
-    expression: Expression
+    expression: StreamExpression
     select: Element | None = None
     distinct: bool = False
     publish: str | None = None

@@ -27,7 +27,6 @@ from xscl.language.syntax import (
     Decorated,
     Element,
     Exists,
-    Expression,
     Fold,
     FollowedBy,
     Join,
@@ -41,6 +40,7 @@ from xscl.language.syntax import (
     Query,
     Residual,
     Step,
+    StreamExpression,
     TextMatch,
     Through,
     VariablePath,
@@ -51,7 +51,9 @@ from xscl.time_format import UNITS
 MEMBER = ". intersect ("
 """The text before a path that selects a node, in a condition that the node is among them."""
 
-Printable: TypeAlias = "Expression | Path | Condition | Predicate | Operand | Window | Element"
+Printable: TypeAlias = (
+    "StreamExpression | Path | Condition | Predicate | Operand | Window | Element"
+)
 
 
 def unparse(node: Printable) -> str:
@@ -118,7 +120,7 @@ def _query(query: Query, *, within: bool = False) -> str:
     return f"{select}{_inner(query.expression)}{publish}"
 
 
-def _inner(expression: Expression) -> str:
+def _inner(expression: StreamExpression) -> str:
     if isinstance(expression, Query):
         return f"({_query(expression, within=True)})"
     return unparse(expression)

@@ -34,6 +34,7 @@ from xscl.language.syntax import (
     Call,
     Compare,
     Comparison,
+    ComparisonSign,
     Condition,
     Constant,
     Decorated,
@@ -41,7 +42,6 @@ from xscl.language.syntax import (
     NameTest,
     Not,
     Operand,
-    Operator,
     Or,
     Path,
     Predicate,
@@ -392,7 +392,7 @@ class _Conjunction:
         return True
 
     def _compare(
-        self, operand: VariablePath, operator: Operator, value: str | float
+        self, operand: VariablePath, operator: ComparisonSign, value: str | float
     ) -> Condition | None:
         """Return the condition that compares a node with a constant.
 

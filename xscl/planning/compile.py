@@ -30,11 +30,11 @@ from templates.model.join_graph import (
     minor,
 )
 from xscl.errors import TooComplex
-from xscl.language.constants import ShapeCache, filler
+from xscl.language.constants import ShapeMemo, filler
 from xscl.language.faults import fault
 from xscl.language.limits import admit
 from xscl.language.normalform import (
-    Absent,
+    AbsenceForm,
     CalendarForm,
     FormOf,
     Joined,
@@ -438,7 +438,7 @@ class QueryPlan:
             if isinstance(part, Scan | CalendarForm):
                 yield self.shape.blocks[part.component], time
                 return
-            later = time + part.window if isinstance(part, Absent) else time
+            later = time + part.window if isinstance(part, AbsenceForm) else time
             yield from (*of(part.left, later), *of(part.right, later))
 
         return tuple(dict.fromkeys(of(self.shape.root, 0)))
@@ -448,7 +448,7 @@ class QueryPlans:
     """Plans of queries, compiled once for each shape; for any thread."""
 
     def __init__(self, compile_: Callable[[str], CompiledQuery], most: int = MOST) -> None:
-        self._parts = ShapeCache(
+        self._parts = ShapeMemo(
             lambda source: _shape_and_definitions(compile_(source)), most, filler
         )
 

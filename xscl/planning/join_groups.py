@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from xscl.language.normalform import (
-    Absent,
+    AbsenceForm,
     CalendarForm,
     Folded,
     Following,
@@ -98,7 +98,7 @@ def _of_form(form: OverTime[CompiledJoin]) -> Iterator[_Comparison]:
                     named = [place.variable for place in places]
                     first = [ComparedOperand(begins[name]) for name in named if name in begins]
                     yield [*places, *first], is_equal
-        case Following(predicate=predicate) | Absent(predicate=predicate):
+        case Following(predicate=predicate) | AbsenceForm(predicate=predicate):
             if predicate is not None:
                 yield from _of_predicate(predicate)
         case _:

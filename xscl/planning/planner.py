@@ -27,7 +27,7 @@ from cep_core.plan import Operator, Reference, Step, Wanted, steps_of, wanted
 from templates.registry.registry import Registry, RowOfRT
 from xscl.language.lowering import ColumnKind, OneSidedNumbers
 from xscl.language.normalform import (
-    Absent,
+    AbsenceForm,
     CalendarForm,
     Folded,
     Following,
@@ -238,7 +238,7 @@ class _Lowering:
                 return self._instants(part)
             case Joined():
                 return self._joined(part)
-            case Following() | Folded() | Absent():
+            case Following() | Folded() | AbsenceForm():
                 return self._timed(part)
             case _:
                 assert_never(part)
@@ -353,7 +353,7 @@ class _Lowering:
         left, right = self.lower(part.left), self.lower(part.right)
         self.planned.ordered = True
         self.planned.nested |= any(
-            one.waits and not isinstance(below, Following | Folded | Absent)
+            one.waits and not isinstance(below, Following | Folded | AbsenceForm)
             for one, below in ((left, part.left), (right, part.right))
         )
         made = timing(part, left.names, right.names, versions=self._updates)

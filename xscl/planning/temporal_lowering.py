@@ -20,7 +20,7 @@ from cep_core.algebra.expressions import Column, Expression, Function, RowSide
 from xscl.documents.composite_events import Composite
 from xscl.language import syntax
 from xscl.language.lowering import LOWERED, ColumnKind, Lowering
-from xscl.language.normalform import Absent, Folded, Following, J, OverTime
+from xscl.language.normalform import AbsenceForm, Folded, Following, J, OverTime
 from xscl.language.syntax import Decorated, Predicate, VariablePath
 from xscl.language.valuejoin import is_untyped
 
@@ -84,7 +84,7 @@ def timing(
     match form:
         case Following(predicate=predicate):
             return writer.following(predicate)
-        case Absent():
+        case AbsenceForm():
             return writer.absent(form)
         case Folded():
             return writer.folded(form)
@@ -117,7 +117,7 @@ class _Writer:
         node = SequenceNode(left, right, _all(rest), self._paired())
         return self._made(node, (0, len(self._left.schema)), ())
 
-    def absent(self, form: Absent[J]) -> Timing:
+    def absent(self, form: AbsenceForm[J]) -> Timing:
         """Return NOT FOLLOWED BY, or FOLLOWED BY ... ELSE."""
         holds = _all([*self._conjuncts(form.predicate), *self._apart(0)])
         otherwise, length = form.otherwise, self._lowering.literal(form.window, int)

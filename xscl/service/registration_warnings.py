@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xscl.engine.facade import Engine
 from xscl.inspection.vocabulary import CachedReading, reused
-from xscl.language.constants import Shape, split
+from xscl.language.constants import TextShape, split
 from xscl.service.accounts import Account
 from xscl.service.resolving import Resolver
 
@@ -21,7 +21,7 @@ class RegistrationWarnings:
     def __init__(self, engine: Engine, resolver: Resolver) -> None:
         self._engine = engine
         self._resolver = resolver
-        self._shapes: dict[tuple[int, Shape], CachedReading[list[str]]] = {}
+        self._shapes: dict[tuple[int, TextShape], CachedReading[list[str]]] = {}
 
     def of(self, account: Account, query: str) -> list[str]:
         """Return the warnings of a user's query in XSCL; raises QueryError."""

@@ -19,11 +19,11 @@ from functools import lru_cache
 from typing import NamedTuple, assert_never
 
 from xscl.errors import QueryError
-from xscl.language.constants import Shape, marks, split
+from xscl.language.constants import TextShape, marks, split
 from xscl.language.limits import admit
 from xscl.language.names import EVERYTHING
 from xscl.language.parser import parse
-from xscl.language.syntax import Block, Expression, Fold, FollowedBy, Join, Next, Query
+from xscl.language.syntax import Block, Fold, FollowedBy, Join, Next, Query, StreamExpression
 from xscl.language.windows import refuse_bare_windows
 from xscl.service.accounts import Account, Accounts
 from xscl.service.names import MINE, refuse_reserved
@@ -167,7 +167,7 @@ def _places(text: str) -> tuple[StreamReference, ...]:
 
 
 @lru_cache(REMEMBERED)
-def _places_of(shape: Shape) -> tuple[tuple[int, StreamReference], ...]:
+def _places_of(shape: TextShape) -> tuple[tuple[int, StreamReference], ...]:
     """Locate the stream names of a query shape by piece and offset in it."""
     text = shape.text(marks(shape, first=True))
     starts = _starts(text, shape.pieces)
@@ -185,7 +185,7 @@ def _read(text: str) -> tuple[StreamReference, ...]:
     return tuple(_named(parse(text), text))
 
 
-def _named(expression: Expression, text: str) -> Iterator[StreamReference]:
+def _named(expression: StreamExpression, text: str) -> Iterator[StreamReference]:
     match expression:
         case Block() if expression.is_calendar:
             return  # nobody's stream

@@ -17,7 +17,7 @@ from templates.model.relations import Pair
 from templates.registry.registry import UNDESIGNATED, Registry, RowOfRT
 from xscl.documents.results import Subscription
 from xscl.engine.state import EngineState
-from xscl.language.normalform import Absent, Scan
+from xscl.language.normalform import AbsenceForm, Scan
 from xscl.language.parser import parse_block
 from xscl.language.syntax import And, Block, Comparison, Path, Predicate, VariablePath
 from xscl.language.unparse import unparse
@@ -37,7 +37,7 @@ def absence_of(state: EngineState, one: Subscription) -> EqualityAbsence | None:
     query = compile_query(one.query)
     form = query.normal.form
     match form:
-        case Absent(Scan(first), Scan(second), predicate, _, False):
+        case AbsenceForm(Scan(first), Scan(second), predicate, _, False):
             pass
         case _:
             return None

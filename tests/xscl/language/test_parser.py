@@ -22,7 +22,6 @@ from xscl.language.syntax import (
     Element,
     Embedded,
     Exists,
-    Expression,
     Fold,
     FollowedBy,
     Join,
@@ -33,6 +32,7 @@ from xscl.language.syntax import (
     Predicate,
     Query,
     Step,
+    StreamExpression,
     TextMatch,
     VariablePath,
     Window,
@@ -48,7 +48,7 @@ def child(local: str, variable: str | None = None) -> Exists:
     return Exists(Path((name(local, variable=variable),)))
 
 
-def expression(text: str) -> Expression:
+def expression(text: str) -> StreamExpression:
     return parse(text).expression
 
 

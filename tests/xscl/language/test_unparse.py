@@ -18,7 +18,6 @@ from xscl.language.syntax import (
     Element,
     Embedded,
     Exists,
-    Expression,
     FollowedBy,
     Join,
     NameTest,
@@ -29,6 +28,7 @@ from xscl.language.syntax import (
     Predicate,
     Query,
     Step,
+    StreamExpression,
     TextMatch,
     VariablePath,
     Window,
@@ -124,7 +124,7 @@ ELEMENTS = st.recursive(
 )
 
 
-def _joined(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
+def _joined(inner: st.SearchStrategy[StreamExpression]) -> st.SearchStrategy[StreamExpression]:
     nested = st.builds(Query, inner, st.none() | ELEMENTS, st.booleans(), st.none() | st.just("T"))
     return st.one_of(
         st.builds(Join, inner, inner, PREDICATES, WINDOWS),
@@ -135,7 +135,7 @@ def _joined(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expressio
     )
 
 
-EXPRESSIONS: st.SearchStrategy[Expression] = st.recursive(BLOCKS, _joined, max_leaves=3)
+EXPRESSIONS: st.SearchStrategy[StreamExpression] = st.recursive(BLOCKS, _joined, max_leaves=3)
 QUERIES = st.builds(
     Query, EXPRESSIONS, st.none() | ELEMENTS, st.booleans(), st.none() | st.just("T")
 )

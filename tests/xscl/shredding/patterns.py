@@ -18,13 +18,13 @@ from xscl.language.syntax import (
     Block,
     Call,
     Compare,
+    ComparisonSign,
     Condition,
     Constant,
     Exists,
     NameTest,
     Not,
     Operand,
-    Operator,
     Or,
     Path,
     Step,
@@ -49,9 +49,9 @@ TEXTS = (
 )
 WORDS = ("x", "y", "xy", " ", "", "1", "é", "zz", "\U0001f600")
 NUMBERS = (-1.0, 0.0, 0.5, 1.0, 2.0, 10.0)
-LOWER: tuple[Operator, ...] = (">", ">=")
-UPPER: tuple[Operator, ...] = ("<", "<=")
-OPERATORS: tuple[Operator, ...] = ("=", "!=", *LOWER, *UPPER)
+LOWER: tuple[ComparisonSign, ...] = (">", ">=")
+UPPER: tuple[ComparisonSign, ...] = ("<", "<=")
+OPERATORS: tuple[ComparisonSign, ...] = ("=", "!=", *LOWER, *UPPER)
 FUNCTIONS: tuple[TextFunction, ...] = ("contains", "contains", "starts-with", "ends-with")
 EXPRESSIONS = ("x", "^x", "y$", "x.?y", "[xy]{2}", "é|zz", "\\d+", "", "X")
 HERE = VariablePath("")

@@ -28,7 +28,7 @@ from xscl.inspection.why.times import (
 )
 from xscl.inspection.why.values import Choices, TestedConjunct
 from xscl.language.normalform import (
-    Absent,
+    AbsenceForm,
     CalendarForm,
     Folded,
     Following,
@@ -90,13 +90,13 @@ class Examination:
             return self._scan(form.component)
         assert not isinstance(form, CalendarForm)
         left = self._part(form.left)
-        if isinstance(form, Absent) and not (form.otherwise and self._given(form.right)):
+        if isinstance(form, AbsenceForm) and not (form.otherwise and self._given(form.right)):
             return self._absent(form, left)
         right = self._part(form.right)
         match form:
             case Joined():
                 return self._joined(form, left, right)
-            case Absent():
+            case AbsenceForm():
                 return self._over_time(left, right, form.predicate, form.relation)
             case Following():
                 return self._over_time(left, right, form.predicate)
@@ -156,7 +156,7 @@ class Examination:
 
     # -- What is not there -----------------------------------------------------------------
 
-    def _absent(self, form: Absent[Disjunct], left: QuerySide) -> QuerySide:
+    def _absent(self, form: AbsenceForm[Disjunct], left: QuerySide) -> QuerySide:
         """Add the edge that documents on the right side, if any, do not answer the left."""
         self._in_time(left)
         if self._given(form.right):
@@ -171,7 +171,7 @@ class Examination:
                 self._edges.append(Edge("order", text, not is_answer, _reasons(reasons)))
         return settled(left, left.ts + form.window)
 
-    def _answering(self, form: Absent[Disjunct], left: QuerySide) -> QuerySide:
+    def _answering(self, form: AbsenceForm[Disjunct], left: QuerySide) -> QuerySide:
         """Add the edges of an answer, and return the right side."""
         for place in covered(form.right):
             known = self._question.documents[place]
@@ -189,7 +189,7 @@ class Examination:
 
     def _answers(
         self,
-        form: Absent[Disjunct],
+        form: AbsenceForm[Disjunct],
         left: QuerySide,
         right: QuerySide,
         predicate: tuple[TestedConjunct, ...],

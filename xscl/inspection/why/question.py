@@ -13,7 +13,7 @@ from xscl.documents.document_names import find_document
 from xscl.documents.results import Subscription
 from xscl.errors import DocumentError, XsclError
 from xscl.inspection.replay import TrialScope
-from xscl.language.normalform import Absent, NormalForm, Scan, forms
+from xscl.language.normalform import AbsenceForm, NormalForm, Scan, forms
 from xscl.planning.compile import CompiledQuery
 from xscl.plurals import counted
 from xscl.shredding.nodes.tree import DocumentTree, number_nodes
@@ -257,7 +257,7 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
 
 def needed_blocks(query: CompiledQuery) -> set[int]:
     """Return the blocks that each match has a document of: no absences, nothing before ELSE."""
-    absent = (one for one in forms(query.normal.form) if isinstance(one, Absent))
+    absent = (one for one in forms(query.normal.form) if isinstance(one, AbsenceForm))
     read = {place for place, one in enumerate(query.normal.blocks) if not one.is_calendar}
     return read.difference(*(covered(one.right) for one in absent))
 

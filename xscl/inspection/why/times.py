@@ -15,9 +15,9 @@ from xscl.documents.document_ids import StoredDocument
 from xscl.inspection.replay import TRIED, TrialScope
 from xscl.inspection.why.question import Edge, Known, Question, covered
 from xscl.inspection.why.values import TestedConjunct
-from xscl.language.normalform import Absent, Folded, Following, NormalForm, forms
+from xscl.language.normalform import AbsenceForm, Folded, Following, NormalForm, forms
 from xscl.language.parser import parse
-from xscl.language.syntax import Expression, FollowedBy, Query
+from xscl.language.syntax import FollowedBy, Query, StreamExpression
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import Disjunct
 from xscl.store.queries.tables import EARLIEST
@@ -137,7 +137,7 @@ def duration(ticks: int) -> str:
 
 def is_over_time(form: NormalForm) -> bool:
     """Return True if a form contains a temporal operator."""
-    return any(isinstance(one, Following | Folded | Absent) for one in forms(form))
+    return any(isinstance(one, Following | Folded | AbsenceForm) for one in forms(form))
 
 
 def temporal_choice(question: Question) -> Edge:
@@ -180,7 +180,7 @@ def _period(question: Question, known: Sequence[Known]) -> tuple[int, int]:
 
 def _deadlines(form: NormalForm) -> int:
     """Return the longest wait of a match after its documents."""
-    return sum(one.window for one in forms(form) if isinstance(one, Absent))
+    return sum(one.window for one in forms(form) if isinstance(one, AbsenceForm))
 
 
 def _instead(
@@ -193,8 +193,8 @@ def _instead(
     form = question.query.normal.form
     if question.query.calendars:
         return None, False
-    if isinstance(form, Absent) and not _is_answer(question, form):
-        expression: Expression = parse(question.query.source)
+    if isinstance(form, AbsenceForm) and not _is_answer(question, form):
+        expression: StreamExpression = parse(question.query.source)
         while isinstance(expression, Query):
             expression = expression.expression
         assert isinstance(expression, FollowedBy)
@@ -223,7 +223,7 @@ def _pending(question: Question) -> str | None:
     return f"{text}; by the wall clock it has passed" if end < time.time_ns() // 1_000 else text
 
 
-def _is_answer(question: Question, form: Absent[Disjunct]) -> bool:
+def _is_answer(question: Question, form: AbsenceForm[Disjunct]) -> bool:
     """Return True if the match of the question has an answer, as FOLLOWED BY ... ELSE may."""
     return form.otherwise and all(question.documents[p] is not None for p in covered(form.right))
 

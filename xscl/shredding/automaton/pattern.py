@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import NamedTuple
 
-from xscl.language.constants import Constant, ShapeCache, filler
+from xscl.language.constants import Constant, ShapeMemo, filler
 from xscl.language.parser import parse_block
 from xscl.language.scope import shortest
 from xscl.language.syntax import (
@@ -262,5 +262,5 @@ def _defined(text: str) -> VariableDefinition:
     return VariableDefinition(block.stream, tuple(steps), derived)
 
 
-FORMS = ShapeCache(_defined, MOST, DefinitionForm)
+FORMS = ShapeMemo(_defined, MOST, DefinitionForm)
 """The forms of definitions, which know their constants."""

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from lxml import etree
 
 from xscl.language.functions import number
-from xscl.language.syntax import Operator, Step
+from xscl.language.syntax import ComparisonSign, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +109,13 @@ def string_value(item: Item) -> str:
     return "".join(str(text) for text in item.itertext())
 
 
-COMPARISONS: Mapping[Operator, Callable[[Any, Any], bool]] = MappingProxyType(
+COMPARISONS: Mapping[ComparisonSign, Callable[[Any, Any], bool]] = MappingProxyType(
     {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 )
 """The function of each comparison, of two strings or of two numbers."""
 
 
-def compares(text: str, comparison: Operator, constant: str | float) -> bool:
+def compares(text: str, comparison: ComparisonSign, constant: str | float) -> bool:
     """Compare a string value with a constant, as numbers if the constant is one.
 
     Strings are ordered by code point; XPath 1.0 would convert both to numbers.
