@@ -48,11 +48,13 @@ class _Channel:
     """What all channels have; `history` and `backfilled` matches are delivered if it is wanted.
 
     `target` names the field with the address.  Only the operator has channels that `is_operators`.
+    Messages of a channel that `has_html` have the documents as HTML, too.
     """
 
     kind: ClassVar[Kind]
     target: ClassVar[str]
     is_operators: ClassVar[bool] = False
+    has_html: ClassVar[bool] = False
 
     history: bool = False
     grouped: bool = True
@@ -114,7 +116,7 @@ class Ntfy(Webhook):
 class Mail(_Channel):
     """A mail for each message, or a digest of the messages of `every` seconds."""
 
-    kind, target = "mail", "to"
+    kind, target, has_html = "mail", "to", True
     to: str
     every: float = 0.0
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from lxml import etree
 
@@ -21,6 +21,9 @@ from xscl.shredding.nodes.tree import DocumentTree
 from xscl.subscriptions.construct import OutputTooLarge
 from xscl.subscriptions.match import DocumentSource, Match, Node
 from xscl.time_format import written
+
+Render: TypeAlias = Callable[[Sequence["Match"]], str]
+"""Writes matches on the same documents as HTML."""
 
 TOGETHER = 100
 """Maximum number of matches in a message."""
@@ -39,7 +42,8 @@ class Message:
 
     `subscription` is the owner's name for it.  `position` and `last` are the positions of the first
     and the last match.  `time` is the time in ticks at which the match was complete.  `text` lists
-    the variable bindings in lines.  The texts of one that is `cut` are not whole.
+    the variable bindings in lines, `html` has the documents for a mail.  The texts of one that is
+    `cut` are not whole.
     """
 
     id: str
@@ -53,6 +57,7 @@ class Message:
     matches: tuple[Mapping[str, Any], ...]
     text: tuple[str, ...] = ()
     cut: bool = False
+    html: str = ""
 
     @property
     def backfilled(self) -> bool:
@@ -210,10 +215,14 @@ def owner_of(name: str) -> int:
     return int(found[0][1:-1]) if found else 0
 
 
-def messages_of(matches: Iterable[Match], *, grouped: bool = True) -> Iterator[Message]:
+def messages_of(
+    matches: Iterable[Match], *, grouped: bool = True, render: Render | None = None
+) -> Iterator[Message]:
     """Group matches of one subscription, given in order of position, into messages."""
     for _, group in groupby(matches, key=documents_of if grouped else _alone):
-        yield from map(message_of, in_messages(list(group)))
+        for part in in_messages(list(group)):
+            html = "" if render is None else render(part)
+            yield replace(message_of(part), html=html)
 
 
 def in_messages(matches: Sequence[Match]) -> Iterator[Sequence[Match]]:

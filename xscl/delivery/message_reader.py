@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Protocol
 
-from xscl.delivery.message import Message, in_messages, messages_of, whole_groups
+from xscl.delivery.message import Message, Render, in_messages, messages_of, whole_groups
 from xscl.engine.match_log import MatchLog, Page
 from xscl.subscriptions.match import Match
 
@@ -46,9 +46,15 @@ class NewestFirst(Protocol):
 
 
 def following(
-    pages: MatchLog, subscription: str, after: int, *, grouped: bool = True, limit: int = PAGE
+    pages: MatchLog,
+    subscription: str,
+    after: int,
+    *,
+    grouped: bool = True,
+    limit: int = PAGE,
+    render: Render | None = None,
 ) -> MessagePage:
-    """Return the messages of a subscription after a position."""
+    """Return the messages of a subscription after a position, with HTML if it is rendered."""
     while True:
         page = pages.page(subscription, after=after, limit=limit)
         whole = whole_groups(page.matches) if grouped and page.more else page.matches
@@ -56,7 +62,7 @@ def following(
             break
         limit *= 4
     end = whole[-1].position if whole and page.more else page.end
-    return MessagePage(tuple(messages_of(whole, grouped=grouped)), end)
+    return MessagePage(tuple(messages_of(whole, grouped=grouped, render=render)), end)
 
 
 def latest(read: NewestFirst, count: int, *, before: int | None = None) -> LatestMatches:

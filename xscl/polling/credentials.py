@@ -14,9 +14,12 @@ which is harmless, but never a feed without its secret.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
+import secrets
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
@@ -155,3 +158,30 @@ def _read(path: Path) -> dict[str, Hidden]:
             hint="put it back from a backup, or move it away and give the headers again",
         )
     return read
+
+
+class InstallationKey:
+    """A random key of this installation, kept by a name that is the key of no feed.
+
+    `credentials` are those of the installation; they are read when the key is first used.
+    """
+
+    def __init__(self, name: str, credentials: Callable[[], Credentials]) -> None:
+        self._name = name
+        self._credentials = credentials
+        self._mutex = threading.Lock()
+        self._key: bytes | None = None
+
+    def digest_of(self, *parts: str) -> str:
+        """Return the HMAC of some texts, which nobody else can make."""
+        message = "\0".join(parts).encode("utf-8", "surrogatepass")
+        return hmac.new(self._secret_key(), message, hashlib.sha256).hexdigest()
+
+    def _secret_key(self) -> bytes:
+        with self._mutex:
+            if self._key is None:
+                credentials = self._credentials()
+                kept = credentials.of(self._name).get("key") or secrets.token_hex(32)
+                credentials.change({self._name: {"key": kept}})
+                self._key = bytes.fromhex(kept)
+            return self._key

@@ -27,6 +27,7 @@ from xscl.service.routes import (
     subscriptions,
     syndication,
     tokens,
+    unsubscribing,
     websub,
 )
 from xscl.web.problems import install as install_error_pages
@@ -49,13 +50,21 @@ ROUTERS = (
     tokens.router,
 )
 
+PUBLIC = (
+    describing.router,
+    syndication.secret_router,
+    websub.router,
+    unsubscribing.router,
+)
+"""Routes beside the API, whose addresses are secrets."""
+
 _ALL = APIRouter()
 """All routes.  Made once: FastAPI reads the signatures of included routes at the first request of
 each application that includes them, for as long as a service takes to start."""
 
 for _router in ROUTERS:
     _ALL.include_router(_router, prefix="/v1", dependencies=[Depends(declared_parameters_only)])
-for _router in (describing.router, syndication.secret_router, websub.router, pages):
+for _router in (*PUBLIC, pages):
     _ALL.include_router(_router)
 
 

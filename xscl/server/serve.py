@@ -261,7 +261,11 @@ class Service:
             clock=self._clock.now,
         )
         ways = DeliverySettings(
-            home.files, serving.mail, posting, RetryPolicy(clock=self._clock.now)
+            home.files,
+            mail=serving.mail,
+            posting=posting,
+            pace=RetryPolicy(clock=self._clock.now),
+            public=serving.public_url if serving.listen else "",
         )
 
         def outbox(engine: Engine) -> Outbox:

@@ -31,7 +31,7 @@ _SECRETS = (
     (re.compile(r"\bwhsec_[\w+/=-]+"), "whsec_(secret)"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[\w+/=.~-]{8,}"), r"\1 (secret)"),
     (re.compile(r"(\b[a-z][\w+.-]*://)[^\s/@:]*:[^\s/@]*@"), r"\1(secret)@"),
-    (re.compile(r"(/f/|/websub/)[\w-]{16,}"), r"\1(secret)"),
+    (re.compile(r"(/f/|/websub/|/unsubscribe/\w+/)[\w-]{16,}"), r"\1(secret)"),
     (
         re.compile(r"(?i)([?&](?:token|key|api_?key|auth|secret|password|sig|signature)=)[^\s&#]+"),
         r"\1(secret)",

@@ -77,7 +77,7 @@ def install(app: FastAPI) -> None:
     def handled(request: Request, error: Exception) -> Any:
         assert isinstance(error, HTTPException)
         is_page = "text/html" in request.headers.get("accept", "")
-        if not is_page or request.url.path.startswith(("/v1/", "/f/", "/websub/")):
+        if not is_page or request.url.path.startswith(("/v1/", "/f/", "/websub/", "/unsubscribe/")):
             return of_program(request, error)
         status = HTTPStatus(error.status_code)
         detail = f"There is no page at {request.url.path}"

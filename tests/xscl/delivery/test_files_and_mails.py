@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from email.message import EmailMessage
 from email.policy import default
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -26,6 +27,7 @@ from tests.xscl.delivery.receiver import (
 from xscl.delivery.channels.file import append, is_name
 from xscl.delivery.channels.mail import (
     AT_ONCE,
+    MailLinks,
     MailSender,
     MailServer,
     is_address,
@@ -146,6 +148,13 @@ def post_office() -> Iterator[Post]:
             thread.join(20)
 
 
+def content(mail: EmailMessage, kind: Literal["plain", "html"]) -> str:
+    """Return the text of a mail, or its HTML."""
+    body = mail.get_body((kind,))
+    assert body is not None
+    return str(body.get_content())
+
+
 def server(post: Post) -> MailServer:
     return MailServer("127.0.0.1", post.port, "none", sender="xscl@example.org")
 
@@ -162,7 +171,10 @@ def test_a_mail_for_each_message(receiver: Receiver) -> None:
         assert mail["Subject"] == f"q: Item {number}"
         assert mail["Message-ID"] == f"<{ids[number]}@example.org>"
         assert mail["Auto-Submitted"] == "auto-generated"
-        assert f"http://example.org/{number}" in mail.get_content()
+        assert mail["List-Unsubscribe"] is None  # the service has no public address
+        for kind in ("plain", "html"):
+            assert f"http://example.org/{number}" in content(mail, kind)
+        assert f"<h3>Item {number}</h3>" in content(mail, "html")
 
 
 def test_a_digest_has_what_came_meanwhile(receiver: Receiver) -> None:
@@ -174,7 +186,8 @@ def test_a_digest_has_what_came_meanwhile(receiver: Receiver) -> None:
         eventually(lambda: len(post.mails) == 1)
     ((_, mail),) = post.mails
     assert mail["Subject"] == "q: Item 0 (and 2 more)"
-    assert all(f"http://example.org/{number}" in mail.get_content() for number in range(3))
+    for kind in ("plain", "html"):
+        assert all(f"http://example.org/{number}" in content(mail, kind) for number in range(3))
 
 
 def test_a_digest_is_not_waited_for_by_who_finishes(receiver: Receiver) -> None:
@@ -269,6 +282,16 @@ def test_w9_no_title_is_a_header() -> None:
     assert read.get_all("To") == ["b@example.org"]
     assert "SURPRISE" in str(read["Subject"])
     assert "\x1b" not in text_of(message(TRICK))
+
+
+def test_html_of_a_mail_is_escaped_and_loads_nothing() -> None:
+    links = MailLinks("https://x.example/subscriptions/a", 'https://x.example/u/"1"')
+    trick = message("<script>alert(1)</script>", "<img src=x>")
+    html = content(mail_of([trick], "a@example.org", "b@example.org", links), "html")
+    assert "<script" not in html
+    assert "<img" not in html
+    assert "src=" not in html.replace("&lt;img src=x&gt;", "")
+    assert 'href="https://x.example/u/&quot;1&quot;"' in html
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,13 @@ from functools import partial
 import httpx
 import pytest
 
-from tests.xscl.delivery.test_files_and_mails import Post, message, post_office, server
+from tests.xscl.delivery.test_files_and_mails import (
+    Post,
+    content,
+    message,
+    post_office,
+    server,
+)
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
 from xscl.delivery.channels.mail import CODES, TRIES, MailSender
 from xscl.delivery.endpoint import Delivered, Later, SendFailed
@@ -18,6 +24,7 @@ from xscl.ingestion.data_directory import DataDirectory
 from xscl.limiter import DailyQuota
 
 TO = "reader@example.org"
+PUBLIC = "https://feeds.example"
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +37,7 @@ def post() -> Iterator[Post]:
 def running(tmp_path_factory: pytest.TempPathFactory, post: Post) -> Iterator[Running]:
     """A service that mails."""
     home = DataDirectory(tmp_path_factory.mktemp("service") / "data")
-    with serving(home, mail=server(post)) as found:
+    with serving(home, mail=server(post), public_url=PUBLIC) as found:
         yield found
 
 
@@ -124,6 +131,35 @@ def test_a_stranger_has_few_codes_a_day(alice: httpx.Client, bob: httpx.Client, 
     his = subscribed(bob, "pestering")
     assert ok(bob.post(his, json=wanted))["state"] == "unconfirmed"
     assert "nothing more" not in post.mails[-1][1].get_content()
+
+
+def test_a_mail_leads_to_its_end(operator: httpx.Client, running: Running, post: Post) -> None:
+    """One click of a mail program is enough; looking at the address changes nothing."""
+    ok(operator.put("/v1/subscriptions/left", json={"query": "left//item->i"}))
+    at = "/v1/subscriptions/left/endpoints"
+    id = ok(operator.post(at, json={"kind": "mail", "to": TO}))["id"]
+    send(operator, "left", 1)
+    eventually(lambda: subjects(post) == ["left: Item 1"])
+    mail = post.mails[0][1]
+    assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+    address = str(mail["List-Unsubscribe"])[1:-1]
+    assert address.startswith(f"{PUBLIC}/unsubscribe/{id}/")
+    assert content(mail, "html").count(address) == content(mail, "plain").count(address) == 1
+    assert f"{PUBLIC}/subscriptions/left" in content(mail, "plain")
+    path = address.removeprefix(PUBLIC)
+    with httpx.Client(base_url=running.address) as stranger:
+        assert 'method="post"' in stranger.get(path).text
+        assert ok(operator.get(f"{at}/{id}"))["state"] == "active"
+        for wrong in (path[:-1] + ("1" if path[-1] == "0" else "0"), path.replace(id, "ep_0")):
+            assert stranger.post(wrong).status_code == 404
+        assert ok(operator.get(f"{at}/{id}"))["state"] == "active"
+        body = {"List-Unsubscribe": "One-Click"}
+        assert stranger.post(path, data=body).status_code == 200
+    shown = ok(operator.get(f"{at}/{id}"))
+    assert (shown["state"], shown["note"]) == ("disabled", "the reader asked for no more mails")
+    send(operator, "left", 2)
+    ok(operator.patch(f"{at}/{id}", json={"state": "active"}))
+    eventually(lambda: subjects(post) == ["left: Item 1", "left: Item 2"])
 
 
 def test_the_operator_mails_at_once(operator: httpx.Client, post: Post) -> None:

@@ -19,7 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
-from typing import Literal, TypeAlias
+from html import escape
+from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from feeds.daemons import DaemonPool
@@ -44,6 +45,13 @@ _SCHEMES: dict[str, tuple[Security, int]] = {
     "smtp+starttls": ("starttls", 587),
     "smtps": ("tls", 465),
 }
+
+
+class MailLinks(NamedTuple):
+    """Addresses of the service in a mail: the page of the subscription, and the end of mails."""
+
+    subscription: str
+    unsubscribe: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,8 @@ class MailSender:
     """Mails messages to one address.
 
     `wait` counts a mail against the user's daily quota; it returns None, or the seconds until the
-    quota is renewed.  `refund` refunds a mail that was not sent.
+    quota is renewed.  `refund` refunds a mail that was not sent.  `links` are those of a service
+    with a public address.
     """
 
     server: MailServer | None
@@ -95,6 +104,7 @@ class MailSender:
     every: float = 0.0
     wait: Callable[[], float | None] = lambda: None
     refund: Callable[[], None] = lambda: None
+    links: MailLinks | None = None
 
     @property
     def most(self) -> int:
@@ -118,7 +128,7 @@ class MailSender:
         return outcome
 
     async def _sent(self, server: MailServer, messages: Sequence[Message]) -> SendOutcome:
-        mail = mail_of(messages, server.sender, self.to)
+        mail = mail_of(messages, server.sender, self.to, self.links)
         try:
             async with asyncio.timeout(SECONDS):
                 work = functools.partial(send_mail, server, mail, SECONDS)
@@ -134,8 +144,10 @@ def _threads() -> DaemonPool:
     return DaemonPool("mail", AT_ONCE)
 
 
-def mail_of(messages: Sequence[Message], sender: str, to: str) -> EmailMessage:
-    """Render messages as one mail."""
+def mail_of(
+    messages: Sequence[Message], sender: str, to: str, links: MailLinks | None = None
+) -> EmailMessage:
+    """Render messages as one mail, as text and as HTML."""
     first = messages[0]
     mail = EmailMessage()
     mail["From"] = sender
@@ -146,8 +158,31 @@ def mail_of(messages: Sequence[Message], sender: str, to: str) -> EmailMessage:
     mail["Message-ID"] = f"<{first.id}@{sender.rpartition('@')[2]}>"
     mail["Auto-Submitted"] = "auto-generated"
     mail["X-Xscl-Subscription"] = header_text(first.subscription)
-    mail.set_content("\n\n".join(map(text_of, messages)) + "\n", charset="utf-8")
+    text = "\n\n".join(map(text_of, messages)) + "\n"
+    if links is not None:
+        # RFC 8058: the mail program asks by itself, so that no reader has to open a page.
+        mail["List-Unsubscribe"] = f"<{links.unsubscribe}>"
+        mail["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
+        text += f"\n-- \n{links.subscription}\nNo more of these mails: {links.unsubscribe}\n"
+    mail.set_content(text, charset="utf-8")
+    mail.add_alternative(html_of(messages, links), subtype="html", charset="utf-8")
     return mail
+
+
+def html_of(messages: Sequence[Message], links: MailLinks | None = None) -> str:
+    """Render messages as HTML that loads nothing."""
+    shown = [message.html or f"<pre>{escape(text_of(message))}</pre>" for message in messages]
+    if links is not None:
+        matches, end = escape(links.subscription), escape(links.unsubscribe)
+        shown.append(
+            f'<p><a href="{matches}">All matches</a> \N{MIDDLE DOT} '
+            f'<a href="{end}">No more of these mails</a></p>'
+        )
+    title, body = escape(messages[0].subscription), "<hr>".join(shown)
+    return (
+        f'<!DOCTYPE html><html><head><meta charset="utf-8"><title>{title}</title></head>'
+        f"<body><h2>{title}</h2>{body}</body></html>\n"
+    )
 
 
 def text_of(message: Message) -> str:

@@ -38,6 +38,7 @@ from xscl.delivery.notifier import Notifier
 from xscl.delivery.outbox.endpoints import Endpoints, Letter
 from xscl.delivery.outbox.printing import Printing
 from xscl.delivery.send_slots import SendSlots
+from xscl.delivery.syndication.entry_html import entry_html
 from xscl.engine.facade import Engine
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.event_loop import EventLoop
@@ -352,7 +353,11 @@ class Deliveries:
             return MessagePage((), endpoint.position)
         channel = endpoint.channel
         return following(
-            self._pages, endpoint.subscription, endpoint.position, grouped=channel.grouped
+            self._pages,
+            endpoint.subscription,
+            endpoint.position,
+            grouped=channel.grouped,
+            render=entry_html if channel.has_html else None,
         )
 
     async def _deliver(
@@ -455,7 +460,9 @@ class Deliveries:
             before=letter.last + 1,
             limit=letter.last - letter.position + 1,
         )
-        made = messages_of(page.matches, grouped=endpoint.channel.grouped)
+        channel = endpoint.channel
+        render = entry_html if channel.has_html else None
+        made = messages_of(page.matches, grouped=channel.grouped, render=render)
         try:
             return next((one for one in made if one.id == letter.message), None)
         except StoreUnavailable:

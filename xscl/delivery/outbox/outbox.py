@@ -9,19 +9,21 @@ nothing is lost by a receiver that is busy or disconnected.
 
 from __future__ import annotations
 
+import hmac
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from xscl.delivery.channels.file import FileSender
-from xscl.delivery.channels.mail import MailSender, MailServer, mail_code
+from xscl.delivery.channels.mail import MailLinks, MailSender, MailServer, mail_code
 from xscl.delivery.channels.webhook import Posting, WebhookSender
 from xscl.delivery.endpoint import Channel, Delivered, Endpoint, EndpointState, File, Mail, Webhook
 from xscl.delivery.listeners import ListenerReader
-from xscl.delivery.message import owner_of
+from xscl.delivery.message import owner_name, owner_of
 from xscl.delivery.notifier import Notifier
 from xscl.delivery.outbox.deliveries import Deliveries, RetryPolicy, Sender
 from xscl.delivery.outbox.endpoints import Endpoints
@@ -33,18 +35,27 @@ from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.event_loop import EventLoop
 from xscl.limiter import DailyQuota
-from xscl.polling.credentials import Credentials
+from xscl.polling.credentials import Credentials, InstallationKey
 from xscl.subscriptions.matches import Matches
+
+UNSUBSCRIBE = "/unsubscribe/"
+"""Path of the addresses that end mails, below the public address of the service."""
+UNSUBSCRIBING = "unsubscribing"
+"""The name of their key among the secrets; that of no feed."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliverySettings:
-    """Settings of the channels: folder of files, mail server, webhooks, retries."""
+    """Settings of the channels: folder of files, mail server, webhooks, retries.
+
+    `public` is the public address of the service, if it has one.
+    """
 
     files: Path
     mail: MailServer | None = None
     posting: Posting = field(default_factory=Posting)
     pace: RetryPolicy = field(default_factory=RetryPolicy)
+    public: str = ""
 
 
 class Outbox:
@@ -75,6 +86,7 @@ class Outbox:
         self.mails = DailyQuota[int]()
         self.codes = DailyQuota[tuple[int, str]]()
         self.mail_limit: Callable[[int], int | None] = lambda user: None
+        self._unsubscribing = InstallationKey(UNSUBSCRIBING, lambda: secrets)
         self._ending = threading.Event()
         self._deliveries = Deliveries(
             self.loop, engine, self.endpoints, self.notifier, self._sender, settings.pace, printing
@@ -237,9 +249,29 @@ class Outbox:
             case Mail(to, every):
                 user = owner_of(endpoint.subscription)
                 counted, back = partial(self.count_mail, user), partial(self.mails.refund, user)
-                return MailSender(self.settings.mail, to, every, counted, back)
+                links = self._links(endpoint)
+                return MailSender(self.settings.mail, to, every, counted, back, links)
             case File(name):
                 return FileSender(self.settings.files / name)
+
+    def _links(self, endpoint: Endpoint) -> MailLinks | None:
+        """Return the addresses in mails of an endpoint; None without a public address."""
+        if not self.settings.public:
+            return None
+        public, token = self.settings.public.rstrip("/"), self._token(endpoint.id)
+        return MailLinks(
+            f"{public}/subscriptions/{quote(owner_name(endpoint.subscription))}",
+            f"{public}{UNSUBSCRIBE}{endpoint.id}/{token}",
+        )
+
+    def _token(self, id: str) -> str:
+        return self._unsubscribing.digest_of(id)
+
+    def mailed(self, id: str, token: str) -> Endpoint | None:
+        """Return the endpoint whose mails lead to an address with a token, None if none do."""
+        found = self.endpoints.get(id)
+        is_mailed = found is not None and isinstance(found.channel, Mail)
+        return found if is_mailed and hmac.compare_digest(token, self._token(id)) else None
 
     def has(self, subscription: Subscription) -> bool:
         """Return whether a subscription still exists and was not replaced under its name."""
