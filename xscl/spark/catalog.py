@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
@@ -18,56 +18,11 @@ from xscl.documents.results import Subscription
 from xscl.engine.facade import Engine
 from xscl.errors import QueryError, StoreError
 from xscl.shredding.remote_bindings import texts_of
-from xscl.spark.designation import SampleTexts, absence_of, designated, reason_against
+from xscl.spark.designation import absence_of, designated, reason_against
 from xscl.spark.plan_files import PLAN, PlanFiles, PlanWriter
 from xscl.spark.plan_replica import PlanReplica
 
 _STORE, _PLAN = "catalog.sqlite", "plan-"
-
-
-class CatalogPlan:
-    """Writes the plan of a catalog's engine; the caller excludes changes."""
-
-    def __init__(self, files: PlanFiles, sample: SampleTexts) -> None:
-        self._writer = PlanWriter(files)
-        self._sample = sample
-        self._known: Mapping[str, Subscription] = {}  # `since` is a version of the plan
-        if self._writer.version:  # `since` is known to the files only
-            self._known = {one.key: one for one in _subscriptions(files)}
-
-    @property
-    def keys(self) -> Collection[str]:
-        """The keys of the subscribers in the newest version."""
-        return self._known.keys()
-
-    def write(self, engine: Engine, subscriptions: Iterable[Subscription]) -> None:
-        """Write a version in which executors evaluate some subscriptions, unless it is the last."""
-        version = self._writer.version + 1
-        wanted = {}
-        for one in subscriptions:
-            old = self._known.get(one.key)
-            since = old.since if old is not None and old.query == one.query else version
-            wanted[one.key] = replace(one, since=since)
-        before, after = (
-            {(one.key, one.name, one.query) for one in every.values()}
-            for every in (self._known, wanted)
-        )
-        if before == after and self._writer.version:
-            return
-        each = {key: absence_of(engine.state, one) for key, one in wanted.items()}
-        absences = {key: absence for key, absence in each.items() if absence is not None}
-        joined = {one.qid for key, one in wanted.items() if key not in absences}
-        rows = joined | {qid for one in absences.values() for qid in (one.left, one.right)}
-        with engine.transactions.change() as state:
-            leads = designated(state.registry, sorted(joined), self._sample)
-            state.registry.designate(leads)
-        relations = {
-            "subscriber": [_row(one) for one in wanted.values()],
-            "absence": [absence._asdict() for absence in absences.values()],
-        }
-        tables = {name: pa.Table.from_pylist(of, PLAN[name]) for name, of in relations.items()}
-        self._writer.write(engine.state.registry, rows, tables)
-        self._known = wanted
 
 
 def _row(one: Subscription) -> dict[str, object]:
@@ -137,7 +92,11 @@ class Catalog:
             # has taken the place of theirs.
             own = self.directory / f"{_PLAN}{os.urandom(8).hex()}"
             self.files = PlanFiles(plans[0] if plans else own)
-            self._plan = CatalogPlan(self.files, cache(lambda: texts_of(sample)))
+            self._sample = cache(lambda: texts_of(sample))
+            self._writer = PlanWriter(self.files)
+            self._known: Mapping[str, Subscription] = {}  # `since` is a version of the plan
+            if self._writer.version:  # `since` is known to the files only
+                self._known = {one.key: one for one in _subscriptions(self.files)}
             self._write()
         except BaseException:
             self._engine.close()
@@ -201,15 +160,37 @@ class Catalog:
                 store.rewrite()
 
     def _write(self) -> None:
+        """Write a version of the plan, unless the last one has the same subscriptions."""
+        wanted = {}
         with self._engine.transactions.committed() as state:
-            found = [
-                one
-                for one in state.subscriptions
+            for one in state.subscriptions:
+                old = self._known.get(one.key)
                 # The process may have ended before it removed one that was refused.
-                if one.key in self._plan.keys
-                or reason_against(state, one, forever=self._forever) is None
-            ]
-            self._plan.write(self._engine, found)
+                if old is None and reason_against(state, one, forever=self._forever) is not None:
+                    continue
+                if old is None or old.query != one.query:
+                    old = replace(one, since=self._writer.version + 1)
+                wanted[one.key] = replace(one, since=old.since)
+            before, after = (
+                {(one.key, one.name, one.query) for one in every.values()}
+                for every in (self._known, wanted)
+            )
+            if before == after and self._writer.version:
+                return
+            each = {key: absence_of(state, one) for key, one in wanted.items()}
+            absences = {key: absence for key, absence in each.items() if absence is not None}
+            joined = {one.qid for key, one in wanted.items() if key not in absences}
+            rows = joined | {qid for one in absences.values() for qid in (one.left, one.right)}
+            with self._engine.transactions.change() as state:
+                leads = designated(state.registry, sorted(joined), self._sample)
+                state.registry.designate(leads)
+            relations = {
+                "subscriber": [_row(one) for one in wanted.values()],
+                "absence": [absence._asdict() for absence in absences.values()],
+            }
+            tables = {name: pa.Table.from_pylist(of, PLAN[name]) for name, of in relations.items()}
+            self._writer.write(self._engine.state.registry, rows, tables)
+            self._known = wanted
 
 
 def _plans(directory: Path) -> list[Path]:
