@@ -279,6 +279,7 @@ class JoinDriver:
                 continue
             near = [f"p{left if self.back else right}" for left, right in ends]
             column, rows = members.registered.column, members.registered.rarest(near, present)
+            # Pairs above the largest that has come have the weight at the end.
             heavy = np.stack([self.weights[np.minimum(column(n, rows), last)] for n in near])
             driven = np.flatnonzero(heavy.max(axis=0, initial=0) < HEAVIEST)
             if len(driven):

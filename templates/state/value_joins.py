@@ -123,11 +123,14 @@ class Pass:
         """
         keys, places, here = np.unique(batch["key"], return_inverse=True, return_counts=True)
         there = self.kept.counts(keys)
+        # All value joins of a small push are made: to find out which drive costs more.
         if (there * here).sum() <= FEW:
             which, rows = self.kept.of_values(batch["key"])
             if len(rows) <= FEW:
                 yield self.made(batch, which, rows)
                 return
+        # The weight of a pair of variables is the number of rows that its value joins would have.
+        # Of a row of R_T the lightest pair drives, so a row without a partner costs nothing.
         pairs, place = np.unique(batch["pair"], return_inverse=True)
         weights = np.bincount(place, there[places]).astype(np.int64)
         light = weights > 0
@@ -142,6 +145,7 @@ class Pass:
 
     def _driven(self, batch: Columns, driven: Driven) -> Iterator[Columns | Dense]:
         """Yield R_vj in parts, given the value joins that drive."""
+        # Rows of the batch with equal value and pair have the same slice, which is read once.
         drives = np.flatnonzero(among(batch["pair"], distinct(self._sides(driven.edges)[0])))
         keys, near = batch["key"][drives], batch["pair"][drives].astype(np.int64)
         order = np.lexsort((near, keys))
@@ -174,6 +178,7 @@ class Pass:
         joins = self.made(ours, at, rows[found])
         if len(joins["docs"]):
             besides = self._besides(ours, joins, driven)
+            # A value join that drives some row is made already, though here it is another row's.
             made = among(besides["pairs"], driven.edges)
             if self.is_here is not None:  # a driving join of another value was not made
                 made &= self.is_here(besides["key"])
@@ -230,6 +235,7 @@ class Pass:
 
         In a long slice with few relevant pairs of variables, the pairs are looked up.
         """
+        # A slice is scanned if that takes fewer steps than to look up each far pair in it.
         nears, fars = self._sides(driven)
         order = np.argsort(nears, kind="stable")
         nears, fars = nears[order], fars[order]
@@ -256,6 +262,8 @@ class Pass:
 
     def _besides(self, batch: Columns, joins: Columns, driven: Driven) -> Columns:
         """Return the value joins that rows need beside those that drive them and have been made."""
+        # The kept rows that can be asked for are narrowed three times, by cheap tests before dear
+        # ones: by document and pair, by the pairs that are asked for, and by the batch's values.
         near, far, nears, fars = self._asked(joins, driven)
         docs, ends = distinct(far), distinct(fars)
         rows = self.kept.of_documents(docs)

@@ -20,8 +20,7 @@ import pyarrow as pa
 
 from templates.columns.columns import Column, among, distinct
 from templates.storage import Storage, scan
-from templates.text.inverted_index import InvertedIndex
-from templates.text.superstring_index import SuperstringIndex
+from templates.text.candidates import InvertedIndex, SuperstringIndex
 from templates.text.text_comparisons import BOUNDS, PARTS, TextOperator, TextRole, jaccard
 
 

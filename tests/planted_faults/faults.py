@@ -133,7 +133,7 @@ TABLE = r"""
 + first += [0] * len(together.rows)
 ? xscl/shredding/test_lookup.py::test_what_is_looked_up_is_what_trying_every_node_finds
 
-@ templates/text/inverted_index.py
+@ templates/text/candidates.py
 = short parts of a text are not looked up
 - (one for one in LENGTHS if self._lengths[one])
 + (one for one in LENGTHS[:2] if self._lengths[one])

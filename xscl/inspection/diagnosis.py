@@ -85,11 +85,6 @@ class Diagnosis:
         """True if the stream of a block has none."""
         return any(not one.kept for one in self.blocks)
 
-    @property
-    def unmatched(self) -> Iterator[ExaminedBlock]:
-        """The needed blocks that none of the examined documents matches."""
-        return (one for one in self.blocks if one.needed and one.examined and not one.matching)
-
     def lines(self, waiting: int = 0) -> Iterator[str]:
         """Yield the diagnosis as text: a line for each block, then the closest documents.
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates.text import superstring_index
+from templates.text import candidates
 from templates.text.text_comparisons import TextRole, text_operator
 from templates.text.text_index import TextIndex
 from tests.examples import examples
@@ -46,7 +46,7 @@ def test_an_index_finds_what_compares(
     """`left`: the kept texts are the left side's; some of them have been removed."""
     compared = text_operator(f"{exchanged}{test}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(superstring_index, "BLOCK", block)
+        patch.setattr(candidates, "BLOCK", block)
         index = TextIndex(compared.role(left=left))
         index.add((key, text) for key, text in enumerate(kept[:20]))
         stays = [key for key, _ in enumerate(kept[:20]) if key not in gone]
