@@ -723,6 +723,10 @@ TABLE = r"""
 ? templates/test_values.py::test_a_key_that_was_swept_stands_for_the_next_text
 
 @ xscl/planning/dataflow.py
+= a document is shredded for its first stream only
+- if any(map(self._scanned.__getitem__, streams))
++ if self._scanned[streams[0]]
+? xscl/documents/test_document_ids.py::test_a_past_has_the_ids_and_the_bases_of_the_documents
 = an absence is certain at the clock of late streams
 - return max(clock - lateness,
 + return max(clock,

@@ -13,12 +13,9 @@ from typing import TypeAlias, assert_never
 
 from xscl.language.normalform import (
     AbsenceForm,
-    CalendarForm,
     Folded,
     Following,
     Joined,
-    OverTime,
-    Scan,
     forms,
 )
 from xscl.language.scope import leaves
@@ -75,34 +72,24 @@ def compared(query: CompiledQuery) -> tuple[OperandGroup, ...]:
 
 def _comparisons(query: CompiledQuery) -> Iterator[_Comparison]:
     for part in forms(query.root):
-        if isinstance(part, Joined):
-            for join in part.disjuncts:
-                yield from _of_join(join)
-        elif not isinstance(part, Scan | CalendarForm):
-            yield from _of_form(part)
-
-
-def _of_join(join: CompiledJoin) -> Iterator[_Comparison]:
-    for edge in join.graph.edges:
-        yield [*_node(join, edge.left), *_node(join, edge.right)], edge.operator == "="
-    if join.residual is not None:
-        yield from _of_predicate(join.residual)
-
-
-def _of_form(form: OverTime[CompiledJoin]) -> Iterator[_Comparison]:
-    match form:
-        case Folded(folding=folding):
-            begins = dict(folding.begins)
-            for predicate in (folding.predicate, folding.again):
-                for places, is_equal in () if predicate is None else _of_predicate(predicate):
-                    named = [place.variable for place in places]
-                    first = [ComparedOperand(begins[name]) for name in named if name in begins]
-                    yield [*places, *first], is_equal
-        case Following(predicate=predicate) | AbsenceForm(predicate=predicate):
-            if predicate is not None:
+        match part:
+            case Joined(disjuncts=joins):
+                for join in joins:
+                    for edge in join.graph.edges:
+                        both = [*_node(join, edge.left), *_node(join, edge.right)]
+                        yield both, edge.operator == "="
+                    yield from _of_predicate(join.residual)
+            case Folded(folding=folding):
+                begins = dict(folding.begins)
+                for predicate in (folding.predicate, folding.again):
+                    for places, is_equal in _of_predicate(predicate):
+                        named = [place.variable for place in places]
+                        first = [ComparedOperand(begins[name]) for name in named if name in begins]
+                        yield [*places, *first], is_equal
+            case Following(predicate=predicate) | AbsenceForm(predicate=predicate):
                 yield from _of_predicate(predicate)
-        case _:
-            assert_never(form)
+            case _:
+                pass  # blocks and calendars
 
 
 def _node(join: CompiledJoin, number: int) -> Iterator[ComparedOperand]:
@@ -122,8 +109,10 @@ def _node(join: CompiledJoin, number: int) -> Iterator[ComparedOperand]:
             steps.append(node.step)
 
 
-def _of_predicate(predicate: Predicate) -> Iterator[_Comparison]:
+def _of_predicate(predicate: Predicate | None) -> Iterator[_Comparison]:
     match predicate:
+        case None:
+            return
         case And(parts) | Or(parts):
             for part in parts:
                 yield from _of_predicate(part)
