@@ -583,7 +583,7 @@ def test_rows_that_nobody_has_fetched_go_with_their_query(monkeypatch: pytest.Mo
         raise ValueError("once")
 
     with monkeypatch.context() as patched:
-        patched.setattr("cep_core.runtime.streams.Streams.forget", fails)
+        patched.setattr("cep_core.runtime.streams.EngineStreams.forget", fails)
         with pytest.raises(ValueError, match="once"):
             core.push([Event("S", (1, 1), 1)])
     core.unregister("gone")
