@@ -99,8 +99,16 @@ def absent(documents: int, nodes: int, values: int) -> Composite:
     """Return the composite of an absent part."""
     never = -EARLIEST
     return Composite(
-        *((ABSENT,) * documents, (-1,) * nodes, (None,) * values, never, EARLIEST),
-        *(0, 0, never, 1, ()),
+        docs=(ABSENT,) * documents,
+        nodes=(-1,) * nodes,
+        values=(None,) * values,
+        start=never,
+        ts=EARLIEST,
+        clock=0,
+        rank=0,
+        first=never,
+        version=1,
+        bases=(),
     )
 
 

@@ -269,7 +269,11 @@ class EngineQueries:
         with self._transactions.lock:
             state, executors = self._state, self._transactions.executors
             text = explain(
-                *(state.store, state.registry, state.subscriptions, state.dataflow, state.streams),
+                state.store,
+                state.registry,
+                state.subscriptions,
+                state.dataflow,
+                state.streams,
                 query,
                 sql=sql,
                 seen=seen,

@@ -18,8 +18,12 @@ _TIME = pa.timestamp("us", tz="UTC")
 SOURCES = pa.list_(
     pa.struct(
         {
-            **{"document": pa.string(), "stream": pa.string(), "id": pa.string()},
-            **{"version": pa.int64(), "root": pa.string(), "title": pa.string()},
+            "document": pa.string(),
+            "stream": pa.string(),
+            "id": pa.string(),
+            "version": pa.int64(),
+            "root": pa.string(),
+            "title": pa.string(),
         }
     )
 )
@@ -53,19 +57,20 @@ SHOWN = 20
 def table_of(matches: Iterable[Match]) -> pa.Table:
     """Return matches as an Arrow table with SCHEMA."""
     rows = [
-        (
-            *(match.id, match.subscription, match.position, match.t0, match.t1),
-            *(list(match.documents), sources_of(match)),
-            *(list(values_of(match).items()), match.history),
-        )
+        {
+            "id": match.id,
+            "subscription": match.subscription,
+            "position": match.position,
+            "start": match.t0,
+            "end": match.t1,
+            "documents": list(match.documents),
+            "sources": sources_of(match),
+            "values": list(values_of(match).items()),
+            "history": match.history,
+        }
         for match in matches
     ]
-    columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMA)
-    arrays = [
-        pa.array(column, pa.int64()).cast(_TIME) if kind == _TIME else pa.array(column, kind)
-        for column, kind in zip(columns, SCHEMA.types, strict=True)
-    ]
-    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
 def values_table(matches: Iterable[Match]) -> pa.Table:
@@ -77,18 +82,26 @@ def values_table(matches: Iterable[Match]) -> pa.Table:
         size += sum(len(text) for texts in values.values() for text in texts)
         if size > LARGEST:
             break
-        rows.append((one.position, one.subscription, list(values.items())))
-    columns = list(zip(*rows, strict=True)) or [()] * len(VALUES)
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, VALUES.types, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=VALUES)
+        rows.append(
+            {
+                "position": one.position,
+                "subscription": one.subscription,
+                "values": list(values.items()),
+            }
+        )
+    return pa.Table.from_pylist(rows, schema=VALUES)
 
 
 def sources_of(match: Match) -> list[dict[str, str | int]]:
     """Return the documents of a match as values of SOURCES."""
     return [
         {
-            **{"document": one.document, "stream": one.stream, "id": one.id},
-            **{"version": one.version, "root": one.root, "title": one.title},
+            "document": one.document,
+            "stream": one.stream,
+            "id": one.id,
+            "version": one.version,
+            "root": one.root,
+            "title": one.title,
         }
         for one in match.sources
     ]

@@ -332,7 +332,7 @@ class Registration:
     def _planned_again(self, subscription: Subscription) -> PlannedQuery:
         query = self._shapes.prepare(subscription.query)
         return self._planned.plan(
-            *(query, subscription.since, subscription.updates, subscription.bound_to)
+            query, subscription.since, subscription.updates, subscription.bound_to
         )
 
     def set_prompt(self) -> None:
