@@ -25,7 +25,7 @@ from tests.environments import Environment, empty, linked, linked_names, unpacke
 from tests.examples import usually
 from tests.foreign import write_foreign_packages
 from tests.project import ROOT
-from tests.xscl.cli.test_cli import COMMANDS
+from tools.site.commands import leaves
 from xscl.cli.extras import PACKAGES
 
 OfExtras: TypeAlias = Callable[[tuple[str, ...]], Environment]
@@ -108,9 +108,10 @@ def printed(environment: Environment, *command: str | Path, cwd: Path) -> str:
 
 
 def test_every_command_has_its_help(installed: Environment, folder: Path) -> None:
-    script = HELP.format(commands=COMMANDS)
+    commands = [name.split() for name, _ in leaves()]
+    script = HELP.format(commands=commands)
     out = printed(installed, installed.python, "-P", "-c", script, cwd=folder)
-    assert out.count("Example:") == len(COMMANDS)
+    assert out.count("Example:") == len(commands)
 
 
 def test_the_first_example_of_the_readme_prints_what_it_says(
@@ -284,8 +285,9 @@ def test_pip_installs_the_wheel(wheel: Path, tmp_path: Path, extras: tuple[str, 
     work = tmp_path / "work"
     work.mkdir()
     write_foreign_packages(work)
-    script = HELP.format(commands=COMMANDS)
+    commands = [name.split() for name, _ in leaves()]
+    script = HELP.format(commands=commands)
     out = printed(environment, environment.python, "-P", "-c", script, cwd=work)
-    assert out.count("Example:") == len(COMMANDS)
+    assert out.count("Example:") == len(commands)
     assert printed(environment, environment.python, "-P", "-c", EXAMPLE, cwd=work) == PRINTED
     assert printed(environment, environment.xscl, "demo", "--once", "--json", cwd=work)

@@ -7,16 +7,18 @@ of commands and their completion need names and summaries only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from functools import cached_property, wraps
 from importlib import import_module
+from inspect import Parameter, Signature, signature
+from itertools import chain
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
 from typer.main import get_group
 
-from xscl.cli.option_groups import with_options_of_groups
 from xscl.gc_control import paused, settle
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -100,7 +102,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Show what is registered, how much came in, and what waits; also of a running service.",
     ),
     "doctor": (
-        "doctor.doctor",
+        "diagnostics.doctor",
         "Look at this machine and the data directory; say what is wrong, and how to mend it.",
     ),
     "backup": (
@@ -130,6 +132,33 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 
 A location is a module of this package, a dot, and in it a function or a `typer.Typer`.
 """
+
+
+def with_options_of_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose parameters of dataclass types are options, one for each field.
+
+    A command with a parameter `call: Call` has the fields of `Call` as options, which are declared
+    once, and is called with the dataclass.
+    These options follow the command's own.  A command without such parameters is returned as it is.
+    """
+    own = signature(command, eval_str=True).parameters
+    types: dict[str, Any] = {name: one.annotation for name, one in own.items()}
+    groups = [name for name, kind in types.items() if is_dataclass(kind)]
+    if not groups:
+        return command
+    fields = {name: signature(types[name], eval_str=True).parameters for name in groups}
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        for name in groups:
+            given[name] = types[name](**{field: given.pop(field) for field in fields[name]})
+        command(**given)
+
+    options = [one for name, one in own.items() if name not in groups]
+    options += chain.from_iterable(group.values() for group in fields.values())
+    by_name = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in options]
+    called.__dict__["__signature__"] = Signature(by_name)  # which typer reads
+    return called
 
 
 class LazyCommand(TyperCommand):

@@ -1,4 +1,4 @@
-"""Diagnostics of the machine and a data directory, each with a remedy.
+"""`xscl doctor`: diagnostics of the machine and a data directory, each with a remedy.
 
 Nothing is changed; a store that a service has open is not checked.
 """
@@ -13,10 +13,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
+
+import typer
 
 from feeds.spool import (
     SegmentDamaged,
@@ -27,6 +29,8 @@ from feeds.spool import (
     SpoolWentBack,
 )
 from xscl.cli.extras import PACKAGES, Extra, install_command, missing
+from xscl.cli.options import DATA, Data, Json, home, setting
+from xscl.cli.output import answer
 from xscl.documents.consumed_offsets import ConsumedOffsets
 from xscl.errors import StoreError
 from xscl.ingestion.data_directory import DataDirectory
@@ -63,6 +67,32 @@ class Finding:
     sign: Sign
     found: str
     hint: str | None = None
+
+
+def doctor(
+    host: Annotated[str, setting("host", help="Where 'serve' would listen.")] = "127.0.0.1",
+    port: Annotated[int, setting("port", help="The port it would take.", min=0, max=65535)] = 8425,
+    data: Data = DATA,
+    as_json: Json = False,
+) -> None:
+    """Look at this machine and the data directory; say what is wrong, and how to mend it.
+
+    Each line is ok, warn or bad; if one is bad, the exit code is 1. Nothing
+    is changed.
+
+    \b
+    Example:
+      xscl doctor
+    """
+    found = list(checkup(home(data), host, port))
+    lines = []
+    for one in found:
+        lines.append(f"{one.sign:<4}  {one.what:<8}  {one.found}")
+        if one.hint is not None:
+            lines.append(f"{'':14}  hint: {one.hint}")
+    answer([asdict(one) for one in found], lines, as_json=as_json)
+    if any(one.sign == "bad" for one in found):
+        raise typer.Exit(1)
 
 
 def checkup(home: DataDirectory, host: str, port: int) -> Iterator[Finding]:

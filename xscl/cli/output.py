@@ -128,3 +128,10 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator
     widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
     for row in [list(headings), *cells]:
         yield "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
+
+
+def confirm(question: str, told: str) -> None:
+    """Ask before something is deleted for good; abort if nobody says yes, or can answer."""
+    if not sys.stdin.isatty():
+        raise UsageError(told, hint="add --yes to confirm it")
+    typer.confirm(question, abort=True, err=True)

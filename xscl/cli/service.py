@@ -47,6 +47,9 @@ STARTING = 10.0
 LONGEST_NAME = 500
 """Characters of a name that the API accepts."""
 
+_UNREADABLE = ("xml_", "json_", "not_a_feed")
+"""Beginnings of the codes of problems with the text of a document."""
+
 _ROWS = 100_000  # the most rows in an answer to SQL
 _AGAIN = 0.3  # seconds between looks at a history that is being read
 _BATCH_BYTES = 8_000_000  # of documents in one request
@@ -204,7 +207,7 @@ class OpenedService(Client):
             try:
                 self._send(document)
             except Refused as error:
-                if not error.problem.startswith("xml_"):  # reported when the file was read
+                if not error.problem.startswith(_UNREADABLE):  # reported when the file was read
                     raise
         late = len(self._late() - late_before) if self._report_since(before, report) else None
         yield {"documents": len(documents), "new": None, "late": late}

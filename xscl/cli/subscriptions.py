@@ -10,11 +10,11 @@ import typer
 
 from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
-from xscl.cli.confirming import confirm
 from xscl.cli.options import Call, option
 from xscl.cli.output import (
     UsageError,
     answer,
+    confirm,
     echo,
     echo_json,
     echo_lines,

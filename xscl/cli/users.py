@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from xscl.cli.confirming import confirm
 from xscl.cli.options import Call, command_group, option
-from xscl.cli.output import answer, echo_json
+from xscl.cli.output import answer, confirm, echo_json
 from xscl.cli.service import opened
 from xscl.client.calls import resource
 

@@ -19,7 +19,6 @@ from feeds.spool import Spool
 from tests.examples import usually
 from tests.waiting import PATIENCE
 from tests.xscl.commandline import called, json_rows
-from xscl.cli.commands import lazy_commands
 from xscl.cli.document_inputs import instant
 from xscl.cli.output import clean, one_line
 from xscl.client import Match
@@ -465,33 +464,8 @@ def test_history_is_printed_when_asked_for() -> None:
 # -- Conventions ---------------------------------------------------------------------------
 
 
-COMMANDS = [
-    *(["run"], ["serve"], ["subscribe"], ["unsubscribe"], ["subscriptions"], ["sql"], ["explain"]),
-    *(["edit"], ["pause"], ["resume"], ["rename"], ["rotate"], ["tag"], ["stars"]),
-    *(["try"], ["why"], ["witness"], ["status"], ["demo"], ["matches"]),
-    *(["help"], ["push"], ["backup"], ["restore"], ["import"], ["export"], ["doctor"]),
-    *(["feeds", name] for name in ("add", "list", "remove", "poll")),
-    *(["spark", name] for name in ("list", "run", "subscribe", "unsubscribe")),
-    *(["stream", name] for name in ("list", "set")),
-    *(["token", name] for name in ("create", "list", "revoke")),
-    *(["user", name] for name in ("export", "erase")),
-    ["spool", "skip"],
-]
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_every_command_has_help_with_an_example(command: list[str]) -> None:
-    example = rf"\n  Example:\n    xscl {' '.join(command)}\b"
-    assert re.search(example, answered(*command, "--help"))
-
-
 def test_version() -> None:
     assert re.fullmatch(r"xscl( \d+\.\d+\.\d+\S*|, run from its source)\n", answered("--version"))
-
-
-def test_no_other_commands() -> None:
-    listed = answered("--help").partition("Commands:\n")[2].splitlines()
-    assert {line.split()[0] for line in listed} == {command[0] for command in COMMANDS}
 
 
 def test_control_characters_never_reach_a_terminal() -> None:
@@ -546,9 +520,3 @@ def test_an_allowed_address_is_a_host_and_a_port(address: str) -> None:
     done = called("feeds", "poll", "--allow-address", address)
     assert done.exit_code == 2
     assert "HOST:PORT" in done.output
-
-
-def test_the_list_of_commands_has_the_first_sentence_of_each() -> None:
-    for name, command in lazy_commands().items():
-        first = command.loaded.help.partition("\n\n")[0]
-        assert " ".join(first.split()) == command.help, name

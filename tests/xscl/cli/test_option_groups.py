@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from xscl.cli.option_groups import with_options_of_groups
+from xscl.cli.commands import with_options_of_groups
 
 
 @dataclass(frozen=True)

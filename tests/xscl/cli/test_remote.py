@@ -473,7 +473,7 @@ def test_a_service_is_named_and_asked_with_a_token(both: Both, tmp_path: Path) -
     assert [one["user"] for one in json_rows(listed)] == ["ann"]
     assert made["token"] not in listed
     exported = json_rows(both.served_says("user", "export", "ann"))
-    assert {"user", "token"} <= {one["kind"] for one in exported}
+    assert {"account", "token"} <= {one["kind"] for one in exported}
     refused = called("subscribe", "s", "nowhere//a", *asked)
     assert refused.exit_code == 2
     assert "there is no stream 'nowhere'\n  nowhere//a\n  ^\n" in refused.stderr
