@@ -50,9 +50,9 @@ def refuse_bare_duration(text: str | None, option: str = "--since") -> None:
 def refuse_bare_windows(text: str) -> None:
     """Raise QueryError for a window of a query in XSCL without a unit."""
     if _NUMBER_AT_END.search(text):
-        from xscl.language import windows
+        from xscl.language import parser
 
-        windows.refuse_bare_windows(text)
+        parser.refuse_bare_windows(text)
 
 
 def warn_of_unmatched_blocks(service: OpenedService, query: str) -> None:

@@ -32,7 +32,7 @@ from xscl.documents.composite_events import Composite
 from xscl.documents.document_log import DocumentLog
 from xscl.documents.results import RESULTS_UP_TO
 from xscl.documents.retention import Retention, load_retention, save_retention
-from xscl.planning.plan_state import held_documents
+from xscl.planning.operators.events import held_documents
 from xscl.shredding.arrivals import Arrivals
 from xscl.store.queries.composites import (
     delete_composites,

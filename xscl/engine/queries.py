@@ -35,9 +35,8 @@ from xscl.inspection.vocabulary import Vocabularies, Vocabulary
 from xscl.inspection.why import Question, TextReader, Visible, Why, question_of, why
 from xscl.language.names import EVERYTHING
 from xscl.planning.compile import CompiledQuery, compile_query
-from xscl.planning.cost_shares import CostShares
-from xscl.planning.plan_graph import PlanGraph, PlanNode, plan_graph
-from xscl.planning.plan_state import instances
+from xscl.planning.operators.events import instances
+from xscl.planning.plan_graph import CostShares, PlanGraph, PlanNode, plan_graph
 from xscl.shredding.conditions.unevaluated import Tally
 from xscl.store.queries.stream_documents import document_named
 from xscl.store.queries.texts import text_named

@@ -38,7 +38,7 @@ from xscl.language.normalform import (
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledJoin, CompiledQuery, compile_query
 from xscl.planning.dataflow import Dataflow
-from xscl.planning.plan_state import instances
+from xscl.planning.operators.events import instances
 from xscl.plurals import counted
 from xscl.store.queries.documents import has_documents
 from xscl.store.queries.rows import rows_of

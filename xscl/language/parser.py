@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from lark import Token, Tree
 
-from xscl.errors import TooComplex
+from xscl.errors import QueryError, TooComplex
 from xscl.language.constants import ShapeMemo, filler
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import SyntaxFault, broken_declaration, fault, near_miss
@@ -464,3 +464,19 @@ def _as_times(operand: Operand) -> Operand:
             return replace(operand, left=_as_times(left))
         case _:
             return operand
+
+
+def refuse_bare_windows(text: str) -> None:
+    """Raise QueryError for a window without a unit: 10 what?
+
+    Bare numbers are ticks, which are right in a library and a trap for people.
+    """
+    for node in walk(parse(text)):
+        if isinstance(node, Join | FollowedBy) and node.window.ticks and node.window.unit is None:
+            ticks = node.window.ticks
+            raise QueryError.at(
+                node.window.span.start,
+                f"the window {ticks} has no unit",
+                text,
+                hint=f"write '{ticks} s' or '{ticks} min'; the units are ms, s, min, h, d, w",
+            )

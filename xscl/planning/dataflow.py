@@ -36,13 +36,12 @@ from xscl.documents.document_log import DocumentLog
 from xscl.documents.results import Subscription
 from xscl.language.functions import EVENT_FUNCTIONS
 from xscl.planning.event_queries import Relational
-from xscl.planning.operators.events import Attributes, Collect, Instants, Record, Records
+from xscl.planning.operators.events import COMPOSITE, Attributes, Collect, Instants, Record, Records
 from xscl.planning.operators.joins import JoinDefinition, Joins, TemplateJoin
 from xscl.planning.operators.leaves import Leaves
 from xscl.planning.operators.refine import Refine
 from xscl.planning.operators.scan import XPathScan
 from xscl.planning.plan_graph import Passed, TimeSpent
-from xscl.planning.plan_state import COMPOSITE
 from xscl.planning.planned_subscriptions import (
     InstalledPairs,
     PlannedSubscriptions,

@@ -22,9 +22,8 @@ from xscl.errors import QueryError
 from xscl.language.constants import TextShape, marks, split
 from xscl.language.limits import admit
 from xscl.language.names import EVERYTHING
-from xscl.language.parser import parse
+from xscl.language.parser import parse, refuse_bare_windows
 from xscl.language.syntax import Block, Fold, FollowedBy, Join, Next, Query, StreamExpression
-from xscl.language.windows import refuse_bare_windows
 from xscl.service.accounts import Account, Accounts
 from xscl.service.names import MINE, refuse_reserved
 

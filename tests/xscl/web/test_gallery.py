@@ -10,7 +10,7 @@ import pytest
 
 from feeds.xml.xmlparse import parse
 from xscl.engine import Engine
-from xscl.language.windows import refuse_bare_windows
+from xscl.language.parser import refuse_bare_windows
 from xscl.web.gallery import HOUR, Case, all_found, case_of, cases, documents
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "gallery.md"

@@ -17,31 +17,37 @@ of the first child of the root with its local name, or else of the root's own XM
 missing leaf, and a text that is not of the attribute's type, are null.  New versions of a document
 are not events.  Events reach their queries in the order of arrival, each at its own clock M(n), as
 if it had been pushed alone: documents that were published between two of a batch come between them.
+
+`COMPOSITE` is their type of attribute; `held_documents` and `instances` are what operators over
+time keep.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, cast
 
 from lxml import etree
 
-from cep_core import Schema
+from cep_core import AttributeType, Schema
 from cep_core.algebra import WHITE_SPACE, integer_of, number_of, text_of
 from cep_core.plan import (
     VALUES,
     Clock,
     Members,
     Operator,
+    Plan,
     Row,
     SlotWiseMOp,
+    StateMOp,
     Wanted,
     members_of,
     slots_of,
 )
-from xscl.documents.composite_events import Composite, absent, item_at, over_time
+from xscl.documents.composite_events import Composite, absent, composite_of, item_at, over_time
 from xscl.language.lowering import ColumnKind
 from xscl.planning.truncations import Cuts, joins_below
 from xscl.shredding.arrivals import Arrival
@@ -253,3 +259,35 @@ def _values(root: etree._Element, columns: list[tuple[str, Callable[[str], Any]]
         leaves.setdefault(etree.QName(name).localname, str(value))
     for name, read in columns:
         yield read(leaves[name]) if name in leaves else None
+
+
+def _composite(text: str) -> Composite:
+    return composite_of(json.loads(text))
+
+
+COMPOSITE = AttributeType(Composite, json.dumps, _composite)
+
+
+def held_documents(plan: Plan) -> set[int]:
+    """Return the documents of all composites that operators over time still hold."""
+    rows = [row for lane in plan.lanes.values() for _, row, _ in lane.waiting()]
+    for mop in plan.mops:
+        if isinstance(mop, StateMOp):
+            rows.extend(row for row, _ in mop.kept())
+    held = (value for row in rows for value in row if isinstance(value, Composite))
+    return {doc for composite in held for doc in composite.docs}
+
+
+def instances(
+    plan: Plan, operators: Iterable[Operator] | None = None
+) -> Iterator[tuple[int | None, int]]:
+    """Yield (retention, event time), in ticks, of each instance of operators over time.
+
+    The operators are the given ones, or all.  The retention is None where a row ends the
+    instance.
+    """
+    mops = plan.mops if operators is None else {one.mop for one in operators}
+    for mop in mops:
+        if isinstance(mop, StateMOp):
+            for row, _ in mop.kept():
+                yield mop.keeps, row[1]

@@ -19,8 +19,8 @@ from xscl.client import answers
 from xscl.delivery.cards import MatchView, shown
 from xscl.errors import QueryError, TooLong, XsclError
 from xscl.inspection.reasons import late_note
+from xscl.language.parser import refuse_bare_windows
 from xscl.language.sentence import sentence
-from xscl.language.windows import refuse_bare_windows
 from xscl.limiter import TooManyConcurrent
 from xscl.service.explanations import absence_warning, diagnosed, unseen
 from xscl.service.problems import Problem
