@@ -112,6 +112,12 @@ TABLE = r"""
 + if _is_shortest(one) or _is_shortest(other):
 ? xscl/inspection/test_written_numbers.py::test_numbers_that_are_written_differently_are_warned_of
 
+@ xscl/shredding/automaton/nfa.py
+= a place that has left is found by its definition
+- del self._places[place.text]
++ pass
+? xscl/shredding/test_index.py::test_a_place_gets_many_branches_and_loses_them_one_by_one
+
 @ xscl/shredding/batch/known_markup.py
 = a tag that is not closed is text
 -  or text.count("<") > len(parts) // 2

@@ -16,11 +16,11 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
+from functools import partial
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from xscl.errors import XsclError
-from xscl.language.syntax import Compare, Exists, Residual, TextMatch
 from xscl.language.unparse import literal
 
 Constant: TypeAlias = "str | float"
@@ -32,9 +32,6 @@ MOST = 64
 """Constants of one text; one with more has no shape."""
 
 _MARK = "\ue000"
-SHARED = 20_000
-"""Conditions of one form that are shared, before sharing begins anew."""
-
 _CONSTANT = r"""
     (?: (?<=[<>=,]) \s* (?!["'][smixq]{1,5}["']\s*\))           # no flags of an expression
         (?: "(?P<double>[^\x00-\x20"'{}&<][^"'{}&<]*|)"
@@ -49,8 +46,7 @@ _TOKEN = re.compile(
       | "[^"]*" | '[^']*'                                     # any other string""",
     re.VERBOSE,
 )
-_WITH_EXPRESSIONS = ("matches", "replace", "tokenize")
-_EXPRESSIONS = re.compile(rf"\b(?:{'|'.join(_WITH_EXPRESSIONS)})\s*\(")
+_EXPRESSIONS = re.compile(r"\b(?:matches|replace|tokenize)\s*\(")
 """The functions whose constants are regular expressions."""
 _MATCHES = re.compile(
     r"""\bmatches\s*\( (?: [^()"'] | \([^()"']*\) )* ,\s*
@@ -110,8 +106,8 @@ def _has_fine_expressions(text: str) -> bool:
 
     Those of `replace` and `tokenize` are left to the parser.
     """
-    if not any(name in text for name in _WITH_EXPRESSIONS):  # much faster than to look for calls
-        return True
+    if "matches" not in text and "replace" not in text and "tokenize" not in text:
+        return True  # much faster than to look for calls
     calls = len(_EXPRESSIONS.findall(text))
     if not calls:
         return True
@@ -221,45 +217,35 @@ class ShapeMemo(Generic[T, F]):
 def filler(node: object, marked: Sequence[Constant]) -> Fill:
     """Return a function that puts constants in place of marks in a tree of frozen dataclasses.
 
-    What has no marks is shared by all trees that it makes, and so are equal conditions.
+    What has no marks is shared by all trees that it makes.
     """
-    found = _Fillers(marked).of(node) if marked else None
-    return found.fill if found is not None else lambda constants: node
-
-
-class _Filler(NamedTuple):
-    """A part of a tree with marks in it: how to make it, and of which constants."""
-
-    fill: Fill
-    places: frozenset[int]
+    fill = _Fillers(marked).of(node) if marked else None
+    return (lambda constants: node) if fill is None else fill
 
 
 class _Fillers:
-    """The factories of the parts of a tree; None for one without a mark."""
+    """Makes the factories of the parts of a tree; None for one without a mark."""
 
     def __init__(self, marked: Sequence[Constant]) -> None:
         self._marked = marked
         self._within = {_printed(mark): place for place, mark in enumerate(marked)}
         self._marks = re.compile(f"({'|'.join(map(re.escape, self._within))})")
 
-    def of(self, node: object) -> _Filler | None:
+    def of(self, node: object) -> Fill | None:
         """Return the factory of a part of a tree."""
         match node:
             case str() | float():
                 return self._constant(node)
-            case tuple():
-                return self._of_parts(node, getattr(type(node), "_make", tuple))
-            case Exists() | Compare() | TextMatch() | Residual():
-                return _shared(self._of_fields(node))
+            case tuple():  # also a NamedTuple, whose own constructor is slow
+                return self._of_parts(node, partial(tuple.__new__, type(node)))
             case _ if is_dataclass(node) and not isinstance(node, type):
                 return self._of_fields(node)
             case _:
                 return None
 
-    def _constant(self, node: Constant) -> _Filler | None:
+    def _constant(self, node: Constant) -> Fill | None:
         if node in self._marked:
-            place = self._marked.index(node)
-            return _Filler(itemgetter(place), frozenset((place,)))
+            return itemgetter(self._marked.index(node))
         parts = self._marks.split(node) if isinstance(node, str) else []
         if len(parts) < 2:
             return None
@@ -267,22 +253,19 @@ class _Fillers:
         pattern = "%s".join(piece.replace("%", "%%") for piece in parts[::2])
         used = itemgetter(*places)
         if all(isinstance(self._marked[place], str) for place in places):
-            return _Filler(lambda constants: pattern % used(constants), frozenset(places))
-        return _Filler(
-            lambda constants: pattern % tuple([_printed(constants[at]) for at in places]),
-            frozenset(places),
-        )
+            return lambda constants: pattern % used(constants)
+        return lambda constants: pattern % tuple([_printed(constants[at]) for at in places])
 
-    def _of_fields(self, node: Any) -> _Filler | None:
+    def _of_fields(self, node: Any) -> Fill | None:
         made: Callable[..., object] = type(node)
         parts = [getattr(node, field.name) for field in fields(node) if field.init]
         return self._of_parts(parts, lambda values: made(*values))
 
     def _of_parts(
         self, parts: Sequence[object], made: Callable[[Iterable[object]], object]
-    ) -> _Filler | None:
+    ) -> Fill | None:
         found = [(at, self.of(part)) for at, part in enumerate(parts)]
-        fills = tuple((at, each.fill) for at, each in found if each is not None)
+        fills = tuple((at, fill) for at, fill in found if fill is not None)
         if not fills:
             return None
 
@@ -297,29 +280,9 @@ class _Fillers:
 
         at, only = fills[0]
         before, after = tuple(parts[:at]), tuple(parts[at + 1 :])
-        places = (each.places for _, each in found if each is not None)
-        return _Filler(filled_once if len(fills) == 1 else filled, frozenset().union(*places))
+        return filled_once if len(fills) == 1 else filled
 
 
 def _printed(constant: Constant) -> str:
     """Return a constant as it stands in a text; a string without its quotes."""
     return constant if isinstance(constant, str) else literal(constant)
-
-
-def _shared(part: _Filler | None) -> _Filler | None:
-    """Return a part of which equal ones are one object."""
-    if part is None:
-        return None
-    known: dict[object, object] = {}
-    used = itemgetter(*part.places)
-
-    def fill(constants: Sequence[Constant]) -> object:
-        key = used(constants)
-        found = known.get(key)
-        if found is None:
-            if len(known) >= SHARED:
-                known.clear()
-            found = known[key] = part.fill(constants)
-        return found
-
-    return _Filler(fill, part.places)

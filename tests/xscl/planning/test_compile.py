@@ -221,12 +221,6 @@ def test_what_is_refused_for_itself_is_refused_by_its_shape() -> None:
             shapes.prepare(FORMS[0].format(text, "good"))
 
 
-def test_equal_conditions_of_many_blocks_are_one_object() -> None:
-    _, one, other = (parse_block(f'S//a[./b = "same"][./c = "{n}"]/d') for n in range(3))
-    assert one.steps[0].conditions[0] is other.steps[0].conditions[0]
-    assert one.steps[0].conditions[1] != other.steps[0].conditions[1]
-
-
 def test_a_text_with_very_many_constants_has_no_shape() -> None:
     conditions = "".join(f'[./b = "{n}"]' for n in range(MOST + 1))
     assert split(f"S//a{conditions}") is None

@@ -24,7 +24,7 @@ from xscl.shredding.automaton.pattern import FORMS
 from xscl.shredding.automaton.structure import Structure, skeleton
 from xscl.shredding.automaton.subtree import Subtree, Subtrees
 from xscl.shredding.batch import index_view, walk
-from xscl.shredding.batch.shape import ShapeCache
+from xscl.shredding.batch.shape import DocumentShapes
 from xscl.shredding.batch.shape_batch import ShapeBatch
 from xscl.shredding.batch.shred import WitnessColumns
 from xscl.shredding.conditions import substrings
@@ -222,6 +222,8 @@ def test_a_place_gets_many_branches_and_loses_them_one_by_one() -> None:
         assert pairs() == list(range(number, MANY))
         automaton.remove(number)
     assert not automaton.reads(("S",))
+    install(automaton, 0, upper, upper)
+    assert pairs() == [0]
 
 
 def test_a_structure_keeps_little_of_what_has_come_and_gone() -> None:
@@ -235,7 +237,7 @@ def test_a_structure_keeps_little_of_what_has_come_and_gone() -> None:
         install(automaton, number, gone, gone, valued=True)
         assert [pair for pair, _, _ in found(automaton, xml)] == [0] * 3 + [number] * 3
         automaton.remove(number)
-        assert isinstance(automaton.shapes, ShapeCache)
+        assert isinstance(automaton.shapes, DocumentShapes)
         for shape in automaton.shapes._known.values():
             most = max(most, len(shape.reached) + len(shape._matched) + len(shape._under))
     assert 0 < most < 150

@@ -176,7 +176,7 @@ def test_shapes_that_do_not_come_again_after_a_change_leave(
         for _ in range(2):
             found(automaton, [(etree.fromstring(text), ("S",)) for text in texts])
     shapes = automaton.shapes
-    assert isinstance(shapes, shape.ShapeCache)
+    assert isinstance(shapes, shape.DocumentShapes)
     assert 6 <= len(shapes._known) < 36
     assert shapes._size == sum(map(len, shapes._known.values()))
 
@@ -188,7 +188,7 @@ def test_a_shape_for_which_there_is_no_room_leaves_nothing(monkeypatch: pytest.M
         for day in range(6):
             engine.push(Document("S", f"d{day}", day, b"<i><k>x</k><t>%d</t></i>" % day))
         shapes = engine.state.dataflow.automaton.shapes
-        assert isinstance(shapes, shape.ShapeCache)
+        assert isinstance(shapes, shape.DocumentShapes)
         assert (len(shapes._known), shapes._rows) == (0, 0)
 
 
@@ -203,7 +203,7 @@ def test_the_shape_of_a_large_document_is_not_remembered(monkeypatch: pytest.Mon
                 text = f"<r>{'<i><t>x</t></i>' * items}</r>".encode()
                 engine.push(Document("S", f"d{day}", day, text))
             shapes = engine.state.dataflow.automaton.shapes
-            assert isinstance(shapes, shape.ShapeCache)
+            assert isinstance(shapes, shape.DocumentShapes)
             sizes[items] = len(shapes._known)
             assert len(engine.matches("s")) > 0
     assert sizes == {3: 1, 30: 0}

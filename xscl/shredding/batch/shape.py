@@ -48,7 +48,7 @@ class DocumentShape:
         self, automaton: Automaton, streams: tuple[str, ...], structure: Structure
     ) -> None:
         self.structure = structure
-        self.cache: ShapeCache | None = None  # that the shape is in
+        self.cache: DocumentShapes | None = None  # that the shape is in
         self.rows: dict[tuple[EntryBundle, int], Packed] = {}  # by bundle and node
         self.views: dict[tuple[Hashable, int], Any] = {}  # by index and node: see `index_view`
         self.shown = -1  # the changes of the automaton that the views are of
@@ -169,7 +169,7 @@ def matches(
 # -- Remembering ---------------------------------------------------------------------------
 
 
-class ShapeCache:
+class DocumentShapes:
     """A cache of shapes within a budget.
 
     A shape is cached at its second occurrence: where all documents differ, as
@@ -254,6 +254,6 @@ def shape_of(
 ) -> DocumentShape | None:
     """Return the shape of a document; None if no pattern reads its streams."""
     if automaton.shapes is None:
-        automaton.shapes = ShapeCache()
-    assert isinstance(automaton.shapes, ShapeCache)
+        automaton.shapes = DocumentShapes()
+    assert isinstance(automaton.shapes, DocumentShapes)
     return automaton.shapes.shape(automaton, streams, skeleton)
