@@ -314,7 +314,8 @@ class PlannedSubscriptions:
         if not subscription.template:  # refused since the start
             return PlannedQuery()
         scans = self._scans.operators
-        held = [scans[stream] for stream in subscription.reads] if works else []
+        # Of a removed one `why` asks this, too: nobody may read its streams any more.
+        held = [scans[stream] for stream in subscription.reads if works and stream in scans]
         return PlannedQuery(
             held=held, placed=[RowOfRT(subscription.template, subscription.qid, ())]
         )

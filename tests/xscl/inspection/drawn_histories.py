@@ -79,7 +79,8 @@ class History:
         start = chance.randrange(3)
         for step in range(chance.randint(7, 14)):
             if step == start:
-                self._subscribe(engine, self.names[0])
+                kinds = list(QUERIES)  # so many histories have each kind
+                self._subscribe(engine, self.names[0], kinds[self.number % len(kinds)])
             batch = chance.choice((1, 1, 2, 3, 5))
             deed = chance.choice(("push",) * 8 + ("subscribe",) * 2 + _DEEDS)
             self.steps.append(deed)
@@ -129,14 +130,14 @@ class History:
             made.sort(key=lambda one: self.streams["A"] in one.streams)
         return made
 
-    def _query(self) -> str:
+    def _query(self, kind: str | None = None) -> str:
         chance = self._chance
-        text = QUERIES[chance.choice(list(QUERIES))]
+        text = QUERIES[kind or chance.choice(list(QUERIES))]
         window, other = chance.randint(1, 7), chance.randint(1, 7)
         return text.format(w=window, v=other, **self.streams)
 
-    def _subscribe(self, engine: xscl.Engine, name: str) -> None:
-        chance, query = self._chance, self._query()
+    def _subscribe(self, engine: xscl.Engine, name: str, kind: str | None = None) -> None:
+        chance, query = self._chance, self._query(kind)
         updates, history = chance.random() < 0.4, chance.random() < 0.4
         self.steps.append(f"{name}: {query} {updates=} {history=}")
         with suppress(XsclError):  # the name is taken, or a cycle of streams

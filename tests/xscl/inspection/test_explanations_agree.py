@@ -20,7 +20,7 @@ import xscl
 from tests.examples import MORE
 from tests.plain_http import NO_CERTIFICATES
 from tests.waiting import PATIENCE
-from tests.xscl.inspection.drawn_histories import History
+from tests.xscl.inspection.drawn_histories import QUERIES, History
 from tests.xscl.service.conftest import ok
 from xscl.delivery.outbox.outbox import DeliverySettings, Outbox
 from xscl.engine.disk_guard import DiskGuard
@@ -36,7 +36,8 @@ from xscl.service.app import App, ServiceSettings
 from xscl.service.server import Server
 
 KEPT = xscl.Retention.of(history="30000 d")
-HISTORIES = 250 * MORE if MORE > 1 else 16
+HISTORIES = 250 * MORE if MORE > 1 else len(QUERIES)
+"""One for each kind of query, at least: its first subscription is of that kind."""
 ASKED = 3
 """Matches, and other documents, about which each subscription is asked."""
 
