@@ -41,8 +41,8 @@ from templates.registry.registry import Registry
 from xscl.engine import transactions
 from xscl.engine.eviction import Eviction
 from xscl.engine.facade import Engine
+from xscl.planning import dataflow as flow
 from xscl.planning.compile import QueryPlans
-from xscl.planning.operators import scan
 from xscl.planning.planned_subscriptions import InstalledPairs, PlannedSubscriptions
 from xscl.store.database import Database
 from xscl.subscriptions.registration import Registration
@@ -84,7 +84,7 @@ RESTART: dict[str, tuple[Any, str]] = {
     "subscriptions": (Subscriptions, "_load"),
     "attach and plan": (Registration, "plan_again"),
     "stage 1": (InstalledPairs, "install"),
-    "first push, stage 1": (scan, "shred"),
+    "first push, stage 1": (flow, "shred"),
     "first push, other": (Engine, "push"),
     "opening, other": (transactions, "EngineState"),
     "store": (Engine, "__init__"),

@@ -49,7 +49,7 @@ from templates.processor import Processor
 from xscl.documents.document_log import DocumentLog
 from xscl.engine.eviction import Eviction
 from xscl.engine.facade import Engine
-from xscl.planning.operators import scan
+from xscl.planning import dataflow as flow
 from xscl.shredding.batch.known_markup import MarkupCache
 from xscl.store.queries.tables import LEVELS
 from xscl.store.store import Store
@@ -64,7 +64,7 @@ STAGES = {
     **STAGE_2,
     "accept": (DocumentLog, "accept"),
     "parse": (MarkupCache, "read"),
-    "shred": (scan, "shred"),
+    "shred": (flow, "shred"),
     "insert": (Store, "insert"),
     "texts": (Eviction, "keep_texts"),
     "evict": (Processor, "evict"),
