@@ -153,13 +153,13 @@ class ServiceStatus:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures for JSON: times are text."""
-        told = asdict(self)
+        figures = asdict(self)
         for name in _TIMES:
-            told[name] = None if told[name] is None else written(told[name])
+            figures[name] = None if figures[name] is None else written(figures[name])
         if self.executors is not None:
-            told["executors"] = self.executors.as_dict()
+            figures["executors"] = self.executors.as_dict()
         through = "direct" if self.executors is None else "spark"
-        return {**told, "consumer": through if self.position else None}
+        return {**figures, "consumer": through if self.position else None}
 
     def lines(self) -> Iterator[str]:
         """Yield the figures as readable lines."""

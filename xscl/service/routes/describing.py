@@ -77,8 +77,8 @@ def _fields(api: Mapping[str, Any], schema: Mapping[str, Any], where: str) -> li
         whole = _followed(api, whole.get("items", whole))
         needed = whole.get("required", ()) if where == "body" else ()
         for name, field in whole.get("properties", {}).items():
-            told = field.get("description") or _followed(api, field).get("description", "")
-            rows[name, where, told + (" Needed." if name in needed else "")] = None
+            described = field.get("description") or _followed(api, field).get("description", "")
+            rows[name, where, described + (" Needed." if name in needed else "")] = None
     return list(rows)
 
 

@@ -285,9 +285,7 @@ def _check(app: App, account: Account, document: Document) -> None:
     try:
         expect_valid([document])
     except MalformedDocument:
-        with suppress(
-            XsclError
-        ):  # it is told what is wrong, whether there is room to keep it or not
+        with suppress(XsclError):  # report the error even if the rejected document cannot be stored
             app.usage.count_document(account, len(document.xml))
             app.intake.append([document])
         raise

@@ -151,7 +151,7 @@ class StartPoint:
     """The first cursor of a listener, and events to send before it."""
 
     place: MatchPlace
-    told: tuple[bytes, ...] = ()
+    notices: tuple[bytes, ...] = ()
 
 
 async def _begin(given: str | None, outbox: Outbox) -> StartPoint:
@@ -171,7 +171,7 @@ async def _begin(given: str | None, outbox: Outbox) -> StartPoint:
         )
     place = int(found[2]), LAST if found[3] is None else int(found[3])
     begin = place if found[1] is None else listening.place_of(int(found[1], 16), place)
-    told = () if begin == place else (_notice(outbox, begin, "restored"),)
+    notices = () if begin == place else (_notice(outbox, begin, "restored"),)
     span = await listening.span()
     if begin[0] > span.newest:
         raise Problem(
@@ -181,8 +181,8 @@ async def _begin(given: str | None, outbox: Outbox) -> StartPoint:
         )
     if begin[0] < span.forgotten:
         begin = span.forgotten, LAST
-        return StartPoint(begin, (*told, _notice(outbox, begin, "gap")))
-    return StartPoint(begin, told)
+        return StartPoint(begin, (*notices, _notice(outbox, begin, "gap")))
+    return StartPoint(begin, notices)
 
 
 _NOTICES = {
@@ -226,7 +226,7 @@ class EventStream(Response):
         self._outbox = outbox
         self._query = query
         self._place = begin.place
-        self._preamble = begin.told
+        self._preamble = begin.notices
         self._held = place or nullcontext()
         self._patience = patience or Patience()
         self._slow = False
