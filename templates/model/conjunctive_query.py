@@ -4,7 +4,7 @@ R_out(qid, doc1, doc2, node1 ... noden, wl) :- R_T(...), relation(...), ..., con
 
 The body has an atom for each value join or pair of adjacent pattern nodes.  A variable in several
 atoms joins them; the column of R_T that an atom names says which pairs of variables a registered
-query puts there.  `sql.conjunctive` writes the query as SQL, `smallbatch.evaluator` evaluates it
+query puts there.  `select` writes the query as SQL, `smallbatch.evaluator` evaluates it
 over columns.  Atoms are in the order of evaluation: each can only take rows away.
 
 They read the materialised views of section 6.5.  R_vj joins the bindings of either side on their
@@ -251,3 +251,34 @@ class Views:
     def of(self, docs: Column) -> Views:
         """Return the views of some pairs of documents."""
         return Views(chosen(self.joins, np.isin(self.joins["docs"], docs)), self.bindings)
+
+
+# -- SQL -------------------------------------------------------------------------------------
+
+# Order and window of section 6.4.4's Algorithm 3 are part of the query, so that the database
+# discards rows that do not satisfy them.
+
+
+def select(query: ConjunctiveQuery, r_t: str, times: Mapping[str, str] | None = None) -> str:
+    """Return a query as SQL; `r_t` is the table of R_T.
+
+    `times` are expressions in place of the variables `MEASURES`.
+    """
+    held: dict[str, str] = {}  # the column that binds each variable: the first one
+    conditions = []
+    for atom in query.atoms:
+        if atom.key is not None:
+            conditions.append(f"{atom.alias}.{atom.key[0]} = t.{atom.key[1]}")
+        for column, variable in atom.binds:
+            named = f"{atom.alias}.{column}"
+            if held.setdefault(variable, named) != named:
+                conditions.append(f"{named} = {held[variable]}")
+    conditions += [f"{held[left]} {sign} {held[right]}" for sign, left, right in query.compared]
+    if query.timed:
+        conditions.append(in_time_sql(times or held, "t"))
+    head = ", ".join(f"{held[variable]} AS {variable}" for variable in query.head)
+    tables = " CROSS JOIN ".join(f"{atom.relation} AS {atom.alias}" for atom in query.atoms)
+    return (
+        f"SELECT t.qid, {head}, t.wl FROM {r_t} AS t CROSS JOIN {tables}"
+        f" WHERE {' AND '.join(conditions)}"
+    )

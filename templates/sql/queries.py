@@ -29,10 +29,10 @@ from templates.model.conjunctive_query import (
     Views,
     over_batch,
     over_views,
+    select,
 )
 from templates.model.join_graph import JoinGraph
 from templates.registry.members import Members
-from templates.sql.conjunctive import select
 
 MOST_PLANNED = 1024
 """Plans that are kept; the least recently used one is evicted.  One takes 45 kB."""

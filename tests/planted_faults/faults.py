@@ -239,7 +239,7 @@ TABLE = r"""
 -
 ? xscl/engine/test_calendars.py::test_instants_occur_while_nothing_comes
 
-@ templates/sql/conjunctive.py
+@ templates/model/conjunctive_query.py
 = in SQL inequalities are dropped
 - for sign, left, right in query.compared]
 + for sign, left, right in query.compared if sign == '=']

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 import sqlglot
 
-from templates.model.conjunctive_query import over_views
+from templates.model.conjunctive_query import over_views, select
 from templates.model.join_graph import JoinGraph
-from templates.sql.conjunctive import select
 from tests.algorithm_1 import Base, over_base
 from tests.templates.graphs import graph
 

@@ -14,12 +14,11 @@ from typing import TypeAlias
 
 from cep_core import EDGE_RULES, is_calendar
 from cep_core.plan import Operator
-from templates.model.conjunctive_query import over_batch, over_views
+from templates.model.conjunctive_query import over_batch, over_views, select
 from templates.model.join_graph import EXCHANGED, INFINITE, LEFT, RIGHT, JoinGraph
 from templates.model.template import embedding
 from templates.processor import SMALL_BATCH
 from templates.registry.registry import UNDESIGNATED, Registry
-from templates.sql.conjunctive import select
 from xscl.documents.results import Subscription
 from xscl.documents.retention import DAY
 from xscl.inspection import condition_split
