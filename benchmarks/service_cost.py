@@ -27,7 +27,8 @@ PATIENCE = 60.0
 LOOK = 0.02
 REPEATED = 3
 PAIRS = "S//a[./key->x] JOIN{x = y, 1 h} S//b[./key->y]"
-COMMANDS = (("status",), ("subscriptions",), ("matches", "pairs"))
+NAMED = ("matches", "why", "try", "explain")
+COMMANDS = (("status",), ("subscriptions",), *((name, "pairs") for name in NAMED))
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 MEGABYTE = 1 << 20
 
