@@ -22,7 +22,7 @@ ELSEWHERE = {
 """Pages whose examples other tests run, over documents of their own."""
 READERS = (
     *("index.md", "tutorial.md", "how-to/*.md"),
-    *("languages/c[ae]l*.md", "how-it-works/*.md", "reference/*.md"),
+    *("languages/c[ae]l*.md", "how-it-works/*.md", "reference/*.md", "upstream/*.md"),
 )
 USUAL = ("how-to/http-client.md",)
 """Pages of the usual run."""
