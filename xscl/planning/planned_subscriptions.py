@@ -292,8 +292,10 @@ class PlannedSubscriptions:
 
     def _count(self, subscription: Subscription, by: int) -> None:
         """Count a subscription among those who share its operators and templates, or no more."""
-        _add(self.users, self.operators(subscription), by)
-        _add(self.template_users, self.templates(subscription), by)
+        found = self._of(subscription)  # once: a start counts every subscription
+        _add(self.users, dict.fromkeys(found.held), by)
+        if subscription.key not in self._suspended:
+            _add(self.template_users, [one.template for one in found.placed], by)
 
     def set_prompt(self, prompt: bool) -> None:
         """Run joins within an epoch if needed there, by `prompt` or by an operator over time."""
