@@ -32,7 +32,7 @@ LEXEME = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
-_BRACKETED = ("BRACKET", "XPATH_STEP")
+_BRACKETED = frozenset(("BRACKET", "XPATH_STEP"))
 
 
 class Unbalanced(ValueError):
@@ -81,7 +81,7 @@ class _BracketLexer(BasicLexer):
 
     def match(self, text: TextSlice[str], pos: int) -> tuple[str, str] | None:
         """Return the token at a place, and its type."""
-        found: tuple[str, str] | None = super().match(text, pos)  # type: ignore[no-untyped-call]  # lark
+        found: tuple[str, str] | None = self.scanner.match(text, pos)
         if found is None or found[1] not in _BRACKETED or found[0][-1] not in _CLOSES:
             return found
         try:
