@@ -17,6 +17,7 @@ _BLOCK = re.compile(
     r"```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?[^\n]*\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
+_MADE = re.compile(r"<!-- generated: (\w+) -->.*?<!-- end: \1 -->", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,9 @@ class Block:
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    """Yield the blocks of a page in order."""
+    """Yield the blocks of a page in order, but those that are made from the program."""
     text = page.read_text("utf-8")
+    text = _MADE.sub(lambda part: "\n" * part[0].count("\n"), text)
     for found in _BLOCK.finditer(text):
         line = text.count("\n", 0, found.start("language")) + 1
         yield Block(found["language"], found["title"], found["reason"], found["text"], line)
