@@ -294,6 +294,14 @@ def test_html_of_a_mail_is_escaped_and_loads_nothing() -> None:
     assert 'href="https://x.example/u/&quot;1&quot;"' in html
 
 
+def test_an_end_of_mails_is_an_address_in_one_line() -> None:
+    end = f"https://service.example.org/unsubscribe/ep_{'a' * 24}/{'0' * 64}"
+    links = MailLinks("https://service.example.org/subscriptions/q", end)
+    mail = mail_of([message("title")], "a@example.org", "b@example.org", links)
+    assert f"List-Unsubscribe: <{end}>".encode() in mail.as_bytes().splitlines()
+    assert f"List-Unsubscribe: <{end}>" in mail.as_string().splitlines()
+
+
 @pytest.mark.parametrize(
     "address",
     ["", "a", "a@", "a@b c", "a@b,c@d", "a@b\nBcc: c@d", "A <a@b>", "a@" + "b" * 300, "a@é.org"],

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from email.message import EmailMessage
+from email.policy import EmailPolicy
 from email.utils import formatdate, make_msgid
 from html import escape
 from typing import Literal, NamedTuple, TypeAlias
@@ -39,12 +40,32 @@ MOST = 100
 """Maximum number of messages in a digest; further ones follow in another at once."""
 LINES = 40
 """Maximum number of lines of a message in a mail."""
+_UNSUBSCRIBE = "List-Unsubscribe"
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
 _SCHEMES: dict[str, tuple[Security, int]] = {
     "smtp": ("none", 25),
     "smtp+starttls": ("starttls", 587),
     "smtps": ("tls", 465),
 }
+
+
+class _MailPolicy(EmailPolicy):
+    """Leaves an address in a header in one line, which `email` would write as encoded words.
+
+    Mail programs look for the address as it is (RFC 2369).
+    """
+
+    def fold(self, name: str, value: str) -> str:
+        if name == _UNSUBSCRIBE and value.isascii():
+            return f"{name}: {value}{self.linesep}"
+        folded: str = super().fold(name, value)
+        return folded
+
+    def fold_binary(self, name: str, value: str) -> bytes:
+        if name == _UNSUBSCRIBE and value.isascii():
+            return self.fold(name, value).encode("ascii")
+        folded: bytes = super().fold_binary(name, value)
+        return folded
 
 
 class MailLinks(NamedTuple):
@@ -149,7 +170,7 @@ def mail_of(
 ) -> EmailMessage:
     """Render messages as one mail, as text and as HTML."""
     first = messages[0]
-    mail = EmailMessage()
+    mail = EmailMessage(_MailPolicy())
     mail["From"] = sender
     mail["To"] = to
     more = f" (and {len(messages) - 1} more)" if len(messages) > 1 else ""
@@ -161,7 +182,7 @@ def mail_of(
     text = "\n\n".join(map(text_of, messages)) + "\n"
     if links is not None:
         # RFC 8058: the mail program asks by itself, so that no reader has to open a page.
-        mail["List-Unsubscribe"] = f"<{links.unsubscribe}>"
+        mail[_UNSUBSCRIBE] = f"<{links.unsubscribe}>"
         mail["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
         text += f"\n-- \n{links.subscription}\nNo more of these mails: {links.unsubscribe}\n"
     mail.set_content(text, charset="utf-8")
