@@ -7,7 +7,8 @@ places: values that stand out, to be found again in the result.
 
 Only constants are taken out whose value cannot matter before a document is
 looked at: an operand of a comparison, a sum or a product, or the last argument
-of a function.  Equal constants are one, so that a shape also says which are equal.
+of a function.  The empty string is none, since each text contains it.  Equal
+constants are one, so that a shape also says which are equal.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ MOST = 64
 _MARK = "\ue000"
 _CONSTANT = r"""
     (?: (?<=[<>=,]) \s* (?!["'][smixq]{1,5}["']\s*\))           # no flags of an expression
-        (?: "(?P<double>[^\x00-\x20"'{}&<][^"'{}&<]*|)"
-                         | '(?P<single>[^\x00-\x20"'{}&<][^"'{}&<]*|)' )
-      | (?<=[<>=+*]) \s* (?P<number>\d{1,15}(?:\.\d{1,15})?) )
+        (?: "(?P<double>[^\x00-\x20"'{}&<][^"'{}&<]*)"
+                         | '(?P<single>[^\x00-\x20"'{}&<][^"'{}&<]*)' )
+      | (?<=[<>=+*]) \s* (?P<number>\d{1,15}(?:\.\d{1,14})?) )
     (?= \s* (?: [\]),}+*-] | (?i:and|or|div|mod|as)\b ) )"""
 _TOKEN = re.compile(
     rf"""--[^\n]* | Q\{{[^{{}}]*\}}                              # a comment, a namespace

@@ -25,6 +25,7 @@ from xscl.language.constants import MOST, marks, split
 from xscl.language.parser import parse, parse_block
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledQuery, QueryPlan, QueryPlans, compile_query
+from xscl.shredding.automaton import pattern
 from xscl.subscriptions.streams import StreamDefinitions
 
 FORMS = (
@@ -219,6 +220,22 @@ def test_what_is_refused_for_itself_is_refused_by_its_shape() -> None:
     for text in ("z" * 70_000, "\x01"):
         with pytest.raises(QueryError):
             shapes.prepare(FORMS[0].format(text, "good"))
+
+
+@pytest.mark.parametrize("function", ["contains", "starts-with", "ends-with"])
+def test_the_empty_text_is_no_constant(function: str) -> None:
+    """Each text contains it, so its condition is looked up otherwise than others."""
+    for constant in ("x", "y", "", "z"):
+        text = f'S//a[{function}(./b, "{constant}")]/c'
+        assert pattern.FORMS(text) == pattern._defined(text)
+
+
+def test_numbers_of_a_shape_are_not_longer_than_those_that_are_read() -> None:
+    plans = QueryPlans(compile_query)
+    for number in ("1", "2"):
+        plans.prepare(f"S//a[position() = {number}]")
+    with pytest.raises(QueryError, match="a number of over 30 characters"):
+        plans.prepare(f"S//a[position() = {'1' * 15}.{'1' * 15}]")
 
 
 def test_a_text_with_very_many_constants_has_no_shape() -> None:
