@@ -29,6 +29,7 @@ from cep_core.events import CALENDAR
 
 MOST = 10_000  # instants that the clock passes at once; beyond, those of as many minutes or seconds
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
 _FIRST = int((datetime(2, 1, 1, tzinfo=UTC) - _EPOCH).total_seconds())
 _LONGEST = 200  # characters of an expression
 _FIELDS = (
@@ -75,7 +76,7 @@ class Calendar:
         """The second of a date and time; None for a cron expression."""
         moment = _moment(self.expression)
         if moment is None or moment.tzinfo is not None:
-            return None if moment is None else int((moment - _EPOCH).total_seconds())
+            return None if moment is None else (moment - _EPOCH) // _SECOND
         return self._instants(moment)[0]
 
     def text(self, second: int) -> str:
@@ -120,7 +121,7 @@ class Calendar:
         return [] if by_real_time else [self._end_of_gap(second, first)]
 
     def _second_of(self, local: datetime, fold: int) -> int:
-        return int((local.replace(tzinfo=self._place, fold=fold) - _EPOCH).total_seconds())
+        return (local.replace(tzinfo=self._place, fold=fold) - _EPOCH) // _SECOND
 
     def _end_of_gap(self, before: int, after: int) -> int:
         """Return the second between two at which the offset changes."""
@@ -155,7 +156,7 @@ def calendar(text: str, zone: str, text_at: int = 0, zone_at: int = 0) -> Calend
     fields = [(one[0].upper(), one.span()) for one in re.finditer(r"\S+", text)]
     whole = Span(text_at, text_at + max(1, len(text)))
     if len(fields) == 1 and _moment(fields[0][0]) is not None:
-        return Calendar(fields[0][0], _known_zone(zone, Span(zone_at, zone_at + max(1, len(zone)))))
+        return _single(fields[0][0], zone, whole, zone_at)
     if not 5 <= len(fields) <= len(_FIELDS) or len(text) > _LONGEST:
         message = f"a cron expression has five or six fields, not {len(fields)}"
         if len(text) > _LONGEST:
@@ -174,6 +175,20 @@ def calendar(text: str, zone: str, text_at: int = 0, zone_at: int = 0) -> Calend
             span=Span(text_at + start, text_at + end),
         ) from None
     return Calendar(expression, _known_zone(zone, Span(zone_at, zone_at + max(1, len(zone)))))
+
+
+def _single(text: str, zone: str, span: Span, zone_at: int) -> Calendar:
+    """Return the calendar of a date and time; raises AlgebraError if no clock comes to it."""
+    known = _known_zone(zone, Span(zone_at, zone_at + max(1, len(zone))))
+    found = Calendar(text, known)
+    try:
+        for second in found.seconds(_FIRST):
+            found.text(second)
+            return found
+    except OverflowError:
+        pass
+    message = f"{text} is outside of the years from 2 to 9999"
+    raise AlgebraError(message, hint="an instant is such as 2026-11-30T09:00:00Z", span=span)
 
 
 def _moment(text: str) -> datetime | None:

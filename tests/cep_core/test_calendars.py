@@ -112,6 +112,11 @@ def test_calendars_end_with_the_calendar() -> None:
     assert first == at("0002-01-01 00:00")
 
 
+def test_the_last_second_is_one() -> None:
+    known = calendar("9999-12-31T23:59:59.999999", "UTC")
+    assert [known.text(one) for one in known.seconds(0)] == ["9999-12-31T23:59:59+00:00"]
+
+
 @pytest.mark.parametrize("text", ["2026-11-30T09:00:00Z", "2026-11-30T10:00:00+01:00"])
 def test_a_date_and_time_is_one_instant(text: str) -> None:
     nine = at("2026-11-30 09:00")
@@ -155,6 +160,9 @@ def test_a_long_gap_has_the_instants_of_its_last_minutes() -> None:
         ("AT '60 0 9 * * *'", "60", "'60' is no second", "0-59"),
         ("AT '0 0 24 * * *'", "24", "'24' is no hour", "0-23"),
         ("AT '2026-13-01T09:00:00Z'", "2026-13", "five or six fields, not 1", "9:00 on Mondays"),
+        ("AT '9999-12-31T23:59:59-14:00'", "9999-12", "outside of the years", "such as 2026"),
+        ("AT '0001-12-31T23:59:59'", "0001-12", "outside of the years", "such as 2026"),
+        ("AT '9999-12-31T23:59:59' ZONE 'Etc/GMT+1'", "9999", "outside of the years", "such as"),
         ("AT '0 9 * * ?'", "?", "'?' is no day of week", "0-7"),
         ("AT ''", "'", "five or six fields, not 0", "minute, hour"),
         (f"AT '{'0,' * 100}0 9 * * *'", "0,0,", "at most 200 characters", "minute, hour"),
