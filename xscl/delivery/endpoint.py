@@ -11,10 +11,12 @@ import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import ClassVar, Literal, NamedTuple, TypeAlias, get_args
+from typing import ClassVar, Literal, NamedTuple, Self, TypeAlias, get_args
+from urllib.parse import urlsplit
 
 from feeds.formats.times import SECOND
 from xscl.delivery.message import Message
+from xscl.polling.feed import HIDDEN, shown, without_user
 
 Kind: TypeAlias = Literal["webhook", "slack", "ntfy", "mail", "file"]
 EndpointState: TypeAlias = Literal["active", "paused", "disabled", "unconfirmed", "incomplete"]
@@ -73,6 +75,10 @@ class Webhook(_Channel):
     is_signed: ClassVar[bool] = True
     url: str
 
+    def redacted(self) -> Self:
+        """Return the channel with an address without its secrets."""
+        return replace(self, url=shown(self.url))
+
     def posted(self, message: Message) -> Posted:
         """Return what is posted for a message."""
         return Posted(message.json(), {"Content-Type": "application/json"})
@@ -84,6 +90,11 @@ class Slack(Webhook):
     Rocket.Chat, Discord with `/slack` behind the address)."""
 
     kind, is_signed = "slack", False
+
+    def redacted(self) -> Self:
+        """Return the channel with the host of its address: who knows the path may write."""
+        parts = urlsplit(without_user(self.url))
+        return replace(self, url=f"{parts.scheme}://{parts.netloc}/{HIDDEN}")
 
     def posted(self, message: Message) -> Posted:
         """Return the documents as links below the name of the subscription."""

@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from email.header import decode_header, make_header
 from functools import partial
@@ -39,6 +40,7 @@ from xscl.delivery.channels.signature import headers, is_secret, new_secret, sig
 from xscl.delivery.channels.webhook import Posting, WebhookSender
 from xscl.delivery.endpoint import (
     LONGEST_TEXT,
+    NO_ADDRESS,
     Endpoint,
     EndpointSecrets,
     Ntfy,
@@ -48,7 +50,7 @@ from xscl.delivery.endpoint import (
 )
 from xscl.delivery.message import Message
 from xscl.delivery.outbox import endpoints
-from xscl.delivery.outbox.endpoints import OVERLAP
+from xscl.delivery.outbox.endpoints import OVERLAP, Endpoints
 from xscl.delivery.send_slots import SAME_HOST, SendSlots
 from xscl.polling.arrival_clock import DAY, ArrivalClock
 from xscl.polling.credentials import Credentials
@@ -418,6 +420,21 @@ def test_slack_and_ntfy_have_their_own_bodies(
     assert ntfy.headers["title"].startswith(name)
     assert ntfy.headers["content-type"] == "text/plain; charset=utf-8"
     assert not any(one.startswith("webhook-") for one in (*slack.headers, *ntfy.headers))
+
+
+def test_a_path_of_slack_is_in_no_table() -> None:
+    """Who knows it may write to the channel."""
+    address = "https://me:pw@hooks.example.org/services/T0/B0/KEY?a=b"
+    with xscl.Engine() as engine, closing(Endpoints(engine.connect(), Credentials())) as known:
+        engine.subscribe("q", EACH)
+        made, _ = known.add("q", Slack(address), 0)
+        for endpoint in (made, known.redirect(made.id, Slack(address))):
+            assert endpoint is not None
+            assert endpoint.channel == Slack("https://hooks.example.org/***")
+            assert known.hidden(made.id, 0).url == address
+            assert not known.lacking(endpoint)
+        elsewhere = replace(made, id="other")  # whose secrets are on another machine
+        assert known.lacking(elsewhere) == NO_ADDRESS
 
 
 def test_a_text_for_slack_has_no_meaning_of_its_own() -> None:

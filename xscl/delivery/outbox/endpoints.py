@@ -30,7 +30,7 @@ from xscl.delivery.endpoint import (
 )
 from xscl.errors import XsclError
 from xscl.polling.credentials import Credentials
-from xscl.polling.feed import HIDDEN, shown
+from xscl.polling.feed import HIDDEN
 from xscl.polling.feed_repository import ticks
 from xscl.store.queries.rows import delete_rows, rows_of
 from xscl.store.store import Store
@@ -190,7 +190,7 @@ class Endpoints:
                     secret = (secret or new_secret()) if channel.is_signed else None
                     kept = {"url": channel.url, **({"secret": secret} if secret else {})}
                     self._secrets.change({secrets_key(id): kept})
-                    channel = replace(channel, url=shown(channel.url))
+                    channel = channel.redacted()
                 else:
                     secret = None
                 endpoint = Endpoint(id, subscription, channel, ticks(), position, state)
@@ -271,7 +271,7 @@ class Endpoints:
             if isinstance(channel, Webhook):
                 kept = self._secrets.of(secrets_key(id))
                 self._secrets.change({secrets_key(id): {**kept, "url": channel.url}})
-                channel = replace(channel, url=shown(channel.url))
+                channel = channel.redacted()
             return self.update(id, lambda endpoint: replace(endpoint, channel=channel))
 
     def rename(self, subscription: str, name: str) -> None:
