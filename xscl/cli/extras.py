@@ -21,7 +21,6 @@ PACKAGES: Mapping[Extra, tuple[str, ...]] = {
         "markdown-it-py",
         "python-multipart",
         "uvicorn",
-        "uvloop",
     ),
     "spark": ("pyspark", "pandas", "protobuf"),
 }
