@@ -268,3 +268,29 @@ ARTICLES = [
 )
 def test_table_4_3(query: str, expected: str) -> None:
     assert found(query, ARTICLES) == [tuple(part.split()) for part in expected.split(" / ")]
+
+
+# -- The order of texts ------------------------------------------------------------------------
+
+FORMS = {  # with a value of the later document, and a text
+    "JOIN": "a//v->u JOIN{{{test}, 9}} b//w->v",
+    "FOLLOWED BY": "a//v->u FOLLOWED BY{{{test}, 9}} b//w->v",
+    "NEXT": "a//v->u NEXT{{{test}}} b//w->v",
+    "NOT FOLLOWED BY": "a//v->u NOT FOLLOWED BY{{{test}, 9}} b//w->v",
+}
+ORDERS = {'v < "m"': False, '"m" <= v': True, 'v > "m"': True, '"m" >= v': False}
+
+
+@pytest.mark.parametrize("operator", FORMS)
+@pytest.mark.parametrize("test", ORDERS)
+def test_a_value_is_compared_with_a_text_in_each_operator(operator: str, test: str) -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("q", FORMS[operator].format(test=test))
+        engine.push(
+            [
+                xscl.Document("a", "1", 1, b"<r><v>x</v></r>"),
+                xscl.Document("b", "2", 2, b"<r><w>n</w></r>"),
+            ]
+        )
+        engine.flush()
+        assert bool(len(engine.matches("q"))) == (ORDERS[test] != (operator == "NOT FOLLOWED BY"))

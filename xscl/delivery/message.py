@@ -196,8 +196,8 @@ def sources_of(
             "root": one.root,
             "title": one.title,
             "url": one.url,
-            "source": one.source,
             "timestamp": written(one.ts),
+            "source": one.source,
         }
         for one in sources
     ]

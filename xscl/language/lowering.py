@@ -184,9 +184,11 @@ class Lowering:
             return ex.And((*(ex.Not(ex.IsNull(node)) for node in nodes), unequal))
         if numeric:
             return ex.Compare(operator, *ends)
-        untyped = self._is_untyped(left) and self._is_untyped(right)
-        counted = self._one_sided() if untyped else None
-        return ex.Call(_ORDERS[operator][0], (*ends, self.literal(counted, OneSidedNumbers)))
+        name, _ = _ORDERS[operator]
+        if not (self._is_untyped(left) and self._is_untyped(right)):
+            return ex.Call(f"{name}{OF_TEXTS}", ends)
+        # A counter is an argument, not null: a call of null is null in the core.
+        return ex.Call(name, (*ends, self.literal(self._one_sided(), OneSidedNumbers)))
 
     def _is_untyped(self, operand: Operand) -> bool:
         if isinstance(operand, Decorated) and operand.input == 0 and operand.name in self._kinds:
@@ -259,16 +261,11 @@ def _modulo(dividend: float, divisor: float) -> float:
 
 
 def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
-    """Return the order of two values without a type, which counts numbers on one side only.
+    """Return the order of two values without a type, which counts numbers on one side only."""
 
-    Without a counter the values are texts.
-    """
-
-    def ordered(one: str | None, other: str | None, counted: OneSidedNumbers | None) -> bool:
+    def ordered(one: str | None, other: str | None, counted: OneSidedNumbers) -> bool:
         if one is None or other is None:
             return False
-        if counted is None:
-            return holds(one, other)
         found = comparands(one, other)
         if found is None:
             counted.count += 1
@@ -276,6 +273,11 @@ def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
         return holds(*found)
 
     return ordered
+
+
+def _ordered_texts(holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
+    """Return the order of two texts, of which one may not be there."""
+    return lambda one, other: one is not None and other is not None and holds(one, other)
 
 
 def _tested(test: Callable[..., bool]) -> Callable[..., bool]:
@@ -292,6 +294,8 @@ _ORDERS: Mapping[ComparisonSign, tuple[str, Callable[[Any, Any], bool]]] = {
     **{"<": (name_of("less"), lt), "<=": (name_of("at_most"), le)},
     **{">": (name_of("greater"), gt), ">=": (name_of("at_least"), ge)},
 }
+OF_TEXTS = "_of_texts"
+"""Behind the name of an order: that of texts."""
 LOWERED: Mapping[str, Function] = MappingProxyType(
     {
         **{
@@ -310,6 +314,10 @@ LOWERED: Mapping[str, Function] = MappingProxyType(
         name_of("mod"): Function(_modulo, (float, float), float),
         **{
             name: Function(_ordered(holds), (str, str, OneSidedNumbers), bool)
+            for name, holds in _ORDERS.values()
+        },
+        **{
+            f"{name}{OF_TEXTS}": Function(_ordered_texts(holds), (str, str), bool)
             for name, holds in _ORDERS.values()
         },
     }

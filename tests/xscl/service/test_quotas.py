@@ -97,7 +97,7 @@ QUOTAS = {
 
 
 @pytest.mark.parametrize("quota", QUOTAS)
-def test_a_quota(quota: str, running: Running, operator: httpx.Client) -> None:
+def test_q9_a_quota(quota: str, running: Running, operator: httpx.Client) -> None:
     used, ask, address = QUOTAS[quota]
     path = f"/v1/accounts/user-{quota}/quota"
     with running.client(token_of(operator, f"user-{quota}")) as user:
