@@ -15,8 +15,9 @@ from typing import ClassVar, Literal, NamedTuple, Self, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 from feeds.formats.times import SECOND
-from xscl.delivery.message import Message
+from xscl.delivery.message import Message, shortened
 from xscl.polling.feed import HIDDEN, shown, without_user
+from xscl.subscriptions.match import DocumentSource
 
 Kind: TypeAlias = Literal["webhook", "slack", "ntfy", "mail", "file"]
 EndpointState: TypeAlias = Literal["active", "paused", "disabled", "unconfirmed", "incomplete"]
@@ -34,6 +35,8 @@ LONGEST_WAIT = 86_400.0
 """Maximum Retry-After in seconds."""
 LONGEST_TEXT = 3_900
 """Bytes of the lines for Slack or ntfy, which make a file of a text of more than 4,096."""
+LONGEST_URL = 2_000
+"""Characters of an address of a document in them: servers take no header of any length."""
 JITTER = 0.1
 """Random share of a wait (jitter), against synchronised retries."""
 
@@ -100,8 +103,8 @@ class Slack(Webhook):
         """Return the documents as links below the name of the subscription."""
         lines = [f"*{_in_slack(message.subscription)}*"]
         for source in message.sources:
-            label = _in_slack(source.label)
-            lines.append(f"• <{_in_slack(source.url)}|{label}>" if source.url else f"• {label}")
+            label, url = _in_slack(shortened(source.label)), _linked(source)
+            lines.append(f"• <{_in_slack(url)}|{label}>" if url else f"• {label}")
         lines += map(_in_slack, message.text)
         body = json.dumps({"text": "\n".join(_fitting(lines))})
         return Posted(body.encode(), {"Content-Type": "application/json"})
@@ -115,8 +118,9 @@ class Ntfy(Webhook):
 
     def posted(self, message: Message) -> Posted:
         """Return the lines of a message; a tap opens its first document that has an address."""
-        text = "\n".join(_fitting([*(one.label for one in message.sources), *message.text]))
-        urls = [source.url for source in message.sources if source.url]
+        labels = [shortened(one.label) for one in message.sources]
+        text = "\n".join(_fitting([*labels, *message.text]))
+        urls = [url for source in message.sources if (url := _linked(source))]
         headers = {"Content-Type": "text/plain; charset=utf-8", "Title": _in_header(message.title)}
         if urls and urls[0].isascii() and urls[0].isprintable():
             headers["Click"] = urls[0]
@@ -157,6 +161,11 @@ def _fitting(lines: Iterable[str]) -> Iterator[str]:
             yield "\N{HORIZONTAL ELLIPSIS}"
             return
         yield line
+
+
+def _linked(source: DocumentSource) -> str:
+    """Return the address of a document, empty if it has none or a very long one."""
+    return source.url if source.url and len(source.url) <= LONGEST_URL else ""
 
 
 def _in_slack(text: str) -> str:

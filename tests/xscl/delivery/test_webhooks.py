@@ -444,6 +444,18 @@ def test_a_text_for_slack_has_no_meaning_of_its_own() -> None:
     assert text.splitlines() == ["*news*", f"\N{BULLET} {link}", "\N{BULLET} plain"]
 
 
+@pytest.mark.parametrize("channel", [Slack(""), Ntfy("")])
+def test_a_long_title_and_a_long_address_leave_room_for_the_next_document(
+    channel: Webhook,
+) -> None:
+    long = source("T" * 5_000, f"https://e.org/{'u' * 20_000}")
+    body, headers = channel.posted(message_of(long, source("next", "https://e.org")))
+    assert b"TTT" in body
+    assert b"next" in body
+    assert b"uuu" not in body
+    assert headers.get("Click", "https://e.org") == "https://e.org"
+
+
 def test_a_notification_leads_to_the_first_address_and_names_what_it_is() -> None:
     body, headers = Ntfy("").posted(message_of(source("Köln", None), source("b", "https://e.org")))
     assert body.decode() == "Köln\nb"
