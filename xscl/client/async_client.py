@@ -11,7 +11,7 @@ import httpx
 from xscl.client.calls import Call, Listing
 from xscl.client.events import AGAIN, EventReader, LiveEvent
 from xscl.client.exchange import PATIENCE, TRIES, base_of, settings, wait_of
-from xscl.client.failures import failure, unreachable
+from xscl.client.failures import failure, reading, unreachable
 from xscl.client.methods import Methods
 
 T = TypeVar("T")
@@ -60,16 +60,19 @@ class AsyncClient(Methods):
     async def send(self, call: Call[T]) -> T:
         """Send a call, and return the value of its answer."""
         answer = await self.ask(call.method, call.path, source=call.source, **call.request)
-        return call.value(answer)
+        with reading(answer):
+            return call.value(answer)
 
     async def items(self, listing: Listing[T]) -> AsyncIterator[T]:
         """Yield the items of a list."""
         parameters = listing.parameters
         while True:
-            page = (await self.ask("GET", listing.path, params=parameters)).json()
-            for item in listing.items(page):
+            answer = await self.ask("GET", listing.path, params=parameters)
+            with reading(answer):
+                page = answer.json()
+                found, following = listing.items(page), listing.following(page)
+            for item in found:
                 yield item
-            following = listing.following(page)
             if following is None:
                 return
             parameters = following

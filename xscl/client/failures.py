@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import httpx
 
@@ -42,18 +43,37 @@ class Refused(XsclError):
         self.problem = problem
 
 
+_FOREIGN = (ValueError, TypeError, KeyError, RecursionError)
+"""Errors of reading what no service of this release answers."""
+
+
+def _foreign(answer: httpx.Response) -> Refused:
+    return Refused(
+        answer.status_code,
+        "no_problem",
+        f"{answer.request.url.host} answers {answer.status_code} {answer.reason_phrase}",
+        "is it an xscl service of this release?",
+    )
+
+
+@contextmanager
+def reading(answer: httpx.Response) -> Iterator[None]:
+    """Raise Refused in a block that reads an answer which no service of this release gives."""
+    try:
+        yield
+    except XsclError:
+        raise
+    except _FOREIGN as error:
+        raise _foreign(answer) from error
+
+
 def failure(answer: httpx.Response, source: str | None = None) -> XsclError:
     """Return the error of a problem document, at its place in `source` if that is a query."""
     try:
         problem = answer.json()
         code, message = str(problem["code"]), str(problem["detail"])
-    except (ValueError, TypeError, KeyError):
-        return Refused(
-            answer.status_code,
-            "no_problem",
-            f"{answer.request.url.host} answers {answer.status_code} {answer.reason_phrase}",
-            "is it an xscl service of this release?",
-        )
+    except _FOREIGN:
+        return _foreign(answer)
     hint, line, column = (problem.get(name) for name in ("hint", "line", "column"))
     if source is not None and code in _QUERIES and column is not None:
         return _QUERIES[code](message, source, line, column, hint)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime
 
+import httpx
 import pytest
 
 from examples import typed_program
@@ -289,6 +290,20 @@ def test_a_busy_service_is_asked_again() -> None:
         address = client.address
     with Client(address) as client, pytest.raises(Unreachable, match="does not answer"):
         client.export_feeds()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"<html>sign in</html>", b"", b"[]", b"null", b'{"items": [{}], "next": null}', b"\xff"],
+)
+def test_what_another_program_answers_is_refused(body: bytes) -> None:
+    """Such as the page of a proxy."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body))
+    with Client("http://service.example", transport=transport) as client:
+        for ask in (client.status, lambda: list(client.subscriptions())):
+            with pytest.raises(Refused, match=r"service\.example answers 200 OK") as caught:
+                ask()
+            assert caught.value.problem == "no_problem"
 
 
 def test_fields_that_a_client_does_not_know_are_left_out() -> None:
