@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
@@ -40,9 +40,13 @@ _FIELDS = (
     ("month", "1-12 or JAN-DEC"),
     ("day of week", "0-7 or SUN-SAT, MON#1 for the first, 5L for the last"),
 )
+_MOST_STEPS = (59, 59, 23, 31, 12, 7)
 _CRONSIM_FIELDS = ("second", "minute", "hour", "day-of-month", "month", "day-of-week")
 _SIGNS = "; also *, lists 1,2 ranges 1-5 and steps */2"
-_EXAMPLE = "'0 9 * * MON' is 9:00 on Mondays: minute, hour, day of month, month, day of week"
+_EXAMPLE = (
+    "'0 9 * * MON' is 9:00 on Mondays: minute, hour, day of month, month, day of week, with a"
+    " second before them if you like"
+)
 _ZONE = re.compile(r"[A-Z][\w+-]*(?:/[\w+-]+)*")
 _NAME = re.compile(rf"{CALENDAR}([^']*)'(?: ZONE '([^']*)')?")
 
@@ -163,17 +167,20 @@ def calendar(text: str, zone: str, text_at: int = 0, zone_at: int = 0) -> Calend
             message = f"a cron expression has at most {_LONGEST} characters"
         raise AlgebraError(message, hint=_EXAMPLE, span=whole)
     expression = " ".join(field for field, _ in fields)
+    first = len(_FIELDS) - len(fields)
     try:
         CronSim(expression, _EPOCH)
+        wrong = _long_step([field for field, _ in fields], first)
     except CronSimError as error:
-        place = _CRONSIM_FIELDS.index(str(error).removeprefix("Bad "))
-        written, (start, end) = fields[place - len(_FIELDS) + len(fields)]
-        name, known = _FIELDS[place]
+        wrong = _CRONSIM_FIELDS.index(str(error).removeprefix("Bad "))
+    if wrong is not None:
+        written, (start, end) = fields[wrong - first]
+        name, known = _FIELDS[wrong]
         raise AlgebraError(
             f"{written!r} is no {name} of a cron expression",
             hint=f"it is {known}{_SIGNS}",
             span=Span(text_at + start, text_at + end),
-        ) from None
+        )
     return Calendar(expression, _known_zone(zone, Span(zone_at, zone_at + max(1, len(zone)))))
 
 
@@ -189,6 +196,16 @@ def _single(text: str, zone: str, span: Span, zone_at: int) -> Calendar:
         pass
     message = f"{text} is outside of the years from 2 to 9999"
     raise AlgebraError(message, hint="an instant is such as 2026-11-30T09:00:00Z", span=span)
+
+
+def _long_step(fields: Sequence[str], first: int) -> int | None:
+    """Return the place of a field with a step beyond its values, which would be met by one only."""
+    for place, field in enumerate(fields, first):
+        for part in field.split(","):
+            step = part.partition("/")[2]
+            if step and int(step) > _MOST_STEPS[place]:
+                return place
+    return None
 
 
 def _moment(text: str) -> datetime | None:

@@ -5,6 +5,7 @@
 | RSS, Atom, JSON Feed | its items                                                      |
 | any other XML        | the file itself                                                |
 | JSON lines           | one a line, `{"stream","id","timestamp","xml"}`; `xml` is enough |
+|                      | (`time` is another name of `timestamp`)                          |
 | zip, tar, gz, bz2, xz | those of the files in it, but not of archives in it           |
 | a directory          | those of the files below it, by path; not those named `.*`     |
 
@@ -203,7 +204,7 @@ def _rejected(streams: StreamNames, name: str, error: FeedError, body: bytes) ->
 
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
-_KEYS = ("xml", "id", "stream", "timestamp")
+_KEYS = ("xml", "id", "stream", "timestamp", "time")
 
 
 def _is_json_lines(body: bytes) -> bool:
@@ -272,7 +273,9 @@ def _problem(value: Any) -> str | None:
         near = _near(key, [one for one in _KEYS if one not in value])
         told = f"did you mean {near}?" if near else f"a line has {', '.join(_KEYS)}"
         return f"unknown key {key[:40]!r}: {told}"
-    stream, time = value.get("stream"), value.get("timestamp")
+    if "time" in value and "timestamp" in value:
+        return '"time" is another name of "timestamp": give one of them'
+    stream, time = value.get("stream"), _time_of(value)
     names = stream if isinstance(stream, list) else [stream or "default"]
     if not names or not all(isinstance(name, str) and name for name in names):
         return '"stream" is the name of a stream or a list of names'
@@ -302,7 +305,12 @@ def _streams(value: Any) -> StreamNames | None:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _time_of(value: dict[str, Any]) -> Any:
+    """Return the time of a line, which has either name in the API, too."""
+    return value.get("timestamp", value.get("time"))
+
+
 def _timestamp(value: dict[str, Any], at: int) -> int:
-    time = value.get("timestamp")
+    time = _time_of(value)
     time = parse_time(time) if isinstance(time, str) else time
     return at if time is None else time

@@ -157,6 +157,8 @@ def test_a_long_gap_has_the_instants_of_its_last_minutes() -> None:
             "five or six fields, not 4",
             "'0 9 * * MON' is 9:00 on Mondays",
         ),
+        ("AT '*/70 * * * *'", "*/70", "'*/70' is no minute", "0-59"),
+        ("AT '0,30/61 * * * * *'", "0,30/61", "is no second", "0-59"),
         ("AT '60 0 9 * * *'", "60", "'60' is no second", "0-59"),
         ("AT '0 0 24 * * *'", "24", "'24' is no hour", "0-23"),
         ("AT '2026-13-01T09:00:00Z'", "2026-13", "five or six fields, not 1", "9:00 on Mondays"),

@@ -192,7 +192,15 @@ class _Diagnosis:
     def _question(self, chosen: Mapping[int, Known]) -> Question:
         documents = [chosen.get(place) for place in range(len(self._asked.query.normal.blocks))]
         names = [NONE if one is None else one.stored.id for one in documents]
-        return self._asked.about(names, documents, False, "none of its matches is kept")
+        return self._asked.about(names, documents, False, self._lost())
+
+    def _lost(self) -> str:
+        """Return why documents that fulfil all conditions are no match of the subscription."""
+        one = self._asked.subscription
+        paused = ", and it is paused" if one is not None and one.is_paused else ""
+        if one is None or one.version == 1:
+            return f"none of its matches is kept{paused}"
+        return f"none of its version {one.version} is kept{paused}; earlier versions may have some"
 
 
 def _failing(edges: Sequence[Edge]) -> int:

@@ -29,12 +29,14 @@ VALUED = 1_000
 """Number of the newest matches that have `values` in the relation `matches`: they are read from the
 texts of the documents.  It is null for older ones."""
 _MATCHES = re.compile(r"\bmatches\b", re.IGNORECASE)
-_VALUES = re.compile(r"\*|\bvalues\b", re.IGNORECASE)
 
 
 def may_read_values(query: str) -> bool:
-    """Return False for a query in SQL that cannot read the values of matches."""
-    return _MATCHES.search(query) is not None and _VALUES.search(query) is not None
+    """Return False for a query in SQL that cannot read the values of matches.
+
+    A query need not name the column: `FROM matches`, `TABLE matches` and a row of it have it, too.
+    """
+    return _MATCHES.search(query) is not None
 
 
 @dataclass(eq=False, repr=False)

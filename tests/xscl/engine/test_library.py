@@ -148,6 +148,10 @@ def test_matches_in_sql_have_the_values_of_their_variables(
         ]
         counted = "SELECT values['v'][1] AS v, count(*) AS n FROM matches GROUP BY 1 ORDER BY 1"
         assert engine.sql(counted).to_pylist() == [{"v": "2", "n": 2}, {"v": None, "n": 2}]
+        for form in ("FROM matches", "TABLE matches", "SELECT matches.* FROM matches"):
+            assert all(row["values"] for row in engine.sql(form).to_pylist())
+        row = engine.sql("SELECT m FROM matches m LIMIT 1").to_pylist()[0]["m"]
+        assert dict(row["values"]) == {"x": ["a", "b"]}
         monkeypatch.setattr("xscl.engine.queries.VALUED", 1)
         held = engine.sql("SELECT position FROM matches WHERE values IS NOT NULL")
         assert held.num_rows == 1
@@ -159,7 +163,7 @@ def test_matches_in_sql_have_the_values_of_their_variables(
     [
         ("SELECT * FROM matches", True),
         ('SELECT m."values" FROM Matches m', True),
-        ("SELECT position FROM matches", False),
+        ("SELECT position FROM matches", True),
         ("SELECT * FROM documents", False),
         ("SELECT valued FROM matches_of", False),
     ],
