@@ -23,8 +23,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import get_args
 
 from xscl.atomic_files import write_durably
+from xscl.delivery.channels.file import is_name
+from xscl.delivery.channels.mail import is_address
+from xscl.delivery.endpoint import EndpointState, File, Mail, read
 from xscl.delivery.message import owner_name
 from xscl.delivery.outbox.endpoints import secrets_key
 from xscl.documents.results import XSCL
@@ -154,8 +158,8 @@ def is_export(content: bytes) -> bool:
 def read_export(content: bytes) -> Registrations:
     """Return the registrations of an export; raises RegistrationsError."""
     try:
-        read = json.loads(content)
-        form = read.pop("format")
+        told = json.loads(content)
+        form = told.pop("format")
         if form != FORMAT:
             raise RegistrationsError(
                 f"the file has the format {form!r}", hint="install the release that wrote it"
@@ -163,7 +167,7 @@ def read_export(content: bytes) -> Registrations:
         rows = {
             table: [
                 {name: row[name] for name in (*names, *_MORE.get(table, ()))}
-                for row in (read.get(table, []) if table in _LATER else read[table])
+                for row in (told.get(table, []) if table in _LATER else told[table])
             ]
             for table, names in _TABLES.items()
         }
@@ -176,6 +180,8 @@ def read_export(content: bytes) -> Registrations:
             )
         for table, found in rows.items():
             expect_types(table, found)
+        for row in rows["endpoint"]:
+            _expect_endpoint(row)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise RegistrationsError(
             f"the file is no export of xscl, or it is damaged: {error}", hint="export again"
@@ -183,6 +189,19 @@ def read_export(content: bytes) -> Registrations:
     for wrong in unfit_names(rows):
         raise RegistrationsError(f"the file is refused: {wrong}", hint="change it in the file")
     return Registrations(rows)
+
+
+def _expect_endpoint(row: StoredRow) -> None:
+    """Raise ValueError, TypeError or KeyError for an endpoint that no service could load."""
+    channel = read(row["kind"], row["config"])
+    target = getattr(channel, channel.target)
+    is_known = row["state"] in get_args(EndpointState) and isinstance(row["secrets"], Mapping)
+    if not is_known or not isinstance(target, str):
+        raise ValueError(f"the endpoint {row['id']} is none of this release")
+    if isinstance(channel, File) and not is_name(target):
+        raise ValueError(f"{target!r} is no name of a file for matches")
+    if isinstance(channel, Mail) and not is_address(target):
+        raise ValueError(f"{target!r} is no mail address")
 
 
 def register(home: DataDirectory, wanted: Registrations) -> tuple[dict[str, int], list[Refusal]]:

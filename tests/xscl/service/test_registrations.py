@@ -289,6 +289,10 @@ def test_users_with_other_numbers_are_refused(exported: Path, tmp_path: Path) ->
     assert registered(new)["subscription"] == []
 
 
+def _with_values(table: str, values: dict[str, Any], read: dict[str, Any]) -> None:
+    read[table][0].update(values)
+
+
 def damaged(change: Callable[[dict[str, Any]], object]) -> Callable[[bytes], bytes]:
     def changed(content: bytes) -> bytes:
         read = json.loads(content)
@@ -314,6 +318,18 @@ WRONG: tuple[tuple[list[tuple[str, str]], list[object]], ...] = (
 )
 """Columns of numbers and of texts, and values that they cannot have."""
 
+FOREIGN: list[dict[str, Any]] = [
+    {"kind": "telegram"},
+    {"kind": "webhook", "config": "{"},
+    {"kind": "webhook", "config": '{"address": "https://a.example"}'},
+    {"kind": "webhook", "config": '{"url": 5}'},
+    {"kind": "file", "config": '{"name": "../a"}'},
+    {"kind": "mail", "config": '{"to": "a@b.example\\nBcc: c@d.example"}'},
+    {"state": "odd"},
+    {"secrets": []},
+]
+"""What no service can load of an endpoint."""
+
 DAMAGE: list[Callable[[bytes], bytes]] = [
     lambda content: content[: len(content) // 2],
     damaged(lambda read: read.pop("feed")),
@@ -328,6 +344,7 @@ DAMAGE: list[Callable[[bytes], bytes]] = [
         for value in values
     ),
     damaged(lambda read: read.update(format="xscl registrations 2")),
+    *(damaged(partial(_with_values, "endpoint", values)) for values in FOREIGN),
 ]
 
 
