@@ -94,3 +94,20 @@ def test_the_partitions_of_a_condition(equal: str, found: list[tuple[int, int]])
     events = [("A", 1, 1), ("B", 2, 2), ("B", 1, 3), ("A", 1, 4)]
     made = engine.push([Event(name, (n, ""), time) for name, n, time in events]) + engine.close()
     assert [(event.t0, event.t1) for _, event in made] == found
+
+
+def test_of_a_removed_query_no_partition_is_remembered() -> None:
+    text = "EVENT SEQ(A a, B b) WHERE [n] AND b.n < {} AFTER MATCH FIRST ONLY RETURN a.n"
+    kept = []
+    for names in (["none"], ["none", "all"]):
+        engine = core()
+        for name in names:
+            engine.register(name, text.format({"none": 0, "all": 100}[name]), "sase")
+        found = engine.push(
+            [Event(name, (n, ""), 2 * n + (name == "B")) for n in range(1, 50) for name in "AB"]
+        )
+        assert bool(found) == ("all" in names)
+        if "all" in names:
+            engine.unregister("all")
+        kept.append(sum(mop.instances() for mop in engine.plan.mops))
+    assert kept[0] == kept[1]

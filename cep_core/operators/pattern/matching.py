@@ -76,8 +76,7 @@ class PatternMatchMOp(SharedRuns):
 
     def _forget_query(self, slot: int) -> None:
         bit = 1 << slot
-        for closed in self._policies.closed.values():
-            closed.pop(slot, None)
+        self._policies.forget_query(slot)
         self._drop(lambda run: run.mask & ~bit, bit)
         self._keep_of_absent(lambda row, mask: mask & ~bit)
 

@@ -143,6 +143,12 @@ class Policies:
         """Take no event of a partition that begins up to a time as the first of a match."""
         self.closed.setdefault(key, {}).update(dict.fromkeys(slots_of(mask), until))
 
+    def forget_query(self, slot: int) -> None:
+        """Forget until when a query is closed."""
+        for closed in self.closed.values():
+            closed.pop(slot, None)
+        self.closed = {key: closed for key, closed in self.closed.items() if closed}
+
     @property
     def is_by_key(self) -> bool:
         """True if there are partitions."""
