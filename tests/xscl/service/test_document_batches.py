@@ -67,6 +67,7 @@ def test_a_line_is_answered_as_a_document_alone(operator: httpx.Client, line: An
         ('{"id": "a"}', "invalid_request"),
         ('{"xml": 1}', "invalid_request"),
         ('{"xml": "<a/>", "more": 1}', "invalid_request"),
+        ('{"xml": "<a/>", "time": true}', "invalid_request"),
         ('{"xml": "\\ud800"}', "invalid_request"),
         ("[" * 100_000, "invalid_request"),
     ],

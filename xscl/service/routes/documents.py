@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, StrictInt, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from feeds.documents import Document
@@ -76,9 +76,9 @@ class Line(RequestBody):
     """Its stream; default: that of the request."""
     id: str | None = Field(None, min_length=1, max_length=500, examples=["order-17"])
     """Its id on its stream; default: generated."""
-    time: str | int | None = Field(None, examples=["2026-03-01T12:00:00Z"])
+    time: str | StrictInt | None = Field(None, examples=["2026-03-01T12:00:00Z"])
     """Its time; default: that of its acceptance."""
-    timestamp: str | int | None = Field(None, examples=["2026-03-01T12:00:00Z"])
+    timestamp: str | StrictInt | None = Field(None, examples=["2026-03-01T12:00:00Z"])
     """Another name of `time`."""
 
 
