@@ -35,3 +35,16 @@ def test_a_channel_is_everywhere(kind: str, operator: httpx.Client) -> None:
     page = operator.get("/subscriptions/any").text
     assert f'<option value="{kind}"' in page, "the form of the page"
     assert f'"kind": "{kind}"' in (ROOT / "docs/deliveries.md").read_text(), "the documentation"
+
+
+def test_an_address_as_it_is_shown_is_none(operator: httpx.Client) -> None:
+    """A change by what an answer shows would lose the address."""
+    ok(operator.put("/v1/subscriptions/any", json={"query": "S//a"}))
+    new = {"kind": "slack", "url": "https://hooks.invalid/services/KEY"}
+    made = ok(operator.post("/v1/subscriptions/any/endpoints", json=new))
+    shown = {"url": "https://hooks.invalid/***"}
+    for answer in (
+        operator.post("/v1/subscriptions/any/endpoints", json={**new, **shown}),
+        operator.patch(f"/v1/subscriptions/any/endpoints/{made['id']}", json=shown),
+    ):
+        assert "give the whole address" in answer.json()["detail"]

@@ -19,6 +19,7 @@ from xscl.delivery.endpoint import CHANNELS, Channel, Endpoint, EndpointState, F
 from xscl.delivery.message import owner_of
 from xscl.language.parser import parse_window
 from xscl.plurals import counted
+from xscl.polling.feed import HIDDEN
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.app import App
 from xscl.service.bodies import DeliveryTime, RequestBody
@@ -407,6 +408,8 @@ def _check(app: App, account: Account, url: str) -> None:
     A user gets the same answer for a name that does not resolve as for one that is refused.  The
     operator may name a host that is not there yet: each message checks the address again.
     """
+    if HIDDEN in url:
+        raise _wrong("url", f"{HIDDEN} stands for what answers do not show: give the whole address")
     posting = app.delivery.settings.posting
     asked = check(url, posting.allow_addresses, posting.resolve)
     try:
