@@ -6,6 +6,7 @@ nothing, since programs look at all addresses of a mail; a POST ends the mails.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from fastapi import APIRouter, Path
 from fastapi.responses import HTMLResponse
 
 from xscl.delivery.endpoint import Endpoint
-from xscl.delivery.message import owner_name
+from xscl.delivery.message import owner_name, owner_of
 from xscl.delivery.outbox.outbox import UNSUBSCRIBE
 from xscl.service.app import App
 from xscl.service.dependencies import TheApp
@@ -39,10 +40,17 @@ def look(id: Id, token: Token, app: TheApp) -> HTMLResponse:
 
 @router.post("/{id}/{token}", summary="End mails", response_class=HTMLResponse)
 def unsubscribe(id: Id, token: Token, app: TheApp) -> HTMLResponse:
-    """Disables the endpoint; its owner can enable it again."""
+    """Disables the endpoint of the operator; a user needs the reader's code to go on."""
     _mailed(app, id, token)
-    app.delivery.change(id, lambda endpoint: endpoint.stopped(NOTE))
+    app.delivery.change(id, _ended)
     return _page("No more of these mails", "<p>You get no more of these mails.</p>")
+
+
+def _ended(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint without mails; a user cannot enable it, the reader has to agree again."""
+    if owner_of(endpoint.subscription):
+        return replace(endpoint.stopped(NOTE), state="unconfirmed")
+    return endpoint.stopped(NOTE)
 
 
 def _mailed(app: App, id: str, token: str) -> Endpoint:
