@@ -188,7 +188,7 @@ class OrderedMOp(MOp):
 
 
 class KeptGroups(Generic[Kept]):
-    """What an m-op keeps, in groups by key; the journal records what comes and goes."""
+    """The state of an m-op, in groups by key; the journal records additions and removals."""
 
     def __init__(self, keeper: MOp, journal: Unwritten) -> None:
         self.groups: dict[Any, list[Kept]] = {}

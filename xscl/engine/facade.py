@@ -176,8 +176,8 @@ class Engine:
     def document(self, name: str) -> bytes | None:
         """Return the text of a document; None if it is not kept (any more).
 
-        `name` is its name, such as `orders/17`, or its id if no other document has it.  Raises
-        DocumentError for an id of several documents.
+        `name` is the document's name, such as `orders/17`, or an id that no other document has.
+        Raises DocumentError for an id of several documents.
         """
         return self.queries.document(name)
 

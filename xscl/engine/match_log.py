@@ -60,7 +60,7 @@ AHEAD, SMALL = 64, 16_384
 """Documents that are read at once for the next matches, and the bytes that each has at most."""
 
 MatchPlace: TypeAlias = tuple[int, int]
-"""Where a match stands among all: its position, and the number of its subscription."""
+"""The place of a match in the log: its position, and the number of its subscription."""
 
 
 class UnknownVersion(UnknownSubscription):

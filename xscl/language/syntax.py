@@ -264,7 +264,7 @@ class Join:
 
     @property
     def relation(self) -> TemporalRelation:
-        """What it says about the times of its sides."""
+        """The relation of the times of its sides."""
         return JOIN.within(self.window.ticks)
 
 
@@ -282,7 +282,7 @@ class FollowedBy:
 
     @property
     def relation(self) -> TemporalRelation:
-        """What it says about the times of its sides, or of a side and an answer."""
+        """The relation of the times of its sides, or of a side and an answer."""
         return FOLLOWED_BY.within(self.window.ticks)
 
 

@@ -331,7 +331,7 @@ def _refuse_impossible(steps: tuple[Step, ...], source: str) -> None:
 
 
 MOST = 50_000
-"""Shapes that are kept: of some 3 to 7 kB each while one query has it, then of 9 to 16 kB."""
+"""Most shapes in memory: 3 to 7 kB each for one query, 9 to 16 kB for several."""
 DocumentVariable: TypeAlias = tuple[int, str]
 """A variable, and the place of its document."""
 

@@ -246,7 +246,7 @@ def _plain(leaf: Any) -> Any:
 PAIRS = 1_600
 """Maximum number of pairs of values that are compared."""
 WIDTH = 60
-"""How many characters of a value are shown, and compared by what they have in common."""
+"""Characters of a value that are shown and compared by their common parts."""
 
 
 def closest_values(predicate: Predicate, values: Callable[[Operand], Sequence[str]]) -> str:

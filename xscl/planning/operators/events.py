@@ -199,7 +199,7 @@ READERS: Mapping[type, Callable[[str], Any]] = {
     float: _float,
     bool: lambda text: _TRUTH.get(text.strip(WHITE_SPACE)),
 }
-"""How texts are read as values of the types that attributes may have."""
+"""The reader of texts for each type of attribute."""
 
 
 class Records:

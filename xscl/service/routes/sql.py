@@ -216,10 +216,13 @@ def forget(name: StatementName, app: TheApp, account: TheAccount) -> None:
         delete_statement(store, account, name)
 
 
+_DESCRIPTIONS = 'SELECT relation, "column", type, what FROM relations'
+
+
 @router.get("/relations", summary="List the relations that can be queried", response_model=Rows)
 def relations(app: TheApp, account: TheAccount) -> Response:
     """Lists all relations, with their columns and descriptions."""
-    answer = app.sql.ask("SELECT * FROM relations", account, rows=_LIMITS.most_rows)
+    answer = app.sql.ask(_DESCRIPTIONS, account, rows=_LIMITS.most_rows)
     return Response(_document(answer), media_type="application/json")
 
 

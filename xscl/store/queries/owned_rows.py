@@ -1,4 +1,4 @@
-"""What users have in the tables: declared once for exports, imports, data of a user, erasure."""
+"""Rows of a user in each table: one declaration for export, import, account data and erasure."""
 
 from __future__ import annotations
 
