@@ -89,7 +89,7 @@ def test_every_file_that_states_the_release_states_the_same() -> None:
         if path.suffix in {".md", ".yaml"} or path.name == "Dockerfile"
     }
     named = {path: versions for path, versions in found.items() if versions}
-    assert set(named) >= {"README.md", "deploy/compose.yaml"}
+    assert set(named) >= {"deploy/compose.yaml"}
     assert {path: versions for path, versions in named.items() if versions != {release}} == {}
 
 
