@@ -109,7 +109,7 @@ def _command(data: Path, name: str, *arguments: object) -> float:
 
 
 def _status(data: Path) -> dict[str, Any]:
-    """Return what the service says of itself, empty before it does."""
+    """Return the status of the service, empty before its first answer."""
     try:
         found: dict[str, Any] = json.loads((data / "status.json").read_text())
     except OSError:

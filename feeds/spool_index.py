@@ -1,4 +1,4 @@
-"""Where the segments of a spool are: its files, looked through as far as somebody asked."""
+"""The places of a spool's segments: its files, read as far as a caller has asked."""
 
 from __future__ import annotations
 

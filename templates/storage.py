@@ -1,4 +1,4 @@
-"""What stage 2 keeps durably: relations of rows, in a store that the caller passes in.
+"""The durable state of stage 2: relations of rows, in a store that the caller passes in.
 
 The join state is appended to and read as a whole; what has expired leaves now and then.  A store
 may keep rows in pieces of many: `parts` returns such pieces, and `keep` may leave a few rows whose

@@ -133,7 +133,7 @@ class Release:
         return {**os.environ, "PYTHONPATH": str(self.checkout), "XSCL_ALLOW_ADDRESS": allowed}
 
     def run(self, *arguments: str, codes: Collection[int] = (0,)) -> str:
-        """Return what a command prints; ends the drill if it fails."""
+        """Return the output of a command; ends the drill if it fails."""
         done = subprocess.run(
             self.command(*arguments),
             cwd=self.checkout,
@@ -147,7 +147,7 @@ class Release:
         return done.stdout
 
     def rows(self, *arguments: str) -> list[dict[str, Any]]:
-        """Return what a command lists: an array, or an object a line."""
+        """Return the rows that a command lists: an array, or an object a line."""
         text = self.run(*arguments, "--json")
         if text.startswith("["):
             return list(json.loads(text))

@@ -70,7 +70,7 @@ def other_unit(ticks: int) -> str | None:
 
 
 def unit_hint(ticks: int, unit: str) -> str:
-    """Return how a time that was written in `unit` is written."""
+    """Return the text of a time, in the unit in which it was written."""
     meant = ticks * (SECOND if unit == "seconds" else UNITS["ms"])
     return (
         f"times are ISO 8601 or microseconds since 1970; {ticks} looks like {unit}:"

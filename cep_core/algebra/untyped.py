@@ -105,7 +105,7 @@ def _instant_of(text: str) -> Instant | None:
 
 
 def comparands(one: str, other: str) -> tuple[Any, Any] | None:
-    """Return what two values are put in order by; None if exactly one of them is a number.
+    """Return the keys that order two values; None if exactly one of them is a number.
 
     These are two numbers, two instants or the two texts.
     """

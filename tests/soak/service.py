@@ -88,7 +88,7 @@ class Host:
         return False
 
     def health(self) -> dict[str, str]:
-        """Return what the service says of itself; raises httpx.TransportError."""
+        """Return the status of the service; raises httpx.TransportError."""
         answer = httpx.get(
             f"{self.address}/v1/health", timeout=STARTS, trust_env=False, verify=NO_CERTIFICATES
         )
@@ -142,7 +142,7 @@ class Host:
         return self._log("errors", number).read_text(errors="replace").splitlines()
 
     def printed(self) -> tuple[Counter[str], Counter[str]]:
-        """Return how often each match was printed in all lives, and how many of a subscription."""
+        """Return the prints of each match in all lives, and the matches of each subscription."""
         matches, subscriptions = Counter[str](), Counter[str]()
         for line in self._lines():
             told = json.loads(line)

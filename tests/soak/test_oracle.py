@@ -68,7 +68,7 @@ def known(tmp_path: Path) -> Known:
 
 
 def changed(statement: str) -> Callable[[Known], None]:
-    """Return what changes a row of the store."""
+    """Return the statement that changes a row of the store."""
 
     def change(known: Known) -> None:
         with closing(Store(known.database)) as store:

@@ -62,7 +62,7 @@ class Calls(NamedTuple):
 
 
 def calls_of(call: Callable[[], object]) -> Calls:
-    """Return what runs of our packages during a call."""
+    """Return the functions of our packages that run during a call."""
     pairs: dict[tuple[str | None, str], None] = {}
     functions: set[CodeType] = set()
     importing = 0
@@ -104,7 +104,7 @@ def _module(file: str) -> str | None:
 
 
 def traced() -> dict[str, Calls]:
-    """Return what runs in the calls that a newcomer follows first.
+    """Return the functions that run in the calls that a newcomer follows first.
 
     A third push, which completes a match; reading the match; a query of a new shape, the second
     one of the engine; and the first query of an engine, `A ; B` in EQL.

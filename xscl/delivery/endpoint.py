@@ -50,7 +50,7 @@ class Posted(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Channel:
-    """What all channels have; `history` and `backfilled` matches are delivered if it is wanted.
+    """The settings of all channels; `history` and `backfilled` matches are delivered on request.
 
     `target` names the field with the address.  Only the operator has channels that `is_operators`.
     Messages of a channel that `has_html` have the documents as HTML, too.
@@ -83,7 +83,7 @@ class Webhook(_Channel):
         return replace(self, url=shown(self.url))
 
     def posted(self, message: Message) -> Posted:
-        """Return what is posted for a message."""
+        """Return the body and headers of a message."""
         return Posted(message.json(), {"Content-Type": "application/json"})
 
 

@@ -365,7 +365,7 @@ def _parts(archive: zipfile.ZipFile) -> tuple[BackupMember, ...]:
 
 
 def _described(path: Path, archive: zipfile.ZipFile) -> Backup:
-    """Return what the manifest says, and the parts, whose names are those of a backup."""
+    """Return the content of the manifest, and the parts, whose names are those of a backup."""
     members = archive.infolist()
     names = [one.filename for one in members]
     for one in members:
@@ -381,7 +381,7 @@ def _described(path: Path, archive: zipfile.ZipFile) -> Backup:
 
 
 def _read_manifest(path: Path, text: bytes, parts: tuple[BackupMember, ...]) -> Backup:
-    """Return what a manifest says.  Who restores the backup compares it with the store."""
+    """Return the content of a manifest.  A restore compares it with the store."""
     try:
         said = json.loads(text)
         form, version = said.pop("format"), said["version"]

@@ -141,7 +141,7 @@ class Twin:
         return self._log.since()
 
     def count_late(self, behind: Sequence[int]) -> int:
-        """Return how many of some documents before the clock came too late for the query."""
+        """Return the number of documents before the clock that came too late for the query."""
         with self._twin.lock:
             return count_late(self.store, self.state.readings.table(), behind)
 

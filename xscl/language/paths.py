@@ -125,7 +125,7 @@ def _may_be_absent(operand: Operand) -> bool:
 
 
 def inside(bracket: Token) -> Span:
-    """Return what a bracket has inside."""
+    """Return the text inside a bracket."""
     return Span((bracket.start_pos or 0) + 1, (bracket.end_pos or 0) - 1)
 
 

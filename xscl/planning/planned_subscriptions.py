@@ -302,7 +302,7 @@ class PlannedSubscriptions:
         self._planner.core.batch.prompt = prompt or self.nested > 0
 
     def _of(self, subscription: Subscription) -> PlannedQuery:
-        """Return what a subscription has in the plan.
+        """Return a subscription's operators and rows in the plan.
 
         It is kept of those with operators of their own only.
         """
@@ -349,7 +349,7 @@ class PlannedSubscriptions:
         return dict.fromkeys(self._of(subscription).held)
 
     def one_sided(self, subscription: Subscription) -> int:
-        """Return how many comparisons did not hold since only one side was a number.
+        """Return the number of comparisons that failed because only one side was a number.
 
         They are counted from the registration or the last start on.
         """

@@ -87,7 +87,7 @@ class PublishQueue:
             self._levels.clear()
 
     def level(self, stream: str) -> int:
-        """Return how many streams are published one from the other, up to this one."""
+        """Return the length of the chain of published streams that ends with this one."""
         if stream not in self._levels:
             makers = [key for key, made in self.streams.items() if made == stream]
             below = (self.level(one) for key in makers for one in self._reads[key])

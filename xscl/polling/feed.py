@@ -183,7 +183,7 @@ LONGEST_URL = 4_000
 
 
 def printable(text: str, most: int) -> str:
-    """Return what a feed says of itself as it is kept: its beginning, without unprintable ones."""
+    """Return a feed's text about itself as it is kept: its beginning, printable characters only."""
     return "".join(filter(str.isprintable, text[: 2 * most])).strip()[:most]
 
 

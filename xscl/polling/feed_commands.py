@@ -1,4 +1,4 @@
-"""What people change of followed feeds, and the streams of their items."""
+"""Changes that users make to followed feeds, and the streams of their items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a restored data directory lacks: secrets, and whatever else no backup has.
+"""Secrets and other parts that no backup has and that a restored data directory lacks.
 
 Endpoints and feeds whose secret is not on this machine are marked in the store at once, so that
 every list says so before a message or a poll has failed.
@@ -45,7 +45,7 @@ class WithoutSecret:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """What a restored store needs that is not there.
+    """A secret or a file that a restored store needs and does not have.
 
     `tokens` are the numbers of tokens by user, which remain valid; `leases` the feeds whose hubs
     are asked anew, `mails` the endpoints that need a mail server, `apart` the files of the data

@@ -186,7 +186,7 @@ def _invalid(request: Request, error: Exception) -> Response:
 
 
 def reason(wrong: Mapping[str, Any]) -> str:
-    """Return what the validator says, in our words where its own are about its models."""
+    """Return the validator's message, in words of the API where its own are about its models."""
     return "unknown field" if wrong["type"] == "extra_forbidden" else str(wrong["msg"])
 
 

@@ -173,7 +173,7 @@ def designated(registry: Registry, qids: Iterable[int], sample: SampleTexts) -> 
 
 
 def _shares(paths: Iterable[str], sample: SampleTexts) -> Mapping[str, Counter[str]]:
-    """Return how often nodes of each path have each value in the documents of a sample."""
+    """Return the frequency of each value at each path in the documents of a sample."""
     automaton, numbered = Automaton(), dict(enumerate(sorted(paths), start=1))
     automaton.install([Pair(number, path, path, valued=True) for number, path in numbered.items()])
     found = compute_bindings(automaton, sample())

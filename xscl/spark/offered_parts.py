@@ -110,7 +110,7 @@ def _numbered(
 
 
 def found_in(shares: pa.Table, numbers: Column) -> ExecutorResults:
-    """Return what executors found in the documents of some numbers: rows of `SHARES`."""
+    """Return the results of executors for the documents of some numbers: rows of `SHARES`."""
     results = [RESULTS.empty_table()]
     cuts: list[tuple[int, int]] = []
     portions: list[tuple[int, RemoteBindings, int]] = []

@@ -209,7 +209,7 @@ def _start_session(
 
 
 def _said(errors: Path) -> str:
-    """Return what Java, or the script that starts it, said before it ended; empty if nothing."""
+    """Return the last output of Java, or of the script that starts it; empty without any."""
     first, *_ = errors.read_text("utf-8", "replace").splitlines() or [""]
     return _SPEAKER.sub("", first)
 

@@ -350,7 +350,7 @@ class Store:
             return seen(connection)
 
     def read_all(self) -> StoreMark:
-        """Return what the store has, after comparing all rows of relations with their checksums."""
+        """Return the store's state, after comparing all rows of relations with their checksums."""
         with self.reading(unlimited=True), self._reading_chunks() as chunks:
             chunks.verify()
             return self.seen()

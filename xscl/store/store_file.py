@@ -252,7 +252,7 @@ class StoreFile:
             raise StoreDamaged(path, str(found))
 
     def _compared(self, mark: StoreMark | None) -> StoreMark:
-        """Return what the database has, after making the tables of a new one."""
+        """Return the state of the database, after making the tables of a new one."""
         path, connection = self.path, self.connection
         if not connection.execute("SELECT count(*) FROM state.sqlite_schema").get:
             if mark is not None and mark.commits:

@@ -100,7 +100,7 @@ class StoreLock:
         return _file_of(self._database) == self._file
 
     def mark(self) -> StoreMark | None:
-        """Return what the database should have, None if nothing or nothing readable says it."""
+        """Return the expected state of the database, None without a readable mark."""
         return _mark_in(self._descriptor)
 
     def note(self, mark: StoreMark, *, durably: bool = False) -> None:
@@ -139,7 +139,7 @@ def _file_of(place: int | Path) -> tuple[int, int] | None:
 
 
 def marked(database: Path) -> StoreMark | None:
-    """Return what a database should have, as `StoreLock.mark` does, whoever has the lock."""
+    """Return the expected state of a database, as `StoreLock.mark` does, without the lock."""
     try:
         descriptor = os.open(lock_path(database), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What views share: their router, and a request for a page with installation and reader."""
+"""The router that views share, and a request for a page with application and reader."""
 
 from __future__ import annotations
 

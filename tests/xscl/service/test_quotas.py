@@ -40,7 +40,7 @@ def test_a_user_has_so_many_tokens(
 
 
 def test_a_user_has_so_many_streams(running: Running, operator: httpx.Client) -> None:
-    """What there is one of is singular."""
+    """A count of one is singular."""
     with running.client(token_of(operator, "frank")) as frank:
         limits = {"streams": 1, "subscriptions": 1, "documents_a_day": 1}
         ok(operator.put("/v1/accounts/frank/quota", json=limits))
@@ -151,7 +151,7 @@ def test_nobody_has_the_number_of_a_user_whose_creation_was_stored_and_failed(
 
 
 def granted(work: Callable[[], object]) -> int:
-    """Return how many of twelve attempts at the same time are not refused."""
+    """Return the number of accepted attempts among twelve at the same time."""
     together = Barrier(12)
 
     def attempt(_: int) -> bool:

@@ -149,7 +149,7 @@ class Endpoints:
         return EndpointSecrets(kept.get("url") or ("" if HIDDEN in plain else plain), tuple(found))
 
     def lacking(self, endpoint: Endpoint) -> str:
-        """Return what lacks of a webhook's secrets, empty if nothing does."""
+        """Return the missing secrets of a webhook."""
         if not isinstance(endpoint.channel, Webhook):
             return ""
         kept = self._secrets.of(secrets_key(endpoint.id))

@@ -88,7 +88,7 @@ def evaluate(
 
 
 def _known(found: bool, failed: list[NotEvaluated]) -> bool:
-    """Return what was found; raises what failed if it could change a False."""
+    """Return the result; raises a failure that could change a False."""
     if failed and not found:
         raise failed[0]
     return found

@@ -135,7 +135,7 @@ def hold_domain(store: Store, domain: str, until: int) -> None:
 
 
 def poll_again(store: Store, key: str, *, now: int, least: int) -> None:
-    """Let a feed be polled after `now`, and `least` ticks after its last poll.
+    """Make a feed due after `now`, at the earliest `least` ticks after its last poll.
 
     A feed that is due may just be polled: as its time changes, it is polled once more.
     """

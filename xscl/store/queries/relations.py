@@ -52,7 +52,7 @@ class Relation:
 
     @property
     def over(self) -> frozenset[str]:
-        """Return what it reads besides stored tables; parts of its query (WITH) are among them."""
+        """Return the names it reads besides stored tables, parts of its query (WITH) among them."""
         return frozenset(_READ.findall(self.query))
 
 

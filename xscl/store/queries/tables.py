@@ -248,7 +248,7 @@ def _list_of(text: str) -> list[Any]:
 
 
 def decoder(kind: pa.DataType | None) -> Callable[[Any], Any] | None:
-    """Return what makes values of a column from the stored ones; None: they are the same."""
+    """Return the function from stored values of a column to its values, None if they are equal."""
     if kind is None:
         return None
     if pa.types.is_list(kind):

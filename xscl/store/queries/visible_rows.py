@@ -21,7 +21,7 @@ _NOBODYS = "coalesce(stream, '_0.')"
 
 
 def visible_rows(store: Store, number: int) -> dict[str, pa.Table]:
-    """Return what an account may see by table.
+    """Return the rows that an account may see, by table.
 
     These are documents with their dependent rows, subscriptions and results.
     """

@@ -39,7 +39,7 @@ class KeptWitnesses(NamedTuple):
 
 
 def kept_witnesses(store: Store, pairs: Sequence[int], *, since: int) -> KeptWitnesses:
-    """Return how many witnesses of some pairs of variables are kept."""
+    """Return the number of kept witnesses of some pairs of variables."""
     (row,) = analysed(store, _KEPT, [since, list(pairs)])
     return KeptWitnesses(**row)
 
