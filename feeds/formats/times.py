@@ -70,7 +70,7 @@ _THEN = r"\s*(?:,|-|\u2013)?[\st]\s*(?:(?:at|um|a|as)\s+)?"
 """Between date and time."""
 
 _FORMS = tuple(
-    re.compile(form + r"(?:\s*\(.{0,40}\)|\s*\[[\w/+-]{1,40}\]|\s+[a-z]{2,5})?\s*", re.IGNORECASE)
+    form + r"(?:\s*\(.{0,40}\)|\s*\[[\w/+-]{1,40}\]|\s+[a-z]{2,5})?\s*"
     for form in (
         # RFC 3339, W3CDTF, ISO 8601 basic
         rf"(?:{_DAY_NAME}(?=\d{{4}}[-/]))?(?P<year>\d{{4}})(?:[-/](?P<month>\d{{1,2}})(?:[-/](?P<day>\d{{1,2}}))?)?"
@@ -120,7 +120,7 @@ def _read(text: str) -> tuple[int, int] | None:
         if any(each.isdecimal() and not each.isascii() for each in text):
             return None
     for form in _FORMS:
-        found = form.fullmatch(text)
+        found = re.fullmatch(form, text, re.IGNORECASE)
         if found:
             parts = found.groupdict()
             time = _time(parts)

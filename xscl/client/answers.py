@@ -4,8 +4,6 @@ Routes make them and clients read them.  What they do not declare is left out, s
 be newer than its client.  The docstring after a field is its description in the OpenAPI document.
 """
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias
 
 from pydantic import Field

@@ -102,4 +102,4 @@ class JsonBody(BaseModel):
 class Answer(JsonBody):
     """An object of an answer; routes make it, clients read it."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)

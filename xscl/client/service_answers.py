@@ -3,8 +3,6 @@
 `xscl.client.answers` has those about subscriptions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -11,6 +11,7 @@ EngineQueries   relations in SQL, trials, explanations, the plan
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -513,7 +514,7 @@ def _expect_stream_name(name: str) -> None:
     """Raise DocumentError for a name of a stream that no query can write."""
     if len(name) > LONGEST_STREAM:
         refuse_long_stream(name)
-    if not NAME.fullmatch(name):
+    if not re.fullmatch(NAME, name):
         raise DocumentError(
             f"{name!r} cannot be the name of a stream: no query could write it",
             reason_code="stream_name",

@@ -280,14 +280,14 @@ def stream_name(url: str) -> str:
     """Return a name for a feed's stream: its host, as far as XSCL permits it as a name."""
     host = (urlsplit(url).hostname or "feed").removeprefix("www.")
     name = _unowned(re.sub(r"[^\w.]|^(?=\d)", "_", host))
-    return name if NAME.fullmatch(name) else "feed"
+    return name if re.fullmatch(NAME, name) else "feed"
 
 
 def tag_name(text: str) -> str:
     """Return the stream name of a folder's name; empty if no character is permitted."""
-    name = re.sub(r"[^\w.-]+", "-", OUTSIDE.sub(" ", text)).strip("-.")
+    name = re.sub(r"[^\w.-]+", "-", re.sub(OUTSIDE, " ", text)).strip("-.")
     name = name[: LONGEST_STREAM - 1]
-    return _unowned(f"_{name}" if name and not NAME.match(name) else name)
+    return _unowned(f"_{name}" if name and not re.match(NAME, name) else name)
 
 
 def owner_of(name: str) -> str:
@@ -310,6 +310,6 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 
 def check_name(name: str) -> None:
     """Raise if no query could name the stream, or if its name is too long."""
-    if len(name) > LONGEST_STREAM or not NAME.fullmatch(name):
+    if len(name) > LONGEST_STREAM or not re.fullmatch(NAME, name):
         hint = f"{NAME_HINT}; {LONGEST_STREAM} characters at most"
         raise FeedsError(f"{in_short(name)} is no name of a stream", hint=hint)

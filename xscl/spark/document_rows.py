@@ -22,6 +22,7 @@ from xscl.time_format import LATEST
 if TYPE_CHECKING:
     from xscl.documents.document_validation import Reason
 
+import re
 import sys
 from typing import TypeAlias
 
@@ -194,7 +195,7 @@ def _fault(row: RowValues) -> DocumentError | None:
     if None in row.values():
         return null_error(row)
     stream = row["stream"]
-    if not NAME.fullmatch(stream):
+    if not re.fullmatch(NAME, stream):
         return DocumentError(
             f"{in_short(stream)} cannot be the name of a stream: no query could write it;"
             f" {NAME_HINT}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
@@ -293,7 +294,7 @@ def _check(app: App, account: Account, document: Document) -> None:
 
 def _stream(app: App, account: Account, stream: str) -> str:
     """Return the engine's name of a stream to write to; users may write only to their own."""
-    if not NAME.fullmatch(stream) or stream == EVERYTHING:
+    if not re.fullmatch(NAME, stream) or stream == EVERYTHING:
         raise Problem(
             "stream_name",
             f"no documents can be sent to a stream named {stream!r}",
