@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -29,14 +28,12 @@ from benchmarks.feed_items import (
     CHANNEL,
     CHANNELS,
     COPIES,
-    DAY,
     LEAVES,
     channel_url,
-    expected,
     items,
     wishes,
 )
-from benchmarks.harness import Options, ResultsDiffer, Row, Stages, exponent, interleaved
+from benchmarks.harness import ResultsDiffer, Stages, exponent, interleaved
 from benchmarks.mmqjp import JoinQuery, flat, measure, random_queries, zipf_weights
 from tests.examples import usually
 from xscl.language.parser import parse
@@ -115,44 +112,6 @@ def test_the_engine_finds_what_looking_at_every_pair_finds(variant: str, window:
     assert rss.verify(variant, window, subscriptions=40, count=120) > 0
 
 
-def test_a_window_bounds_the_expected_matches() -> None:
-    stream, asked = items(150, seed=2), wishes("a", 20, seed=2)
-    whole, hour = expected(stream, asked, None), expected(stream, asked, DAY // 24)
-    assert 0 < len(hour) < len(whole)
-    assert Counter(hour) <= Counter(whole)
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
-    """The rows of `rss` over a very small plan."""
-    plan = rss.Plan("a", "INF", (5, 30), 80, batch=20)
-    monkeypatch.setattr(rss, "QUICK", (plan,))
-    monkeypatch.setattr(rss, "verify", lambda *_: 0)
-    return list(rss.run(Options(quick=True, profile=True)))
-
-
-@pytest.mark.slow
-def test_names_of_rss(small: list[Row], tmp_path: Path) -> None:
-    scopes = {row.parameters.get("scope") for row in small}
-    assert {"stage1", "stage2", "end_to_end"} <= scopes
-    (row,) = (
-        r
-        for r in small
-        if r.parameters.get("scope") == "end_to_end" and r.parameters["subscriptions"] == 30
-    )
-    assert row.parameters.keys() >= {"variant", "window", "kept", "batch", "storage"}
-    assert row.parameters["storage"] == "file"
-    assert row.figures.keys() >= {"items_per_s", "ratio", "matches", "rows_per_item"}
-    little = [row for row in small if row.parameters.get("scope") == "small batch"]
-    assert [row.parameters["batch"] for row in little] == [1, 50, 1, 50]
-    assert all(int(str(row.figures["witness_rows"])) > 0 for row in little)
-    shares = [row.figures for row in small if "profile" in row.parameters]
-    assert len(shares) == 2
-    assert math.fsum(float(str(share)) for share in shares[0].values()) == pytest.approx(1)
-    rss.BENCHMARK.plot(small, tmp_path / "rss.png")
-    assert (tmp_path / "rss.png").read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.parametrize("mix", usually([*ITEMS, *AUCTIONS], "mixed", "auction paths"))
 def test_blocks_select_what_xpath_selects(mix: str) -> None:
     workload = stage1.Workload(mix, TINY)
@@ -173,35 +132,6 @@ def test_at_least_ten_blocks_match_an_item_and_idle_ones_none(mix: str) -> None:
     workload = stage1.Workload(mix, TINY)
     assert stage1._warm(stage1.Side(shuffled(workload.mix)), workload.next(40)) >= 10
     assert stage1._warm(workload.side(300, idle=True), workload.next(40)) == 0
-
-
-@pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
-    """The rows of `stage1` over a very small plan."""
-    monkeypatch.setattr(stage1, "QUICK", TINY)
-    monkeypatch.setattr(stage1, "ONE_BY_ONE", 5)
-    return list(stage1.run(Options(quick=True, profile=True)))
-
-
-@pytest.mark.slow
-def test_names_of_stage1(tiny: list[Row], tmp_path: Path) -> None:
-    assert {row.parameters["scope"] for row in tiny} == {"stage1"}
-    (row,) = (
-        r
-        for r in tiny
-        if (r.parameters["mix"], r.parameters["blocks"]) == ("mixed", 20)
-        and r.parameters["variant"] == "matching"
-        and "items_per_s" in r.figures
-    )
-    assert row.figures.keys() >= {"ratio", "milliseconds", "matches", "blocks_per_item"}
-    growth = [r for r in tiny if "growth_over" in r.parameters]
-    assert len(growth) == len(ITEMS) + len(AUCTIONS)
-    shares = [r.figures for r in tiny if "profile" in r.parameters]
-    assert math.fsum(float(str(share)) for share in shares[0].values()) == pytest.approx(1)
-    variants = {r.parameters["variant"] for r in tiny}
-    assert {"idle", "memory", "one more: add", "one more: next document"} <= variants
-    stage1.BENCHMARK.plot(tiny, tmp_path / "stage1.png")
-    assert (tmp_path / "stage1.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow

@@ -10,14 +10,10 @@ from benchmarks import cayuga, double_top, feed_patterns, patterns, rumor, sase
 from benchmarks.event_workloads import (
     TEMPLATES,
     Pattern,
-    Table41,
-    Table53,
     Template,
-    workload_1,
 )
-from benchmarks.event_workloads import cayuga as technical
 from benchmarks.runtime_stack import BASIC
-from benchmarks.sase_workload import Table1, domain_for, events, query, side, warmed
+from benchmarks.sase_workload import Table1, events, query, side, warmed
 from tests.examples import usually
 
 pytestmark = pytest.mark.slow
@@ -47,12 +43,6 @@ def test_both_formulations_of_the_double_top_find_the_same() -> None:
     assert matches > 0
 
 
-def test_workloads_are_seeded() -> None:
-    assert technical("Filter", 50, 20, Table41(), 3) == technical("Filter", 50, 20, Table41(), 3)
-    assert technical("Filter", 50, 20, Table41(), 3) != technical("Filter", 50, 20, Table41(), 4)
-    assert workload_1(20, 20, Table53(), 3) == workload_1(20, 20, Table53(), 3)
-
-
 def test_all_ways_to_scan_for_sequences_find_the_same() -> None:
     table = Table1(6, (4, 3))
     taken = events(table, 600)
@@ -63,17 +53,6 @@ def test_all_ways_to_scan_for_sequences_find_the_same() -> None:
         "basic, own types": side(table, text, taken, BASIC, one_stream=False),
     }
     assert warmed(sides, 600) > 0
-
-
-@pytest.mark.parametrize("length", [2, 3, 4])
-def test_a_domain_gives_the_matches_that_are_asked_for(length: int) -> None:
-    window = 2_000
-    table = Table1(20, (domain_for(0.1, length, window), 20))
-    one = side(table, query(length, window, ("attr1",)), events(table, 14_000))
-    one.take(window)
-    before = one.matches
-    one.take(12_000)
-    assert (one.matches - before) / 12_000 == pytest.approx(0.1, rel=0.4)
 
 
 def test_what_scans_keep_is_flat_over_ten_windows() -> None:

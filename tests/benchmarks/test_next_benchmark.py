@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import next_cep
 from benchmarks.harness import Value
-from benchmarks.next_cep import KINDS, MANY, PLACEMENTS, VARIANTS, Kind
+from benchmarks.next_cep import KINDS, MANY, PLACEMENTS, Kind
 
 pytestmark = pytest.mark.slow
 
@@ -31,11 +31,3 @@ def test_what_is_kept_does_not_grow_with_the_stream() -> None:
     assert list(kept) == list(next_cep.TIMED)
     for counts in kept.values():
         assert 0 < max(counts[2:]) <= 1.5 * counts[1] + 20, counts
-
-
-def test_profiles_are_shares_of_registering_and_of_events() -> None:
-    rows = list(next_cep.profiles(0.1, 2))
-    assert len(rows) == 2 * len(KINDS) * len(VARIANTS)
-    for row in rows:
-        shares = [float(share or 0) for share in row.figures.values()]
-        assert 0.5 < sum(shares) <= 1.0001, row

@@ -11,9 +11,8 @@ from benchmarks import __main__ as command
 from benchmarks import kept_bytes, memory, mmqjp, mmqjp_complex, register, views
 from benchmarks.feed_items import CHANNELS
 from benchmarks.harness import Options, Row
-from benchmarks.mmqjp import JoinQuery, flat, measure, random_queries, reduced_graph
+from benchmarks.mmqjp import flat, measure, random_queries
 from benchmarks.query_shapes import Kind, Queries, skeletons
-from templates import Edge, JoinGraph, Node, minor
 from tests.examples import usually
 from xscl.language.constants import split
 
@@ -45,43 +44,6 @@ def test_templates_are_as_many_as_in_the_paper() -> None:
         apart, merged = mmqjp_complex.EXPECTED[most]
         assert row.figures["templates"] == apart
         assert row.figures["templates_merged"] == merged == mmqjp_complex.PAPER[most]
-
-
-def test_mirror_images_are_merged() -> None:
-    schema = mmqjp_complex.three_levels(2)
-    one, two, other = schema.leaves[:3]  # the first two have one parent
-    near = reduced_graph(schema, JoinQuery((one, two, other), (one, two, other)))[0]
-    star = minor(
-        JoinGraph(
-            (Node(0, None), *(Node(0, 0) for _ in range(3)), *near.nodes[len(near.nodes) // 2 :])
-        )
-    )[0]
-    assert len(star.nodes) < len(near.nodes)
-    forked = reduced_graph(schema, JoinQuery((one, two), (one, two)))[0]
-    assert mmqjp_complex.found_templates([forked, mmqjp_complex.mirror(forked)]) == (1, 1)
-    lopsided = JoinGraph(
-        (Node(0, None), Node(1, None), Node(1, 1), Node(1, 1)), (Edge(0, 2), Edge(0, 3))
-    )
-    mirrored = mmqjp_complex.mirror(lopsided)
-    assert mmqjp_complex.mirror(mirrored) == lopsided
-    assert mmqjp_complex.found_templates([lopsided, mirrored]) == (2, 1)
-
-
-@pytest.mark.slow
-def test_names_of_mmqjp_complex(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(mmqjp, "PILOT", 2)
-    monkeypatch.setattr(mmqjp_complex, "QUICK_COUNTS", (5, 10))
-    monkeypatch.setattr(mmqjp_complex, "QUICK_SAMPLE", 4)
-    monkeypatch.setattr(mmqjp_complex, "MOST_JOINS", 2)
-    monkeypatch.setattr(mmqjp_complex, "QUERIES", 50)
-    monkeypatch.setattr(mmqjp_complex, "SWEEP_JOINS", (2,))
-    rows = _run("mmqjp-complex", capsys, tmp_path / "complex.png", "--profile")
-    points = [row for row in rows if row["parameters"].get("variant") == "shared"]
-    assert points[0]["parameters"] | {"queries": 5, "scope": "stage2"} == points[0]["parameters"]
-    assert points[0]["figures"].keys() >= {"milliseconds", "ratio", "matches", "templates"}
-    assert points[-1]["figures"].keys() >= {"exponent", "templates_exponent"}
 
 
 # -- views -----------------------------------------------------------------------------------

@@ -40,7 +40,6 @@ KNOWN_REAL = {
 """What differs in real feeds, by file and field, and why."""
 
 
-@pytest.mark.slow
 def test_each_field_is_as_feedparser_reads_it_or_better(corpus: Corpus) -> None:
     equal: Counter[str] = Counter()
     found = [

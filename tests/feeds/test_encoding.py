@@ -39,11 +39,6 @@ def test_a_bad_byte_changes_no_other_item_and_is_a_replacement_character() -> No
     assert titles(body) == ["\u041f\u0440\u0438\u0432\u0435\u0442", "x\ufffd"]
 
 
-def test_superset_of_a_label_is_read() -> None:
-    """A character of GBK in a feed that declares GB 2312."""
-    assert titles((OWN / "damaged" / "gb2312.rss").read_bytes()) == ["\u6731\u9555\u57fa \u56e7"]
-
-
 @pytest.mark.parametrize(
     ("declared", "content_type"),
     [
@@ -125,11 +120,6 @@ def test_euc_jp_has_the_rows_of_nec_and_ibm() -> None:
 @pytest.mark.parametrize("label", ["utf-7", "none", "ebcdic-us", "iso-8859-12", "cp1259", "cp37"])
 def test_what_is_no_label_or_hides_markup_is_none(label: str) -> None:
     assert codec_of(label) is None
-
-
-def test_a_bad_byte_of_east_asia_is_a_replacement_character() -> None:
-    good = "東京".encode("cp932")
-    assert titles(rss(good, b"x\x81", declared="shift_jis")) == ["東京", "x\ufffd"]
 
 
 def test_marks_come_before_all_that_is_declared() -> None:

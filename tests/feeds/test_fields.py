@@ -233,16 +233,6 @@ def test_fields_of_atom_and_json(case: str) -> None:
     assert {name: found.get(name, "") for name in expected} == expected
 
 
-@pytest.mark.parametrize("label", ["iso-8859-1", "latin1", "windows-1252"])
-def test_windows_1252_that_is_labelled_latin_1(label: str) -> None:
-    body = f'<?xml version="1.0" encoding="{label}"?>' + RSS % "<title>“caf\xe9” … 5 €</title>"
-    assert leaves(body, "cp1252")["title"] == "“caf\xe9” … 5 €"
-
-
-def test_numbers_of_control_characters_mean_those_of_windows_1252() -> None:
-    assert leaves(RSS % "<title>it&#146;s</title>")["title"] == "it\u2019s"
-
-
 TEXT = "Use &lt;em&gt; not &lt;i&gt;x&lt;/i&gt; &amp;amp; y"
 AS_TEXT = "Use <em> not <i>x</i> &amp; y"
 
@@ -251,11 +241,6 @@ AS_TEXT = "Use <em> not <i>x</i> &amp; y"
 def test_titles_of_atom_are_text_unless_they_say_otherwise(kind: str) -> None:
     found = leaves(ATOM % f"<title{kind}>{TEXT}</title>")
     assert (found["title"], found.get("raw_title")) == (AS_TEXT, None)
-
-
-def test_titles_of_atom_in_xhtml_are_its_text() -> None:
-    title = '<div xmlns="http://www.w3.org/1999/xhtml">a &lt;/b&gt; <b>c</b></div>'
-    assert leaves(ATOM % f'<title type="xhtml">{title}</title>')["title"] == "a </b> c"
 
 
 def test_html_titles_and_those_of_rss_are_read_as_html() -> None:

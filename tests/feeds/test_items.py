@@ -122,31 +122,6 @@ def test_f9_event_time(
     assert (item.published_raw, item.updated_raw) == (published, updated)
 
 
-def test_canonical_document() -> None:
-    entry = FeedEntry(
-        guid="1",
-        link="http://x/?a=1&b=2",
-        title=" A <b>&amp; \r\n",
-        description="d",
-        content="c",
-        authors=("Ann", "Ben"),
-        categories=(Category("k"),),
-        published="Tue, 19 Mar 2013 10:00:00 +0100",
-        updated="never",
-        enclosures=(Enclosure('http://x/"q"', "audio/mpeg"), Enclosure("http://x/2")),
-    )
-    assert items(entry)[0].canonical.decode() == (
-        "<item><id>1</id><item_url>http://x/?a=1&amp;b=2</item_url>"
-        "<channel_url>http://example.org/feed</channel_url>"
-        "<title>A &amp;</title><raw_title>A &lt;b&gt;&amp;amp;</raw_title>"
-        "<description>d</description>"
-        "<content>c</content><author>Ann</author><author>Ben</author><category>k</category>"
-        "<published>2013-03-19T09:00:00Z</published><seen_at>2013-03-19T10:00:00Z</seen_at>"
-        '<enclosure url="http://x/&quot;q&quot;" type="audio/mpeg"/>'
-        '<enclosure url="http://x/2"/></item>'
-    )
-
-
 def test_leaves_are_those_of_an_item_with_all_of_them() -> None:
     entry = FeedEntry(
         *("1", "http://x/", "<b>t</b>", "d", "c"),

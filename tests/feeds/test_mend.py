@@ -40,10 +40,6 @@ def test_repairs(body: bytes, quality: str, text: str) -> None:
     assert found.root.xpath("string()") == text
 
 
-def test_charset_of_http_comes_before_the_guess() -> None:
-    assert tree_of("<r>\u0438</r>".encode("koi8-r"), "koi8-r").root.text == "\u0438"
-
-
 @pytest.mark.parametrize(
     ("body", "charset", "quality", "text"),
     [

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from feeds.errors import FeedError
 from feeds.formats import opml
 from feeds.formats.opml import FeedOutline, read_list, write_opml
-from tests.corpus import OWN, Corpus
+from tests.corpus import Corpus
 
 NESTED = b"""<?xml version="1.0"?><opml version="2.0"><head><title>t</title></head><body>
 <outline text="Tech &amp; Science">
@@ -121,38 +121,3 @@ def test_lists_as_programs_write_them(corpus: Corpus) -> None:
         whole = [outline for outline in outlines if outline.url]
         assert len(whole) >= len(outlines) * (0.9 if corpus.is_real else 0.8)
         assert {o.url for o in read_list(write_opml(whole, "t"))} == {o.url for o in whole}
-
-
-def test_a_list_made_after_real_ones() -> None:
-    """Folders, categories, a link that is no feed, attribute names in any case, bare `&`."""
-    lists = {path.name: read_list(path.read_bytes()) for path in (OWN / "opml").glob("*.opml")}
-    assert lists == {
-        "harbour.opml": (
-            FeedOutline(
-                "https://town.example/feed.xml", "Town Courier", "https://town.example/", ("Town",)
-            ),
-            FeedOutline("http://fair.example/rss?a=1&b=2", "Fair & Market Office", "", ("Town",)),
-            FeedOutline(
-                "http://harbour.example/rss091.xml",
-                "Harbour Office \u2013 Notices",
-                "",
-                ("Town", "Water"),
-            ),
-            FeedOutline(
-                "http://weather.example/atom",
-                "Coast weather",
-                "",
-                ("Town", "Water", "Weather", "Sea", "daily"),
-            ),
-            FeedOutline("", "The tide tables"),
-            FeedOutline("https://boats.example/podcast.xml", "Slow Boats"),
-        ),
-        "old-export.opml": (
-            FeedOutline("http://jardin.example/atom.xml", "Les jardins & le potager"),
-            FeedOutline(
-                "http://eau.example/rss.xml?x=1&y=2",
-                "Ch\u00e2teau d'eau",
-                "http://eau.example/",
-            ),
-        ),
-    }

@@ -14,7 +14,7 @@ from lxml import etree
 from feeds.errors import FeedError, MalformedDocument, NotAFeed
 from feeds.formats.items import FeedItem
 from feeds.formats.parse import MAX_ITEMS, ParsedFeed, parse_feed
-from tests.corpus import OWN, Corpus, index
+from tests.corpus import Corpus, index
 
 SEEN = 1_790_000_000_000_000
 ATOM = "http://www.w3.org/2005/Atom"
@@ -460,95 +460,3 @@ def test_daily_snapshots_agree_on_their_items(corpus: Corpus) -> None:
         assert (len(files), len(items)) == (snapshots, occurrences), name
         assert len({item.identity for item in items}) == unique, name
         assert {item.rule for item in items} == {"guid"}, name
-
-
-MADE: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
-    "harbour-rss091.xml": (
-        "strict",
-        [
-            ("link", "\u201cNorth quay\u201d closed for repairs", ""),
-            ("link", "Tide tables for June", ""),
-            ("link", "Dredging begins at pier 7", ""),
-        ],
-    ),
-    "museum-rss10.rdf": (
-        "strict",
-        [
-            ("guid", "A thimble, silver & worn", "2024-05-03T08:15:00Z"),
-            ("guid", "Seven buttons", "2024-05-04T00:00:00Z"),
-        ],
-    ),
-    "town-rss20.xml": (
-        "strict",
-        [
-            ("guid", "North quay closed for repairs", "2024-05-06T07:30:00Z"),
-            ("guid", "Market & fair: stalls wanted", "2024-05-06T07:00:00Z"),
-            ("hash", "", "2024-05-05T23:00:00Z"),
-        ],
-    ),
-    "podcast-rss20.xml": (
-        "strict",
-        [("enclosure", "12: Locks", ""), ("guid", "11: Bridges", "2024-04-19T10:00:00Z")],
-    ),
-    "observatory-atom10.xml": (
-        "strict",
-        [
-            ("guid", "A clear night & no moon", "2024-05-05T20:00:00Z"),
-            ("guid", "Clouds", ""),
-            ("guid", "Dew again", ""),
-        ],
-    ),
-    "allotment-atom03.xml": (
-        "strict",
-        [
-            ("guid", "Premi\u00e8res f\u00e8ves", "2004-05-05T12:29:29Z"),
-            ("guid", "Pluie", ""),
-        ],
-    ),
-    "trail-json11.json": (
-        "strict",
-        [
-            ("guid", "Bridge out at the ford", "2024-05-02T07:00:00Z"),
-            ("guid", "", "2024-04-29T16:45:00Z"),
-        ],
-    ),
-    "fair-entities-rss20.xml": (
-        "mended",
-        [
-            ("guid", "Spring fair \u2026 in the rain?", "2024-05-04T12:00:00Z"),
-            ("guid", "Stalls \u00e9tag\u00e8re", "2024-05-03T12:00:00Z"),
-        ],
-    ),
-    "choir-latin1-rss20.xml": (
-        "mended",
-        [("guid", "Concert d\u2019\u00e9t\u00e9", "2024-05-02T18:00:00Z")],
-    ),
-    "weather-prefix-rss20.xml": (
-        "mended",
-        [("guid", "Gale warning", "2024-05-06T06:00:00Z")],
-    ),
-    "library-noise-rss20.xml": (
-        "mended",
-        [("guid", "Nautical almanac", "2024-05-01T09:00:00Z")],
-    ),
-    "club-tags-rss20.xml": (
-        "recovered",
-        [("guid", "Regatta postponed", "2024-04-29T09:00:00Z")],
-    ),
-}
-"""The repair of each feed of `tests/data`, and the rule of identity, title and time of its items.
-
-Titles are plain text, whatever HTML the publisher wrote in them.
-"""
-
-
-@pytest.mark.parametrize("name", MADE)
-def test_a_feed_made_after_real_ones(name: str) -> None:
-    quality, items = MADE[name]
-    feed = parsed((OWN / "feeds" / name).read_bytes())
-    assert feed.quality == quality
-    found = [
-        (item.rule, value(item, "/item/title"), value(item, "/item/published"))
-        for item in feed.items
-    ]
-    assert found == items
