@@ -48,7 +48,7 @@ def options() -> dict[str, list[TyperOption]]:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_is_everywhere(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     command: Any = get_group(app).commands[name]
-    assert command.help == command.loaded.help.split("\n\n")[0].replace("\n", " "), "one summary"
+    assert command.summary == command.loaded.help.split("\n\n")[0].replace("\n", " "), "summary"
     monkeypatch.setenv("_XSCL_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", f"xscl {name}")
     monkeypatch.setenv("COMP_CWORD", "1")

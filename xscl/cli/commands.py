@@ -7,12 +7,14 @@ of commands and their completion need names and summaries only.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from functools import cached_property, wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -21,117 +23,43 @@ from typer.main import get_group
 
 from xscl.gc_control import paused, settle
 
-COMMANDS: Mapping[str, tuple[str, str]] = {
-    "run": ("run.run", "Run queries over files and print their matches."),
-    "serve": (
-        "serve.serve",
-        "Poll feeds, join what comes, answer over HTTP, print matches; until Ctrl-C or SIGTERM.",
-    ),
-    "subscribe": (
-        "subscriptions.subscribe",
-        "Register a query under a name; it begins with what is kept, and goes on.",
-    ),
-    "unsubscribe": (
-        "subscriptions.unsubscribe",
-        "Remove a subscription; its matches stay, unless they are purged.",
-    ),
-    "edit": (
-        "editing.edit",
-        "Give a subscription another query: its next version, under the same name.",
-    ),
-    "pause": (
-        "editing.pause",
-        "Stop the matches and deliveries of a subscription until it is resumed.",
-    ),
-    "resume": (
-        "editing.resume",
-        "Resume a paused subscription: it has matches and deliveries again, from now on.",
-    ),
-    "rename": (
-        "editing.rename",
-        "Give a subscription another name; its matches keep their ids, and deliveries go on.",
-    ),
-    "rotate": (
-        "webhooks.rotate",
-        "Make a new secret for a webhook; for a day the old one signs, too.",
-    ),
-    "tag": (
-        "editing.tag",
-        "Add tags to a subscription, or remove them; lists are filtered by them.",
-    ),
-    "subscriptions": (
-        "subscriptions.subscriptions",
-        "List the subscriptions in the order of their names.",
-    ),
-    "import": (
-        "import_subscriptions.import_",
-        "Subscribe to all queries of a file: CSV with the columns name,query, or JSON lines.",
-    ),
-    "export": (
-        "export_file.export",
-        "Write users, subscriptions, feeds and endpoints to a file, with secrets.",
-    ),
-    "push": (
-        "push.push",
-        "Take documents into the data directory, durably, and print the matches.",
-    ),
-    "matches": (
-        "matches.matches",
-        "List the matches of a subscription that are kept, in the order in which they were found.",
-    ),
-    "stars": ("matches.stars", "List the starred matches as they were, the last starred first."),
-    "sql": ("sql.sql", "Run one SELECT over the witness relations and all other public tables."),
-    "explain": (
-        "questions.explain",
-        "Show how a query is evaluated: join graph, template, sharing, windows, state kept.",
-    ),
-    "witness": (
-        "questions.witness",
-        "Show a document as a tree with its node ids and which variables bind where.",
-    ),
-    "try": (
-        "questions.try_query",
-        "Print what a query would have matched on the kept documents, without registering it.",
-    ),
-    "why": (
-        "questions.why",
-        "Show why a query matches some documents, or why not: all that it asks of them.",
-    ),
-    "status": (
-        "status.status",
-        "Show what is registered, how much came in, and what waits; also of a running service.",
-    ),
-    "doctor": (
-        "diagnostics.doctor",
-        "Look at this machine and the data directory; say what is wrong, and how to mend it.",
-    ),
-    "backup": (
-        "backup.backup",
-        "Write everything that is kept to one file: the store, and what waits in the spool.",
-    ),
-    "restore": ("backup.restore", "Put a backup back, or accept a store that has gone backwards."),
-    "help": (
-        "help.help_",
-        "Show the reference of the query languages: a page, or one section of it.",
-    ),
-    "demo": ("serve.demo", "Show everything at work on three small feeds with five subscriptions."),
-    "feeds": ("feeds.app", "Follow feeds: RSS, Atom and JSON Feed."),
-    "spark": (
-        "spark.app",
-        "Joins on Spark's executors: a job, and the catalog of its subscriptions.",
-    ),
-    "stream": (
-        "streams.app",
-        "Streams: their lateness, and whether time passes on them by the wall clock.",
-    ),
-    "token": ("tokens.app", "Tokens of the service's users."),
-    "user": ("users.app", "The data of a user: export it, or erase it for good."),
-    "spool": ("spool.app", "The queue of documents that were taken and not consumed yet."),
+COMMANDS: Mapping[str, str] = {
+    "run": "run.run",
+    "serve": "serve.serve",
+    "subscribe": "subscriptions.subscribe",
+    "unsubscribe": "subscriptions.unsubscribe",
+    "edit": "editing.edit",
+    "pause": "editing.pause",
+    "resume": "editing.resume",
+    "rename": "editing.rename",
+    "rotate": "webhooks.rotate",
+    "tag": "editing.tag",
+    "subscriptions": "subscriptions.subscriptions",
+    "import": "import_subscriptions.import_",
+    "export": "export_file.export",
+    "push": "push.push",
+    "matches": "matches.matches",
+    "stars": "matches.stars",
+    "sql": "sql.sql",
+    "explain": "questions.explain",
+    "witness": "questions.witness",
+    "try": "questions.try_query",
+    "why": "questions.why",
+    "status": "status.status",
+    "doctor": "diagnostics.doctor",
+    "backup": "backup.backup",
+    "restore": "backup.restore",
+    "help": "help.help_",
+    "demo": "serve.demo",
+    "feeds": "feeds.app",
+    "spark": "spark.app",
+    "stream": "streams.app",
+    "token": "tokens.app",
+    "user": "users.app",
+    "spool": "spool.app",
 }
-"""The location of each command, and the first sentence of its help.
-
-A location is a module of this package, a dot, and in it a function or a `typer.Typer`.
-"""
+"""The location of each command: a module of this package, a dot, and in it a function or a
+`typer.Typer`."""
 
 
 def with_options_of_groups(command: Callable[..., None]) -> Callable[..., None]:
@@ -164,17 +92,16 @@ def with_options_of_groups(command: Callable[..., None]) -> Callable[..., None]:
 class LazyCommand(TyperCommand):
     """Placeholder of a command in the list; it imports the command when it is called."""
 
-    def __init__(self, name: str, place: str, summary: str) -> None:
-        super().__init__(name, help=summary)
+    def __init__(self, name: str, place: str) -> None:
+        super().__init__(name)
         self._label = name
-        self._place = place
+        self._module, _, self._name = place.partition(".")
 
     @cached_property
     def loaded(self) -> Any:
         """The command itself."""
-        module, _, name = self._place.partition(".")
         with paused():  # a fifth of the time of imports, and nothing in them is garbage
-            found = getattr(import_module(f"{__package__}.{module}"), name)
+            found = getattr(import_module(f"{__package__}.{self._module}"), self._name)
         settle(oldest=None)
         group = typer.Typer(rich_markup_mode=None)
         if isinstance(found, typer.Typer):
@@ -186,6 +113,23 @@ class LazyCommand(TyperCommand):
             group.command(self._label)(with_options_of_groups(found))
         return get_group(group).commands[self._label]
 
+    @cached_property
+    def summary(self) -> str:
+        """The first sentence of its help, from the source of its module."""
+        source = Path(__file__).with_name(f"{self._module}.py")
+        for node in ast.parse(source.read_bytes()).body:
+            match node:
+                case ast.FunctionDef(name=self._name):
+                    return (ast.get_docstring(node) or "").partition("\n")[0]
+                case ast.Assign([ast.Name(self._name)], ast.Call(args=[ast.Constant(str(text))])):
+                    return text
+        raise LookupError(self._label)
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """Return the summary, cut to a length, for the list of commands and completion."""
+        self.help = self.summary
+        return super().get_short_help_str(limit)
+
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
@@ -195,4 +139,4 @@ class LazyCommand(TyperCommand):
 
 def lazy_commands() -> dict[str, Any]:
     """Return all commands by name, none of them imported."""
-    return {name: LazyCommand(name, *command) for name, command in COMMANDS.items()}
+    return {name: LazyCommand(name, place) for name, place in COMMANDS.items()}
