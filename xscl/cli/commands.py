@@ -123,6 +123,8 @@ class LazyCommand(TyperCommand):
                     return (ast.get_docstring(node) or "").partition("\n")[0]
                 case ast.Assign([ast.Name(self._name)], ast.Call(args=[ast.Constant(str(text))])):
                     return text
+                case _:
+                    pass
         raise LookupError(self._label)
 
     def get_short_help_str(self, limit: int = 45) -> str:

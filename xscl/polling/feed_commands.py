@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from feeds.formats.items import LEAVES
 from xscl.engine.facade import Engine
@@ -27,33 +27,31 @@ def follow(engine: Engine, feeds: FeedRepository, wanted: FeedRequest) -> tuple[
     return feed, allow_late(engine, [feed])
 
 
-@dataclass(frozen=True, slots=True)
-class FeedChange:
-    """Changes of a feed: None leaves a field, tags and headers are replaced as a whole.
-
-    `revive` resumes the polls of a feed that is gone.
-    """
-
-    tags: Sequence[str] | None = None
-    every: int | None = None
-    headers: Headers | None = None
-    revive: bool = False
-
-
 def edit(
-    engine: Engine, feeds: FeedRepository, feed: Feed, change: FeedChange, now: int
+    engine: Engine,
+    feeds: FeedRepository,
+    feed: Feed,
+    now: int,
+    *,
+    tags: Sequence[str] | None,
+    every: int | None,
+    headers: Headers | None,
+    revive: bool,
 ) -> tuple[Feed, list[str]]:
-    """Change a feed; return it, and streams as `follow` does."""
-    tags, headers = change.tags, change.headers
+    """Change a feed; return it, and streams as `follow` does.
+
+    None leaves a field; tags and headers are replaced as a whole.  `revive` resumes the polls of a
+    feed that is gone.
+    """
     changed = replace(
         feed,
         tags=feed.tags if tags is None else tuple(dict.fromkeys(feed.owner + t for t in tags)),
-        every=feed.every if change.every is None else change.every,
+        every=feed.every if every is None else every,
         headers=feed.headers if headers is None else headers,
         header_names=feed.header_names if headers is None else tuple(name for name, _ in headers),
         given_for=feed.given_for if headers is None else feed.url if headers else "",
-        gone=feed.gone and not change.revive,
-        next_poll=now if change.revive or lifecycle.secret_lost(feed) else feed.next_poll,
+        gone=feed.gone and not revive,
+        next_poll=now if revive or lifecycle.secret_lost(feed) else feed.next_poll,
     )
     feeds.edit(changed)
     return changed, allow_late(engine, [changed])

@@ -29,10 +29,8 @@ from xscl.polling.feed import (
     SECOND,
     Feed,
     FeedsError,
-    feed_key,
     lateness_of,
     shown,
-    without_user,
 )
 from xscl.polling.feed_admission import FeedAdmission, FeedRequest, admit, refuse_published
 from xscl.polling.lifecycle import secret_lost, with_secret_lost
@@ -107,20 +105,6 @@ class PollRecord:
     def is_failed(self) -> bool:
         """Return True for an error."""
         return self.outcome not in (OK, UNCHANGED, DEFERRED)
-
-
-def save_polls(store: Store, polls: Mapping[str, PollRecord]) -> None:
-    """Append a poll to the history of each feed, within a transaction of the caller."""
-    if not polls:
-        return
-    rows = ({"key": key, **asdict(one)} for key, one in polls.items())
-    store.insert_rows("feed_poll", rows)
-    stored.trim_polls(store, polls.keys(), MOST)
-
-
-def polls_of(store: Store, key: str) -> Sequence[PollRecord]:
-    """Return the last polls of a feed, the newest first."""
-    return [PollRecord(**row) for row in stored.polls_of(store, key, MOST)]
 
 
 LeaseState: TypeAlias = Literal["asked", "active", "denied", "failed"]
@@ -253,24 +237,11 @@ class FeedRepository:
     def __iter__(self) -> Iterator[Feed]:
         return self._read(rows_of(self.store, "feed", order="added, key"))
 
-    def __getitem__(self, name: str) -> Feed:
-        """Return a feed by its address or key, or by its stream if that has one feed only.
-
-        Feeds of users are found by their keys alone.  Raises FeedsError if there is not one.
-        """
-        address = _address(name)
-        keys = (name, feed_key(name))
-        listed = self._read(stored.feeds_among(self.store, keys, shown(address)))
-        near = [feed for feed in listed if not feed.owner or feed.key == name]
-        found = [feed for feed in near if feed.url == address or feed.key in keys]
-        found = found or list(self._read(rows_of(self.store, "feed", stream=name)))
-        found = found or [feed for feed in near if feed.shown_url == name]
-        if len(found) == 1:
-            return found[0]
-        what = f"{len(found)} feeds are on the stream" if found else "there is no feed"
-        raise FeedsError(
-            f"{what} {shown(address)!r}", hint="'xscl feeds list' shows addresses and streams"
-        )
+    def __getitem__(self, key: str) -> Feed:
+        """Return a feed by its key; raises FeedsError."""
+        for feed in self.among([key]):
+            return feed
+        raise FeedsError(f"there is no feed {key!r}", hint="'xscl feeds list' shows what there is")
 
     def owned(self, owner: str, after: str = "", limit: int | None = None) -> list[Feed]:
         """Return feeds of one owner in the order of their keys, those after a key."""
@@ -311,7 +282,7 @@ class FeedRepository:
 
     def polls(self, feed: Feed) -> Sequence[PollRecord]:
         """Return the last polls of a feed, the newest first."""
-        return polls_of(self.store, feed.key)
+        return [PollRecord(**row) for row in stored.polls_of(self.store, feed.key, MOST)]
 
     def is_followed(self, url: str, *, besides: Feed) -> bool:
         """Return True if another feed has the address."""
@@ -420,7 +391,9 @@ class FeedRepository:
                 was_due=[(due or {}).get(feed.key) for feed in feeds],
                 again=[earliest_poll(feed) for feed in feeds],
             )
-            save_polls(store, polls or {})
+            rows = [{"key": key, **asdict(one)} for key, one in (polls or {}).items()]
+            store.insert_rows("feed_poll", rows)
+            stored.trim_polls(store, (polls or {}).keys(), MOST)
             self._save_items((one.feed, name, row) for one in news for name, row in one.items)
             stored.delete_items(store, [(one.feed, name) for one in news for name in one.forgotten])
             if segment is not None:
@@ -505,11 +478,3 @@ def _secrets_of(engine: Engine, store: Store) -> Credentials:
 def ticks() -> int:
     """Return the time now."""
     return time.time_ns() // 1_000
-
-
-def _address(name: str) -> str:
-    """Return an address without user name and password; other names as they are."""
-    try:
-        return without_user(name)
-    except ValueError:
-        return name

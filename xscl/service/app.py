@@ -39,7 +39,6 @@ from xscl.service.sql import UserSql
 from xscl.service.status_series import StatusSeries
 from xscl.service.tokens import Tokens
 from xscl.service.usage import Usage
-from xscl.store.queries.documents import has_documents
 from xscl.store.queries.owners import OPERATOR
 from xscl.store.store import Store
 
@@ -124,10 +123,10 @@ class PublicStreams:
         self._reading = reading
         self._counts = counts
         self._seen: set[str] = set()
-        self._missed: dict[str, float] = {}
+        self._looked = -_LOOK
 
     def known(self, name: str) -> bool:
-        """Return whether a public stream has this name; a negative result is cached for 1 s."""
+        """Return whether a public stream has this name; documents are looked at once a second."""
         if owner(name)[0] != OPERATOR:
             return False
         streams = self._engine.state.streams
@@ -135,18 +134,11 @@ class PublicStreams:
             return True
         if self._accounts.has_stream(THE_OPERATOR, name):
             return True
-        now = time.monotonic()
-        if now - self._missed.get(name, -_MISSED) < _MISSED:
+        if (now := time.monotonic()) - self._looked < _LOOK:
             return False
-        with self._reading() as store:
-            is_known = has_documents(store, [name])
-        if is_known:
-            self._seen.add(name)
-            return True
-        if len(self._missed) >= _MISSES:
-            self._missed.clear()
-        self._missed[name] = now
-        return False
+        self.names()
+        self._looked = now
+        return name in self._seen
 
     def names(self) -> set[str]:
         """Return the names of all public streams."""
@@ -162,22 +154,8 @@ QUESTIONS, IMPORTS = 2, 4
 CONFIRMING = 4
 """Maximum number of concurrent mails with codes; each blocks a thread."""
 
-_MISSED, _MISSES = 1.0, 1_000
-"""Lifetime in seconds and maximum size of the cache of unknown stream names."""
-
-
-class FollowedFeeds:
-    """The repository of feeds, lent to one thread at a time: it has one connection."""
-
-    def __init__(self, repository: FeedRepository) -> None:
-        self._repository = repository
-        self._mutex = threading.Lock()
-
-    @contextmanager
-    def __call__(self) -> Iterator[FeedRepository]:
-        """Lend the repository while the block runs."""
-        with self._mutex:
-            yield self._repository
+_LOOK = 1.0
+"""Seconds between two looks at the streams of all documents, for a name that is not known."""
 
 
 class RequestLimits:
@@ -230,7 +208,7 @@ class App:
             self.delivery = opened.enter_context(closing(outbox(self.engine)))
             self.spool = opened.enter_context(Spool(home.spool))
             feeds = opened.enter_context(FeedRepository(self.engine, clock=self.clock.now))
-            self.feeds = FollowedFeeds(feeds)
+            self._feeds, self._lending = feeds, threading.Lock()
             self.store = opened.enter_context(closing(StorePool(self.engine)))
             stores = [opened.enter_context(closing(self.engine.connect())) for _ in range(2)]
             self.accounts = Accounts(stores[0])
@@ -250,6 +228,12 @@ class App:
             self.backups = Backups(home, self.engine, self.store, disk)
             self._opened = opened.pop_all()
         self.delivery.mail_limit = self.accounts.mails_of
+
+    @contextmanager
+    def feeds(self) -> Iterator[FeedRepository]:
+        """Lend the repository of feeds, which has one connection, while the block runs."""
+        with self._lending:
+            yield self._feeds
 
     def begin_shutdown(self) -> None:
         """End listeners, deliveries, trials and histories, which share the time that is left."""

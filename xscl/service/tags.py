@@ -7,9 +7,7 @@ renamed one keeps them, and a removed one loses them (`xscl.subscriptions`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping
 
 from xscl.errors import XsclError
 from xscl.store.queries.subscriptions import replace_tags
@@ -19,9 +17,6 @@ MOST = 20
 """Tags of one subscription."""
 LONGEST = 50
 """Characters of a tag."""
-
-Reading: TypeAlias = Callable[[], AbstractContextManager[Store]]
-"""A function that lends a connection while a block runs."""
 
 _SEPARATORS = re.compile(r"[,\s]+")
 

@@ -75,7 +75,7 @@ def test_what_is_changed_and_removed_goes_from_the_file_too(tmp_path: Path) -> N
     with Engine(tmp_path / "state.db") as engine, FeedRepository(engine) as feeds:
         feeds.edit(replace(feed, headers=()))
         assert "s3cret" not in (tmp_path / "secrets.json").read_text()
-        assert feeds[URL].url == feeds[ADDRESS].url == feeds[feed.shown_url].url == ADDRESS
+        assert feeds[feed.key].url == ADDRESS
         other = feeds.add(FeedRequest(ADDRESS.replace("t0ken", "other"), stream="o"))
         assert feeds.is_followed(ADDRESS, besides=other)
         assert not feeds.is_followed(other.url, besides=other)

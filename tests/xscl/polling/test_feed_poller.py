@@ -79,12 +79,9 @@ def test_a_published_stream_takes_no_feed_and_a_stream_of_feeds_is_not_published
     assert [one.name for one in place.engine.subscriptions] == ["p"]
 
 
-def test_found_by_address_key_or_stream(place: Place) -> None:
+def test_found_by_key(place: Place) -> None:
     one = place.feeds.add(FeedRequest("http://a.example/1", stream="s"))
-    assert place.feeds["http://a.example/1"] == place.feeds[one.key] == place.feeds["s"] == one
-    place.feeds.add(FeedRequest("http://a.example/2", stream="s"))
-    with pytest.raises(FeedsError, match="2 feeds are on the stream 's'"):
-        place.feeds["s"]
+    assert place.feeds[one.key] == one
     with pytest.raises(FeedsError, match="there is no feed 'nix'"):
         place.feeds["nix"]
 

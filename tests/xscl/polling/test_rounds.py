@@ -147,7 +147,8 @@ def sorted_by_time(place: Place) -> Found:
 
 
 def chosen(place: Place, given: Case) -> list[Feed]:
-    return [place.feeds[f"f{number}"] for number in given.order]
+    by_stream = {feed.stream: feed for feed in place.feeds}
+    return [by_stream[f"f{number}"] for number in given.order]
 
 
 @pytest.mark.parametrize("seed", usually(range(4), 1, 3))

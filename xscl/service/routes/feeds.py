@@ -29,7 +29,7 @@ from xscl.polling.feed import (
     read_header,
 )
 from xscl.polling.feed_admission import FeedRequest
-from xscl.polling.feed_commands import FeedChange, allow_late, edit, follow, late_items
+from xscl.polling.feed_commands import allow_late, edit, follow, late_items
 from xscl.polling.feed_list import ImportLine, import_outlines, outlines_of
 from xscl.polling.feed_repository import FeedRepository, HubLease, ItemCounts, feed_row
 from xscl.polling.lifecycle import refuse_no_feed
@@ -234,8 +234,16 @@ def change(key: Key, change: Change, app: TheApp, account: TheAccount) -> answer
     headers = None if change.headers is None else tuple(map(read_header, change.headers))
     with app.feeds() as feeds:
         feed = existing(feeds, account, key)
-        wanted = FeedChange(change.tags, every, headers, change.revive)
-        changed, fixed = edit(app.engine, feeds, feed, wanted, app.clock.now())
+        changed, fixed = edit(
+            app.engine,
+            feeds,
+            feed,
+            app.clock.now(),
+            tags=change.tags,
+            every=every,
+            headers=headers,
+            revive=change.revive,
+        )
         _claim(app, account, changed)
         return _as_it_is(feeds, account, changed, fixed)
 
