@@ -96,12 +96,13 @@ STATE = {
     **dict.fromkeys(("document", "text", "result"), "exported as documents and matches"),
     **dict.fromkeys(("binding", "times", "value"), "derived from documents"),
     **dict.fromkeys(("composite", "composite_stream"), "derived from matches"),
+    "story_document": "of stories, by the documents of matches",
     **dict.fromkeys(("backfill", "late", "cut"), "of what subscriptions read"),
     **dict.fromkeys(("rejected", "dead_letter"), "reports, which end with what they are about"),
     **dict.fromkeys(("feed_item", "feed_lease", "feed_poll"), "of the fetcher, by feed"),
 }
 """Relations that are not declared as users' (`OWNED`), with the reason."""
-GROWN = {"star": "of matches", "retired": "of earlier versions"}
+GROWN = {"star": "of matches", "story": "of matches", "retired": "of earlier versions"}
 """Relations of users that `xscl export` leaves out, as it has no matches."""
 
 

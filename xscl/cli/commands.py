@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, str] = {
     "export": "export_file.export",
     "push": "push.push",
     "matches": "matches.matches",
+    "stories": "matches.stories",
     "stars": "matches.stars",
     "sql": "sql.sql",
     "explain": "questions.explain",

@@ -10,7 +10,7 @@ import typer
 from xscl.cli.argument_files import query_text
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.options import Call, option
-from xscl.cli.output import answer
+from xscl.cli.output import UsageError, answer
 from xscl.cli.query_options import (
     LANGUAGES,
     known_language,
@@ -29,35 +29,46 @@ _Name = Annotated[
 def edit(
     call: Call,
     name: _Name,
-    query: Annotated[str, typer.Argument(metavar="QUERY|@FILE", help="The new query.")],
+    query: Annotated[
+        str | None, typer.Argument(metavar="QUERY|@FILE", help="The new query.")
+    ] = None,
     language: Annotated[
         str | None, option("--language", "What it is written in.", "|".join(LANGUAGES))
     ] = None,
     updates: Annotated[
         bool | None, typer.Option("--updates/--no-updates", help="Also match new versions.")
     ] = None,
+    stories: Annotated[
+        bool | None,
+        typer.Option("--stories/--no-stories", help="Group matches that share documents."),
+    ] = None,
 ) -> None:
     """Give a subscription another query: its next version, under the same name.
 
     It sees what arrives from now on; if only SELECT changes, it joins that with
     what was there before. The matches of earlier versions stay, and webhooks,
-    mails and feeds go on with the new one.
+    mails and feeds go on with the new one. With --stories alone the query stays,
+    and the matches that are kept are grouped, too.
 
     \b
     Example:
       xscl edit echo 'feeds//item->a[./title->t] JOIN{t=u, 5 d} feeds//item->b[./title->u]'
     """
-    text = query_text(query)
+    if query is None and updates is None and stories is None and language is None:
+        raise UsageError("there is nothing to change: give a query, or an option")
+    text = None if query is None else query_text(query)
     written_in = None if language is None else known_language(language)
     with opened("edit", call) as service:
         before = service.existing(name)
-        if (language or before.language) == XSCL:
+        if text is not None and (language or before.language) == XSCL:
             refuse_bare_windows(text)
-        changed = service.edit(name, text, updates=updates, language=written_in)
-        if changed.language == XSCL:
+        changed = service.edit(name, text, updates=updates, stories=stories, language=written_in)
+        if text is not None and changed.language == XSCL:
             warn_of_unseen_names(service, text)
     is_new = changed.version != before.version
     line = f"{name!r} is unchanged"
+    if changed.stories != before.stories:
+        line = f"{name!r} has {'' if changed.stories else 'no '}stories"
     if is_new:
         version = f"version {changed.version}"
         line = f"edited {name!r}: {version}, for documents that arrive from now on"

@@ -34,8 +34,8 @@ def import_(
 ) -> None:
     """Subscribe to all queries of a file: CSV with the columns name,query, or JSON lines.
 
-    A row {"name": ..., "query": ...} may have "updates" and a list "tags", too. Rows that are
-    there already, with the same query, change nothing. All rows are read
+    A row {"name": ..., "query": ...} may have "updates", "stories" and a list "tags", too. Rows
+    that are there already, with the same query, change nothing. All rows are read
     before the first one is registered; 2,000 at a time are, all or none.
 
     A file of 'xscl export' is registered in a data directory that no service
@@ -103,13 +103,17 @@ def _parts(rows: Sequence[ImportRow]) -> Iterator[tuple[int, list[ImportRow]]]:
     part: list[ImportRow] = []
     done = 0
     for row in progress(rows, "subscribing", len(rows)):
-        if part and (len(part) >= PART or part[0].updates != row.updates):
+        if part and (len(part) >= PART or _options(part[0]) != _options(row)):
             yield done, part
             done += len(part)
             part = []
         part.append(row)
     if part:
         yield done, part
+
+
+def _options(row: ImportRow) -> tuple[bool, bool]:
+    return row.updates, row.stories
 
 
 def _wrong(done: int, part: Sequence[ImportRow], error: XsclError) -> XsclError:

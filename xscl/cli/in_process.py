@@ -73,6 +73,7 @@ class LocalService(OpenedService):
         query: str,
         *,
         updates: bool,
+        stories: bool,
         language: Language,
         since: str | None,
         history: bool = False,
@@ -83,7 +84,13 @@ class LocalService(OpenedService):
         checked = checked_tags(tags)
         prepare(self.engine)
         self.engine.subscribe(
-            name, query, updates=updates, language=language, since=since, history=history
+            name,
+            query,
+            updates=updates,
+            stories=stories,
+            language=language,
+            since=since,
+            history=history,
         )
         if checked:
             self.tag(name, checked)

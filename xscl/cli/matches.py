@@ -1,4 +1,4 @@
-"""`xscl matches`: the kept matches of a subscription; `xscl stars`: those that are starred."""
+"""`xscl matches` and `stories`: what a subscription has found; `xscl stars`: starred matches."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from xscl.cli.output import echo, echo_json, echo_lines, one_line, warn
 from xscl.cli.service import opened
 from xscl.client import Match
 from xscl.errors import XsclError
+from xscl.plurals import counted
 
 
 def matches(
@@ -49,6 +50,43 @@ def matches(
                 echo_lines(match_text(match, verbose=verbose))
     if match is None and not call.as_json:
         warn("no matches")
+
+
+def stories(
+    call: Call,
+    name: Annotated[
+        str, typer.Argument(help="The name of a subscription.", autocompletion=subscriptions_like)
+    ],
+    merged: Annotated[bool, option("--merged", "Also those that others took over.")] = False,
+) -> None:
+    """List the stories of a subscription that has them, the one that grew last first.
+
+    A story is a set of matches that share documents: one headline in eight feeds
+    is one story. With --json there is one story a line.
+
+    \b
+    Example:
+      xscl stories echo
+    """
+    with opened("stories", call) as service:
+        if not service.known_versions(name):
+            service.existing(name)
+        found = list(service.stories(name, merged=merged))
+    for story in found:
+        if call.as_json:
+            echo_json(story)
+            continue
+        when = "" if story.timestamp is None else f"  {to_second(story.timestamp)}"
+        echo(f"{story.id}{when}  {counted(story.documents, 'document')}")
+        if story.merged_into is not None:
+            echo(f"  in {story.merged_into}")
+        for one in story.sources:
+            title = one_line(one.title or one.document, WIDTH)
+            echo(
+                f"  {title} | {to_second(one.timestamp)}" + (f" | {one.source}" * bool(one.source))
+            )
+    if not found and not call.as_json:
+        warn("no stories: 'xscl edit NAME --stories' groups matches that share documents")
 
 
 def stars(call: Call) -> None:

@@ -46,6 +46,7 @@ _FIELDS = {
     "publishes",
     "template",
     "updates",
+    "stories",
     "stopped",
     "unevaluated",
     "refused",
@@ -53,7 +54,7 @@ _FIELDS = {
     "paused",
     "tags",
 }
-_IMPORTED = {"name", "query", "updates", "tags"}
+_IMPORTED = {"name", "query", "updates", "stories", "tags"}
 """The fields of a row that `xscl import` reads."""
 
 
@@ -65,6 +66,9 @@ def subscribe(
         str, option("--language", "What it is written in.", "|".join(LANGUAGES))
     ] = XSCL,
     updates: Annotated[bool, option("--updates", "Also match new versions of documents.")] = False,
+    stories: Annotated[
+        bool, option("--stories", "Group matches that share documents; each is told once.")
+    ] = False,
     since: Annotated[
         str | None, option("--since", "Begin so far back: 7d, '12 h'.", "DURATION")
     ] = None,
@@ -103,6 +107,7 @@ def subscribe(
             name,
             text,
             updates=updates,
+            stories=stories,
             language=written_in,
             since=since,
             history=history,

@@ -165,6 +165,8 @@ class Subscription(Answer):
     """The template of its joins, for the operator."""
     updates: bool = Field(examples=[False])
     """True if new versions of documents are matched, too."""
+    stories: bool = Field(False, examples=[True])
+    """True if matches that share documents are grouped into stories."""
     version: int = Field(examples=[1])
     """The version of the query: each edit of it makes the next one."""
     paused: bool = Field(examples=[False])
@@ -209,6 +211,29 @@ class MatchPage(Answer):
     """The matches in the requested order."""
     next: str | None = Field(examples=["before=17&limit=100"])
     """Query string of the next page; null at the end."""
+
+
+class ListedStory(Answer):
+    """A story: matches of a subscription that share documents."""
+
+    id: str = Field(examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"])
+    """A stable name: 32 hexadecimal digits."""
+    subscription: str = Field(examples=["echo"])
+    """The name of the subscription."""
+    timestamp: Moment | None = Field(examples=["2026-03-01T12:00:00Z"])
+    """Time of the last of its `sources`; null without any."""
+    started: Moment | None = Field(examples=["2026-03-01T11:00:00Z"])
+    """Time of the first one."""
+    began: int = Field(examples=[17])
+    """Position at which it began."""
+    position: int = Field(examples=[19])
+    """Position at which it has grown last."""
+    documents: int = Field(examples=[8])
+    """Number of its documents; 0 of a story that another one took over."""
+    sources: tuple[Source, ...]
+    """The first 50 of its documents, in the order of arrival."""
+    merged_into: str | None = Field(examples=[None])
+    """The story that took it over."""
 
 
 class StarredDocument(DocumentShown):

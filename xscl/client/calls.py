@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 from xscl.client.answers import (
     Diagnosis,
     Explanation,
+    ListedStory,
     Match,
     QueryCheck,
     Registered,
@@ -108,6 +109,7 @@ def subscribe(
     query: str,
     *,
     updates: bool = False,
+    stories: bool = False,
     language: Language = "xscl",
     since: str | None = None,
     history: bool = False,
@@ -116,24 +118,32 @@ def subscribe(
     """Register a query under a name; the same query again changes nothing.
 
     `since` is a duration such as `7 d`: it begins with the documents kept from then on.  With
-    `history` it begins with the newest 1,000 matches of the last 30 days.  Raises QueryError, and
-    NameTaken for a name with another query.
+    `history` it begins with the newest 1,000 matches of the last 30 days.  With `stories` its
+    matches that share documents are grouped.  Raises QueryError, and NameTaken for a name with
+    another query.
     """
     body = {
-        **{"query": query, "updates": updates, "language": language},
+        **{"query": query, "updates": updates, "stories": stories, "language": language},
         **{"since": since, "history": history, "tags": tags},
     }
     return _json("PUT", resource("subscriptions", name), Registered, body, source=query)
 
 
 def edit(
-    name: str, query: str, *, updates: bool | None = None, language: Language | None = None
+    name: str,
+    query: str | None = None,
+    *,
+    updates: bool | None = None,
+    stories: bool | None = None,
+    language: Language | None = None,
 ) -> Call[Registered]:
     """Give a subscription another query, its next version; matches of earlier versions stay.
 
-    Raises QueryError.
+    With `stories` its matches that share documents are grouped, those that are kept included; it is
+    no new version.  What is None stays as it is.  Raises QueryError.
     """
-    return _changed(name, {"query": query, "updates": updates, "language": language}, query)
+    options = {"updates": updates, "stories": stories, "language": language}
+    return _changed(name, {"query": query, **options}, query)
 
 
 def pause(name: str) -> Call[Registered]:
@@ -222,6 +232,15 @@ def matches(subscription: str, after: int = 0, *, version: int | None = None) ->
     """
     parameters = _without_none({"after": after, "limit": PAGE, "version": version})
     return _matches(resource("subscriptions", subscription, "matches"), parameters)
+
+
+def stories(name: str, *, merged: bool = False, page: int | None = None) -> Listing[ListedStory]:
+    """Yield the stories of a subscription, the one that grew last first; `page` at once.
+
+    Those that others took over are yielded with `merged` only.
+    """
+    path = "subscriptions", name, "stories"
+    return _paged(path, ListedStory, limit=page or PAGE, merged=merged)
 
 
 def all_matches(*, page: int | None = None) -> Listing[Match]:
@@ -500,10 +519,12 @@ def _changed(name: str, change: Mapping[str, Any], source: str | None = None) ->
     return _json("PATCH", resource("subscriptions", name), Registered, change, source=source)
 
 
-def _paged(path: str, kind: type[T], way: str = "after", **parameters: Any) -> Listing[T]:
+def _paged(
+    path: str | tuple[str, ...], kind: type[T], way: str = "after", **parameters: Any
+) -> Listing[T]:
     first = {"limit": PAGE, **_without_none(parameters)}
     return Listing(
-        resource(path),
+        resource(*((path,) if isinstance(path, str) else path)),
         first,
         lambda page: [read(kind, one) for one in page["items"]],
         lambda page: None if page["next"] is None else {**first, way: page["next"]},

@@ -78,6 +78,7 @@ class Methods:
     versions = Sent(calls.versions)
     removed = Sent(calls.removed)
     matches = Listed(calls.matches)
+    stories = Listed(calls.stories)
     all_matches = Listed(calls.all_matches)
     stars = Listed(calls.stars)
     star = Sent(calls.star)

@@ -20,6 +20,7 @@ from lxml import etree
 from xscl.shredding.nodes.tree import DocumentTree
 from xscl.subscriptions.construct import OutputTooLarge
 from xscl.subscriptions.match import DocumentSource, Match, Node
+from xscl.subscriptions.story import Story
 from xscl.time_format import written
 
 Render: TypeAlias = Callable[[Sequence["Match"]], str]
@@ -148,6 +149,25 @@ def row_of(match: MatchFields, named: Callable[[str], str] | None = None) -> dic
     `match` repeats `id`, and `t0` and `t1` are the ticks of `started` and `timestamp`.
     """
     return _row(match, named or owner_name, match.xml().decode())
+
+
+def row_of_story(story: Story, named: Callable[[str], str] | None = None) -> dict[str, Any]:
+    """Return a story as a JSON value, the one form of the API and of deliveries.
+
+    `named` is as for `row_of`; `documents` is their number, of which `sources` are the first.
+    """
+    called = named or owner_name
+    return {
+        "id": story.id,
+        "subscription": called(story.subscription),
+        "timestamp": None if story.t1 is None else written(story.t1),
+        "started": None if story.t0 is None else written(story.t0),
+        "began": story.began,
+        "position": story.last,
+        "documents": story.total,
+        "sources": sources_of(story.sources, called),
+        "merged_into": story.merged_into,
+    }
 
 
 def size_of(row: Mapping[str, Any]) -> int:

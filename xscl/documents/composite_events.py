@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xscl.documents.document_ids import StoredDocument
-from xscl.documents.document_log import DocumentLog
+from xscl.documents.document_log import DocumentLog, stored_in
 from xscl.shredding.nodes.tree import DocumentTree, Item
 from xscl.store.queries.composites import relational_results
 from xscl.store.queries.rows import rows_of
@@ -77,6 +77,24 @@ def stored_composite(row: Mapping[str, Any]) -> Composite:
         version=row["version"],
         bases=tuple(row["bases"]),
     )
+
+
+def kept_parts(
+    store: Store, numbers: set[int], recent: Callable[[int], StoredDocument | None]
+) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
+    """Return the kept ones of composites by number, and their documents.
+
+    `recent` returns a document that need not be read.
+    """
+    documents = stored_in(store, numbers, recent)
+    composites = {n: of_document(document) for n, document in documents.items()}
+    missing = sorted(numbers - composites.keys())
+    if missing:
+        rows = rows_of(store, "composite", order="doc", doc=missing)
+        composites.update((row["doc"], stored_composite(row)) for row in rows)
+    sources = {doc for one in composites.values() for doc in one.sources}
+    documents.update(stored_in(store, sources - documents.keys(), recent))
+    return composites, documents
 
 
 def of_document(document: StoredDocument) -> Composite:

@@ -34,6 +34,7 @@ class Subscription:
     `key` is the name in the ids of its matches and in the plan, which a change of the name does not
     change.  `version` counts the queries of the name.  Its results have positions after `after`,
     and up to `until`, if that is set: the end of an earlier version, or the beginning of a pause.
+    With `stories` its matches that share a document are one story.
     """
 
     number: int
@@ -58,6 +59,7 @@ class Subscription:
     bound_to: int | None = None
     backfilled: int = -1
     live: tuple[int, ...] = ()
+    stories: bool = False
 
     @property
     def is_paused(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xscl.documents.results import XSCL, Backfill, Subscription
@@ -105,6 +105,7 @@ class EngineCatalog:
         query: str,
         *,
         updates: bool = False,
+        stories: bool = False,
         language: str = XSCL,
         since: str | int | None = None,
         history: bool = False,
@@ -115,16 +116,19 @@ class EngineCatalog:
         from_past = since is not None or history
         with self._transactions.between_batches():
             if language == XSCL and from_past:
-                self._complete(self._begin([(name, query)], updates, since), until)
+                begun = self._begin([(name, query)], updates, since, stories=stories)
+                self._complete(begun, until)
             elif language == XSCL:
-                self.subscribe_many([(name, query)], updates=updates, numbered=False)
+                self.subscribe_many(
+                    [(name, query)], updates=updates, stories=stories, numbered=False
+                )
             elif from_past:
                 with self.backfills.exclusive():
-                    number = self._begin_events(name, query, language, updates, since)
+                    number = self._begin_events(name, query, language, updates, stories, since)
                     self._complete([number], until)
             else:
                 with self._transactions.committed():
-                    now = Beginning(self._state.documents.next, updates)
+                    now = Beginning(self._state.documents.next, updates, stories=stories)
                     plan = self._state.registration.planned(name, query, language, now)
                     with self._transactions.change() as state:
                         state.registration.register_query(name, query, language, plan, now)
@@ -134,6 +138,7 @@ class EngineCatalog:
         pairs: Iterable[tuple[str, str]],
         *,
         updates: bool = False,
+        stories: bool = False,
         history: bool = False,
         numbered: bool = True,
     ) -> None:
@@ -141,14 +146,21 @@ class EngineCatalog:
         with self._transactions.between_batches():
             pairs = list(pairs)
             if history:
-                self._complete(self._begin(pairs, updates, None, numbered=numbered), None)
+                begun = self._begin(pairs, updates, None, stories=stories, numbered=numbered)
+                self._complete(begun, None)
                 return
             with self._transactions.committed(), self._transactions.paused():
-                self._register(dict(self._state.registration.compiled(pairs, numbered)), updates)
+                compiled = dict(self._compiled(pairs, stories, numbered))
+                self._register(compiled, updates, stories)
                 self._transactions.freeze()
 
     def subscribe_each(
-        self, pairs: Sequence[tuple[str, str]], *, updates: bool = False, language: str = XSCL
+        self,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        updates: bool = False,
+        stories: bool = False,
+        language: str = XSCL,
     ) -> list[XsclError | None]:
         """Register queries of different users in order; return the error of each, None for none.
 
@@ -163,22 +175,35 @@ class EngineCatalog:
                     try:
                         if language == XSCL:
                             ready = self._state.registration.compiled_one(name, text, together)
+                            if stories:
+                                self._state.registration.refuse_stories(ready)
                             if ready.publish is None:
                                 together[name] = ready
                                 continue
-                        self._register(together, updates)
+                        self._register(together, updates, stories)
                         together = {}
-                        self.subscribe(name, text, updates=updates, language=language)
+                        self.subscribe(
+                            name, text, updates=updates, stories=stories, language=language
+                        )
                     except XsclError as error:
                         answers[place] = error
-                self._register(together, updates)
+                self._register(together, updates, stories)
                 self._transactions.freeze()
             return answers
 
-    def _register(self, compiled: Mapping[str, QueryPlan], updates: bool) -> None:
+    def _compiled(
+        self, pairs: Iterable[tuple[str, str]], stories: bool, numbered: bool
+    ) -> Iterator[tuple[str, QueryPlan]]:
+        """Yield names and queries, compiled for registration."""
+        for name, query in self._state.registration.compiled(pairs, numbered):
+            if stories:
+                self._state.registration.refuse_stories(query)
+            yield name, query
+
+    def _register(self, compiled: Mapping[str, QueryPlan], updates: bool, stories: bool) -> None:
         if compiled:
             with self._transactions.change() as state:
-                now = Beginning(state.documents.next, updates)
+                now = Beginning(state.documents.next, updates, stories=stories)
                 state.registration.register([*compiled.items()], now)
 
     def edit(
@@ -187,6 +212,7 @@ class EngineCatalog:
         query: str | None = None,
         *,
         updates: bool | None = None,
+        stories: bool | None = None,
         language: str | None = None,
         rename: str | None = None,
         paused: bool | None = None,
@@ -207,6 +233,9 @@ class EngineCatalog:
             )
             is_other = wanted != (one.query, one.updates, one.language)
             compiled = self._checked_edit(one, *wanted) if is_other else None
+            is_grouped = one.stories if stories is None else stories
+            if is_grouped and (is_other or not one.stories):
+                self._expect_stories(one.name, compiled, text, wanted[2])
             if rename is not None and rename != name:
                 self._state.subscriptions.expect_free(rename)
             if paused and not one.is_paused:
@@ -219,12 +248,22 @@ class EngineCatalog:
                 ):
                     begun = state.subscriptions.backfills.get(one.number)
                     _replace(state, one, compiled, *wanted, begun)
+                if state.registration.group(name, is_grouped):
+                    state.stories.regroup(name)
                 if rename is not None and rename != name:
                     name = state.subscriptions.rename(name, rename).name
                 if paused is not None and paused != state.subscriptions[name].is_paused:
                     change = state.registration.pause if paused else state.registration.resume
                     change(name, state.position)
             return self._state.subscriptions[name]
+
+    def _expect_stories(
+        self, name: str, compiled: QueryPlan | None, text: str, language: str
+    ) -> None:
+        if language != XSCL:
+            raise XsclError("stories are for queries in XSCL")
+        registration = self._state.registration
+        registration.refuse_stories(compiled or registration.checked(name, text))
 
     def _checked_edit(
         self, one: Subscription, text: str, updates: bool, language: str
@@ -285,11 +324,13 @@ class EngineCatalog:
     # -- With the past ---------------------------------------------------------------------
 
     def subscribe_many_from(
-        self, pairs: Sequence[tuple[str, str]], *, updates: bool = False
+        self, pairs: Sequence[tuple[str, str]], *, updates: bool = False, stories: bool = False
     ) -> None:
         """Register queries durably, all or none, whose histories are still to be read."""
         with self._transactions.between_batches():
-            for number in self._begin(pairs, updates, None, acknowledged=True, numbered=True):
+            for number in self._begin(
+                pairs, updates, None, stories=stories, acknowledged=True, numbered=True
+            ):
                 self.backfills.completion(number)
 
     def has_past(self, query: str) -> bool:
@@ -306,6 +347,7 @@ class EngineCatalog:
         query: str,
         *,
         updates: bool = False,
+        stories: bool = False,
         language: str = XSCL,
         since: str | int | None = None,
     ) -> int | None:
@@ -319,10 +361,12 @@ class EngineCatalog:
             self.backfills.await_running()  # documents do not wait for it
         with self._transactions.between_batches():
             if language == XSCL:
-                (number,) = self._begin([(name, query)], updates, since, acknowledged=True)
+                (number,) = self._begin(
+                    [(name, query)], updates, since, stories=stories, acknowledged=True
+                )
             else:
                 with self.backfills.exclusive():
-                    number = self._begin_events(name, query, language, updates, since)
+                    number = self._begin_events(name, query, language, updates, stories, since)
                     if self._state.subscriptions[name].publish is not None:
                         self._complete([number], None)
                         return None
@@ -347,13 +391,14 @@ class EngineCatalog:
         updates: bool,
         since: str | int | None,
         *,
+        stories: bool = False,
         acknowledged: bool = False,
         numbered: bool = False,
     ) -> list[int]:
         """Register queries in XSCL that wait for their histories; return their numbers."""
         with self._transactions.committed(), self._transactions.paused():
-            compiled = list(self._state.registration.compiled(pairs, numbered))
-            past = self._beginning(self._first(since), updates)
+            compiled = list(self._compiled(pairs, stories, numbered))
+            past = self._beginning(self._first(since), updates, stories)
             with self._transactions.change() as state:
                 state.registration.register(compiled, past)
                 return [
@@ -367,22 +412,28 @@ class EngineCatalog:
             self._state.registration.read_by(name, text, language)
 
     def _begin_events(
-        self, name: str, text: str, language: str, updates: bool, since: str | int | None
+        self,
+        name: str,
+        text: str,
+        language: str,
+        updates: bool,
+        stories: bool,
+        since: str | int | None,
     ) -> int:
         """Register a query of events that waits for its history; return its number."""
         with self._transactions.committed():
             reads = self._state.registration.read_by(name, text, language)
             first = max(self._first(since), _published_from(self._state, reads))
-            past = self._beginning(first, updates)
+            past = self._beginning(first, updates, stories)
             plan = self._state.registration.planned(name, text, language, past)
             with self._transactions.change() as state:
                 state.registration.register_query(name, text, language, plan, past)
                 return _begin_backfill(state, name, since, acknowledged=False)
 
-    def _beginning(self, first: int, updates: bool) -> Beginning:
+    def _beginning(self, first: int, updates: bool, stories: bool) -> Beginning:
         """Return the beginning of a subscription that waits for its history from a document on."""
         apart = bound_to(self._state.subscriptions, first)
-        return Beginning(first, updates, apart, suspended=True)
+        return Beginning(first, updates, apart, suspended=True, stories=stories)
 
     def _first(self, since: str | int | None) -> int:
         """Return the first document of a history."""
@@ -472,9 +523,9 @@ def _replace(
     version keeps it.
     """
     registration, name, end = state.registration, one.name, state.documents.next
-    start = Beginning(end, updates, replaces=one)
+    start = Beginning(end, updates, replaces=one, stories=one.stories)
     if begun is not None:
-        start = Beginning(one.since, updates, one.bound_to, suspended=True, replaces=one)
+        start = replace(start, since=one.since, bound_to=one.bound_to, suspended=True)
     registration.remove(name, state.position)
     if compiled is None:
         plan = registration.planned(name, text, language, start)

@@ -49,6 +49,7 @@ from xscl.store.queries.numbers import Numbers
 from xscl.store.queries.rejected import delete_rejected_of, keep_newest
 from xscl.store.queries.results import delete_results, documents_of_results, first_result_of
 from xscl.store.queries.rows import delete_rows
+from xscl.store.queries.stories import delete_past_stories
 from xscl.store.queries.texts import (
     bytes_of_texts,
     delete_texts,
@@ -218,6 +219,7 @@ class Eviction:
 
     def sweep(self) -> None:
         """Delete unreferenced composites and expired texts, outside a push."""
+        delete_past_stories(self._store, self._store.meta(RESULTS_UP_TO))
         self._sweep()
         self._store.set_progress(**self.numbers())
 
@@ -328,6 +330,7 @@ class Eviction:
         oldest = delete_results(self._store, last, but_of=kept)
         if oldest is not None:
             self._store.set_meta(**{RESULTS_UP_TO: oldest})
+            delete_past_stories(self._store, oldest)
         return oldest is not None
 
     # -- Identities ------------------------------------------------------------------------

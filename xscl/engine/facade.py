@@ -31,6 +31,7 @@ from xscl.engine.ingest import Ingest, PushResult
 from xscl.engine.match_log import LIMIT, MatchLog, Page
 from xscl.engine.queries import EngineQueries
 from xscl.engine.state import EngineState, Settings
+from xscl.engine.story_log import StoryLog
 from xscl.engine.transactions import Transactions
 from xscl.errors import DocumentError
 from xscl.inspection.diagnosis import Diagnosis
@@ -43,6 +44,7 @@ from xscl.store.store import Store
 from xscl.subscriptions.match import Match
 from xscl.subscriptions.match_tables import html_table
 from xscl.subscriptions.matches import Matches, MatchSequence
+from xscl.subscriptions.story import Story
 from xscl.subscriptions.streams import refuse_long_stream
 
 __all__ = ["Engine"]
@@ -245,6 +247,7 @@ class Engine:
         query: str,
         *,
         updates: bool = False,
+        stories: bool = False,
         language: str = XSCL,
         since: str | int | None = None,
         history: bool = False,
@@ -255,7 +258,8 @@ class Engine:
         With a `history` it begins with what is kept: it has the newest 1,000 matches of the last
         30 days, marked as `backfilled`, and joins later documents with kept ones.  `since` begins
         so far back from the clock (`"7 d"`, or ticks) instead, with all matches.
-        With `updates` it sees new versions of documents too.  `language` is `xscl`, or one of
+        With `updates` it sees new versions of documents too.  With `stories` its matches that share
+        a document are one story (see `stories`).  `language` is `xscl`, or one of
         events: `cel`, `sase`, `eql`, which read streams whose attributes are known (see `stream`).
 
         Raises QueryError for a query that cannot be parsed or planned, NameTaken for a name in
@@ -270,6 +274,7 @@ class Engine:
             name,
             query,
             updates=updates,
+            stories=stories,
             language=language,
             since=since,
             history=history,
@@ -281,6 +286,7 @@ class Engine:
         pairs: Iterable[tuple[str, str]],
         *,
         updates: bool = False,
+        stories: bool = False,
         history: bool = False,
     ) -> None:
         """Register queries in XSCL, given as (name, query), all or none.
@@ -289,7 +295,9 @@ class Engine:
         the first one that is wrong, with its `row` (from 1).
         """
         _expect("history", history, bool)
-        self.catalog.subscribe_many(_checked_pairs(pairs), updates=updates, history=history)
+        self.catalog.subscribe_many(
+            _checked_pairs(pairs), updates=updates, stories=stories, history=history
+        )
 
     def edit(
         self,
@@ -297,6 +305,7 @@ class Engine:
         query: str | None = None,
         *,
         updates: bool | None = None,
+        stories: bool | None = None,
         language: str | None = None,
         rename: str | None = None,
         paused: bool | None = None,
@@ -305,7 +314,8 @@ class Engine:
 
         Another query is its next version.  It sees the documents that arrive from now on; if only
         SELECT changes, the state stays, and it joins them with earlier ones.  The matches of
-        earlier versions stay (`Match.version`).  `rename` is another name for all of its matches,
+        earlier versions stay (`Match.version`).  `stories` groups them, or no longer; neither is a
+        new version.  `rename` is another name for all of its matches,
         whose ids stay.  While it is `paused`, it has no matches and publishes nothing; its state
         continues, so that documents of that time are joined with those that arrive afterwards.
 
@@ -316,7 +326,13 @@ class Engine:
         if query is not None:
             _expect("a query", query, str)
         return self.catalog.edit(
-            name, query, updates=updates, language=language, rename=rename, paused=paused
+            name,
+            query,
+            updates=updates,
+            stories=stories,
+            language=language,
+            rename=rename,
+            paused=paused,
         )
 
     def unsubscribe(
@@ -392,6 +408,20 @@ class Engine:
         return self.log.page(
             name, after=after, before=before, limit=limit, newest_first=newest_first
         )
+
+    def stories(
+        self, name: str, *, before: int | None = None, limit: int = LIMIT, merged: bool = False
+    ) -> list[Story]:
+        """Return the stories of a subscription that has them, the one that grew last first.
+
+        A story is a connected component of its kept matches: two that share a document are of one
+        story.  It is called after the document that founded it.  Of stories that a later match
+        joins the one that was founded first keeps its id, and takes over the others; these are
+        returned with `merged` only.  `before` is a position: stories whose `last` is smaller
+        follow.  Raises UnknownSubscription.
+        """
+        _expect("the name of a subscription", name, str)
+        return StoryLog(self.log).newest(name, before=before, limit=limit, merged=merged)
 
     # -- Questions -------------------------------------------------------------------------
 

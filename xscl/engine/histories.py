@@ -97,6 +97,8 @@ def adopt_results(
     live = _append(state, results.filter(pc.invert(in_past)), numbers, subscription)
     state.subscriptions.end_backfill(subscription, backfilled, live)
     state.composites.save()
+    if subscription.stories:
+        state.stories.regroup(subscription.name)
     if subscription.ordered:
         state.registration.save_plan_state()
     state.store.set_progress(

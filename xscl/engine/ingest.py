@@ -241,6 +241,8 @@ class Ingest:
         touched = dataflow.touched()
         if state.composites.new:
             touched |= state.composites.save()
+        if state.subscriptions.has_stories:
+            state.stories.extend(results)
         state.eviction.keep(state.arrived, touched)
         state.arrived.clear()
         if late:

@@ -30,9 +30,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from feeds.xml.xmlparse import parse
-from xscl.documents.composite_events import Composite, of_document, stored_composite
+from xscl.documents.composite_events import Composite, kept_parts, of_document
 from xscl.documents.document_ids import StoredDocument
-from xscl.documents.document_log import evicted, stored_in
+from xscl.documents.document_log import evicted
 from xscl.documents.results import RESULTS_UP_TO, Subscription
 from xscl.engine.transactions import Transactions
 from xscl.errors import UnknownSubscription
@@ -45,7 +45,7 @@ from xscl.store.queries.results import (
     results_of_pair,
     results_since,
 )
-from xscl.store.queries.rows import rows_of
+from xscl.store.queries.stories import heads_between
 from xscl.store.queries.texts import small_texts, text_of
 from xscl.store.store import Store
 from xscl.subscriptions.match import Match, MatchSource
@@ -143,6 +143,18 @@ class MatchLog:
             after, more = page.end, page.more
         return MatchList(found)
 
+    def at(self, position: int, mine: Callable[[Subscription], bool]) -> list[Match]:
+        """Return the matches of a result, of subscriptions that are `mine`."""
+        rows = results_between(self._store, position, position, limit=1)
+        return list(self._matches(rows, self._subscribers(rows, mine)))
+
+    def versions(self, name: str) -> tuple[Subscription, ...]:
+        """Return the versions of a subscription whose matches are kept, the oldest first.
+
+        Raises UnknownSubscription.
+        """
+        return self._transactions.state.subscriptions.versions(name)
+
     # -- Pages -----------------------------------------------------------------------------
 
     def page(
@@ -154,10 +166,12 @@ class MatchLog:
         limit: int = LIMIT,
         newest_first: bool = False,
         version: int | None = None,
+        heads: bool = False,
     ) -> Page:
         """Return matches of a subscription between two positions, neither of them included.
 
-        They are those of all versions, or of one.  Raises UnknownSubscription.
+        They are those of all versions, or of one; with `heads`, of each story the one with which
+        it has grown last.  Raises UnknownSubscription.
         """
         places = (after, LAST), (LAST if before is None else before, 0)
         while True:
@@ -168,7 +182,9 @@ class MatchLog:
                 raise UnknownVersion(
                     f"{name!r} has no matches of version {version}", hint=f"the last one is {last}"
                 )
-            page = self._page(asked.__contains__, *places, limit, newest_first, versions=asked)
+            page = self._page(
+                asked.__contains__, *places, limit, newest_first, versions=asked, heads=heads
+            )
             # Else a version that began meanwhile may have matches before the end of the page.  A
             # change is in memory before its commit, so that no page shows more than is compared.
             if self._transactions.state.subscriptions.versions(name) == versions:
@@ -183,14 +199,18 @@ class MatchLog:
         limit: int = LIMIT,
         newest_first: bool = False,
         prefix: str = "",
+        heads: bool = False,
     ) -> Page:
         """Return matches of all subscriptions that are `mine` between two places.
 
         Their names all begin with `prefix`.  Matches of one result are in the order of
-        registration.  A page may hold fewer matches than exist, even none, if many results of
-        others lie between: continue from `end`.
+        registration.  With `heads` a story is the match with which it has grown last.  A page may
+        hold fewer matches than exist, even none, if many results of others lie between: continue
+        from `end`.
         """
-        return self._page(mine, after, before or (LAST, 0), limit, newest_first, prefix=prefix)
+        return self._page(
+            mine, after, before or (LAST, 0), limit, newest_first, prefix=prefix, heads=heads
+        )
 
     def _page(
         self,
@@ -202,6 +222,7 @@ class MatchLog:
         *,
         versions: Sequence[Subscription] = (),
         prefix: str = "",
+        heads: bool,
     ) -> Page:
         """Read results, in growing batches, until they fill a page."""
         ranges = [
@@ -212,7 +233,7 @@ class MatchLog:
         low, high = after[0], before[0]
         chunk = limit + 4  # those at both ends may belong to the pages beside this one
         while True:
-            with self._snapshot():
+            with self.snapshot():
                 rows = read(low, high, newest_first=newest_first, limit=chunk).sort_by("position")
                 whole = rows.num_rows < chunk
                 position, clock = self._store.numbers("position", "clock")
@@ -230,11 +251,17 @@ class MatchLog:
                 matches = self._matches(rows.filter(own), subscribers)
                 if is_grouped:
                     first, last = _sure(matches, newest_first, first, last)
+                passed = self._passed_heads(subscribers, rows) if heads else None
                 inside = (
                     match
                     for match in (reversed(matches) if newest_first else matches)
                     if after < (match.position, match.number) < before
                     and first <= match.position <= last
+                    and (
+                        passed is None
+                        or not match.found_by.stories
+                        or (match.found_by.key, match.position) in passed
+                    )
                 )
                 found = tuple(islice(inside, limit + 1))  # one more says that others follow
             if len(found) > limit:
@@ -244,6 +271,13 @@ class MatchLog:
             if not versions and chunk >= SCANNED and first <= last:
                 return Page(found, True, first if newest_first else last, clock)
             chunk *= 4
+
+    def _passed_heads(
+        self, subscribers: Mapping[int, Sequence[Subscription]], rows: pa.Table
+    ) -> set[tuple[str, int]]:
+        """Return the keys of stories and the positions of their last growths, among results."""
+        keys = {one.key for sharers in subscribers.values() for one in sharers if one.stories}
+        return heads_between(self._store, keys, *_ends(rows)) if keys else set()
 
     def _subscribers(
         self, rows: pa.Table, mine: Callable[[Subscription], bool] | None = None
@@ -271,7 +305,7 @@ class MatchLog:
         return Matches(rows, subscribers, self._parts, source)
 
     @contextmanager
-    def _snapshot(self) -> Iterator[Store]:
+    def snapshot(self) -> Iterator[Store]:
         """Hold the connection, within a transaction that sees one commit, while the block runs."""
         with self._lock, self._store.reading():
             yield self._store
@@ -284,15 +318,8 @@ class MatchLog:
         known = {n: document for n in numbers if (document := recent(n)) is not None}
         if len(known) == len(numbers):
             return {n: of_document(document) for n, document in known.items()}, known
-        with self._snapshot():
-            documents = stored_in(self._store, numbers, recent)
-            composites = {n: of_document(document) for n, document in documents.items()}
-            missing = sorted(numbers - composites.keys())
-            if missing:
-                rows = rows_of(self._store, "composite", order="doc", doc=missing)
-                composites.update((row["doc"], stored_composite(row)) for row in rows)
-            sources = {doc for one in composites.values() for doc in one.sources}
-            documents.update(stored_in(self._store, sources - documents.keys(), recent))
+        with self.snapshot():
+            composites, documents = kept_parts(self._store, numbers, recent)
             self._expected = sorted(documents)
             return composites, documents
 

@@ -36,6 +36,7 @@ from xscl.subscriptions.construct import OutputTooLarge
 from xscl.subscriptions.lateness import LatenessBounds
 from xscl.subscriptions.match import MatchSource, groups_of, output_of
 from xscl.subscriptions.registration import Registration
+from xscl.subscriptions.story_groups import StoryGroups
 from xscl.subscriptions.streams import StreamDefinitions
 from xscl.subscriptions.subscriptions import Subscriptions
 
@@ -125,6 +126,7 @@ class EngineState:
             self.subscriptions.needed_from,
             self.registry,
         )
+        self.stories = StoryGroups(store, self.documents, self.subscriptions, self._matches)
         self.registration.plan_again()
         self.readings = LatenessBounds(
             self.subscriptions, self.registry, self.streams.lateness, compiled

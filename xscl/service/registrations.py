@@ -57,6 +57,7 @@ _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"xscl registrations')
 _TABLES = {table: owned.exported for table, owned in OWNED.items() if owned.exported}
 _LATER = ("subscription_tag", "saved_statement")  # exports of earlier releases lack them
 _HIDDEN = (*ADDRESSES, "header_names")  # with which a feed is completed
+_UNKNOWN: StoredRow = {"stories": False}  # what exports of 0.2 do not have
 _MORE = {"feed": ("headers", "given_for"), "endpoint": ("secrets",)}  # from the secrets file
 _TOGETHER = 2_000  # subscriptions in one transaction
 
@@ -166,7 +167,7 @@ def read_export(content: bytes) -> Registrations:
             )
         rows = {
             table: [
-                {name: row[name] for name in (*names, *_MORE.get(table, ()))}
+                {name: (_UNKNOWN | row)[name] for name in (*names, *_MORE.get(table, ()))}
                 for row in (told.get(table, []) if table in _LATER else told[table])
             ]
             for table, names in _TABLES.items()
@@ -264,12 +265,12 @@ def _subscribe(engine: Engine, rows: Sequence[StoredRow]) -> tuple[int, list[Ref
     """Register subscriptions in their order; return the number of new ones, and the refused."""
     new = [row for row in rows if not _is_there(engine, row)]
     refused = list[Refusal]()
-    for (updates, language), alike in groupby(new, lambda row: (row["updates"], row["language"])):
+    for (updates, stories, language), alike in groupby(new, _options):
         pairs = [(row["name"], row["query"]) for row in alike]
         for start in range(0, len(pairs), _TOGETHER):
             some = pairs[start : start + _TOGETHER]
             errors = engine.catalog.subscribe_each(
-                some, updates=bool(updates), language=language or XSCL
+                some, updates=updates, stories=stories, language=language
             )
             for (name, _), error in zip(some, errors, strict=True):
                 if isinstance(error, StoreError):
@@ -281,8 +282,14 @@ def _subscribe(engine: Engine, rows: Sequence[StoredRow]) -> tuple[int, list[Ref
 
 def _is_there(engine: Engine, row: StoredRow) -> bool:
     found = engine.subscription(row["name"])
-    wanted = (row["query"], bool(row["updates"]), row["language"] or XSCL)
-    return found is not None and (found.query, found.updates, found.language) == wanted
+    return found is not None and (found.query, found.updates, found.stories, found.language) == (
+        row["query"],
+        *_options(row),
+    )
+
+
+def _options(row: StoredRow) -> tuple[bool, bool, str]:
+    return bool(row["updates"]), bool(row["stories"]), row["language"] or XSCL
 
 
 def _add_endpoints(

@@ -19,6 +19,7 @@ from xscl.service.problems import Problem, not_found
 from xscl.service.resolving import SUSPECT, ResolvedQuery
 from xscl.service.tags import checked_tags, set_tags
 
+_OPTIONS = {"updates": "new versions of documents", "stories": "stories"}
 AT_ONCE, SLOW_ONES = 16, 2
 """Concurrent registrations: of plain queries, of queries of events and of what is kept.
 
@@ -39,10 +40,16 @@ class SubscriptionRequest:
     name: str
     query: str
     updates: bool = False
+    stories: bool = False
     language: str = XSCL
     since: str | None = None
     history: bool = False
     tags: Sequence[str] | None = None
+
+    @property
+    def options(self) -> dict[str, bool]:
+        """The arguments of `Engine.subscribe` that rows of one list have in common."""
+        return {"updates": self.updates, "stories": self.stories}
 
 
 def history_of(app: App, found: Subscription) -> History:
@@ -114,9 +121,9 @@ def _register_in_engine(app: App, known: str, query: str, wanted: SubscriptionRe
         wanted.history and (language != XSCL or catalog.has_past(query))
     )
     if begins_with_past:
-        catalog.subscribe_from(known, query, updates=wanted.updates, language=language, since=since)
+        catalog.subscribe_from(known, query, **wanted.options, language=language, since=since)
     else:
-        app.engine.subscribe(known, query, updates=wanted.updates, language=language)
+        app.engine.subscribe(known, query, **wanted.options, language=language)
 
 
 def subscribe_all(
@@ -130,13 +137,14 @@ def subscribe_all(
 
     With `history` each begins with the matches of what is kept, which are found afterwards.
     """
-    updates = {one.updates for one in rows}
-    if len(updates) > 1:
-        raise Problem(
-            "mixed_rows",
-            "some rows see new versions of documents (updates) and some do not",
-            hint="import them apart",
-        )
+    options = rows[0].options
+    for option, value in options.items():
+        if any(one.options[option] != value for one in rows):
+            raise Problem(
+                "mixed_rows",
+                f"some rows have {_OPTIONS[option]} ({option}) and some do not",
+                hint="import them apart",
+            )
     app.usage.refuse_many_matches(account)
     app.usage.refuse(account, "subscriptions", _unknown(app, account, rows))
     new: dict[str, tuple[int, ResolvedQuery]] = {}
@@ -171,9 +179,9 @@ def subscribe_all(
         try:
             catalog = app.engine.catalog
             if history:
-                catalog.subscribe_many_from(pairs, updates=updates == {True})
+                catalog.subscribe_many_from(pairs, **options)
             else:
-                catalog.subscribe_many(pairs, updates=updates == {True})
+                catalog.subscribe_many(pairs, **options)
         except XsclError as error:
             if error.row is None:
                 raise
@@ -295,7 +303,10 @@ def _is_same(
     Names keep the meaning of the time of registration, even if the user has created streams of such
     names since.
     """
-    if (found.updates, found.language) != (wanted.updates, wanted.language):
+    if (found.updates, found.stories, found.language) != (
+        *wanted.options.values(),
+        wanted.language,
+    ):
         return False
     if found.query == resolved.text:
         return True

@@ -20,6 +20,7 @@ class SubscriptionChange:
 
     query: str | None = None
     updates: bool | None = None
+    stories: bool | None = None
     language: str | None = None
     name: str | None = None
     paused: bool | None = None
@@ -31,6 +32,7 @@ def change(app: App, account: Account, name: str, wanted: SubscriptionChange) ->
     found = committed(app, account, name)
     how: dict[str, Any] = {
         "updates": wanted.updates,
+        "stories": wanted.stories,
         "language": wanted.language,
         "paused": wanted.paused,
     }

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from xscl.errors import XsclError
 
+_OPTIONS = ("updates", "stories")
 _BOOLEANS = {
     **dict.fromkeys(("true", "1", "yes", "on"), True),
     **dict.fromkeys(("false", "0", "no", "off", ""), False),
@@ -23,6 +24,7 @@ class ImportRow(NamedTuple):
     query: str
     updates: bool = False
     tags: tuple[str, ...] = ()
+    stories: bool = False
 
 
 class RowError(XsclError):
@@ -51,10 +53,10 @@ def _csv(text: str) -> Iterator[ImportRow]:
         for number, row in enumerate(reader, 1):
             if None in row:
                 raise RowError(number, "it has more cells than the heading")
-            updates = _BOOLEANS.get((row.get("updates") or "").lower())
             given = {name: value for name, value in row.items() if value}
+            options = {name: _BOOLEANS.get((row.get(name) or "").lower()) for name in _OPTIONS}
             tags = (row.get("tags") or "").split()
-            yield _row(number, {**given, "updates": updates, "tags": tags})
+            yield _row(number, {**given, **options, "tags": tags})
     except csv.Error as error:
         raise RowError(number + 1, f"it is no CSV: {error}") from None
 
@@ -73,12 +75,14 @@ def _json_lines(text: str) -> Iterator[ImportRow]:
 def _row(number: int, fields: Mapping[str, Any]) -> ImportRow:
     if unknown := set(fields) - set(ImportRow._fields):
         raise RowError(number, f"it has the unknown field {min(unknown)!r}")
-    name, query, updates = fields.get("name"), fields.get("query"), fields.get("updates", False)
+    name, query = fields.get("name"), fields.get("query")
+    options = {option: fields.get(option, False) for option in _OPTIONS}
     if not isinstance(name, str) or not name or not isinstance(query, str) or not query:
         raise RowError(number, "it has no name or no query")
-    if not isinstance(updates, bool):
-        raise RowError(number, "updates is neither true nor false")
+    for option, value in options.items():
+        if not isinstance(value, bool):
+            raise RowError(number, f"{option} is neither true nor false")
     tags = fields.get("tags", [])
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         raise RowError(number, "tags is no list of texts")
-    return ImportRow(name, query, updates, tuple(tags))
+    return ImportRow(name, query, tags=tuple(tags), **options)

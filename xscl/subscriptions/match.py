@@ -235,6 +235,11 @@ class Match:
         return self.position <= one.backfilled and self.position not in one.live
 
     @property
+    def found_by(self) -> Subscription:
+        """The version of the subscription that found it."""
+        return self._subscription
+
+    @property
     def publish(self) -> str | None:
         """The stream that the output document belongs to, if the query publishes."""
         return self._subscription.publish
@@ -421,7 +426,7 @@ class Match:
 def match_id(one: Subscription, names: Iterable[str], nodes: Sequence[int]) -> str:
     """Return the id of a match, given what it joins and the node of each output, if that counts."""
     named = sorted(zip(one.outputs, nodes, strict=bool(nodes)))
-    return _hash([one.key, *names, *(f"{name}={node}" for (_, name), node in named)])
+    return digest([one.key, *names, *(f"{name}={node}" for (_, name), node in named)])
 
 
 class MatchIds:
@@ -449,7 +454,8 @@ def _framed(part: str) -> str:
     return f"{len(part.encode())}:{part}"
 
 
-def _hash(parts: Iterable[str]) -> str:
+def digest(parts: Iterable[str]) -> str:
+    """Return a hash of texts as 32 hexadecimal digits, another one if they are cut otherwise."""
     return _hashed("".join(map(_framed, parts)))
 
 
@@ -527,7 +533,7 @@ class EventMatch(Match):
         row = self._composite
         first = () if self._reads_calendar else super().names
         parts = [row.start, row.ts, *(json.dumps(value) for value in row.values)]
-        return _hash([self._subscription.key, *first, *map(str, parts)])
+        return digest([self._subscription.key, *first, *map(str, parts)])
 
     @property
     def _reads_calendar(self) -> bool:

@@ -181,6 +181,14 @@ class Matches(MatchSequence):
             found = map(self._kept[1].get, self._composite(index).sources)
             yield position, [one for one in found if one is not None]
 
+    def by_document(self) -> Iterator[tuple[Subscription, int, tuple[int, ...]]]:
+        """Yield for each match its subscription, its position and the numbers of documents."""
+        for index, position in enumerate(self.positions):
+            if receivers := self._receivers(index):
+                docs = tuple(filter(self._kept[1].__contains__, self._composite(index).sources))
+                for one in receivers:
+                    yield one, position, docs
+
     def _composite(self, index: int) -> Composite:
         """Return the composite of a result; raises StoreError if it is no longer kept."""
         qid, one, other, nodes = (

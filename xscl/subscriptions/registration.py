@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from cep_core import Query
+from cep_core import Query, is_calendar
 from templates.model.join_graph import JoinGraph
 from templates.processor import Processor
 from templates.registry.registry import Registry
@@ -79,6 +79,24 @@ class Registration:
         self._refuse_later(query)
         return query
 
+    def group(self, name: str, stories: bool) -> bool:
+        """Group the matches of a subscription into stories, or no longer; return if that is new."""
+        one = self._subscriptions[name]
+        if one.stories == stories:
+            return False
+        self._planned.mute(one)
+        self._planned.unmute(self._subscriptions.group(name, stories))
+        return True
+
+    @staticmethod
+    def refuse_stories(query: QueryPlan) -> None:
+        """Raise for a query whose matches cannot share documents: each has one only."""
+        if sum(not is_calendar(stream) for stream in query.shape.blocks) < 2:
+            raise XsclError(
+                "stories are for queries with two blocks or more",
+                hint="each match of this one is of one document; leave the stories out",
+            )
+
     def _refuse_later(self, query: QueryPlan) -> None:
         if query.publish is not None:
             self._streams.refuse_later(query.publish, query.lateness(self._streams.lateness))
@@ -97,6 +115,8 @@ class Registration:
             )
         if beginning.updates:
             raise XsclError("updates are for queries in XSCL: an event has no versions")
+        if beginning.stories:
+            raise XsclError("stories are for queries in XSCL")
         self._subscriptions.expect_free(name)
         key = self._subscriptions.key_of(name, beginning.replaces)
         query = self._dataflow.relational.plan(

@@ -17,7 +17,7 @@ from xscl.documents.results import (
     subscription_row,
 )
 from xscl.store.queries.results import ResultRange, has_result
-from xscl.store.queries.rows import delete_rows
+from xscl.store.queries.rows import delete_rows, update_rows
 from xscl.store.queries.subscriptions import all_subscriptions, rename_retired
 from xscl.store.store import Store
 
@@ -73,6 +73,13 @@ class RetiredVersions:
             _remove(self.by_qid, one.qid, one)
             self._index(replace(one, name=new))
         rename_retired(self._store, name, new)
+
+    def group(self, name: str, stories: bool) -> None:
+        """Group the matches of the versions of a name into stories, or none of them."""
+        for one in self.by_name.pop(name, ()):
+            _remove(self.by_qid, one.qid, one)
+            self._index(replace(one, stories=stories))
+        update_rows(self._store, "retired", {"stories": stories}, name=name)
 
     def _index(self, one: Subscription) -> None:
         self.by_name[one.name] = (*self.by_name.get(one.name, ()), one)

@@ -54,7 +54,8 @@ class Beginning:
 
     With `updates` they see new versions, too.  Their operators over time are shared by queries of
     the same `bound_to`; those that are `suspended` have none until `Registration.activate`.  A
-    subscription is the next version of the one that it `replaces`.
+    subscription is the next version of the one that it `replaces`.  With `stories` its matches are
+    grouped.
     """
 
     since: int
@@ -62,6 +63,7 @@ class Beginning:
     bound_to: int | None = None
     suspended: bool = False
     replaces: Subscription | None = None
+    stories: bool = False
 
 
 class Subscriptions:
@@ -81,6 +83,8 @@ class Subscriptions:
         self._changes = 0
         self.backfills: dict[int, Backfill] = {}
         self._refused: dict[int, XsclError] = {}
+        self.has_stories = False
+        """Whether a subscription has grouped its matches since the store was read."""
         self._load()
 
     def __len__(self) -> int:
@@ -199,6 +203,11 @@ class Subscriptions:
         self._retire(self[name], position)
         return self._exchange(self[name], replace(self[name], after=position, until=None))
 
+    def group(self, name: str, stories: bool) -> Subscription:
+        """Group the matches of all versions into stories, or none of them."""
+        self.retired.group(name, stories)
+        return self._exchange(self[name], replace(self[name], stories=stories))
+
     def rename(self, name: str, new: str) -> Subscription:
         """Give a subscription, its kept matches and its endpoints another name."""
         self.expect_free(new)
@@ -218,6 +227,7 @@ class Subscriptions:
             return [new if one is old else one for one in row]
 
         self._by_name = {one.name: one for one in exchanged(list(self._by_name.values()))}
+        self.has_stories |= new.stories
         self.by_qid[old.qid] = exchanged(self.by_qid[old.qid])
         if old.publish is not None:
             self._publishers[old.publish] = exchanged(self._publishers[old.publish])
@@ -275,6 +285,7 @@ class Subscriptions:
             qid=qid,
             since=beginning.since,
             updates=beginning.updates,
+            stories=beginning.stories,
             key=key,
             version=version,
             **{"template": 0, "outputs": (), **fields},
@@ -394,6 +405,7 @@ class Subscriptions:
 
     def _index(self, subscription: Subscription) -> None:
         self._by_name[subscription.name] = subscription
+        self.has_stories |= subscription.stories
         for stream in subscription.reads:
             self._readers.setdefault(stream, {})[subscription.name] = None
         self.by_qid.setdefault(subscription.qid, []).append(subscription)

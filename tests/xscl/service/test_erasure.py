@@ -80,7 +80,7 @@ def test_each_table_with_the_number_or_a_name_of_a_user_says_what_of_it_is_shown
     of_users = {
         table
         for table, fields in TABLES.items()
-        if table in ("account", "stream", "subscription", "retired", "feed")
+        if table in ("account", "stream", "subscription", "retired", "feed", "story")
         or {"account", "subscription"} & set(fields.names)
     }
     assert of_users - {"backfill"} == set(OWNED)  # a backfill leaves with its subscription
@@ -137,6 +137,7 @@ def has_all(operator: httpx.Client, own: Own) -> None:
         }
         for name, query in queries.items():
             ok(user.put(f"/v1/subscriptions/{name}", json={"query": query, "tags": [own.tag]}))
+        ok(user.patch(f"/v1/subscriptions/{own.subscription}", json={"stories": True}))
         edited = {"query": f"{own.stream}//a->x"}
         ok(user.patch(f"/v1/subscriptions/{own.past}", json=edited))
         hook = {"kind": "webhook", "url": f"https://127.0.0.1:9/{own.hook}"}

@@ -7,9 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from xscl.client import answers
+from xscl.delivery.message import row_of_story
 from xscl.documents.results import Subscription
 from xscl.service.dependencies import TheAccount, TheApp
-from xscl.service.paging import Limit
+from xscl.service.paging import Limit, Number
+from xscl.service.paging import Page as Paged
 from xscl.service.routes.subscriptions import Name
 from xscl.service.showing import shown_within
 from xscl.service.subscribing import versions
@@ -59,6 +61,31 @@ def of_one(
     end = shown[-1].position if cut else page.end
     following = f"{way}={end}&limit={limit}{only}" if page.more or cut else None
     return answers.MatchPage(matches=tuple(shown), next=following)
+
+
+@router.get("/subscriptions/{name}/stories", summary="List the stories of a subscription")
+def stories(
+    name: Name,
+    app: TheApp,
+    account: TheAccount,
+    after: Number = None,
+    limit: Limit = 100,
+    merged: Annotated[bool, Query(description="Those that other stories took over, too.")] = False,
+) -> Paged[answers.ListedStory]:
+    """Lists the stories, the one that grew last first; none of a subscription without stories.
+
+    A story is a set of matches that share documents. Of stories that a later match joins the one
+    that was founded first keeps its id, and takes over the others.
+    """
+    found = app.engine.stories(
+        versions(app, account, name)[-1].name,
+        before=after,
+        limit=limit,
+        merged=merged,
+    )
+    items = [answers.ListedStory.model_validate(row_of_story(one, account.named)) for one in found]
+    following = found[-1].last if len(found) == limit else None
+    return Paged(items=items, next=following)
 
 
 @router.get("/matches", summary="List your matches")

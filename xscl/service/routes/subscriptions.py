@@ -55,6 +55,8 @@ class New(RequestBody):
     """The query."""
     updates: bool = False
     """Also match new versions of documents."""
+    stories: bool = False
+    """Group matches that share documents into stories, each delivered once."""
     language: Literal["xscl", "cel", "sase", "eql"] = "xscl"
     """The language of the query; others than xscl are for the operator."""
     since: str | None = Field(None, max_length=100, examples=["7 d"])
@@ -72,6 +74,8 @@ class Change(RequestBody):
     """Another query: the next version."""
     updates: bool | None = Field(None, examples=[True])
     """Also match new versions of documents."""
+    stories: bool | None = Field(None, examples=[True])
+    """Group matches that share documents into stories; no new version."""
     language: Literal["xscl", "cel", "sase", "eql"] | None = Field(None, examples=["xscl"])
     """The language of the query."""
     name: str | None = Field(None, min_length=1, max_length=LONGEST_NAME, examples=["echoes"])
@@ -178,7 +182,7 @@ def read_rows(body: bytes, kind: str) -> Iterator[SubscriptionRequest]:
             raise Problem(
                 "too_many_rows", f"the list has more than {MOST:,} rows", hint="send it in parts"
             )
-        yield SubscriptionRequest(row.name, row.query, row.updates, tags=row.tags)
+        yield SubscriptionRequest(**row._asdict())
 
 
 @router.put(
@@ -336,6 +340,7 @@ def shown(
         publishes=None if found.publish is None else account.own(found.publish),
         template=found.template if account.is_operator else None,
         updates=found.updates,
+        stories=found.stories,
         version=found.version,
         paused=found.is_paused,
         tags=tuple(tags),

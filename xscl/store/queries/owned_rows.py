@@ -32,7 +32,7 @@ class OwnedTable(NamedTuple):
     key: tuple[str, ...] = ("id",)
 
 
-_QUERY = ("name", "query", "updates", "language")
+_QUERY = ("name", "query", "updates", "language", "stories")
 _TAG = ("subscription", "tag")
 _STREAM = ("name", "lateness", "live", "attributes")
 
@@ -56,6 +56,7 @@ OWNED: Mapping[str, OwnedTable] = {
         name="name", shown=(*_QUERY, "version"), exported=("number", *_QUERY)
     ),
     "retired": OwnedTable(name="name", shown=(*_QUERY, "version")),
+    "story": OwnedTable(name="key", shown=("id", "key", "began", "last")),
     "feed": OwnedTable(
         name="key",
         shown=("url", "stream", "tags", "every", "added", "title"),

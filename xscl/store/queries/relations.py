@@ -100,6 +100,13 @@ MEANINGS = {
     "publish": "the stream that it publishes its matches to",
     "subscriptions.version": "the version of the query, which an edit increases",
     "paused": "true while it has no matches",
+    "subscriptions.stories": "true if its matches are grouped into stories",
+    "story": "the id of the story, which never changes",
+    "story_documents.position": "the position at which the document came to its story",
+    "began": "the position of its first growth",
+    "last": "the position of its newest growth",
+    "stories.documents": "the number of its documents",
+    "merged_into": "the story that took it over",
     "late.watermark": f"the watermark at its arrival, {_TIME}",
     "behind": "how far it was behind the watermark, in microseconds",
     "missed": "the subscriptions that may have missed it",
@@ -211,11 +218,36 @@ RELATIONS = (
     ORDER BY m.position""",
     ),
     Relation(
+        "story_part",
+        "",
+        """
+    SELECT DISTINCT o.name AS subscription, s.id, s.root, s.began, s.last FROM state.story s JOIN (
+        SELECT key, name FROM state.subscription UNION ALL SELECT key, name FROM state.retired) o
+    USING (key)""",
+    ),
+    Relation(
+        "story_documents",
+        "the documents of stories",
+        """
+    SELECT p.subscription, p.root AS story, d.id AS docid, sd.position
+    FROM state.story_document sd JOIN story_part p ON p.id = sd.story
+    JOIN state.document d ON d.doc = sd.doc ORDER BY sd.position, sd.doc""",
+    ),
+    Relation(
+        "stories",
+        "matches that share documents, of subscriptions that are grouped into stories",
+        """
+    SELECT p.subscription, p.id AS story, p.began, p.last, (
+            SELECT count(*) FROM story_documents d WHERE d.story = p.id) AS documents,
+        nullif(p.root, p.id) AS merged_into
+    FROM story_part p ORDER BY p.began, p.id""",
+    ),
+    Relation(
         "subscriptions",
         "what is subscribed to",
         """
     SELECT name, language, query, template, qid, is_distinct AS "distinct", updates, publish,
-        version, until IS NOT NULL AS paused
+        version, until IS NOT NULL AS paused, stories
     FROM state.subscription""",
     ),
     Relation("arrival", "", ARRIVAL),

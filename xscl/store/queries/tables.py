@@ -28,7 +28,7 @@ EARLIEST = -(INFINITE >> 1)
 """The clock before the first document; all times are nearer to the epoch."""
 LEVELS = 64
 """Ranks from one arrival to the next: how deep published streams can be nested."""
-VERSION = 23
+VERSION = 24
 """The version of these tables."""
 APPLICATION = 0x7873636C
 """What marks a file of SQLite as a store: `xscl`."""
@@ -60,7 +60,7 @@ _SUBSCRIPTION = """
     places INTEGER[], since BIGINT, is_distinct BOOLEAN, updates BOOLEAN, publish VARCHAR,
     reads VARCHAR[], ordered BOOLEAN, language VARCHAR, columns VARCHAR[], events VARCHAR,
     key VARCHAR, version INTEGER, after BIGINT, until BIGINT, bound_to BIGINT, backfilled BIGINT,
-    live BIGINT[]"""
+    live BIGINT[], stories BOOLEAN"""
 
 _TABLES = {
     "meta": "key VARCHAR PRIMARY KEY, value BIGINT",
@@ -99,6 +99,10 @@ _TABLES = {
         created BIGINT""",
     "star": """account INTEGER, match VARCHAR, subscription VARCHAR, starred BIGINT,
         view VARCHAR""",
+    "story": """id VARCHAR PRIMARY KEY, key VARCHAR, founder BIGINT, began BIGINT, last BIGINT,
+        root VARCHAR, merged BIGINT""",
+    "story_document": """key VARCHAR, doc BIGINT, story VARCHAR, position BIGINT,
+        match BIGINT""",
     "subscription_tag": "subscription VARCHAR, tag VARCHAR",
     "saved_statement": "account INTEGER, name VARCHAR, statement VARCHAR, saved BIGINT",
     "variable": "id INTEGER PRIMARY KEY, definition VARCHAR",
@@ -136,8 +140,9 @@ _INDEXES = (
     *("secret_address(hash)", "star(account, match)", "subscription_tag(subscription)"),
     *("saved_statement(account, name)", "subscription(name)", "account(name)"),
     *("feed(gone, next_poll, key, domain)", "feed(url)"),
+    *("story(key, last)", "story(root)", "story_document(story)", "story_document(key, position)"),
 )
-_UNIQUE = ("feed_item(key, identity)", "ledger(query_id, batch_id)")
+_UNIQUE = ("feed_item(key, identity)", "ledger(query_id, batch_id)", "story_document(key, doc)")
 
 
 class ChunkedRelation(NamedTuple):

@@ -19,6 +19,12 @@ from xscl.store.store import Store
 _NOBODYS = "coalesce(stream, '_0.')"
 """The stream of a rejected document; without one, a name that no user can see."""
 
+_STORIES = {
+    "story": "id, key, root, began, last",
+    "story_document": "doc, story, position",
+}
+"""The columns of stories, whose keys begin with the prefix of the owner."""
+
 
 def visible_rows(store: Store, number: int) -> dict[str, pa.Table]:
     """Return the rows that an account may see, by table.
@@ -48,7 +54,7 @@ def visible_rows(store: Store, number: int) -> dict[str, pa.Table]:
         **{
             table: (
                 "SELECT number, name, query, template, qid, since, is_distinct, updates, publish,"
-                f" language, version, after, until FROM state.{table}"
+                f" language, version, after, until, key, stories FROM state.{table}"
                 f" WHERE {_own('name', number)} ORDER BY number"
             )
             for table in ("subscription", "retired")
@@ -63,6 +69,10 @@ def visible_rows(store: Store, number: int) -> dict[str, pa.Table]:
             ' "column", message, clock, sha256, beginning FROM state.rejected'
             f" WHERE {_visible(_NOBODYS, number)}"
         ),
+        **{
+            table: f"SELECT {columns} FROM state.{table} WHERE {_own('key', number)}"
+            for table, columns in _STORIES.items()
+        },
         "late": "SELECT doc, missed, watermark, lateness FROM state.late",
         "progress": "SELECT clock FROM state.progress",
     }

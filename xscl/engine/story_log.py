@@ -1,0 +1,133 @@
+"""The stories of subscriptions, read beside the engine: by place, by id, and as they have grown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xscl.documents.results import Subscription
+from xscl.engine.match_log import LAST, MatchLog
+from xscl.errors import StoreError
+from xscl.store.queries.stories import (
+    StoryDocument,
+    added_at,
+    documents_of_story,
+    newest_stories,
+    steps_after,
+    story_of_head,
+    story_of_id,
+    taken_at,
+)
+from xscl.store.store import Store
+from xscl.store.store_errors import StoreUnavailable
+from xscl.subscriptions.match import Match
+from xscl.subscriptions.story import Growth, Story
+
+SHOWN = 50
+"""Documents of a story that are read."""
+ADDED = 100
+"""Documents, and stories that were taken over, that a growth names."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoryPage:
+    """Stories as they have grown, in order; the page is complete up to position `end`."""
+
+    stories: tuple[Story, ...]
+    end: int
+
+
+class StoryLog:
+    """Reads stories by way of a log of matches, as of one commit each."""
+
+    def __init__(self, log: MatchLog) -> None:
+        self._log = log
+
+    def newest(
+        self, name: str, *, before: int | None = None, limit: int, merged: bool = False
+    ) -> list[Story]:
+        """Return the stories of a subscription that ended before a position, the newest first.
+
+        Those that others took over are left out, unless they are wanted.  Raises
+        UnknownSubscription.
+        """
+        one = self._log.versions(name)[-1]
+        with self._log.snapshot() as store:
+            rows = newest_stories(
+                store,
+                one.key,
+                before=LAST if before is None else before,
+                limit=limit,
+                merged=merged,
+            )
+            return [self._story(store, one, row) for row in list(rows)]
+
+    def by_id(self, name: str, id: str) -> Story | None:
+        """Return the story of an id, None without one; raises UnknownSubscription."""
+        one = self._log.versions(name)[-1]
+        with self._log.snapshot() as store:
+            row = story_of_id(store, one.key, id)
+            return None if row is None else self._story(store, one, row)
+
+    def ending_with(self, match: Match) -> Story | None:
+        """Return the story whose newest growth a match was; None if it has grown since."""
+        one = match.found_by
+        with self._log.snapshot() as store:
+            row = story_of_head(store, one.key, match.position)
+            return None if row is None else self._story(store, one, row)
+
+    def grown(self, name: str, after: int, limit: int) -> StoryPage:
+        """Return the stories of a subscription that have grown after a position, step by step.
+
+        Each is as it is now.  A story that another one took over has grown with that one only.
+        """
+        one = self._log.versions(name)[-1]
+        with self._log.snapshot() as store:
+            end = store.progress("position")
+            steps = steps_after(store, one.key, after, limit)
+            if len(steps) == limit:
+                end = steps[-1]["position"]
+            found = []
+            for step in steps:
+                row = story_of_id(store, one.key, step["id"])
+                if row is not None:
+                    growth = _growth(store, one.key, row, step["position"])
+                    found.append(self._story(store, one, row, growth))
+            return StoryPage(tuple(found), end)
+
+    def _story(
+        self,
+        store: Store,
+        one: Subscription,
+        row: Mapping[str, Any],
+        growth: Growth | None = None,
+    ) -> Story:
+        documents = documents_of_story(store, row["id"], SHOWN)
+        return Story(one, row, self._matches(one.key, documents), growth)
+
+    def _matches(self, key: str, documents: Iterable[StoryDocument]) -> list[Match]:
+        """Return matches that have some documents, in the order of these, as far as kept."""
+
+        def mine(one: Subscription) -> bool:
+            return one.key == key
+
+        found: list[Match] = []
+        for position in dict.fromkeys(one.match for one in documents):
+            try:
+                found += self._log.at(position, mine)
+            except StoreUnavailable:
+                raise
+            except StoreError:  # its documents are no longer kept
+                continue
+        return found
+
+
+def _growth(store: Store, key: str, row: Mapping[str, Any], position: int) -> Growth:
+    """Return the growth of a story at a position."""
+    return Growth(
+        position,
+        position == row["began"],
+        tuple(added_at(store, key, row["id"], position, ADDED)),
+        tuple(taken_at(store, key, position, ADDED)),
+    )

@@ -1,0 +1,171 @@
+"""Stories: components of the matches of a subscription, by the key that its versions have.
+
+A row of `story_document` says in which `story` a document was found first, at which `position` the
+story had grown so far, and at which position a `match` has the document.  `founder` is the document
+whose arrival began a story; `began` and `last` are its first and last positions, each of them that
+of one of its matches.  A story that became a part of another one has the id of this one as its
+`root`, and as `merged` the position at which they were joined; any other is its own root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from xscl.store.queries.lists import LISTED
+from xscl.store.queries.numbers import among
+from xscl.store.queries.rows import delete_rows
+from xscl.store.store import Store
+
+_DOCUMENTS = "state.story_document d JOIN state.story s ON s.id = d.story"
+_STORIES = (
+    "SELECT id, began, last, root, merged,"
+    f" (SELECT count(*) FROM {_DOCUMENTS} WHERE s.root = one.id) AS documents"
+    " FROM state.story one"
+)
+_STEPS = (
+    f"SELECT s.id AS id, d.position AS position FROM {_DOCUMENTS}"
+    " WHERE d.key = ?1 AND d.position > ?2 AND s.root = s.id"
+    " UNION SELECT root AS id, merged AS position FROM state.story WHERE key = ?1 AND merged > ?2"
+    " ORDER BY position LIMIT ?3"
+)
+_ADDED = (
+    f"SELECT n.id AS name FROM {_DOCUMENTS} JOIN state.document n ON n.doc = d.doc"
+    " WHERE d.key = ?1 AND s.root = ?2"
+    " AND (s.merged = ?3 OR (s.root = s.id AND d.position = ?3)) ORDER BY d.doc LIMIT ?4"
+)
+
+
+class StoryDocument(NamedTuple):
+    """A document of a story, by its number, and the position of a match that has it."""
+
+    doc: int
+    match: int
+
+
+# -- Growth, in a transaction of the caller --------------------------------------------------
+
+
+def roots_of_documents(store: Store, key: str, docs: Collection[int]) -> dict[int, str]:
+    """Return the stories of documents by number, of those that are in one."""
+    listed, given = among(docs)
+    rows = store.rows(
+        f"SELECT d.doc, s.root FROM {_DOCUMENTS} WHERE d.key = ? AND d.doc IN ({listed})",
+        [key, *given],
+    )
+    return {row["doc"]: row["root"] for row in rows}
+
+
+def founders_of(store: Store, ids: Collection[str]) -> dict[str, int]:
+    """Return the documents that began stories, by id."""
+    rows = store.rows(f"SELECT id, founder FROM state.story WHERE id IN {LISTED}", [list(ids)])
+    return {row["id"]: row["founder"] for row in rows}
+
+
+def insert_story(store: Store, id: str, key: str, founder: int, position: int) -> None:
+    """Begin a story at a position, still without documents."""
+    row = {"id": id, "key": key, "founder": founder, "began": position, "last": position}
+    store.insert_rows("state.story", [{**row, "root": id, "merged": None}])
+
+
+def grow_story(
+    store: Store,
+    id: str,
+    key: str,
+    position: int,
+    added: Sequence[StoryDocument],
+    taken: Collection[str],
+) -> None:
+    """Add documents to a story at a position, and others that it takes over."""
+    rows = ({"key": key, "story": id, "position": position, **one._asdict()} for one in added)
+    store.insert_rows("state.story_document", rows)
+    store.fetch("UPDATE state.story SET last = ? WHERE id = ?", [position, id])
+    if taken:
+        ids = list(taken)
+        store.fetch(f"UPDATE state.story SET merged = ? WHERE id IN {LISTED}", [position, ids])
+        store.fetch(f"UPDATE state.story SET root = ? WHERE root IN {LISTED}", [id, ids])
+
+
+def delete_stories_of(store: Store, key: str) -> None:
+    """Delete all stories of a subscription."""
+    for table in ("story", "story_document"):
+        delete_rows(store, table, key=key)
+
+
+def delete_past_stories(store: Store, forgotten: int) -> None:
+    """Delete the stories without a match after a position, and those of no subscription."""
+    store.fetch(
+        "DELETE FROM state.story WHERE root IN"
+        " (SELECT id FROM state.story WHERE root = id AND last <= ?) OR key NOT IN"
+        " (SELECT key FROM state.subscription UNION SELECT key FROM state.retired)",
+        [forgotten],
+    )
+    store.fetch("DELETE FROM state.story_document WHERE story NOT IN (SELECT id FROM state.story)")
+
+
+# -- Reading -------------------------------------------------------------------------------
+
+
+def heads_between(
+    store: Store, keys: Collection[str], first: int, last: int
+) -> set[tuple[str, int]]:
+    """Return the key and the last position of each story that ended within a range of positions."""
+    rows = store.rows(
+        "SELECT key, last FROM state.story"
+        f" WHERE root = id AND last BETWEEN ? AND ? AND key IN {LISTED}",
+        [first, last, list(keys)],
+    )
+    return {(row["key"], row["last"]) for row in rows}
+
+
+def story_of_head(store: Store, key: str, position: int) -> dict[str, Any] | None:
+    """Return the story that ended at a position, None if it has grown since or is gone."""
+    rows = store.rows(f"{_STORIES} WHERE key = ? AND last = ? AND root = id", [key, position])
+    return next(rows, None)
+
+
+def story_of_id(store: Store, key: str, id: str) -> dict[str, Any] | None:
+    """Return the story of an id, None without one."""
+    return next(store.rows(f"{_STORIES} WHERE key = ? AND id = ?", [key, id]), None)
+
+
+def newest_stories(
+    store: Store, key: str, *, before: int, limit: int, merged: bool
+) -> Iterator[dict[str, Any]]:
+    """Return the stories of a subscription that ended before a position, the newest first.
+
+    Those that others took over are among them if they are wanted.
+    """
+    return store.rows(
+        f"{_STORIES} WHERE key = ? AND last < ? AND (root = id OR ?)"
+        " ORDER BY last DESC, id LIMIT ?",
+        [key, before, merged, limit],
+    )
+
+
+def documents_of_story(store: Store, id: str, limit: int) -> list[StoryDocument]:
+    """Return the first documents of a story, and of those that it took over, in their order."""
+    rows = store.rows(
+        f"SELECT d.doc, d.match FROM {_DOCUMENTS} WHERE s.root = ? ORDER BY d.doc LIMIT ?",
+        [id, limit],
+    )
+    return [StoryDocument(row["doc"], row["match"]) for row in rows]
+
+
+def steps_after(store: Store, key: str, position: int, limit: int) -> list[dict[str, Any]]:
+    """Return the `id` and the `position` of each growth of a story after a position, in order."""
+    return list(store.rows(_STEPS, [key, position, limit]))
+
+
+def added_at(store: Store, key: str, id: str, position: int, limit: int) -> list[str]:
+    """Return the names of the first documents that a story got at a position."""
+    return [row["name"] for row in store.rows(_ADDED, [key, id, position, limit])]
+
+
+def taken_at(store: Store, key: str, position: int, limit: int) -> list[str]:
+    """Return the first stories that another one took over at a position."""
+    rows = store.rows(
+        "SELECT id FROM state.story WHERE key = ? AND merged = ? ORDER BY began, id LIMIT ?",
+        [key, position, limit],
+    )
+    return [row["id"] for row in rows]

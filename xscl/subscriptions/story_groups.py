@@ -1,0 +1,164 @@
+"""Stories: the connected components of a subscription's matches, which share documents.
+
+A document is in at most one story of a subscription.  The matches of one transaction extend the
+stories of their documents, join several of them, or begin new ones.  A story is called after the
+document that founded it: the first one whose arrival completed a match of it.  So its id does not
+depend on how documents are cut into batches.  Of stories that are joined the one that was founded
+first keeps its id, and takes over the others (docs/decisions/stories.md).
+
+All state is in the store and changes within the caller's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from xscl.documents.composite_events import Composite, kept_parts
+from xscl.documents.document_ids import StoredDocument
+from xscl.documents.document_log import DocumentLog
+from xscl.documents.results import Subscription
+from xscl.store.queries.results import results_of
+from xscl.store.queries.stories import (
+    StoryDocument,
+    delete_stories_of,
+    founders_of,
+    grow_story,
+    insert_story,
+    roots_of_documents,
+)
+from xscl.store.store import Store
+from xscl.subscriptions.match import MatchSource, digest
+from xscl.subscriptions.matches import Matches
+from xscl.subscriptions.subscriptions import Subscriptions
+
+
+class MatchEdge(NamedTuple):
+    """A match as an edge between documents: its position, and their numbers."""
+
+    position: int
+    docs: tuple[int, ...]
+
+    @property
+    def completed_by(self) -> int:
+        """The last of its documents to arrive."""
+        return max(self.docs)
+
+
+class StoryGroups:
+    """Groups the results of transactions into the stories of subscriptions."""
+
+    def __init__(
+        self,
+        store: Store,
+        documents: DocumentLog,
+        subscriptions: Subscriptions,
+        source: MatchSource,
+    ) -> None:
+        self._store = store
+        self._documents = documents
+        self._subscriptions = subscriptions
+        self._source = source
+
+    def extend(self, rows: pa.Table) -> None:
+        """Add the results of a transaction to stories."""
+        receivers = self._subscriptions.receivers
+        grouped = {
+            qid: found
+            for qid in rows["qid"].unique().to_pylist()
+            if (found := [one for one in receivers(qid) if one.stories])
+        }
+        if grouped:
+            wanted = pc.is_in(rows["qid"], pa.array(list(grouped), pa.int32()))
+            for key, links in self._links(rows.filter(wanted), grouped).items():
+                self._add(key, links)
+
+    def regroup(self, name: str) -> None:
+        """Make the stories of a subscription anew from its kept matches; none without the option.
+
+        Those that it began with come first: they are not news.
+        """
+        versions = self._subscriptions.versions(name)
+        current = versions[-1]
+        delete_stories_of(self._store, current.key)
+        if not current.stories:
+            return
+        links: list[MatchEdge] = []
+        for qid in dict.fromkeys(one.qid for one in versions):
+            sharers = [one for one in versions if one.qid == qid]
+            for found in self._links(results_of(self._store, qid), {qid: sharers}).values():
+                links += found
+        past = [
+            one.position <= current.backfilled and one.position not in current.live for one in links
+        ]
+        for is_past in (True, False):
+            self._add(
+                current.key, [one for one, old in zip(links, past, strict=True) if old == is_past]
+            )
+
+    def _links(
+        self, rows: pa.Table, subscribers: Mapping[int, Sequence[Subscription]]
+    ) -> dict[str, list[MatchEdge]]:
+        """Return the matches that results are, by the key of their subscription."""
+
+        def read(
+            numbers: set[int],
+        ) -> tuple[Mapping[int, Composite], Mapping[int, StoredDocument]]:
+            return kept_parts(self._store, numbers, self._documents.recent)
+
+        found: dict[str, list[MatchEdge]] = {}
+        for one, position, docs in Matches(rows, subscribers, read, self._source).by_document():
+            if docs:
+                found.setdefault(one.key, []).append(MatchEdge(position, docs))
+        return found
+
+    def _add(self, key: str, links: Sequence[MatchEdge]) -> None:
+        """Add matches to the stories of a subscription."""
+        docs = {doc for link in links for doc in link.docs}
+        roots = roots_of_documents(self._store, key, docs)
+        founders = founders_of(self._store, set(roots.values()))
+        for component in _components(links, roots):
+            met = sorted(
+                {roots[doc] for link in component for doc in link.docs if doc in roots},
+                key=lambda id: (founders[id], id),
+            )
+            new: dict[int, int] = {}
+            for link in component:
+                for doc in link.docs:
+                    if doc not in roots:
+                        new.setdefault(doc, link.position)
+            if not new and len(met) < 2:
+                continue
+            position = max(link.position for link in component)
+            if not met:
+                founder = min(link.completed_by for link in component)
+                (document,) = self._documents.stored({founder}).values()
+                met = [digest([key, document.id])]
+                insert_story(self._store, met[0], key, founder, position)
+            added = [StoryDocument(doc, match) for doc, match in new.items()]
+            grow_story(self._store, met[0], key, position, added, met[1:])
+
+
+def _components(links: Sequence[MatchEdge], roots: Mapping[int, str]) -> Iterator[list[MatchEdge]]:
+    """Yield the matches of each connected component, those of one story being connected."""
+    above: dict[int | str, int | str] = {}
+
+    def top(node: int | str) -> int | str:
+        while (parent := above.setdefault(node, node)) != node:
+            above[node] = node = above[parent]  # halves the path
+        return node
+
+    def nodes(link: MatchEdge) -> Iterable[int | str]:
+        return (roots.get(doc, doc) for doc in link.docs)
+
+    for link in links:
+        first, *others = nodes(link)
+        for other in others:
+            above[top(other)] = top(first)
+    found: dict[int | str, list[MatchEdge]] = {}
+    for link in links:
+        found.setdefault(top(next(iter(nodes(link)))), []).append(link)
+    yield from found.values()
