@@ -41,6 +41,7 @@ ELSEWHERE: Mapping[str, str] = {
     "C8": "xscl/store/test_store_file.py::test_a_removed_log_is_noticed",
     "C15": "xscl/test_joins_at_their_edges.py::test_every_way_of_joining_keeps_every_edge",
     "L6": "xscl/engine/test_retention.py::test_everything_returns_to_a_steady_size",
+    "Q7": "xscl/language/test_parser.py::test_damaged_queries_give_nothing_but_query_errors",
     "H1": "xscl/engine/test_threads.py::test_all_can_read_while_another_thread_changes",
     "H2": "xscl/server/test_printing.py::test_who_is_slow_holds_up_nobody_and_skips",
     "H3": "xscl/engine/test_result_bound.py::test_more_answers_than_the_bound_are_none",

@@ -199,18 +199,11 @@ def test_why_without_a_document_for_a_block() -> None:
         (1, ["pear", "d1", "d2"], "hint: did you mean 'pair'?"),
         (1, ["pair", "d1"], "xscl: 1 document for a query of 2 blocks\nhint: name a document for"),
         (1, ["pair", "d1", "d9"], "xscl: there is no document 'd9'\nhint: xscl sql 'SELECT docid "),
-        (1, ["pear"], "hint: did you mean 'pair'?"),
         (2, ["S//a->x JOIN{x=y, 5} S//b->y", "d1", "d2"], "the window 5 has no unit"),
     ],
 )
 def test_why_called_wrongly(code: int, arguments: list[str], message: str) -> None:
     assert message in failed(code, "why", *arguments)
-
-
-@pytest.mark.parametrize("arguments", [["try", "x"], ["why", "x", "d"]])
-def test_asking_makes_no_data_directory(arguments: list[str]) -> None:
-    assert "there is no data in" in failed(1, *arguments, "--data", "elsewhere")
-    assert not Path("elsewhere").exists()
 
 
 @pytest.mark.parametrize(

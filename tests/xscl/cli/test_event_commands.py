@@ -381,13 +381,6 @@ def test_what_has_a_name_twice_is_not_read(name: str, text: str, message: str) -
     assert f"xscl: not read: {message}" in said(name)
 
 
-def test_a_file_without_a_heading() -> None:
-    write("t.csv", "0,611.78,611.9\n60000,611.87,611.87\n")
-    told = said("t.csv")
-    assert "xscl: not read: t.csv:1: there are values where the heading should be" in told
-    assert "hint: name all its columns, in their order, with --schema" in told
-
-
 def test_a_quote_that_is_not_closed_costs_one_line() -> None:
     write("t.csv", 'time,acc,amount\n1,a,10\n2,"b,20\n3,a,30\n4,"c\nd",1\n5,"x"y,2\n6,a,3\n')
     done = xscl("--language", "eql", "-q", PAIRS, "t.csv", "--unit", "s")

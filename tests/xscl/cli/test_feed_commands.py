@@ -142,10 +142,6 @@ def test_what_is_no_list(body: str, message: str) -> None:
     assert not Path("xscl-data").exists()
 
 
-def test_a_list_that_is_not_there() -> None:
-    assert "none.opml cannot be read: No such file" in complained(2, "import", "none.opml")
-
-
 # -- Secrets -------------------------------------------------------------------------------
 
 

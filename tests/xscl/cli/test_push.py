@@ -171,13 +171,6 @@ def test_a_time_in_another_unit_is_told_once_for_each_input() -> None:
     assert "was read as" not in called("push", "ticks.jsonl", "--stream", "s").stderr
 
 
-def test_late_documents_are_told() -> None:
-    answer(lines("c.jsonl", blog("c1", "X", 20)), "--stream", "blogs")
-    older = {**book("b1", "X", 1), "timestamp": "2025-11-01T00:00:00Z"}
-    done = called("push", lines("b.jsonl", older), "--stream", "blogs")
-    assert "1 came too late for some subscription" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -191,9 +184,3 @@ def test_calls_that_lack_something(arguments: tuple[str, ...], told: str) -> Non
     done = called("push", *arguments)
     assert done.exit_code == 2
     assert told in done.stderr
-
-
-def test_if_nothing_could_be_read_the_command_fails() -> None:
-    done = called("push", "nowhere.xml", "--stream", "s")
-    assert done.exit_code == 1
-    assert "/nowhere.xml: there is no such file or directory" in done.stderr

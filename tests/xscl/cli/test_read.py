@@ -104,14 +104,6 @@ def test_an_unknown_table_is_answered_with_near_ones(polled: Result) -> None:
     assert "hint" not in failed(1, "sql", "SELECT nix FROM documents")
 
 
-def test_a_stream_that_looks_mistyped_is_warned_of(polled: Result) -> None:
-    done = called("subscribe", "q", "feds//item->a[./title->t] JOIN{t=u, 1 d} ones//x->b[./y->u]")
-    assert done.exit_code == 0
-    assert "nothing is known of the stream 'feds'\nhint: did you mean feeds (6" in done.stderr
-    assert "nothing is known of the stream 'ones'\nhint: did you mean one (3" in done.stderr
-    assert "did you mean" not in called("subscribe", "r", "entirely//item").stderr
-
-
 @pytest.mark.parametrize("name", [" a", "a\n", "a\x1b[1m", ""])
 def test_names_with_control_characters_or_blanks_around_are_refused(name: str) -> None:
     assert "cannot be the name of a subscription" in failed(1, "subscribe", name, "S//a")

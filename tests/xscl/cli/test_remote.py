@@ -17,7 +17,6 @@ from typer import Context
 from typer.main import get_command
 from typer.testing import Result
 
-from tests.waiting import eventually
 from tests.xscl.commandline import called, json_rows
 from tests.xscl.polling import scripted
 from tests.xscl.service.conftest import ANY_PORT, ok, serving, token_of
@@ -379,7 +378,7 @@ def test_what_cannot_be_read_is_a_row_of_rejected_once(both: Both) -> None:
     ):
         Path(both.document(name)).write_text(text)
     paths = [both.document(name) for name in ("broken.xml", "lines.jsonl")]
-    shown = "SELECT id, stream, beginning FROM rejected WHERE stream = 'R' ORDER BY ALL"
+    shown = "SELECT id, reason, message, beginning FROM rejected WHERE stream = 'R' ORDER BY ALL"
     for _ in range(2):
         alone, served = both.ask("push", "--stream", "R", *paths)
         assert (alone.exit_code, served.exit_code) == (1, 1), served.output
@@ -389,24 +388,6 @@ def test_what_cannot_be_read_is_a_row_of_rejected_once(both: Both) -> None:
         assert served.stdout == alone.stdout
     rows = json_rows(alone.stdout)
     assert sorted(row["beginning"] for row in rows) == ["<a", "<a><b></a>", '{"xml": 7\n']
-
-
-def test_what_cannot_be_read_has_the_same_reason_as_without_a_service(both: Both) -> None:
-    texts = {
-        "cut.json": '{"a": ',
-        "other.json": '{"a": 1}',
-        "line.json": '{"id": "x", "xlm": "<a/>"}',
-        "cut.xml": "<a>",
-    }
-    for name, text in texts.items():
-        Path(both.document(name)).write_text(text)
-    both.ask("push", "--stream", "reasons", *map(both.document, texts))
-    shown = "SELECT id, reason, message FROM rejected WHERE stream = 'reasons' ORDER BY id"
-    alone, _ = both.ask("sql", shown, "--json")
-    reasons = [row["reason"] for row in json_rows(alone.stdout)]
-    assert reasons == ["json_syntax", "xml_syntax", "json_value", "not_a_feed"]
-    # What a service answers is a snapshot, which may be some seconds old.
-    eventually(lambda: both.ask("sql", shown, "--json")[1].stdout == alone.stdout)
 
 
 def test_a_malformed_document_may_be_refused_for_another_reason(

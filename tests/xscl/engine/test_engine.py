@@ -248,13 +248,6 @@ def test_windows_free_the_state(engine: xscl.Engine) -> None:
 # -- Documents -----------------------------------------------------------------------------
 
 
-def test_the_same_document_again_changes_nothing(engine: xscl.Engine) -> None:
-    engine.subscribe("q", TWICE)
-    engine.push([document(1), document(2)])
-    assert engine.push([document(1), document(2)]) == []
-    assert count(engine, "documents") == 2
-
-
 def test_a_new_version_reaches_those_who_asked_for_updates(engine: xscl.Engine) -> None:
     engine.subscribe("new", TWICE)
     engine.subscribe("all", TWICE, updates=True)
@@ -310,15 +303,6 @@ def test_what_is_made_of_an_update_is_an_update(engine: xscl.Engine) -> None:
     engine.push([xscl.Document("S", "d", 1, b"<a>1</a>")])
     found = engine.push([xscl.Document("S", "d", 2, b"<a>2</a>")])
     assert [match.subscription for match in found] == ["pub", "all"]
-
-
-def test_a_batch_of_a_consumer_counts_once(engine: xscl.Engine) -> None:
-    engine.subscribe("q", TWICE)
-    engine.push([document(1)], source=("q", 0))
-    assert engine.consumed("q") == 0
-    assert engine.push([document(2)], source=("q", 0)) == []
-    assert count(engine, "documents") == 1
-    assert engine.consumed("spool") is None
 
 
 # -- SQL, explain, the store ---------------------------------------------------------------
@@ -406,12 +390,6 @@ def test_a_publisher_may_not_make_a_stream_later_than_its_readers_know(
         engine.subscribe_many(together)
     assert engine.subscriptions == ()
     engine.subscribe_many(reversed(together))
-
-
-@pytest.mark.parametrize("name", ["", "\ud800", "a\0b", " a", "a\t", "a\nb", "\x1b[2J", "a\u2028"])
-def test_a_name_that_cannot_be_kept_is_refused(engine: xscl.Engine, name: str) -> None:
-    with pytest.raises(XsclError, match="cannot be the name"):
-        engine.subscribe(name, TWICE)
 
 
 def test_a_match_whose_documents_are_gone_says_so(engine: xscl.Engine) -> None:

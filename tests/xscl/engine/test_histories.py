@@ -11,7 +11,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -434,32 +433,6 @@ def test_the_order_in_which_feeds_are_followed_makes_no_difference_to_history(
     assert all(one == found[0] for one in found)
 
 
-def test_what_feeds_held_when_first_polled_counts_in_its_own_time() -> None:
-    with xscl.Engine(retention=KEPT) as engine:
-        engine.push(item(9, 1_000_000, "z"))
-        old = [item(number, number, "a") for number in range(3)]
-        engine.push([replace(one, history=True) for one in old])
-        engine.subscribe("other", WITHIN)
-        engine.subscribe("q", WITHIN, since=LONG)
-        assert sorted(one.documents for one in engine.matches("q")) == [("d0", "d1"), ("d1", "d2")]
-        assert engine.matches("other") == []
-        assert all(one.backfilled for one in engine.matches("q"))
-
-
-@pytest.mark.parametrize("operator", ["JOIN", "FOLLOWED BY"])
-def test_what_feeds_held_is_found_once_by_a_join_with_a_comparison(operator: str) -> None:
-    with xscl.Engine(retention=KEPT) as engine:
-        for name, time in (("a", 1), ("b", 2)):
-            xml = f"<e><k>1</k><n>{name}</n></e>".encode()
-            engine.push([Document("S", name, time, xml, history=True)])
-        block = "S//e[./k->{0}][./n->{1}]"
-        query = (
-            f"{block.format('x', 'm')} {operator}{{x = y AND m < n, 9}} {block.format('y', 'n')}"
-        )
-        engine.subscribe("q", query, history=True)
-        assert [match.documents for match in engine.matches()] == [("a", "b")]
-
-
 def test_the_past_is_not_published() -> None:
     with xscl.Engine(retention=KEPT) as engine:
         engine.push([item(number, number, "a") for number in range(3)])
@@ -470,9 +443,6 @@ def test_the_past_is_not_published() -> None:
         engine.push(item(3, 3, "a"))
         assert len(engine.matches("pairs")) == 2
         assert len(engine.matches("reader")) == 1
-
-
-WITHIN = "S//e->a[./k->x] FOLLOWED BY{x = y, 1 ms} S//e->b[./k->y]"
 
 
 def item(number: int, time: int, key: str) -> Document:

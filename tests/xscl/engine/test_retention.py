@@ -92,9 +92,6 @@ RETENTIONS = st.builds(
 STEPS = st.sampled_from((None, 0, 1, 1000))
 """Ticks between two batches of a spool, or none."""
 
-KEEPING = ("chains", "ordered", "mixes", "published in time")
-"""Kinds of cases that differ in what they keep of the past."""
-
 
 def run(
     case: Case,
@@ -324,14 +321,6 @@ def test_a_shorter_history_takes_effect_with_the_next_push_and_a_longer_one_from
         engine.push(document(12))
         assert texts(engine) == ["d12"]
         assert told(engine).since == 12
-
-
-def test_bytes_are_counted_when_a_subscription_goes() -> None:
-    with pushed(Retention(), PAIR, FILTER) as engine:
-        engine.push([document(1), document(2, b"<b/>")])
-        engine.unsubscribe("q0")
-        assert texts(engine) == ["d2"]
-        assert told(engine) == RetainedTexts(1, 4, None, 1)
 
 
 def test_what_is_needed_no_more_leaves_when_the_history_is_over() -> None:

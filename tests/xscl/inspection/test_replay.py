@@ -6,7 +6,6 @@ import gc
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -211,12 +210,6 @@ def test_since_that_is_no_time(engine: Engine) -> None:
         engine.try_query(PAIR, -1)
 
 
-def test_operators_over_time_end_with_the_kept_documents(engine: Engine) -> None:
-    absent = "S//a->x NOT FOLLOWED BY{x=y, 1 d} S//b->y"
-    assert documents(engine.try_query(absent)) == [("a5",)]
-    assert documents(engine.try_query("S//b->x NEXT{x=y} S//a->y")) == [("b2", "a5")]
-
-
 def test_versions_keep_their_names() -> None:
     with Engine() as engine:
         engine.subscribe("all", "S//b->y", updates=True)
@@ -231,15 +224,6 @@ def test_only_what_is_kept_is_seen() -> None:
         engine.subscribe("b", "S//b->y")
         engine.push([text("a1", 1, "a"), text("b2", 2, "b")])
         assert documents(engine.try_query("S//*->x")) == [("b2",)]
-
-
-def test_the_lateness_of_streams_counts() -> None:
-    for lateness, expected in ((0, []), (2 * D, [("a1", "b3")])):
-        with Engine() as engine:
-            engine.stream("S", lateness=lateness)
-            keep(engine, "S")
-            engine.push([text("a1", 1, "a"), text("x6", 6, "x"), text("b3", 3, "b")])
-            assert documents(engine.try_query(PAIR)) == expected
 
 
 def test_history_stays_history() -> None:
@@ -260,22 +244,6 @@ def test_what_is_published_can_be_read_and_is_not_published_again(engine: Engine
     assert len(engine.try_query("pairs")) == 3
     assert len(engine.try_query(f"{PAIR} PUBLISH pairs")) == 3
     assert tables(engine) == before
-
-
-def test_nothing_was_kept() -> None:
-    with Engine() as engine:
-        assert list(engine.try_query(PAIR)) == []
-
-
-def test_a_file_is_tried_and_not_changed(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
-    with Engine(path) as engine:
-        keep(engine, "S")
-        engine.push([text("a1", 1, "a"), text("b2", 2, "b")])
-    with Engine(path) as engine:
-        before = tables(engine)
-        assert documents(engine.try_query(PAIR)) == [("a1", "b2")]
-        assert tables(engine) == before
 
 
 def test_names_and_queries_that_are_wrong(engine: Engine) -> None:

@@ -7,7 +7,6 @@ import httpx
 from tests.xscl.service.conftest import Running, eventually, ok, token_of
 
 QUERY = "AT '0 9 * * *'->t NOT FOLLOWED BY{2 h} invoices//n"
-DAY = 86_400
 
 
 def _posts(client: httpx.Client, hours: dict[str, int]) -> None:
@@ -43,13 +42,3 @@ def test_two_users_have_one_calendar(running: Running, operator: httpx.Client) -
     finally:
         for client in clients:
             client.close()
-
-
-def test_a_wrong_calendar_has_its_place(running: Running, operator: httpx.Client) -> None:
-    with running.client(token_of(operator, "emma")) as client:
-        ok(client.put("/v1/streams/invoices", json={}))
-        wrong = QUERY.replace("0 9", "0 29")
-        answer = client.put("/v1/subscriptions/missing", json={"query": wrong})
-        assert answer.status_code == 422
-        assert "'29' is no hour" in answer.text
-        assert answer.json()["column"] == 7

@@ -12,12 +12,7 @@ from tests.xscl.service.conftest import Running, code, eventually, ok
     ("charset", "body"),
     [
         ("iso-8859-1", "<a>café</a>".encode("latin-1")),
-        ('"ISO-8859-1"', "<a>café</a>".encode("latin-1")),
-        ("windows-1252", "<?xml version='1.0' encoding='utf-8'?><a>café</a>".encode("cp1252")),
         ("utf-8", "<?xml version='1.0' encoding='iso-8859-1'?><a>café</a>".encode()),
-        ("utf-16", "<a>café</a>".encode("utf-16")),
-        ("utf-16be", "<a>café</a>".encode("utf-16-be")),
-        ("us-ascii", "<a>café</a>".encode("utf-8-sig")),
     ],
 )
 def test_documents_are_in_the_charset_of_their_type(
@@ -35,7 +30,6 @@ def test_documents_are_in_the_charset_of_their_type(
     [
         ("utf-8", b"<?xml version='1.0' encoding='iso-8859-1'?><a>caf\xe9</a>"),
         ("klingon", b"<a/>"),
-        ("utf-7", b"<a/>"),
         ("shift_jis", b"<a>\x81</a>"),
     ],
 )

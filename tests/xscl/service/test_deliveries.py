@@ -98,9 +98,7 @@ def test_dead_letters_are_listed_and_tried_again(
     ("wanted", "code"),
     [
         ({"kind": "webhook", "url": "http://10.0.0.1/"}, "url_private"),
-        ({"kind": "webhook", "url": "http://[::1]/"}, "url_private"),
         ({"kind": "webhook", "url": "http://example.org:6379/"}, "url_port"),
-        ({"kind": "webhook", "url": "gopher://example.org/"}, "url_scheme"),
         ({"kind": "webhook", "url": "file:///etc/passwd"}, "url_scheme"),
         ({"kind": "webhook", "url": "http://a\\@b/"}, "url_invalid"),
         ({"kind": "webhook", "url": "http://8.8.8.8/", "secret": "short"}, "invalid_request"),

@@ -68,17 +68,6 @@ def test_a_query_is_checked_and_its_lack_of_matches_explained(
     assert code(bob.post("/v1/diagnose", json={"subscription": "typo"}))[0] == 404
 
 
-def test_the_first_error_of_a_query_has_its_place(alice: httpx.Client) -> None:
-    checked = ok(alice.post("/v1/check", json={"query": "feeds//a->x\nJOIN{x=z, 1 d} feeds//b->y"}))
-    error = checked["error"]
-    assert (error["message"], error["line"], error["column"]) == (
-        "the variable 'z' is not bound",
-        2,
-        8,
-    )
-    assert (checked["sentence"], checked["warnings"]) == (None, [])
-
-
 def test_a_check_names_what_keeps_absences_from_being_reported(alice: httpx.Client) -> None:
     query = {"query": "mine//a NOT FOLLOWED BY{1 h} mine//b"}
     ok(alice.put("/v1/streams/mine", json={"live": False}))

@@ -89,9 +89,7 @@ def test_two_users_follow_one_address_apart(fed: tuple[Running, str]) -> None:
             assert code(carol.post("/v1/why", json=asked))[1] == "unknown_document"
 
 
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1", "[::1]", "localhost.", "\N{FULLWIDTH DIGIT ONE}27.0.0.1", "u@127.0.0.1"]
-)
+@pytest.mark.parametrize("host", ["[::1]", "u@127.0.0.1"])
 def test_w1_private_addresses(operator: httpx.Client, host: str) -> None:
     """All networks, in every form: `tests/feeds/test_addresses.py`."""
     answer = operator.post("/v1/feeds", json={"url": f"http://{host}/x"})
@@ -102,15 +100,10 @@ def test_w1_private_addresses(operator: httpx.Client, host: str) -> None:
     ("url", "reason"),
     [
         ("http://example.org:22/", "url_port"),
-        ("http://example.org:6379/", "url_port"),
-        ("http://example.org:0/", "url_port"),
         ("http://example.org:65536/", "feeds"),
         ("gopher://example.org/", "feeds"),
         ("file:///etc/passwd", "feeds"),
-        ("unix:/run/x", "feeds"),
         ("http://example.org\\@127.0.0.1/", "url_invalid"),
-        ("javascript:alert(1)", "feeds"),
-        ("", "feeds"),
     ],
 )
 def test_w5_ports_and_schemes(operator: httpx.Client, url: str, reason: str) -> None:
