@@ -35,6 +35,12 @@ def duration(ticks: int | None) -> str:
     return f"{ticks} ticks"
 
 
+def window(lower: int | None, upper: int | None) -> str:
+    """Return a window with its bounds; `lower` is None if it has only one."""
+    least = "" if lower is None else f"{duration(lower)} TO "
+    return least + duration(upper)
+
+
 def moment(ticks: int) -> str:
     """Return a time in UTC, or the ticks if it is outside the calendar."""
     try:

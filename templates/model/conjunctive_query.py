@@ -30,8 +30,6 @@ import pyarrow as pa
 
 from templates.columns.columns import Column, Columns, chosen, numbered, steps
 from templates.model.join_graph import (
-    FOLLOWED_BY,
-    JOIN,
     MEASURES,
     OPERATORS,
     UNEQUAL,
@@ -201,8 +199,7 @@ def binding(
 
 def in_time(rows: Columns, measures: Columns) -> Column:
     """Return a mask of rows of R_T: order, window and retention hold for the sides of each."""
-    joined = rows["op"] == JOIN.number
-    low = np.where(joined, measures[JOIN.lowest], measures[FOLLOWED_BY.lowest])
+    low = np.choose(rows["op"], [measures[one.lowest] for one in OPERATORS])
     holds = (low >= rows["lower"]) & (measures["gap"] <= rows["wl"])
     found: Column = holds & (measures["age"] <= rows["keep"])
     return found

@@ -18,8 +18,8 @@ in time by three measures, in ticks; a side is an interval, of a document a poin
            that arrived together the larger one counts
 
 SQL and NumPy (`conjunctive_query.in_time`), `why`, retention, lateness, sentence and drawing follow
-from `OPERATORS` and from the bounds of a `TemporalRelation`.  Times are whole ticks, so each bound
-is inclusive: "after" is a lead of at least 1.
+from `OPERATORS` and from the `bounds` of a `TemporalRelation`.  Times are whole ticks, so each of
+them is inclusive: "after" is a lead of at least 1.
 """
 
 from __future__ import annotations
@@ -183,6 +183,20 @@ INFINITE = 1 << 62
 Measure: TypeAlias = Literal["gap", "lead", "age"]
 MEASURES: tuple[Measure, ...] = ("gap", "lead", "age")
 
+
+@dataclass(frozen=True, slots=True)
+class TimeBound:
+    """A bound of a measure, in ticks: the least or the largest value that holds."""
+
+    measure: Measure
+    is_least: bool
+    ticks: int
+
+    def holds(self, value: int) -> bool:
+        """Return True if a value is within the bound."""
+        return value >= self.ticks if self.is_least else value <= self.ticks
+
+
 OperatorName: TypeAlias = Literal["FOLLOWED BY", "JOIN"]
 
 
@@ -192,23 +206,44 @@ class TemporalOperator:
 
     `lowest` is the measure that the lower bound is one of.  Without a lower bound in the query it
     is 1 if the right side `follows` the left one, else the upper bound in the other direction.
+    `meaning` is what that means for two documents, in words.
     """
 
     name: OperatorName
     number: int
     lowest: Measure
     follows: bool
+    meaning: str
 
-    def within(self, upper: int | None) -> TemporalRelation:
-        """Return the relation with a window: its upper bound in ticks, None for INF."""
+    def within(self, upper: int | None, lower: int | None = None) -> TemporalRelation:
+        """Return the relation with a window: its bounds in ticks, `upper` None for INF."""
         upper = INFINITE if upper is None else upper
-        return TemporalRelation(self, 1 if self.follows else -upper, upper)
+        return TemporalRelation(self, self._default(upper) if lower is None else lower, upper)
+
+    def _default(self, upper: int) -> int:
+        """Return the lower bound of a window that has no other."""
+        return 1 if self.follows else -upper
 
 
-FOLLOWED_BY = TemporalOperator("FOLLOWED BY", number=0, lowest="lead", follows=True)
-JOIN = TemporalOperator("JOIN", number=1, lowest="gap", follows=False)
+FOLLOWED_BY = TemporalOperator(
+    "FOLLOWED BY",
+    number=0,
+    lowest="lead",
+    follows=True,
+    meaning="all pairs, not only the next; equal times do not match",
+)
+JOIN = TemporalOperator(
+    "JOIN",
+    number=1,
+    lowest="gap",
+    follows=False,
+    meaning="every ordered pair of two different rows; equal times match",
+)
 OPERATORS = (FOLLOWED_BY, JOIN)
 """The operators, by their numbers."""
+
+
+_TERMS: Mapping[Measure, str] = {"gap": "b.t1 - a.t1", "lead": "b.t0 - a.t1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +258,29 @@ class TemporalRelation:
     def window(self) -> int | None:
         """The upper bound, None for INF."""
         return None if self.upper >= INFINITE else self.upper
+
+    @property
+    def least(self) -> int | None:
+        """The lower bound if the query has one."""
+        return None if self.lower == self.operator._default(self.upper) else self.lower
+
+    @property
+    def bounds(self) -> tuple[TimeBound, ...]:
+        """The bounds of the measures; those that always hold are left out."""
+        lowest = TimeBound(self.operator.lowest, True, self.lower)
+        highest = TimeBound("gap", False, self.upper)
+        return tuple(one for one in (lowest, highest) if abs(one.ticks) < INFINITE)
+
+    @property
+    def condition(self) -> str:
+        """The condition on a left row a and a right row b, with S and T for the bounds."""
+        if self.least is not None:
+            lowest = f"S <= {_TERMS[self.operator.lowest]}"
+        elif self.operator.follows:
+            lowest = "a.t1 < b.t0"
+        else:
+            return "abs(a.t1 - b.t1) <= T"
+        return f"{lowest} and {_TERMS['gap']} <= T"
 
     @property
     def looks_back(self) -> bool:

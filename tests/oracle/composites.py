@@ -7,20 +7,23 @@ read, never a text.
 
 ==========================  =======================================================================
 A JOIN{p, T} B              abs(a.t1 - b.t1) <= T
+A JOIN{p, S TO T} B         S <= b.t1 - a.t1 <= T
 A FOLLOWED BY{p, T} B       a.t1 < b.t0 and b.t1 - a.t1 <= T
+A FOLLOWED BY{p, S TO T} B  S <= b.t0 - a.t1 and b.t1 - a.t1 <= T
 A NEXT{p} B                 of each a the earliest b with a.t1 < b.t0, all if simultaneous
 A FOLD{p, q, ...} B         instances begin as a; the earliest b after one that satisfy p replace
                             it; those that satisfy q give the next instances, which are the results
-A NOT FOLLOWED BY{p, T} B   each a without a b such that a.t1 < b.t0 and b.t1 - a.t1 <= T; it ends
-                            at a.t1 + T and has no variables of B
+A NOT FOLLOWED BY{p, T} B   each a without a b that follows it so; it ends at a.t1 + T and has no
+                            variables of B
 A FOLLOWED BY{p, T} B ELSE  the pairs, and each a that NOT FOLLOWED BY gives
 ==========================  =======================================================================
 
 No document, and no two versions of one, occur twice in a composite.  M(n), the clock of document
 n, is the largest timestamp that arrived before it; a composite has the clock and the rank (place
 in the order of arrival) of its newest document.  JOIN and FOLLOWED BY are monotone: of two
-composites the one of larger rank, n, meets the other, o, iff M(n) <= o.t1 + T + L, L being the
-larger lateness of the streams below; of equal ranks both ways must hold.
+composites the one of larger rank, n, meets the other, o, iff M(n) <= o.t1 + R + L, R being the
+larger one of T and -S, L the larger lateness of the streams below; of equal ranks both ways must
+hold.
 
 The other operators are ordered.  They close the epoch t when the clock exceeds t + L, L being the
 largest lateness of the query's streams, and miss what arrives with t1 < M(n) - L.  Their results
@@ -154,7 +157,7 @@ def _combined(
                 _pair(a, b)
                 for a, b in product(left, right)
                 if in_time(expression, a, b)
-                and kept(a, b, expression.window, late)
+                and kept(a, b, reach(expression), late)
                 and _meet(a, b, expression.predicate)
             ]
         case FollowedBy():
@@ -202,10 +205,16 @@ def _pair(a: Composite, b: Composite) -> Composite:
 
 
 def in_time(operator: Join | FollowedBy, a: Composite, b: Composite) -> bool:
-    distance = b.t1 - a.t1
-    if isinstance(operator, FollowedBy) and a.t1 >= b.t0:
-        return False
-    return operator.window is None or abs(distance) <= operator.window
+    distance, window = b.t1 - a.t1, math.inf if operator.window is None else operator.window
+    if isinstance(operator, FollowedBy):
+        return b.t0 - a.t1 >= (operator.lower or 1) and distance <= window
+    return (-window if operator.lower is None else operator.lower) <= distance <= window
+
+
+def reach(operator: Join | FollowedBy) -> int | None:
+    """Return how long a side is kept at least, None for ever."""
+    window = operator.window
+    return None if window is None else max(window, -(operator.lower or 0))
 
 
 def kept(a: Composite, b: Composite, window: int | None, late: int) -> bool:

@@ -171,22 +171,23 @@ def leaves(node: Formula | Operand) -> Iterator[Var | Decorated | Constant]:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """`A JOIN{p, T} B`; the window is in ticks, None is INF."""
+    """`A JOIN{p, S TO T} B`; bounds are in ticks, `window` None is INF, `lower` None is -T."""
 
     left: Expression
     right: Expression
     predicate: Formula | None = None
     window: int | None = None
     unit: Unit = ""
+    lower: int | None = None
 
     def text(self) -> str:
-        constraint = _constraint(self.predicate, self.window, self.unit)
+        constraint = _constraint(self.predicate, self.window, self.unit, self.lower)
         return f"{_first(self.left)} JOIN{constraint} {_second(self.right)}"
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedBy:
-    """`A FOLLOWED BY{p, T} B`; `negated` is a leading NOT, `otherwise` a trailing ELSE."""
+    """`A FOLLOWED BY{p, S TO T} B`; `negated` is a leading NOT, `otherwise` a trailing ELSE."""
 
     left: Expression
     right: Expression
@@ -195,9 +196,10 @@ class FollowedBy:
     negated: bool = False
     otherwise: bool = False
     unit: Unit = ""
+    lower: int | None = None
 
     def text(self) -> str:
-        constraint = _constraint(self.predicate, self.window, self.unit)
+        constraint = _constraint(self.predicate, self.window, self.unit, self.lower)
         operator = "NOT FOLLOWED BY" if self.negated else "FOLLOWED BY"
         end = " ELSE" if self.otherwise else ""
         return f"{_first(self.left)} {operator}{constraint} {_second(self.right)}{end}"
@@ -248,15 +250,25 @@ def _inner(expression: Expression) -> str:
     return expression.text(within=True) if isinstance(expression, Query) else expression.text()
 
 
-def _constraint(predicate: Formula | None, window: int | None, unit: Unit) -> str:
+def _constraint(
+    predicate: Formula | None, window: int | None, unit: Unit, lower: int | None = None
+) -> str:
     parts = [] if predicate is None else [predicate.text()]
-    if window is not None:
-        parts.append(f"{window // 1000} ms" if unit == "ms" else str(window))
+    if lower is not None:
+        parts.append(f"{_length(lower, unit)} TO {_length(window, unit)}")
+    elif window is not None:
+        parts.append(_length(window, unit))
     elif unit != "omitted":
         parts.append("INF")
     if predicate is None and window is not None and unit != "ms":
-        return f"{{, {window}}}"
+        return f"{{, {', '.join(parts)}}}"
     return f"{{{', '.join(parts)}}}" if parts else ""
+
+
+def _length(ticks: int | None, unit: Unit) -> str:
+    if ticks is None:
+        return "INF"
+    return f"{ticks // 1000} ms" if unit == "ms" else str(ticks)
 
 
 def blocks(expression: Expression) -> tuple[Block, ...]:

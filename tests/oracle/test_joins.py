@@ -157,16 +157,25 @@ def test_other_variables_are_sequences() -> None:
         (FollowedBy, 3, 0, 4, set()),
         (FollowedBy, 3, 5, 5, set()),
         (FollowedBy, None, 0, 10**15, {("d1", "d2")}),
+        (Join, (-1, 3), 0, 3, {("d1", "d2")}),
+        (Join, (-1, 3), 0, 1, {("d1", "d2"), ("d2", "d1")}),
+        (Join, (2, None), 0, 1, set()),
+        (Join, (2, None), 0, 9, {("d1", "d2")}),
+        (Join, (-3, -2), 0, 2, {("d2", "d1")}),
+        (FollowedBy, (2, 3), 0, 1, set()),
+        (FollowedBy, (2, 3), 0, 2, {("d1", "d2")}),
+        (FollowedBy, (2, 3), 0, 4, set()),
     ],
 )
 def test_windows(
     operator: type[Join] | type[FollowedBy],
-    window: int | None,
+    window: int | tuple[int, int | None] | None,
     first: int,
     second: int,
     expected: set[tuple[str, str]],
 ) -> None:
-    query = Query(operator(X, Y, SAME, window))
+    lower, upper = window if isinstance(window, tuple) else (None, window)
+    query = Query(operator(X, Y, SAME, upper, lower=lower))
     assert _pairs(query, _doc("d1", first), _doc("d2", second)) == expected
 
 

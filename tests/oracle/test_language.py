@@ -551,14 +551,28 @@ def test_every_query_is_one(name: str) -> None:
 
 FEATURES = {
     "patterns": (
-        *("JOIN{", "FOLLOWED BY{", ", INF}", " ms}", ", 0}", "//*", "*:", "p:", "dc:", "/@", "//@"),
+        *(
+            " TO ",
+            " TO INF}",
+            "JOIN{",
+            "FOLLOWED BY{",
+            ", INF}",
+            " ms}",
+            ", 0}",
+            "//*",
+            "*:",
+            "p:",
+            "dc:",
+            "/@",
+            "//@",
+        ),
         *("starts-with(", "contains(", "text()", " and ", " or ", "not(", " AND ", "!=", " < "),
     ),
     "histories": ("JOIN{", "FOLLOWED BY{"),
-    "chains": ("JOIN{", "FOLLOWED BY{", "} (", ", INF}", " ms}", "DISTINCT"),
+    "chains": ("JOIN{", "FOLLOWED BY{", "} (", ", INF}", " ms}", " ms TO ", "DISTINCT"),
     "residuals": (" OR ", " AND ", "not(", "contains(", " < ", " >= ", " + ", " != "),
     "functions": ("lower-case(", "normalize-space(", "substring-before(", "number("),
-    "ordered": ("NEXT{", "NOT FOLLOWED BY{", " ELSE", "FOLD{", "$.k", " AS n"),
+    "ordered": ("NEXT{", "NOT FOLLOWED BY{", " ELSE", "FOLD{", "$.k", " AS n", " TO "),
     "mixes": ("NEXT{", "NOT FOLLOWED BY{", " ELSE) ", " JOIN{", "(SELECT"),
     "published": ("PUBLISH P1", "PUBLISH P3", "<hit>", "JOIN{"),
     "waiting": ("NOT FOLLOWED BY{", " ELSE PUBLISH P1", "NEXT{"),
@@ -585,6 +599,15 @@ Patch: TypeAlias = tuple[ModuleType, str, Callable[..., object]]
 def _shorter(operator: Join | FollowedBy, a: Composite, b: Composite) -> bool:
     window = None if operator.window is None else operator.window - 1
     return IN_TIME(replace(operator, window=window), a, b)
+
+
+def _without_lower(operator: Join | FollowedBy, a: Composite, b: Composite) -> bool:
+    return IN_TIME(replace(operator, lower=None), a, b)
+
+
+def _open_below(operator: Join | FollowedBy, a: Composite, b: Composite) -> bool:
+    lower = None if operator.lower is None else operator.lower + 1
+    return IN_TIME(replace(operator, lower=lower), a, b)
 
 
 def _overlapping(operator: Join | FollowedBy, a: Composite, b: Composite) -> bool:
@@ -619,6 +642,9 @@ IN_TIME, KEPT = rows.in_time, rows.kept
 ALWAYS: Callable[..., bool] = lambda *_: True  # noqa: E731
 FAULTS: dict[str, tuple[Patch, str]] = {
     "window": ((rows, "in_time", _shorter), "chains"),
+    "no lower bound": ((rows, "in_time", _without_lower), "chains"),
+    "an open lower bound": ((rows, "in_time", _open_below), "chains"),
+    "an answer before the lower bound": ((rows, "in_time", _without_lower), "ordered"),
     "absence at exactly T": ((rows, "in_time", _shorter), "ordered"),
     "simultaneous": ((rows, "in_time", _overlapping), "chains"),
     "nothing is forgotten": ((rows, "kept", ALWAYS), "chains"),

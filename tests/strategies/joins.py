@@ -388,6 +388,19 @@ def _window(draw: Draw, first: Doc, second: Doc, lowest: int, scale: int) -> int
     return None if window is None else max(window, lowest)
 
 
+def two_bounds(
+    draw: Draw, distance: int, upper: int | None, scale: int, *, follows: bool
+) -> tuple[int | None, int | None]:
+    """Return the bounds of an operator between two times: mostly the upper one alone."""
+    if draw(st.sampled_from((True, True, False))):
+        return None, upper
+    near = (distance, distance, distance - scale, distance + scale, 0, -scale)
+    lower = max(draw(st.sampled_from(near)), scale if follows else -(1 << 40))
+    if upper is not None and not follows:
+        upper = draw(st.sampled_from((upper, distance, distance - scale)))
+    return lower, None if upper is None else max(lower, upper)
+
+
 @st.composite
 def queries(draw: Draw, arrived: Sequence[Doc], scale: int = 1) -> Query:
     """Return a strategy of queries that mostly match some of the documents."""
@@ -409,7 +422,10 @@ def queries(draw: Draw, arrived: Sequence[Doc], scale: int = 1) -> Query:
     if window is None and draw(st.booleans()):
         unit = "omitted"
     made = Join if operator == "JOIN" else FollowedBy
-    return Query(made(left, right, _predicate(draw, variables, others), window, unit=unit))
+    distance = second.timestamp - first.timestamp
+    lower, window = two_bounds(draw, distance, window, scale, follows=made is FollowedBy)
+    predicate = _predicate(draw, variables, others)
+    return Query(made(left, right, predicate, window, unit=unit, lower=lower))
 
 
 @st.composite
@@ -420,7 +436,9 @@ def subscriptions(draw: Draw, arrived: Sequence[Doc], scale: int) -> tuple[Subsc
     if isinstance(base.expression, Join | FollowedBy) and draw(st.booleans()):
         window = _window(draw, arrived[0], arrived[-1], scale, scale)
         unit: Unit = "ms" if scale == 1000 else ""
-        made.append(Query(replace(base.expression, window=window, unit=unit)))
+        follows = isinstance(base.expression, FollowedBy)
+        lower, window = two_bounds(draw, scale, window, scale, follows=follows)
+        made.append(Query(replace(base.expression, window=window, unit=unit, lower=lower)))
     return tuple(Subscription(f"Q{n}", query) for n, query in enumerate(made, start=1))
 
 

@@ -63,7 +63,7 @@ from tests.oracle.steps import (
     Step,
 )
 from tests.oracle.trees import Node, string_value
-from tests.strategies.joins import Draw
+from tests.strategies.joins import Draw, two_bounds
 
 # -- Documents -----------------------------------------------------------------------------
 
@@ -411,11 +411,15 @@ def _monotone(draw: Draw, style: _Style, left: _Part, right: _Part) -> _Part:
     unit = style.unit
     if style.infinite and _joins(predicate, sides) and draw(st.integers(0, 3)) == 3:
         window, unit = None, draw(st.sampled_from(("", "omitted")))
+    gap = right.t0 - left.t1 if follows else right.t1 - left.t1
+    lower, window = two_bounds(draw, gap, window, style.scale, follows=follows)
     made: Expression
     if follows:
-        made = FollowedBy(left.expression, right.expression, predicate, window, unit=unit)
+        made = FollowedBy(
+            left.expression, right.expression, predicate, window, unit=unit, lower=lower
+        )
     else:
-        made = Join(left.expression, right.expression, predicate, window, unit)
+        made = Join(left.expression, right.expression, predicate, window, unit, lower)
     return _Part(made, left.nodes | right.nodes, t0, t1)
 
 
@@ -484,16 +488,15 @@ def _ordered(draw: Draw, style: _Style, left: _Part, right: _Part) -> _Part:
         made = Next(left.expression, right.expression, None if bare else predicate)
         return _Part(made, both, left.t0, max(left.t1, right.t1))
     window = _window(draw, style, max(right.t1 - left.t1, 0), style.scale)
+    if kind == "not" and draw(st.booleans()):
+        window = max(style.scale, window - 2 * style.scale)
+    lower, upper = two_bounds(draw, right.t0 - left.t1, window, style.scale, follows=True)
+    window = upper or window
+    sides = left.expression, right.expression
     if kind == "not":
-        if draw(st.booleans()):
-            window = max(style.scale, window - 2 * style.scale)
-        absent = FollowedBy(
-            left.expression, right.expression, predicate, window, negated=True, unit=style.unit
-        )
+        absent = FollowedBy(*sides, predicate, window, True, unit=style.unit, lower=lower)
         return _Part(absent, left.nodes, left.t0, left.t1 + window)
-    either = FollowedBy(
-        left.expression, right.expression, predicate, window, otherwise=True, unit=style.unit
-    )
+    either = FollowedBy(*sides, predicate, window, otherwise=True, unit=style.unit, lower=lower)
     return _Part(either, both, left.t0, max(left.t1, right.t1))
 
 

@@ -24,6 +24,7 @@ RELATIONS = [
     *(operator.within(upper) for operator in (FOLLOWED_BY, JOIN) for upper in (1, 2, None)),
     *(TemporalRelation(FOLLOWED_BY, lower, 3) for lower in (1, 2, 3)),
     *(TemporalRelation(JOIN, lower, 2) for lower in (-1, 0, 1)),
+    *(TemporalRelation(JOIN, lower, -1) for lower in (-3, -2)),
 ]
 LATE = 1
 

@@ -30,7 +30,7 @@ from xscl.language.normalform import (
 from xscl.language.syntax import Block, Predicate
 from xscl.language.unparse import unparse
 from xscl.planning.compile import CompiledForm, CompiledJoin, CompiledQuery
-from xscl.time_format import duration
+from xscl.time_format import window
 
 MARGIN = 12.0
 ROW = 34.0
@@ -126,7 +126,8 @@ def _join(join: CompiledJoin, before: str) -> _Band:
     left = _side(join, LEFT, MARGIN)
     right = _side(join, RIGHT, MARGIN + left.width + GAP)
     assert join.relation is not None
-    heading = before + join.relation.operator.name, duration(join.relation.window)
+    relation = join.relation
+    heading = before + relation.operator.name, window(relation.least, relation.window)
     return _two_sides(left, right, heading, join.graph.edges, list(_conditions(join)))
 
 
@@ -266,7 +267,8 @@ def _operator(form: _Form) -> tuple[str, str, str]:
             return "FOLD", "", shortened("; ".join(_folded(folding)), WIDEST)
         case AbsenceForm():
             name = "... ELSE" if form.otherwise else f"NOT {form.relation.operator.name}"
-            return name, duration(form.window), _predicate(form.predicate)
+            relation = form.relation
+            return name, window(relation.least, relation.window), _predicate(form.predicate)
         case _:
             assert_never(form)
 

@@ -8,11 +8,11 @@ on request the SQL.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
 
-from cep_core import EDGE_RULES, is_calendar
+from cep_core import EDGE_RULES, EdgeRule, is_calendar
 from cep_core.plan import Operator
 from templates.model.conjunctive_query import over_batch, over_views, select
 from templates.model.join_graph import EXCHANGED, INFINITE, LEFT, RIGHT, JoinGraph
@@ -45,7 +45,7 @@ from xscl.store.queries.witnesses import kept_witnesses
 from xscl.store.store import Store
 from xscl.subscriptions.streams import StreamDefinitions
 from xscl.subscriptions.subscriptions import Subscriptions
-from xscl.time_format import duration
+from xscl.time_format import window
 
 
 def explain(
@@ -242,8 +242,9 @@ def _time(
             case CalendarForm():
                 pass  # an input of the operator above it
             case Joined(relation=relation, disjuncts=disjuncts):
-                yield str(EDGE_RULES[relation.operator.name])
-                yield f"window {duration(relation.window)}"
+                operator = relation.operator
+                yield str(EdgeRule(operator.name, relation.condition, operator.meaning))
+                yield f"window {window(relation.least, relation.window)}"
                 own = list(islice(following, len(disjuncts)))
                 yield f"evaluated by: {evaluators(registry, disjuncts, own)}"
                 yield from reasons(own)
@@ -260,10 +261,15 @@ def _over_time(form: OverTime[CompiledJoin]) -> Iterator[str]:
             yield str(EDGE_RULES["FOLD"])
             yield "evaluated by: core: Iterate"
         case AbsenceForm():
-            operator = form.relation.operator.name
-            yield str(EDGE_RULES["ELSE" if form.otherwise else f"NOT {operator}"])
-            yield f"window {duration(form.window)}"
+            relation = form.relation
+            rule = EDGE_RULES["ELSE" if form.otherwise else f"NOT {relation.operator.name}"]
+            yield str(rule if form.otherwise else _none_that(rule, relation.condition))
+            yield f"window {window(relation.least, relation.window)}"
             yield "evaluated by: core: Absence"
+
+
+def _none_that(rule: EdgeRule, condition: str) -> EdgeRule:
+    return replace(rule, condition=f"no b with {condition}")
 
 
 def _in_the_core(operators: Iterable[Operator]) -> str:

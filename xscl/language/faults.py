@@ -13,7 +13,7 @@ from xscl.language.syntax import Span
 
 KEYWORDS = (
     *("SELECT", "DISTINCT", "FROM", "PUBLISH", "NAMESPACE", "JOIN", "FOLLOWED", "BY"),
-    *("NEXT", "FOLD", "NOT", "ELSE", "AS", "AND", "OR", "INF", "AT", "ZONE"),
+    *("NEXT", "FOLD", "NOT", "ELSE", "AS", "AND", "OR", "INF", "TO", "AT", "ZONE"),
 )
 _WORDS = {
     "NAME": "a name",

@@ -39,6 +39,7 @@ from xscl.language.syntax import (
     And,
     Arithmetic,
     Block,
+    Bound,
     Call,
     Comparison,
     ComparisonSign,
@@ -64,6 +65,7 @@ from xscl.language.syntax import (
     VariablePath,
     Window,
 )
+from xscl.language.unparse import unparse
 from xscl.time_format import UNITS
 
 MAX_LATENESS = 1 << 61
@@ -244,8 +246,7 @@ class Queries(Paths):
                 return Join(left, right, predicate, window, span)
             case "followed_by" | "not_followed_by":
                 predicate, window = self.constraint(constraint)
-                if window.ticks == 0:
-                    raise self.fault(window.span, "the window of FOLLOWED BY must be above 0")
+                self._expect_later(window)
                 negated = tree.data == "not_followed_by"
                 otherwise = any(is_token(c, "ELSE") for c in tree.children)
                 return FollowedBy(left, right, predicate, window, negated, otherwise, span)
@@ -282,8 +283,8 @@ class Queries(Paths):
         window = Window()
         for child in tree_of(node).children if node is not None else ():
             tree = tree_of(child)
-            if tree.data in ("window", "duration"):
-                window = self.window(tree)
+            if tree.data == "window":
+                window = self._window(tree)
             elif tree.data == "number":
                 window = self.window_of(str(tree.children[0]), None, span_of(tree))
             elif tree.data == "minus" and tree_of(tree.children[1]).data == "number":
@@ -293,25 +294,51 @@ class Queries(Paths):
                 predicate = self.predicate(tree)
         return predicate, window
 
-    def window(self, tree: Tree[Token]) -> Window:
-        tokens = {token.type: token for token in tree.children if isinstance(token, Token)}
-        number, unit = tokens.get("NUMBER"), tokens.get("NAME")
-        if "INF" in tokens:
-            return Window(None, None, span_of(tree))
-        if number is None:
+    def _window(self, tree: Tree[Token]) -> Window:
+        lengths = [child for child in tree.children if isinstance(child, Tree)]
+        if not lengths:
             raise self.fault(
                 tree,
-                f"the window {str(unit)!r} is a name, not a duration",
+                f"the window {str(tree.children[0])!r} is a name, not a duration",
                 "write a number of ticks, a duration such as 10 min, or INF",
             )
-        digits = f"-{number}" if "MINUS" in tokens else str(number)
-        first = Span(span_of(tree).start, (tokens.get("MINUS") or number).end_pos or 0)
-        return self.window_of(digits, unit and str(unit), first, span_of(unit) if unit else None)
+        if len(lengths) == 1:
+            return self._length(lengths[0])
+        lower, upper = (self._length(one, signed=True) for one in lengths)
+        if lower.ticks is None:
+            hint = "B JOIN{..., 0 s TO INF} A is A before B, at any time"
+            raise self.fault(lower.span, "INF is no lower bound: exchange the sides", hint)
+        if upper.ticks is not None and lower.ticks > upper.ticks:
+            message = f"the lower bound {unparse(lower)} is above the upper bound {unparse(upper)}"
+            raise self.fault(lower.span, message, "write the smaller one first: 12 h TO 2 d")
+        for one, other in ((lower, upper), (upper, lower)):
+            if one.ticks and one.unit is None and other.unit is not None:
+                hint = f"write {one.ticks} {other.unit}, or both in ticks"
+                raise self.fault(one.span, f"the bound {one.ticks} has no unit", hint)
+        return replace(upper, lower=Bound(lower.ticks, lower.unit, lower.span))
+
+    def _length(self, tree: Tree[Token], *, signed: bool = False) -> Window:
+        tokens = {token.type: token for token in tree.children if isinstance(token, Token)}
+        number, unit, minus = (tokens.get(kind) for kind in ("NUMBER", "NAME", "MINUS"))
+        if number is None:
+            if minus is not None:
+                raise self.fault(tree, "-INF is no bound", "exchange the sides, and write INF")
+            return Window(span=span_of(tree))
+        digits = f"{minus or ''}{number}"
+        first = Span(span_of(tree).start, number.end_pos or 0)
+        place = span_of(unit) if unit else None
+        return self.window_of(digits, unit and str(unit), first, place, signed=signed)
 
     def window_of(
-        self, digits: str, unit: str | None, span: Span, unit_span: Span | None = None
+        self,
+        digits: str,
+        unit: str | None,
+        span: Span,
+        unit_span: Span | None = None,
+        *,
+        signed: bool = False,
     ) -> Window:
-        """Return the window of a number and a unit."""
+        """Return the window of a number and a unit; a `signed` one may be below 0."""
         if unit is not None and unit.lower() not in UNITS:
             raise self.fault(
                 unit_span or span, f"{unit!r} is not a unit of time", _unit_hint(unit.lower())
@@ -321,13 +348,13 @@ class Queries(Paths):
             ticks = Decimal(digits) * (UNITS[unit] if unit else 1)
         except InvalidOperation:
             raise self.fault(span, f"{digits!r} is not a number") from None
-        if ticks < 0:
+        if ticks < 0 and not signed:
             raise self.fault(
                 span,
                 f"the window {digits}{f' {unit}' if unit else ''} is below 0",
-                "a window is how far apart two documents may be",
+                "a window is how far apart two documents may be, or two bounds: -1 h TO 3 d",
             )
-        if ticks > MAX_WINDOW:
+        if abs(ticks) > MAX_WINDOW:
             raise self.fault(span, "the window is too long", "write INF for no limit")
         if ticks != int(ticks):
             raise self.fault(
@@ -335,7 +362,17 @@ class Queries(Paths):
                 f"the window {digits} {unit or 'ticks'} is no whole number of ticks",
                 "one tick is 1 microsecond",
             )
-        return Window(int(ticks), unit, span)
+        return Window(int(ticks), unit, span=span)
+
+    def _expect_later(self, window: Window) -> None:
+        """Raise for a window of FOLLOWED BY that holds no later document, or others."""
+        lower = window.lower
+        if lower is not None and lower.ticks < 1:
+            message = "the lower bound of FOLLOWED BY must be above 0"
+            hint = "JOIN finds documents of the same time and earlier ones, too"
+            raise self.fault(lower.span, message, hint)
+        if window.ticks == 0:
+            raise self.fault(window.span, "the window of FOLLOWED BY must be above 0")
 
     # -- Join predicates -------------------------------------------------------------------
 
@@ -472,11 +509,14 @@ def refuse_bare_windows(text: str) -> None:
     Bare numbers are ticks, which are right in a library and a trap for people.
     """
     for node in walk(parse(text)):
-        if isinstance(node, Join | FollowedBy) and node.window.ticks and node.window.unit is None:
-            ticks = node.window.ticks
-            raise QueryError.at(
-                node.window.span.start,
-                f"the window {ticks} has no unit",
-                text,
-                hint=f"write '{ticks} s' or '{ticks} min'; the units are ms, s, min, h, d, w",
-            )
+        if not isinstance(node, Join | FollowedBy):
+            continue
+        for bound in (node.window.lower, node.window):
+            if bound is not None and bound.ticks and bound.unit is None:
+                ticks = bound.ticks
+                raise QueryError.at(
+                    bound.span.start,
+                    f"the window {ticks} has no unit",
+                    text,
+                    hint=f"write '{ticks} s' or '{ticks} min'; the units are ms, s, min, h, d, w",
+                )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
+from templates.model.join_graph import TemporalRelation
 from xscl.language.calendars import calendar_words
 from xscl.language.parser import parse
 from xscl.language.scope import bound_steps, distinct_names, leaves, rewritten, walk
@@ -96,13 +97,11 @@ class _Reading:
             case Query(inner):
                 return self.clause(inner)
             case Join(left, right, predicate):
-                window = expression.relation.window
-                near = "both come" if window is None else f"come at most {_span(window)} apart"
+                near = _apart(expression.relation)
                 words = f"{self._side(left)} and {self._side(right)} {near}"
                 return self._with(words, right, predicate)
             case FollowedBy(left, right, predicate, _, negated, otherwise):
-                window = expression.relation.window
-                within = "" if window is None else f" within {_span(window)}"
+                within = _within(expression.relation)
                 verb = _chained(left) or ("is not followed" if negated else "is followed")
                 late = ", or is not in that time" if otherwise else ""
                 words = f"{self.clause(left)}{_comma(left)} {verb}{within} by {self._side(right)}"
@@ -273,6 +272,31 @@ def _span(window: int) -> str:
             count = window // length
             return f"{count:,} {_UNITS[unit]}{'' if count == 1 else 's'}"
     return f"{window} ticks"
+
+
+def _within(relation: TemporalRelation) -> str:
+    """Return the words of the window of what follows."""
+    upper = "" if relation.window is None else f" within {_span(relation.window)}"
+    if relation.least is None:
+        return upper
+    return f" after at least {_span(relation.least)}{' and' if upper else ''}{upper}"
+
+
+def _apart(relation: TemporalRelation) -> str:
+    """Return the words of the window of a JOIN."""
+    if relation.least is None:
+        window = relation.window
+        return "both come" if window is None else f"come at most {_span(window)} apart"
+    begin = _distance(relation.least, "the first")
+    if relation.window is None:
+        return f"come, the second from {begin} on"
+    return f"come, the second from {begin} to {_distance(relation.window, 'it')}"
+
+
+def _distance(ticks: int, of: str) -> str:
+    if not ticks:
+        return f"the time of {of}"
+    return f"{_span(abs(ticks))} {'after' if ticks > 0 else 'before'} {of}"
 
 
 def _chained(left: StreamExpression) -> str:

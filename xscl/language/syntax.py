@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias, TypeVar
 
-from templates.model.join_graph import FOLLOWED_BY, JOIN, TemporalRelation
+from templates.model.join_graph import FOLLOWED_BY, JOIN, TemporalOperator, TemporalRelation
 
 ComparisonSign: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
 MIRRORED: dict[ComparisonSign, ComparisonSign] = {
@@ -228,12 +228,29 @@ Predicate: TypeAlias = "Comparison | Call | And[Predicate] | Or[Predicate] | Not
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """The lower bound of a window in ticks, perhaps below 0."""
+
+    ticks: int
+    unit: str | None = None
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
-    """A time constraint in ticks; `None` is INF.  `unit` is None for a bare number."""
+    """A time constraint in ticks; `None` is INF.  `unit` is None for a bare number.
+
+    With two bounds it is the upper one, and `lower` the other.
+    """
 
     ticks: int | None = None
     unit: str | None = None
+    lower: Bound | None = None
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def of(self, operator: TemporalOperator) -> TemporalRelation:
+        """Return the relation of an operator with this window."""
+        return operator.within(self.ticks, None if self.lower is None else self.lower.ticks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,12 +282,12 @@ class Join:
     @property
     def relation(self) -> TemporalRelation:
         """The relation of the times of its sides."""
-        return JOIN.within(self.window.ticks)
+        return self.window.of(JOIN)
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedBy:
-    """`A FOLLOWED BY{p, T} B`; `otherwise` is a trailing ELSE, `negated` a leading NOT."""
+    """`A FOLLOWED BY{p, S TO T} B`; `otherwise` is a trailing ELSE, `negated` a leading NOT."""
 
     left: StreamExpression
     right: StreamExpression
@@ -283,7 +300,7 @@ class FollowedBy:
     @property
     def relation(self) -> TemporalRelation:
         """The relation of the times of its sides, or of a side and an answer."""
-        return FOLLOWED_BY.within(self.window.ticks)
+        return self.window.of(FOLLOWED_BY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ def _predicates(*predicates: Predicate | None) -> list[str]:
 
 
 def _constraint(predicate: Predicate | None, window: Window) -> str:
-    if window.ticks is None:
+    if window == Window():
         return _braces(_predicates(predicate))
     return f"{{{''.join(_predicates(predicate))}, {_window(window)}}}"
 
@@ -161,14 +161,21 @@ def _braces(parts: list[str]) -> str:
 
 
 def _window(window: Window) -> str:
-    """Return a window in its unit; in ticks where that has no end in decimal digits."""
-    if window.ticks is None:
+    """Return a window with its bounds."""
+    lower = window.lower
+    least = "" if lower is None else f"{_length(lower.ticks, lower.unit)} TO "
+    return least + _length(window.ticks, window.unit)
+
+
+def _length(ticks: int | None, unit: str | None) -> str:
+    """Return a bound in its unit; in ticks where that has no end in decimal digits."""
+    if ticks is None:
         return "INF"
-    if window.unit is None:
-        return str(window.ticks)
-    exact = Fraction(window.ticks, UNITS[window.unit])
+    if unit is None:
+        return str(ticks)
+    exact = Fraction(ticks, UNITS[unit])
     amount = Decimal(exact.numerator) / Decimal(exact.denominator)
-    return f"{amount:f} {window.unit}" if Fraction(amount) == exact else str(window.ticks)
+    return f"{amount:f} {unit}" if Fraction(amount) == exact else str(ticks)
 
 
 # -- Paths and conditions ------------------------------------------------------------------

@@ -8,7 +8,7 @@ queries that differ in constants share everything else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -17,6 +17,7 @@ from cep_core.algebra import Absence, Iterate, Node, Select, Stream
 from cep_core.algebra import Sequence as SequenceNode
 from cep_core.algebra import expressions as ex
 from cep_core.algebra.expressions import Column, Expression, Function, RowSide
+from templates.model.join_graph import Measure, TemporalRelation
 from xscl.documents.composite_events import Composite
 from xscl.language import syntax
 from xscl.language.lowering import LOWERED, ColumnKind, Lowering
@@ -26,6 +27,11 @@ from xscl.language.valuejoin import is_untyped
 
 LEFT, RIGHT = "left", "right"
 """The names of the two inputs in the algebra that is made here."""
+_MEASURES: Mapping[Measure, tuple[ex.Time, ex.Time]] = {
+    "gap": (ex.Time(2, "end"), ex.Time(1, "end")),
+    "lead": (ex.Time(2, "begin"), ex.Time(1, "end")),
+}
+"""Measures of two sides as differences of their times."""
 BEGINNING = -1
 """The position of the column with what an aggregate begins with: 0."""
 
@@ -119,7 +125,8 @@ class _Writer:
 
     def absent(self, form: AbsenceForm[J]) -> Timing:
         """Return NOT FOLLOWED BY, or FOLLOWED BY ... ELSE."""
-        holds = _all([*self._conjuncts(form.predicate), *self._apart(0)])
+        conditions = *self._in_time(form.relation), *self._conjuncts(form.predicate)
+        holds = _all([*conditions, *self._apart(0)])
         otherwise, length = form.otherwise, self._lowering.literal(form.window, int)
         left, right = self._stream(LEFT, self._left), self._stream(RIGHT, self._right)
         schema = self._paired() if otherwise else self._left.schema
@@ -194,6 +201,13 @@ class _Writer:
                 return [one for part in parts for one in self._conjuncts(part)]
             case _:
                 return [self._lowering.condition(predicate)]
+
+    def _in_time(self, relation: TemporalRelation) -> Iterator[Expression]:
+        """Yield the lower bound of an answer; the other one is the window of the operator."""
+        for bound in relation.bounds:
+            if bound.is_least and relation.least is not None:
+                measured = ex.Arithmetic("-", *_MEASURES[bound.measure])
+                yield ex.Compare(">=", measured, self._lowering.literal(bound.ticks, int))
 
     def _apart(self, *places: int) -> list[Expression]:
         """Return that the right composite has no document of those at these places on the left."""

@@ -49,6 +49,7 @@ _RIGHT = pa.schema([_LEFT.field(name) for name in ("absence", "key", "ts")])
 class EqualityAbsence(NamedTuple):
     """A subscription to what does not come: rows of R_T of its blocks, the window in ticks.
 
+    An answer comes at least `lower` and at most `window` after its left row.
     `left_nodes` and `right_nodes` are places among the nodes of the rows' results; the values at
     them are equal.
     """
@@ -57,6 +58,7 @@ class EqualityAbsence(NamedTuple):
     number: int
     left: int
     right: int
+    lower: int
     window: int
     left_nodes: tuple[int, ...]
     right_nodes: tuple[int, ...]
@@ -158,7 +160,7 @@ class WaitingRows:
 
         `absences` are those of the plan; `clock` is the largest time so far.
         """
-        windows = {one.number: one.window for one in absences}
+        bounds = {one.number: (one.lower, one.window) for one in absences}
         new = documents.take(rows["doc"])
         for name in _OF_ROWS:
             new = new.append_column(name, rows[name])
@@ -168,12 +170,13 @@ class WaitingRows:
             """Return rows of a side that waited and new ones, of absences of the plan."""
             mask = in_time & (rows["side"].to_numpy() == side)
             every = pa.concat_tables((old, new.filter(pa.array(mask)).select(old.column_names)))
-            planned = pa.array(list(windows), pa.int64())
+            planned = pa.array(list(bounds), pa.int64())
             return every.filter(pc.is_in(every["absence"], planned))
 
         left, right = added(self._left, LEFT), added(self._right, RIGHT)
-        window = np.array([windows[number] for number in left["absence"].to_pylist()], np.int64)
-        answered = _answered(left, right, window)
+        of_rows = [bounds[number] for number in left["absence"].to_pylist()]
+        lower, window = np.array(of_rows, np.int64).reshape(-1, 2).T
+        answered = _answered(left, right, lower, window)
         deadline = left["ts"].to_numpy() + window
         over = deadline + self._lateness < clock
         self._left = left.filter(pa.array(~answered & ~over)).combine_chunks()
@@ -183,14 +186,17 @@ class WaitingRows:
         return found.filter(pa.array(over & ~answered))
 
 
-def _answered(left: pa.Table, right: pa.Table, window: Column) -> Column:
-    """Return a mask of left rows that a strictly later right row answers within the window."""
+def _answered(left: pa.Table, right: pa.Table, lower: Column, window: Column) -> Column:
+    """Return a mask of left rows that a right row answers at least `lower` later, in the window."""
     both = columns_of(pa.concat_tables(one.select(("key", "ts")) for one in (left, right)))
     _, group = np.unique(both["key"], return_inverse=True)
     times, place = np.unique(both["ts"], return_inverse=True)
-    codes = group * len(times) + place
-    ours, theirs = codes[: len(left)], np.sort(codes[len(left) :])
-    later = np.append(theirs, -1)[np.searchsorted(theirs, ours, "right")]
-    is_same = later // len(times) == group[: len(left)]
-    answered: Column = is_same & (times[later % len(times)] - left["ts"].to_numpy() <= window)
+    since = np.searchsorted(times, left["ts"].to_numpy() + lower)
+    # One place more than times: a row after all of them has a code of its own.
+    codes = group * (len(times) + 1)
+    ours, theirs = codes[: len(left)] + since, np.sort((codes + place)[len(left) :])
+    later = np.append(theirs, -1)[np.searchsorted(theirs, ours)]
+    is_same = later // (len(times) + 1) == group[: len(left)]
+    distance = np.append(times, 0)[later % (len(times) + 1)] - left["ts"].to_numpy()
+    answered: Column = is_same & (distance <= window)
     return answered

@@ -57,6 +57,7 @@ def absence_of(state: EngineState, one: Subscription) -> EqualityAbsence | None:
         number=one.number,
         left=left.qid,
         right=right.qid,
+        lower=form.relation.lower,
         window=form.window,
         left_nodes=tuple(of_left.index(name) for name, _ in compared),
         right_nodes=tuple(of_right.index(name) for _, name in compared),

@@ -44,6 +44,7 @@ PLAN: Mapping[str, pa.Schema] = {
             ("number", pa.int64()),
             ("left", pa.int32()),
             ("right", pa.int32()),
+            ("lower", pa.int64()),
             ("window", pa.int64()),
             ("left_nodes", pa.list_(pa.int32())),
             ("right_nodes", pa.list_(pa.int32())),

@@ -13,16 +13,18 @@ from xscl.language.functions import OPERANDS, TESTS
 NAME = "query_words.js"
 _OF_PREDICATES = ("AND", "OR", "INF")
 _OF_CALENDARS = ("AT", "ZONE")  # before a quote; a stream may be called so, too
+_OF_WINDOWS = ("TO",)  # before a bound; an element may be called so, too
 _OF_ARITHMETIC = ("DIV", "MOD")
 
 
 def query_words() -> bytes:
     """Return the module: words outside of blocks, words of predicates, functions."""
-    beside = (*_OF_PREDICATES, *_OF_CALENDARS)
+    beside = (*_OF_PREDICATES, *_OF_CALENDARS, *_OF_WINDOWS)
     tables = {
         "KEYWORDS": [word for word in KEYWORDS if word not in beside],
         "PREDICATE_WORDS": _OF_PREDICATES,
         "CALENDAR_WORDS": _OF_CALENDARS,
+        "WINDOW_WORDS": _OF_WINDOWS,
         "ARITHMETIC_WORDS": _OF_ARITHMETIC,
         "FUNCTIONS": [*TESTS, *OPERANDS],
     }

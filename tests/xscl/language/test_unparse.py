@@ -11,6 +11,7 @@ from xscl.language.parser import parse, parse_block
 from xscl.language.syntax import (
     And,
     Block,
+    Bound,
     Compare,
     Comparison,
     Condition,
@@ -95,6 +96,8 @@ WINDOWS = st.one_of(
     st.just(Window()),
     st.integers(1, 2**62).map(Window),
     st.integers(1, 900).map(lambda n: Window(n * 1_800_000_000, "h")),
+    st.integers(1, 2**62).map(lambda n: Window(2**62, None, Bound(n))),
+    st.integers(1, 900).map(lambda n: Window(None, None, Bound(n * 900_000_000, "min"))),
 )
 # Braces cannot be nested in a constructor yet (see the last test).
 SIMPLE = st.lists(st.builds(Step, st.builds(NameTest, NAMES)), max_size=2).map(

@@ -114,6 +114,7 @@ LEAVES = st.lists(st.tuples(st.sampled_from("abck"), LETTERS), min_size=1, max_s
 ABSENCES = {
     "one": "S//e[./a->x] NOT FOLLOWED BY{x=y, 3} S//e[./b->y]",
     "again": "S//e[./a->x] NOT FOLLOWED BY{x=y, 5} S//e[./b->y]",
+    "later": "S//e[./a->x] NOT FOLLOWED BY{x=y, 2 TO 4} S//e[./b->y]",
     "two": "S//e[./a->x][./b->u] NOT FOLLOWED BY{v=u AND x=y, 4} S//e[./a->y][./b->v]",
     "bound": "S//e[./a->x][./c->z] NOT FOLLOWED BY{x=y, 4} S//e[./b->y]",
     "attribute": "S//e[./k->x] NOT FOLLOWED BY{y=x, 2} S//e/@k->y",

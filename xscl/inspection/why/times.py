@@ -75,17 +75,40 @@ def repeated(left: QuerySide, right: QuerySide) -> Iterator[Edge]:
 
 def in_relation(relation: TemporalRelation, left: QuerySide, right: QuerySide) -> Iterator[Edge]:
     """Yield the edges of the bounds that a relation has for two sides."""
-    lead, gap = right.start - left.ts, abs(right.ts - left.ts)
+    lead = right.start - left.ts
+    measured = {"lead": lead, "gap": right.ts - left.ts}
     if relation.operator.follows:
         near = f"by {duration(lead)}" if lead > 0 else f"it is {duration(-lead)} later"
         near = near if lead else "both are at the same time"
-        yield Edge("order", f"{left.name} is before {right.name}", lead >= relation.lower, near)
-    if relation.window is not None:
-        near = f"they are {duration(gap)} apart" if gap else "they are at the same time"
-        if gap > relation.upper:
-            near = f"{near}, {duration(gap - relation.upper)} too much"
-        text = f"{left.name} and {right.name} are at most {duration(relation.upper)} apart"
-        yield Edge("time", text, gap <= relation.upper, near)
+        yield Edge("order", f"{left.name} is before {right.name}", lead > 0, near)
+    elif relation.least is None and relation.window is not None:
+        yield _at_most_apart(relation.upper, left, right)
+        return
+    for bound in relation.bounds:
+        value = measured[bound.measure]
+        if bound.is_least and relation.least is None:
+            continue  # of FOLLOWED BY, which has its edge
+        if relation.operator.follows and not bound.is_least:
+            yield _at_most_apart(relation.upper, left, right)
+            continue
+        side = "after" if bound.ticks > 0 or (bound.ticks == 0 and not bound.is_least) else "before"
+        least = bound.is_least == (side == "after")
+        text = f"{right.name} comes at {'least' if least else 'most'} {duration(abs(bound.ticks))}"
+        near = f"it comes {duration(abs(value))} {'after' if value > 0 else 'before'} it"
+        near = near if value else "they are at the same time"
+        if not bound.holds(value):
+            over = duration(abs(value - bound.ticks))
+            near = f"{near}, {over} too {'early' if bound.is_least else 'late'}"
+        yield Edge("time", f"{text} {side} {left.name}", bound.holds(value), near)
+
+
+def _at_most_apart(upper: int, left: QuerySide, right: QuerySide) -> Edge:
+    gap = abs(right.ts - left.ts)
+    near = f"they are {duration(gap)} apart" if gap else "they are at the same time"
+    if gap > upper:
+        near = f"{near}, {duration(gap - upper)} too much"
+    text = f"{left.name} and {right.name} are at most {duration(upper)} apart"
+    return Edge("time", text, gap <= upper, near)
 
 
 def dropped(relation: TemporalRelation, left: QuerySide, right: QuerySide) -> Iterator[Edge]:

@@ -7,6 +7,7 @@ import {
   FUNCTIONS,
   KEYWORDS,
   PREDICATE_WORDS,
+  WINDOW_WORDS,
 } from "/static/query_words.js";
 
 const WORD = /[\w.:*@\u00c0-\uffff-]*$/;
@@ -143,7 +144,7 @@ function predicate(text, from) {
   const options = [
     ...bound(text).map((label) => ({ label, detail: "variable", boost: 50 })),
     ...FUNCTIONS.map((label) => ({ label, apply: `${label}(`, detail: "function" })),
-    ...PREDICATE_WORDS.map((label) => ({ label })),
+    ...[...PREDICATE_WORDS, ...WINDOW_WORDS].map((label) => ({ label })),
   ];
   return { from, options, validFor: VALID };
 }

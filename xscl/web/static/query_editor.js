@@ -44,6 +44,7 @@ function token(stream, state) {
   if (stream.match(/^--.*/)) return "comment";
   if (stream.match(/^(?:"[^"]*"?|'[^']*'?)/)) return "string";
   if (stream.match(/^(?:AT|ZONE)(?=\s+['"])/i)) return "keyword";
+  if (stream.match(/^TO(?=\s+(?:-|\d|INF))/i)) return "keyword";
   if (stream.match("->")) return "operator";
   if (stream.match(/^\$[012]?\.[\w-]+/)) return "variableName";
   if (stream.match(/^\d+(?:\.\d*)?(?:\s*(?:ms|min|s|h|d|w)\b)?/)) return "number";
